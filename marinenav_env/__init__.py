@@ -1,0 +1,20 @@
+"""A batched world of autonomous surface vessels in torch, with a TorchRL environment around it."""
+
+from marinenav_env.config import LEVELS, Level, WorldConfig
+from marinenav_env.env import GROUP, MarineNavEnv
+from marinenav_env.scenario_file import Episode, read_scenarios, write_scenarios
+from marinenav_env.starts import Curriculum
+from marinenav_env.validation import ConfigError
+
+__all__ = [
+    "GROUP",
+    "LEVELS",
+    "ConfigError",
+    "Curriculum",
+    "Episode",
+    "Level",
+    "MarineNavEnv",
+    "WorldConfig",
+    "read_scenarios",
+    "write_scenarios",
+]

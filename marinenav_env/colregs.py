@@ -1,0 +1,66 @@
+"""The rules of the sea: how far a robot should turn to starboard for another vessel."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from marinenav_env.config import ColregsConfig
+from marinenav_env.dynamics import wrap_to_pi
+from marinenav_env.state import Observation
+
+
+def required_turn(
+    observation: Observation, own_radius: Tensor, config: ColregsConfig
+) -> tuple[Tensor, Tensor]:
+    """Turn angle that the first applicable object asks for (the specification, "COLREGs term").
+
+    Args:
+        observation: batch [E]; its objects are sorted, the nearest first.
+        own_radius: [E or 1, R or 1] collision radius (m).
+        config: the zones.
+
+    Returns:
+        Whether a rule applies, [E, R] bool, and the turn angle phi (rad), [E, R], 0 if none does.
+    """
+    u, v = (own[..., None] for own in observation.self_state[..., 2:4].unbind(-1))
+    px, py, vx, vy, radius = observation.objects_state.unbind(-1)
+    own_speed, other_speed = torch.sqrt(u * u + v * v), torch.sqrt(vx * vx + vy * vy)
+    fast = (own_speed >= config.min_speed) & (other_speed >= config.min_speed)
+
+    # Own position and velocity in the frame at the object with x along its velocity. Where the
+    # other is slow the direction is meaningless, but then no rule applies either.
+    speed = other_speed.clamp_min(1e-6)
+    cos, sin = vx / speed, vy / speed
+    x, y = -(cos * px + sin * py), -(cos * py - sin * px)
+    psi = torch.atan2(cos * v - sin * u, cos * u + sin * v)
+    crossing = (
+        (x >= config.crossing_x[0]) & (x <= config.crossing_x[1])
+        & (y >= config.crossing_y[0]) & (y <= config.crossing_y[1])
+        & ~(y - config.crossing_corner_y
+            > -config.crossing_corner_slope * (x - config.crossing_x[1]))
+        & (psi >= config.crossing_heading[0]) & (psi <= config.crossing_heading[1])
+    )  # fmt: skip
+    head_on = (
+        (x >= config.head_on_x[0]) & (x <= config.head_on_x[1])
+        & (y.abs() <= config.head_on_half_width)
+        & (psi.abs() > config.head_on_heading)
+    )  # fmt: skip
+
+    # Pass the object on the tangent to its disc, with room for the own hull.
+    pass_radius = radius + config.clearance
+    distance = torch.sqrt(px * px + py * py)
+    outside = distance >= pass_radius
+    safe_distance = torch.where(outside, distance, pass_radius).clamp_min(1e-6)
+    tangent = torch.sqrt((safe_distance.square() - pass_radius.square()).clamp_min(0.0))
+    desired = (
+        torch.atan2(py, px)
+        + torch.asin((pass_radius / safe_distance).clamp(-1.0, 1.0))
+        + torch.atan2(own_radius[..., None], tangent)
+    )
+    angle = wrap_to_pi(desired - torch.atan2(v, u))
+    applies = (
+        observation.objects_mask & fast & (crossing | head_on) & outside & (angle > 0.0)
+    )  # fmt: skip
+    first = applies & (applies.cumsum(-1) == 1)
+    return applies.any(-1), torch.where(first, angle, 0.0).sum(-1)

@@ -1,0 +1,284 @@
+"""Typed configuration of the world: every number of the simulator, with its unit and meaning.
+
+The defaults are those of Lin, Szenher, Huang and Englot, "Distributional RL based integrated
+decision making and control for autonomous surface vehicles", RA-L 2025 (arXiv 2412.09466).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from marinenav_env.validation import require, require_numbers
+
+PerRobot = float | tuple[float, ...]
+"""One number for every robot, or a tuple with one number per robot."""
+
+
+@dataclass(frozen=True)
+class VesselConfig:
+    """Hull, thrusters and hydrodynamics (Fossen, Handbook of Marine Craft, ch. 6.5)."""
+
+    length: PerRobot = 5.0
+    """Hull length L (m)."""
+    width: PerRobot = 2.5
+    """Hull width W (m)."""
+    radius: PerRobot = 0.5 * math.hypot(5.0, 2.5)
+    """Collision radius (m)."""
+    detect_radius: PerRobot = 0.5 * math.hypot(5.0, 2.5)
+    """Radius that the others' sensors measure (m)."""
+    goal_distance: PerRobot = 2.0
+    """The goal is reached within this distance (m)."""
+    power_coefficient: PerRobot = 1.0
+    """Energy per newton-second of thrust (1)."""
+    min_thrust: PerRobot = -500.0
+    """Smallest thrust of one side (N)."""
+    max_thrust: PerRobot = 1000.0
+    """Largest thrust of one side (N)."""
+    max_thrust_rate: PerRobot = 1000.0
+    """Thrust change commanded by an action of 1 (N/s)."""
+    left_thrust_change: tuple[float, ...] = (0.0, -500.0, -1000.0, 500.0, 1000.0)
+    """Discrete commands of the left side (N/s); a discrete action is left-major."""
+    right_thrust_change: tuple[float, ...] = (0.0, -500.0, -1000.0, 500.0, 1000.0)
+    """Discrete commands of the right side (N/s)."""
+    m: PerRobot = 400.0
+    """Mass (kg)."""
+    Izz: PerRobot = 450.0
+    """Yaw inertia (kg m^2)."""
+    xDotU: PerRobot = 20.0
+    """Added mass, surge by surge acceleration (kg)."""
+    yDotV: PerRobot = 0.0
+    """Added mass, sway by sway acceleration (kg)."""
+    yDotR: PerRobot = 0.0
+    """Added mass, sway by yaw acceleration (kg m)."""
+    nDotR: PerRobot = -980.0
+    """Added inertia, yaw by yaw acceleration (kg m^2)."""
+    nDotV: PerRobot = 0.0
+    """Added inertia, yaw by sway acceleration (kg m)."""
+    xU: PerRobot = -100.0
+    """Linear damping, surge by surge (kg/s)."""
+    xUU: PerRobot = -150.0
+    """Quadratic damping, surge by surge (kg/m)."""
+    yV: PerRobot = -100.0
+    """Linear damping, sway by sway (kg/s)."""
+    yVV: PerRobot = -150.0
+    """Quadratic damping, sway by |sway| sway (kg/m)."""
+    yR: PerRobot = 0.0
+    """Linear damping, sway by yaw rate (kg m/s)."""
+    yRV: PerRobot = 0.0
+    """Quadratic damping, sway by |yaw rate| sway (kg)."""
+    yVR: PerRobot = 0.0
+    """Quadratic damping, sway by |sway| yaw rate (kg)."""
+    yRR: PerRobot = 0.0
+    """Quadratic damping, sway by |yaw rate| yaw rate (kg m)."""
+    nR: PerRobot = -980.0
+    """Linear damping, yaw by yaw rate (kg m^2/s)."""
+    nRR: PerRobot = -950.0
+    """Quadratic damping, yaw by |yaw rate| yaw rate (kg m^2)."""
+    nV: PerRobot = 0.0
+    """Linear damping, yaw by sway (kg m/s)."""
+    nVV: PerRobot = 0.0
+    """Quadratic damping, yaw by |sway| sway (kg)."""
+    nRV: PerRobot = 0.0
+    """Quadratic damping, yaw by |yaw rate| sway (kg m)."""
+    nVR: PerRobot = 0.0
+    """Quadratic damping, yaw by |sway| yaw rate (kg m)."""
+
+    def __post_init__(self) -> None:
+        section = "world.vessel"
+        positive = ("length", "width", "radius", "detect_radius", "goal_distance", "m", "Izz")
+        require_numbers(self, section, (*positive, "max_thrust_rate"), above=0.0)
+        require_numbers(self, section, ("power_coefficient",), at_least=0.0)
+        require_numbers(self, section, ("min_thrust",), at_most=0.0)
+        require_numbers(self, section, ("max_thrust",), at_least=0.0)
+        commands = ("left_thrust_change", "right_thrust_change")
+        hydrodynamics = ("xDotU", "yDotV", "yDotR", "nDotR", "nDotV", "xU", "xUU", "yV", "yVV")
+        hydrodynamics += ("yR", "yRV", "yVR", "yRR", "nR", "nRR", "nV", "nVV", "nRV", "nVR")
+        require_numbers(self, section, (*commands, *hydrodynamics))
+
+
+@dataclass(frozen=True)
+class SensorConfig:
+    """What a robot sees of the others, and how noisily."""
+
+    range: PerRobot = 20.0
+    """Detection range, to the hull of the object (m)."""
+    angle: PerRobot = 2.0 * math.pi
+    """Field of view, centred on the bow (rad)."""
+    max_objects: int | tuple[int, ...] = 5
+    """Objects kept, the closest first; the largest number sets the slots of an observation."""
+    pos_std: PerRobot = 0.05
+    """Standard deviation of a measured position, per axis (m)."""
+    vel_std: PerRobot = 0.05
+    """Standard deviation of a measured velocity, per axis (m/s)."""
+    r_mean_ratio: PerRobot = 0.8
+    """Share of the true radius in a measured radius; the rest is von Mises noise (1)."""
+    r_kappa: PerRobot = 1.0
+    """Concentration of the von Mises noise of a measured radius (1)."""
+
+    def __post_init__(self) -> None:
+        section = "world.sensor"
+        require_numbers(self, section, ("range", "angle"), above=0.0)
+        require_numbers(self, section, ("max_objects",), at_least=1, at_most=64)
+        require_numbers(self, section, ("pos_std", "vel_std"), at_least=0.0)
+        require_numbers(self, section, ("r_kappa",), at_least=0.0, at_most=500.0)
+        require_numbers(self, section, ("r_mean_ratio",), at_least=0.0, at_most=1.0)
+
+    @property
+    def slots(self) -> int:
+        """Object slots K of an observation."""
+        return max(self.max_objects) if isinstance(self.max_objects, tuple) else self.max_objects
+
+
+@dataclass(frozen=True)
+class RewardConfig:
+    """What a control step is worth."""
+
+    timestep_penalty: float = -0.1
+    """Added every step."""
+    COLREGs_penalty: float = -0.1
+    """Times the turn angle phi (rad) that the rules ask for."""
+    collision_penalty: float = -5.0
+    """Added on collision."""
+    goal_reward: float = 10.0
+    """Added on arrival (unless the vessel collides in the same step)."""
+
+    def __post_init__(self) -> None:
+        names = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")
+        require_numbers(self, "world.reward", names)
+
+
+@dataclass(frozen=True)
+class ColregsConfig:
+    """Zones of the rules of the sea, in the frame of the other vessel's velocity (x ahead)."""
+
+    min_speed: float = 0.5
+    """Both vessels must move at least this fast (m/s)."""
+    crossing_x: tuple[float, float] = (-9.0, 12.0)
+    """Crossing zone, along the other's course (m)."""
+    crossing_y: tuple[float, float] = (-17.0, 0.0)
+    """Crossing zone, across the other's course (m)."""
+    crossing_corner_y: float = -7.0
+    """The crossing zone's forward corner is cut along y - this > -slope (x - crossing_x[1]) (m)."""
+    crossing_corner_slope: float = 7.0 / 12.0
+    """Slope of that cut (1)."""
+    crossing_heading: tuple[float, float] = (math.pi / 4, 3 * math.pi / 4)
+    """Own course relative to the other's, for crossing (rad)."""
+    head_on_x: tuple[float, float] = (0.0, 17.0)
+    """Head-on zone, along the other's course (m)."""
+    head_on_half_width: float = 4.5
+    """Head-on zone, half its width (m)."""
+    head_on_heading: float = 3 * math.pi / 4
+    """Own course differs from the other's by more than this, for head-on (rad)."""
+    clearance: float = 1.0
+    """Added to the other's radius when the tangent to pass it is drawn (m)."""
+
+    def __post_init__(self) -> None:
+        numbers = ("min_speed", "head_on_half_width", "clearance")
+        require_numbers(self, "world.colregs", numbers, at_least=0.0)
+        for name in ("crossing_x", "crossing_y", "crossing_heading", "head_on_x"):
+            low, high = getattr(self, name)
+            require(low <= high, f"world.colregs.{name}", (low, high), "a range, low <= high")
+
+
+@dataclass(frozen=True)
+class ScenarioConfig:
+    """How scenarios are drawn."""
+
+    width: float = 55.0
+    """Map size along x (m)."""
+    height: float = 55.0
+    """Map size along y (m)."""
+    start_margin: float = 2.0
+    """Starts and goals keep this distance to the edge of the map (m)."""
+    obstacle_margin: float = 5.0
+    """Obstacle centres keep this distance to the edge of the map (m)."""
+    clear_r: float = 10.0
+    """Starts keep this distance to starts, goals to goals, obstacles and cores to both (m)."""
+    core_radius: float = 0.5
+    """Radius r_c of a vortex core (m)."""
+    v_rel_max: float = 1.0
+    """Cores that turn the same way keep apart so that their currents meet below this (m/s)."""
+    p: float = 0.8
+    """For cores that turn opposite ways: largest share of the weaker one's edge speed (1)."""
+    v_range: tuple[float, float] = (3.0, 3.0)
+    """Current speed at the edge of a core, drawn uniformly (m/s)."""
+    obs_r_range: tuple[float, float] = (1.0, 1.0)
+    """Obstacle radius, drawn uniformly (m)."""
+    draws: int = 500
+    """Draws that the robots, the cores and the obstacles of a scenario each may use up."""
+
+    def __post_init__(self) -> None:
+        section = "world.scenario"
+        require_numbers(self, section, ("width", "height", "core_radius", "v_rel_max"), above=0.0)
+        require_numbers(self, section, ("p",), above=0.0)
+        margins = ("start_margin", "obstacle_margin", "clear_r")
+        require_numbers(self, section, margins, at_least=0.0)
+        require_numbers(self, section, ("draws",), at_least=1, at_most=100_000)
+        room = min(self.width, self.height) / 2
+        for name in ("start_margin", "obstacle_margin"):
+            value = getattr(self, name)
+            require(value < room, f"{section}.{name}", value, f"below {room:g}, half the map")
+        for name in ("v_range", "obs_r_range"):
+            low, high = getattr(self, name)
+            fine = 0.0 <= low <= high
+            require(fine, f"{section}.{name}", (low, high), "a range, 0 <= low <= high")
+
+
+@dataclass(frozen=True)
+class WorldConfig:
+    """The whole world."""
+
+    dt: float = 0.05
+    """Length of a substep (s)."""
+    substeps: int = 10
+    """Substeps of a control step."""
+    max_steps: int = 1000
+    """Control steps after which an episode is truncated."""
+    ends_at_first_collision: bool = False
+    """Whether an episode ends with the first collision of any robot, as in evaluation."""
+    vessel: VesselConfig = field(default_factory=VesselConfig)
+    """Hull, thrusters, hydrodynamics."""
+    sensor: SensorConfig = field(default_factory=SensorConfig)
+    """Perception."""
+    reward: RewardConfig = field(default_factory=RewardConfig)
+    """Reward."""
+    colregs: ColregsConfig = field(default_factory=ColregsConfig)
+    """Rules of the sea."""
+    scenario: ScenarioConfig = field(default_factory=ScenarioConfig)
+    """Drawing of scenarios."""
+
+    def __post_init__(self) -> None:
+        require_numbers(self, "world", ("dt",), above=0.0, at_most=1.0)
+        require_numbers(self, "world", ("substeps",), at_least=1, at_most=1000)
+        require_numbers(self, "world", ("max_steps",), at_least=1)
+
+
+@dataclass(frozen=True)
+class Level:
+    """How hard a scenario is."""
+
+    num_robots: int = 5
+    """Robots."""
+    num_cores: int = 0
+    """Vortex cores."""
+    num_obstacles: int = 4
+    """Static obstacles."""
+    min_start_goal_dis: float = 40.0
+    """Smallest distance between a robot's start and its goal (m)."""
+
+    def __post_init__(self) -> None:
+        require_numbers(self, "level", ("num_robots",), at_least=1, at_most=1000)
+        require_numbers(self, "level", ("num_cores", "num_obstacles"), at_least=0, at_most=1000)
+        require_numbers(self, "level", ("min_start_goal_dis",), at_least=0.0)
+
+
+LEVELS: tuple[Level, ...] = (
+    Level(3, 0, 0, 30.0),
+    Level(4, 0, 0, 35.0),
+    Level(5, 0, 0, 40.0),
+    Level(5, 0, 2, 40.0),
+    Level(5, 0, 3, 40.0),
+    Level(5, 0, 4, 40.0),
+)
+"""The six levels of the published curriculum and evaluation."""

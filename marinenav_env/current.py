@@ -1,0 +1,39 @@
+"""Water currents: the sum of Rankine vortices (the world specification, "Current")."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def current_velocity(
+    x: Tensor, y: Tensor, core_position: Tensor, core_circulation: Tensor, core_radius: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Velocity of the water.
+
+    A core at distance d turns the water at G d / (2 pi r_c^2) inside its radius r_c and at
+    G / (2 pi d) outside. The tangent of a clockwise core is the direction towards it turned by
+    +90 degrees; written with the offset instead of the unit vector, both branches become
+    offset_turned * G / (2 pi max(d, r_c)^2), which has no singularity.
+
+    Args:
+        x: [E, R] query points (m).
+        y: [E, R].
+        core_position: [E, C, 2] centres (m).
+        core_circulation: [E, C] circulation (m^2/s), positive for clockwise, 0 for no core.
+        core_radius: [E or 1] (m).
+
+    Returns:
+        Water velocity along x and along y (m/s), each [E, R].
+    """
+    if core_position.shape[-2] == 0:
+        return torch.zeros_like(x), torch.zeros_like(y)
+    dx = core_position[:, None, :, 0] - x[:, :, None]
+    dy = core_position[:, None, :, 1] - y[:, :, None]
+    squared_radius = core_radius.square()[:, None, None]
+    strength = core_circulation[:, None, :] / (
+        2.0 * math.pi * torch.maximum(dx.square() + dy.square(), squared_radius)
+    )
+    return (-dy * strength).sum(-1), (dx * strength).sum(-1)

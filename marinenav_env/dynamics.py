@@ -1,0 +1,175 @@
+"""Motion of the vessels: 3-DOF manoeuvring model (Fossen, Handbook of Marine Craft, ch. 6.5)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from marinenav_env.current import current_velocity
+from marinenav_env.state import Scenario, State, Vessel
+
+
+def wrap_to_two_pi(angle: Tensor) -> Tensor:
+    """Wrap angles (rad) of any shape to [0, 2 pi)."""
+    return angle - 2.0 * math.pi * torch.floor(angle / (2.0 * math.pi))
+
+
+def wrap_to_pi(angle: Tensor) -> Tensor:
+    """Wrap angles (rad) of any shape to [-pi, pi)."""
+    return wrap_to_two_pi(angle + math.pi) - math.pi
+
+
+def continuous_rates(action: Tensor, vessel: Vessel) -> Tensor:
+    """Thrust rates of continuous actions.
+
+    Args:
+        action: [E, R, 2] in [-1, 1], left and right; clipped to it.
+        vessel: parameters.
+
+    Returns:
+        [E, R, 2] left and right thrust rate (N/s).
+    """
+    return action.clamp(-1.0, 1.0) * vessel.max_thrust_rate[..., None]
+
+
+def discrete_rates(action: Tensor, vessel: Vessel) -> Tensor:
+    """Thrust rates of discrete actions.
+
+    Args:
+        action: [E, R] int64 in [0, A B), left-major; clipped to it.
+        vessel: parameters.
+
+    Returns:
+        [E, R, 2] left and right thrust rate (N/s).
+    """
+    left, right = vessel.left_thrust_change, vessel.right_thrust_change
+    index = action.clamp(0, left.shape[-1] * right.shape[-1] - 1)
+    pairs = (
+        (left, torch.div(index, right.shape[-1], rounding_mode="floor")),
+        (right, torch.remainder(index, right.shape[-1])),
+    )
+    rates = [
+        table.expand(*action.shape, table.shape[-1]).gather(-1, column[..., None])
+        for table, column in pairs
+    ]
+    return torch.cat(rates, -1)
+
+
+def thruster_forces(thrust: Tensor, angle: Tensor, vessel: Vessel) -> tuple[Tensor, Tensor, Tensor]:
+    """Force and moment of the two thrusters, tau of the world specification.
+
+    Args:
+        thrust: [E, R, 2] left and right thrust (N).
+        angle: [E, R, 2] thruster angles (rad).
+        vessel: parameters.
+
+    Returns:
+        Surge force (N), sway force (N), yaw moment (N m), each [E, R].
+    """
+    along, across = thrust * angle.cos(), thrust * angle.sin()
+    moment = (
+        0.5 * vessel.width * (along[..., 0] - along[..., 1])
+        - 0.5 * vessel.length * (across[..., 0] + across[..., 1])
+    )  # fmt: skip
+    return along.sum(-1), across.sum(-1), moment
+
+
+def acceleration(
+    ground: tuple[Tensor, Tensor],
+    water: tuple[Tensor, Tensor],
+    r: Tensor,
+    tau: tuple[Tensor, Tensor, Tensor],
+    vessel: Vessel,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Body-frame acceleration M^-1 (-C_RB nu - (C_A + D + D_n) nu_r + tau).
+
+    Args:
+        ground: u, v over ground (m/s), each [E, R].
+        water: u_r, v_r relative to the water (m/s), each [E, R].
+        r: [E, R] yaw rate (rad/s).
+        tau: surge force, sway force, yaw moment, each [E, R].
+        vessel: parameters.
+
+    Returns:
+        Surge, sway (m/s^2) and yaw (rad/s^2) acceleration, each [E, R].
+    """
+    u, v = ground
+    u_r, v_r = water
+    k = vessel
+    abs_v, abs_r = v_r.abs(), r.abs()
+    # Minus (C_RB nu + C_A nu_r + D nu_r + D_n nu_r) + tau, row by row.
+    surge = k.m * r * v - (k.yDotV * v_r + k.yDotR * r) * r + (k.xU + k.xUU * u_r.abs()) * u_r
+    sway = (
+        -k.m * r * u
+        + k.xDotU * u_r * r
+        + (k.yV + k.yVV * abs_v + k.yRV * abs_r) * v_r
+        + (k.yR + k.yVR * abs_v + k.yRR * abs_r) * r
+    )
+    yaw = (
+        (k.yDotV * v_r + k.yDotR * r) * u_r
+        - k.xDotU * u_r * v_r
+        + (k.nV + k.nVV * abs_v + k.nRV * abs_r) * v_r
+        + (k.nR + k.nVR * abs_v + k.nRR * abs_r) * r
+    )
+    surge, sway, yaw = surge + tau[0], sway + tau[1], yaw + tau[2]
+    # M is block diagonal: surge alone, and sway with yaw.
+    m22, m23, m32, m33 = k.m - k.yDotV, -k.yDotR, -k.nDotV, k.Izz - k.nDotR
+    determinant = m22 * m33 - m23 * m32
+    return (
+        surge / (k.m - k.xDotU),
+        (m33 * sway - m23 * yaw) / determinant,
+        (m22 * yaw - m32 * sway) / determinant,
+    )
+
+
+def control_step(
+    state: State,
+    rates: Tensor,
+    scenario: Scenario,
+    vessel: Vessel,
+    core_radius: Tensor,
+    dt: float,
+    substeps: int,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Move every robot for one control step, whether active or not.
+
+    As published, a substep first moves the vessel with its velocity over ground and only then
+    updates the velocity, so that the velocity over ground is one substep old when a step ends.
+
+    Args:
+        state: batch [E].
+        rates: [E, R, 2] commanded thrust rates (N/s).
+        scenario: batch [E].
+        vessel: parameters.
+        core_radius: [E or 1] (m).
+        dt: length of a substep (s).
+        substeps: substeps of the control step.
+
+    Returns:
+        pose [E, R, 3], velocity_water [E, R, 3], velocity_ground [E, R, 3], thrust [E, R, 2].
+    """
+    low, high = vessel.min_thrust[..., None], vessel.max_thrust[..., None]
+    thrust = torch.clamp(state.thrust + dt * substeps * rates, low, high)
+    tau = thruster_forces(thrust, scenario.thruster_angle, vessel)
+    x, y, theta = state.pose.unbind(-1)
+    wx, wy, r = state.velocity_water.unbind(-1)
+    for _ in range(substeps):
+        cx, cy = current_velocity(
+            x, y, scenario.core_position, scenario.core_circulation, core_radius
+        )
+        gx, gy, gr = wx + cx, wy + cy, r
+        x, y, theta = x + dt * gx, y + dt * gy, wrap_to_two_pi(theta + dt * r)
+        cos, sin = theta.cos(), theta.sin()
+        u, v = cos * gx + sin * gy, cos * gy - sin * gx
+        u_r, v_r = cos * wx + sin * wy, cos * wy - sin * wx
+        du, dv, dr = acceleration((u, v), (u_r, v_r), r, tau, vessel)
+        u_r, v_r, r = u_r + dt * du, v_r + dt * dv, r + dt * dr
+        wx, wy = cos * u_r - sin * v_r, sin * u_r + cos * v_r
+    return (
+        torch.stack((x, y, theta), -1),
+        torch.stack((wx, wy, r), -1),
+        torch.stack((gx, gy, gr), -1),
+        thrust,
+    )

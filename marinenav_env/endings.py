@@ -1,0 +1,43 @@
+"""When a robot and when an episode ends (the world specification, "Reward, endings")."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class Endings(NamedTuple):
+    """Flags of robots [E, R] and of episodes [E]; see Outcome."""
+
+    terminated: Tensor
+    truncated: Tensor
+    episode_terminated: Tensor
+    episode_done: Tensor
+
+
+def endings(
+    collided: Tensor,
+    arrived: Tensor,
+    present: Tensor,
+    steps: Tensor,
+    max_steps: int,
+    ends_at_first_collision: bool,
+) -> Endings:
+    """Tell what has ended.
+
+    Args:
+        collided: [E, R] bool: the robot has collided, in this step or before.
+        arrived: [E, R] bool: likewise arrived.
+        present: [E, R] bool: the robot exists in this scenario.
+        steps: [E] int64 control steps done.
+        max_steps: steps after which an episode is truncated.
+        ends_at_first_collision: whether any collision ends the episode.
+    """
+    terminated = collided | arrived
+    episode_terminated = (terminated | ~present).all(-1)
+    if ends_at_first_collision:
+        episode_terminated = episode_terminated | collided.any(-1)
+    episode_done = episode_terminated | (steps >= max_steps)
+    truncated = episode_done[:, None] & ~terminated
+    return Endings(terminated, truncated, episode_terminated, episode_done)

@@ -1,0 +1,339 @@
+"""The world as a TorchRL environment: E environments x R robots in one batch, on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+from torchrl.data import Binary, Bounded, Categorical, Composite, Unbounded
+from torchrl.envs import EnvBase
+
+from marinenav_env.config import WorldConfig
+from marinenav_env.dynamics import continuous_rates, discrete_rates
+from marinenav_env.parameters import shared_parameters
+from marinenav_env.perception import draw_noise, observe
+from marinenav_env.scenario import ScenarioSampler
+from marinenav_env.scenario_file import Episode, read_scenarios, stack_episodes
+from marinenav_env.starts import Curriculum, FixedStarts, SampledStarts, StartPool, restore
+from marinenav_env.state import Observation, Outcome, Parameters, Scenario, Start, State
+from marinenav_env.validation import ConfigError, require
+from marinenav_env.world import advance, initial_state, where
+
+GROUP = "robots"
+
+
+class MarineNavEnv(EnvBase):
+    """Fleets of autonomous surface vessels; batch [E], agents in the group ``robots``.
+
+    Keys, with K object slots::
+
+        robots/observation/self_state     [E, R, 7]     see Observation
+        robots/observation/objects_state  [E, R, K, 5]
+        robots/observation/objects_mask   [E, R, K]     bool
+        robots/mask                       [E, R]        bool, active before the step
+        robots/action                     [E, R, 2] in [-1, 1], or [E, R] index of a thrust pair
+        robots/reward                     [E, R, 1]
+        robots/done, terminated, truncated [E, R, 1]    bool, stay true until the episode is over
+        done, terminated, truncated       [E, 1]        bool, of the whole episode
+
+    A robot that has ended (or that the scenario lacks) is masked: its observation and reward are
+    zero and its action has no effect. Environments whose episode is over are reset by
+    ``maybe_reset`` without reading anything on the host.
+
+    Random numbers come from a generator of its own: the same seed gives the same rollout, and the
+    global generators are neither read nor advanced.
+
+    Args:
+        config: the world; the published one by default.
+        num_envs: E; by default the number of scenarios if a list is given, else 1.
+        scenarios: where episodes start. A Curriculum draws scenarios while the run goes on; a
+            file's path, a list of episodes or scenario tensors are gone through in order.
+        continuous: whether actions are continuous or indices of thrust-change pairs.
+        device: any torch device.
+        dtype: torch.float32 or torch.float64.
+        seed: of its own random numbers.
+        compile: whether the step is compiled (fullgraph); the first step then takes a while.
+
+    Raises:
+        ConfigError: for a setting that cannot be used.
+    """
+
+    batch_locked = True
+
+    def __init__(
+        self,
+        config: WorldConfig | None = None,
+        num_envs: int | None = None,
+        *,
+        scenarios: Curriculum | str | Path | Sequence[Episode] | Scenario | None = None,
+        continuous: bool = True,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        seed: int = 0,
+        compile: bool = False,
+    ) -> None:
+        given = read_scenarios(scenarios) if isinstance(scenarios, str | Path) else scenarios
+        self._given = Curriculum() if given is None else given
+        count = 1 if isinstance(self._given, Curriculum) else len(self._given)
+        num_envs = count if num_envs is None else num_envs
+        require(num_envs >= 1, "num_envs", num_envs, "at least 1")
+        floats = (torch.float32, torch.float64)
+        require(dtype in floats, "dtype", dtype, "torch.float32 or torch.float64")
+        super().__init__(device=torch.device(device), batch_size=torch.Size([num_envs]))
+        self.num_envs, self.dtype, self.continuous = num_envs, dtype, continuous
+        self.config = _matching(config or WorldConfig(), self._given)
+        self._advance = partial(advance, config=self.config)
+        if compile:
+            self._advance = torch.compile(self._advance, fullgraph=True)
+        self._generator = torch.Generator(self.device)
+        self._set_seed(seed)
+        self._make_specs()
+
+    # Set-up -------------------------------------------------------------------------------------
+
+    def _set_seed(self, seed: int | None) -> None:
+        """Restart the own random state, and with it the pool of starts."""
+        self._generator.manual_seed(0 if seed is None else seed)
+        self.env_steps = 0
+        self._restored = False
+        self._starts, self._all_parameters, self._quantiles = self._make_starts()
+        self._restart(None)
+
+    def _make_starts(self) -> tuple[StartPool, Parameters, Tensor]:
+        """The pool of starts, with the parameters of its entries, [P] or [1]."""
+        device, given = self._generator.device, self._given
+        if isinstance(given, Curriculum):
+            sampler = ScenarioSampler(self.config.scenario, given.levels, device, self.dtype)
+            robots = sampler.levels.max_robots
+            parameters, quantiles = shared_parameters(self.config, robots, device, self.dtype)
+            make = partial(self._make_start, parameters=parameters, quantiles=quantiles)
+            pool: StartPool = SampledStarts(sampler, given, make, self.num_envs, self._generator)
+            return pool, parameters, quantiles
+        if isinstance(given, Scenario):
+            scenario = given.to(device).apply(
+                lambda tensor: tensor.to(self.dtype) if tensor.is_floating_point() else tensor
+            )
+            robots = scenario.robot_mask.shape[-1]
+            parameters, quantiles = shared_parameters(self.config, robots, device, self.dtype)
+        else:
+            scenario, parameters, quantiles = stack_episodes(given, device, self.dtype)
+        make = partial(self._make_start, parameters=parameters, quantiles=quantiles)
+        return FixedStarts(scenario, make, self.num_envs), parameters, quantiles
+
+    def _make_start(
+        self, scenario: Scenario, index: Tensor, parameters: Parameters, quantiles: Tensor
+    ) -> Start:
+        """Add the first state and observation to scenarios [P]; see starts.MakeStart."""
+        own = parameters if parameters.batch_size[0] == 1 else parameters[index]
+        state = initial_state(scenario, own.rules.core_radius)
+        (size, robots), objects = scenario.robot_mask.shape, scenario.obstacle_mask.shape[-1]
+        noise = draw_noise(self._generator, size, robots, robots + objects, self.dtype)
+        observation, _ = observe(
+            state, scenario, own.vessel, own.sensor, quantiles, noise, self.config.sensor.slots
+        )
+        batch = scenario.batch_size
+        return Start(scenario=scenario, state=state, observation=observation, batch_size=batch)
+
+    def _make_specs(self) -> None:
+        """Specifications of every key, from the shapes at hand."""
+        (envs, robots), slots = self._now.state.active.shape, self.config.sensor.slots
+        float_, flag = (
+            {"device": self.device, "dtype": dtype} for dtype in (self.dtype, torch.bool)
+        )
+        observation = Composite(
+            self_state=Unbounded((envs, robots, 7), **float_),
+            objects_state=Unbounded((envs, robots, slots, 5), **float_),
+            objects_mask=Binary(shape=(envs, robots, slots), **flag),
+            shape=(envs, robots),
+            device=self.device,
+        )
+        if self.continuous:
+            action: Any = Bounded(-1.0, 1.0, shape=(envs, robots, 2), **float_)
+        else:
+            shape = (envs, robots)
+            action = Categorical(
+                self.num_discrete_actions, shape=shape, device=self.device, dtype=torch.int64
+            )
+        reward = Unbounded((envs, robots, 1), **float_)
+
+        def grouped(**specs: Any) -> Composite:
+            group = Composite(specs, shape=(envs, robots), device=self.device)
+            return Composite({GROUP: group}, shape=(envs,), device=self.device)
+
+        def flags(*shape: int) -> dict[str, Binary]:
+            names = ("done", "terminated", "truncated")
+            return {name: Binary(shape=(*shape, 1), **flag) for name in names}
+
+        self.observation_spec = grouped(
+            observation=observation, mask=Binary(shape=(envs, robots), **flag)
+        )
+        self.action_spec = grouped(action=action)
+        self.reward_spec = grouped(reward=reward)
+        done = grouped(**flags(envs, robots))
+        done.update(flags(envs))
+        self.done_spec = done
+
+    @property
+    def num_robots(self) -> int:
+        """Robot slots R."""
+        return int(self.state.active.shape[-1])
+
+    @property
+    def num_discrete_actions(self) -> int:
+        """Pairs of left and right thrust changes."""
+        vessel = self._all_parameters.vessel
+        return vessel.left_thrust_change.shape[-1] * vessel.right_thrust_change.shape[-1]
+
+    @property
+    def state(self) -> State:
+        """Where every robot is; batch [E]."""
+        return self._now.state
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario that each environment is in; batch [E]."""
+        return self._now.scenario
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters of each environment; batch [E], or [1] when shared."""
+        return self._parameters
+
+    # Step and reset -----------------------------------------------------------------------------
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        action = tensordict.get((GROUP, "action"))
+        to_rates = continuous_rates if self.continuous else discrete_rates
+        (envs, robots), now = self.state.active.shape, self._now
+        objects = robots + now.scenario.obstacle_mask.shape[-1]
+        noise = draw_noise(self._generator, envs, robots, objects, self.dtype)
+        state, observation, self.outcome = self._advance(
+            now.state,
+            now.scenario,
+            self._parameters,
+            to_rates(action.to(self.dtype) if self.continuous else action, self._parameters.vessel),
+            noise,
+            self._quantiles,
+        )
+        self._now = Start(
+            scenario=now.scenario, state=state, observation=observation, batch_size=self.batch_size
+        )
+        self.env_steps += self.num_envs
+        return self._pack(observation, state.active, self.outcome)
+
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        if self._restored:
+            # The first reset after load_state_dict goes on where the saved run was.
+            self._restored = False
+        else:
+            done = None if tensordict is None else tensordict.get("_reset", None)
+            self._restart(None if done is None else done.view(-1))
+        return self._pack(self._now.observation, self.state.active, None)
+
+    def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Reset the environments whose episode is over, without asking whether there are any.
+
+        Args:
+            tensordict: what ``step_mdp`` made of a step; it is updated in place.
+
+        Returns:
+            The same, with the first observation of the new episodes and their flags cleared.
+        """
+        self._starts.refresh(self.env_steps)
+        self._restart(tensordict.get("done").view(-1))
+        return tensordict.update(self._pack(self._now.observation, self.state.active, None))
+
+    def _restart(self, done: Tensor | None) -> None:
+        """Start new episodes where ``done`` [E] is true, or everywhere if it is None."""
+        index = self._starts.index(done)
+        fresh = self._starts.starts[index]
+        self._now = fresh.clone() if done is None else where(done, fresh, self._now)
+        if self._all_parameters.batch_size[0] == 1:
+            self._parameters = self._all_parameters
+        else:
+            own = self._all_parameters[index]
+            self._parameters = own if done is None else where(done, own, self._parameters)
+
+    def _pack(
+        self, observation: Observation, active: Tensor, outcome: Outcome | None
+    ) -> TensorDictBase:
+        """Lay out an observation, and the outcome of a step if there was one, under their keys."""
+        group_shape = active.shape
+        never = torch.zeros((*group_shape, 1), dtype=torch.bool, device=self.device)
+        group: dict[str, Any] = {
+            "observation": TensorDict(
+                {
+                    "self_state": observation.self_state,
+                    "objects_state": observation.objects_state,
+                    "objects_mask": observation.objects_mask,
+                },
+                group_shape,
+            ),
+            "mask": active,
+        }
+        if outcome is None:
+            group |= {"done": never, "terminated": never.clone(), "truncated": never.clone()}
+            root = {name: never[:, 0].clone() for name in ("done", "terminated", "truncated")}
+        else:
+            over, ended = outcome.episode_done, outcome.episode_terminated
+            group |= {
+                "reward": outcome.reward[..., None],
+                "done": (outcome.terminated | outcome.truncated)[..., None],
+                "terminated": outcome.terminated[..., None],
+                "truncated": outcome.truncated[..., None],
+            }
+            root = {
+                "done": over[:, None],
+                "terminated": ended[:, None],
+                "truncated": (over & ~ended)[:, None],
+            }
+        return TensorDict(
+            {GROUP: TensorDict(group, group_shape), **root}, self.batch_size, device=self.device
+        )
+
+    # Saving -------------------------------------------------------------------------------------
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Everything that a rollout depends on, as nested dicts of tensors and numbers."""
+        return {
+            "now": self._now.to_tensordict().to_dict(),
+            "parameters": self._parameters.to_tensordict().to_dict(),
+            "starts": self._starts.state_dict(),
+            "generator": self._generator.get_state(),
+            "env_steps": self.env_steps,
+        }
+
+    def load_state_dict(self, state: Any, *args: Any, **kwargs: Any) -> None:
+        """Go on exactly where state_dict was taken; the next full reset only hands out the
+        observation of that moment.
+
+        Raises:
+            ConfigError: when the state is of another number of environments, robots or objects.
+        """
+        try:
+            restore(self._now, state["now"])
+            restore(self._parameters, state["parameters"])
+            self._starts.load_state_dict(state["starts"])
+        except (RuntimeError, KeyError, AttributeError) as error:
+            raise ConfigError(f"the saved world does not fit this one: {error}") from error
+        self._generator.set_state(state["generator"].cpu())
+        self.env_steps = state["env_steps"]
+        self._restored = True
+
+
+def _matching(
+    config: WorldConfig, given: Curriculum | Sequence[Episode] | Scenario
+) -> WorldConfig:
+    """The configuration, with the time step that given episodes ask for."""
+    if isinstance(given, Curriculum | Scenario):
+        return config
+    steps = {(episode.dt, episode.substeps) for episode in given}
+    require(len(steps) == 1, "dt, N", sorted(steps), "the same in all episodes of a batch")
+    dt, substeps = steps.pop()
+    return replace(config, dt=dt, substeps=substeps)

@@ -1,0 +1,243 @@
+"""Drawing scenarios: the published rejection loops, for a whole batch at once.
+
+Each loop (robots, cores, obstacles) draws candidates one after another, accepts a candidate that
+is compatible with all accepted before it, and stops when it has enough or when its draws are used
+up. Here all candidates of a loop are drawn first; then one pass per slot accepts the first
+candidate still compatible and strikes out those that clash with it. A struck candidate would have
+been rejected by the loop too, so the accepted ones are the same.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from marinenav_env.config import Level, ScenarioConfig
+from marinenav_env.state import Scenario
+
+
+class Levels:
+    """Levels as tensors, to be indexed by the level of each scenario."""
+
+    def __init__(self, levels: tuple[Level, ...], device: torch.device, dtype: torch.dtype) -> None:
+        self.levels = levels
+        counts = [[level.num_robots, level.num_cores, level.num_obstacles] for level in levels]
+        self.counts = torch.tensor(counts, device=device)
+        distances = [level.min_start_goal_dis for level in levels]
+        self.min_start_goal_dis = torch.tensor(distances, device=device, dtype=dtype)
+        self.max_robots, self.max_cores, self.max_obstacles = (
+            max(column) for column in zip(*counts, strict=True)
+        )
+
+
+def _distance(a: Tensor, b: Tensor) -> Tensor:
+    """Distance between points [..., 2] (m)."""
+    return torch.linalg.vector_norm(a - b, dim=-1)
+
+
+def _take(candidates: Tensor, index: Tensor) -> Tensor:
+    """Row ``index`` [P] of candidates [P, B, ...], as [P, ...]."""
+    return candidates[torch.arange(index.shape[0], device=index.device), index]
+
+
+def _accept(open_: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Accept the first open candidate where one more is wanted.
+
+    Args:
+        open_: [P, B] bool: candidates neither struck out nor passed by.
+        wanted: [P] bool.
+
+    Returns:
+        Index of the accepted candidate [P], whether there is one [P], and what stays open [P, B].
+    """
+    first = open_.to(torch.int8).argmax(-1)
+    found = open_.any(-1) & wanted
+    later = torch.arange(open_.shape[-1], device=open_.device) > first[:, None]
+    return first, found, open_ & later
+
+
+class ScenarioSampler:
+    """Draws scenarios of mixed levels on a device, without reading anything back.
+
+    Args:
+        config: constraints.
+        levels: the levels that scenarios are drawn for.
+        device: where the scenarios live.
+        dtype: their floating-point type.
+    """
+
+    def __init__(
+        self,
+        config: ScenarioConfig,
+        levels: tuple[Level, ...],
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        self.config = config
+        self.levels = Levels(levels, device, dtype)
+        self._options = {"device": device, "dtype": dtype}
+
+    def sample(self, level: Tensor, generator: torch.Generator) -> Scenario:
+        """Draw one scenario per entry.
+
+        Args:
+            level: [P] int64, index into the levels.
+            generator: source of randomness, on the sampler's device.
+
+        Returns:
+            Scenarios, batch [P].
+        """
+        counts = self.levels.counts[level]
+        start, goal, robot_mask = self._robots(level, counts[:, 0], generator)
+        positions, circulation = self._cores(counts[:, 1], start, goal, robot_mask, generator)
+        centres, radii, obstacle_mask = self._obstacles(
+            counts[:, 2], start, goal, robot_mask, positions, circulation != 0.0, generator
+        )
+        zeros = torch.zeros_like(start)
+        heading = 2.0 * math.pi * self._uniform(generator, *robot_mask.shape)
+        return Scenario(
+            goal=goal,
+            start=start,
+            heading=heading,
+            velocity=torch.cat((zeros, zeros[..., :1]), -1),
+            thrust=zeros,
+            thruster_angle=zeros.clone(),
+            robot_mask=robot_mask,
+            obstacle_position=centres,
+            obstacle_radius=radii,
+            obstacle_mask=obstacle_mask,
+            core_position=positions,
+            core_circulation=circulation,
+            level=level,
+            batch_size=level.shape,
+        )
+
+    def _uniform(self, generator: torch.Generator, *shape: int) -> Tensor:
+        return torch.rand(shape, generator=generator, **self._options)
+
+    def _points(self, generator: torch.Generator, scenarios: int, margin: float) -> Tensor:
+        """Candidate points [P, B, 2], uniform on the map less a margin (m)."""
+        size = torch.tensor([self.config.width, self.config.height], **self._options)
+        unit = self._uniform(generator, scenarios, self.config.draws, 2)
+        return margin + unit * (size - 2.0 * margin)
+
+    def _off_the_edge(self, points: Tensor, radius: Tensor | float) -> Tensor:
+        """Whether discs at points [P, B, 2] leave the map, [P, B]."""
+        x, y = points.unbind(-1)
+        width, height = self.config.width, self.config.height
+        return (x < radius) | (x > width - radius) | (y < radius) | (y > height - radius)
+
+    def _near_ends(
+        self, points: Tensor, radius: Tensor | float, start: Tensor, goal: Tensor, mask: Tensor
+    ) -> Tensor:
+        """Whether points [P, B, 2] are within radius + clear_r of a start or goal, [P, B]."""
+        ends = torch.cat((start, goal), -2)[:, None]
+        distance = _distance(points[:, :, None], ends)
+        present = torch.cat((mask, mask), -1)[:, None]
+        return (torch.where(present, distance, torch.inf).amin(-1)) < radius + self.config.clear_r
+
+    def _robots(
+        self, level: Tensor, wanted: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Starts [P, R, 2], goals [P, R, 2] and the mask [P, R] of the robots."""
+        scenarios = level.shape[0]
+        starts = self._points(generator, scenarios, self.config.start_margin)
+        goals = self._points(generator, scenarios, self.config.start_margin)
+        open_ = _distance(starts, goals) >= self.levels.min_start_goal_dis[level][:, None]
+        clear_r = self.config.clear_r
+        accepted = []
+        for slot in range(self.levels.max_robots):
+            index, found, open_ = _accept(open_, slot < wanted)
+            start, goal = _take(starts, index), _take(goals, index)
+            clash = (_distance(starts, start[:, None]) <= clear_r) | (
+                _distance(goals, goal[:, None]) <= clear_r
+            )
+            open_ = open_ & ~(clash & found[:, None])
+            accepted.append((start * found[:, None], goal * found[:, None], found))
+        start, goal, mask = (torch.stack(column, 1) for column in zip(*accepted, strict=True))
+        return start, goal, mask
+
+    def _cores(
+        self, wanted: Tensor, start: Tensor, goal: Tensor, mask: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Centres [P, C, 2] and signed circulations [P, C] of the vortex cores."""
+        scenarios, slots = wanted.shape[0], self.levels.max_cores
+        if slots == 0:
+            return start.new_zeros(scenarios, 0, 2), start.new_zeros(scenarios, 0)
+        config = self.config
+        points = self._points(generator, scenarios, 0.0)
+        clockwise = self._uniform(generator, scenarios, config.draws) < 0.5
+        low, high = config.v_range
+        speed = low + (high - low) * self._uniform(generator, scenarios, config.draws)
+        strength = 2.0 * math.pi * config.core_radius * speed
+        open_ = ~self._off_the_edge(points, config.core_radius)
+        open_ &= ~self._near_ends(points, config.core_radius, start, goal, mask)
+        accepted = []
+        for slot in range(slots):
+            index, found, open_ = _accept(open_, slot < wanted)
+            point, turn, gamma = _take(points, index), _take(clockwise, index), _take(
+                strength, index
+            )
+            clash = self._cores_clash(points, clockwise, strength, point, turn, gamma)
+            open_ = open_ & ~(clash & found[:, None])
+            signed = torch.where(turn, gamma, -gamma)
+            accepted.append((point * found[:, None], signed * found))
+        positions, circulation = (torch.stack(column, 1) for column in zip(*accepted, strict=True))
+        return positions, circulation
+
+    def _cores_clash(
+        self,
+        points: Tensor,
+        clockwise: Tensor,
+        strength: Tensor,
+        point: Tensor,
+        turn: Tensor,
+        gamma: Tensor,
+    ) -> Tensor:
+        """Whether candidate cores [P, B] clash with an accepted one [P], [P, B]."""
+        config = self.config
+        distance = _distance(points, point[:, None])
+        apart = (strength + gamma[:, None]) / (2.0 * math.pi * config.v_rel_max)
+        stronger = torch.maximum(strength, gamma[:, None])
+        weaker = torch.minimum(strength, gamma[:, None])
+        at_the_other = stronger / (2.0 * math.pi * (distance - 2.0 * config.core_radius))
+        edge_speed = weaker / (2.0 * math.pi * config.core_radius)
+        same = clockwise == turn[:, None]
+        return torch.where(same, distance < apart, at_the_other > config.p * edge_speed)
+
+    def _obstacles(
+        self,
+        wanted: Tensor,
+        start: Tensor,
+        goal: Tensor,
+        mask: Tensor,
+        core_position: Tensor,
+        core_mask: Tensor,
+        generator: torch.Generator,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Centres [P, O, 2], radii [P, O] and the mask [P, O] of the obstacles."""
+        scenarios, slots = wanted.shape[0], self.levels.max_obstacles
+        if slots == 0:
+            zeros = start.new_zeros(scenarios, 0)
+            return start.new_zeros(scenarios, 0, 2), zeros, zeros.to(torch.bool)
+        config = self.config
+        points = self._points(generator, scenarios, config.obstacle_margin)
+        low, high = config.obs_r_range
+        radii = low + (high - low) * self._uniform(generator, scenarios, config.draws)
+        open_ = ~self._off_the_edge(points, radii)
+        open_ &= ~self._near_ends(points, radii, start, goal, mask)
+        if core_position.shape[1]:
+            distance = _distance(points[:, :, None], core_position[:, None])
+            distance = torch.where(core_mask[:, None], distance, torch.inf).amin(-1)
+            open_ &= distance > config.core_radius + radii
+        accepted = []
+        for slot in range(slots):
+            index, found, open_ = _accept(open_, slot < wanted)
+            point, radius = _take(points, index), _take(radii, index)
+            clash = _distance(points, point[:, None]) <= radii + radius[:, None]
+            open_ = open_ & ~(clash & found[:, None])
+            accepted.append((point * found[:, None], radius * found, found))
+        centres, sizes, found_mask = (torch.stack(column, 1) for column in zip(*accepted, strict=True))
+        return centres, sizes, found_mask

@@ -1,0 +1,340 @@
+"""Scenario files: a JSON list of episodes, in the format that the field exchanges.
+
+Each episode has ``env`` (map, reward and current parameters, cores, obstacles) and ``robots`` (one
+list per vessel parameter, start, goal, initial motion, perception). Entries that carry the episode
+under ``config``, as recordings do, are read too.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marinenav_env.config import (
+    PerRobot,
+    RewardConfig,
+    ScenarioConfig,
+    SensorConfig,
+    VesselConfig,
+    WorldConfig,
+)
+from marinenav_env.parameters import build_parameters
+from marinenav_env.state import Parameters, Scenario
+from marinenav_env.validation import ConfigError, require
+
+# Names in the file that differ from ours; all others are the same.
+_VESSEL_NAMES = {"r": "radius", "detect_r": "detect_radius", "goal_dis": "goal_distance"}
+_SENSOR_NAMES = {"max_obj_num": "max_objects"}
+_MAP_NAMES = {"r": "core_radius"}
+_COMMANDS = ("left_thrust_change", "right_thrust_change")
+# Written and accepted for the sake of other readers; nothing here depends on them.
+_UNUSED = {"is_eval_env": True, "angular_speed_max": torch.pi / 2, "angular_speed_penalty": -1.0}
+_MOTION = ("start", "goal", "init_theta", "init_velocity_r", "init_left_pos", "init_right_pos",
+           "init_left_thrust", "init_right_thrust")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One scenario with everything that a file says about it, in plain numbers."""
+
+    start: list[list[float]]
+    """Per robot x, y (m)."""
+    goal: list[list[float]]
+    """Per robot x, y (m)."""
+    heading: list[float]
+    """Per robot yaw (rad)."""
+    velocity: list[list[float]]
+    """Per robot velocity relative to the water (m/s, m/s, rad/s; world frame)."""
+    thruster_angle: list[list[float]]
+    """Per robot left and right (rad)."""
+    thrust: list[list[float]]
+    """Per robot left and right (N)."""
+    obstacles: list[list[float]] = field(default_factory=list)
+    """Per obstacle x, y, radius (m)."""
+    cores: list[list[float]] = field(default_factory=list)
+    """Per core x, y (m) and circulation (m^2/s), positive for clockwise."""
+    vessel: VesselConfig = field(default_factory=VesselConfig)
+    sensor: SensorConfig = field(default_factory=SensorConfig)
+    reward: RewardConfig = field(default_factory=RewardConfig)
+    scenario: ScenarioConfig = field(default_factory=ScenarioConfig)
+    dt: float = 0.05
+    """Length of a substep (s)."""
+    substeps: int = 10
+    """Substeps of a control step."""
+    seed: int = 0
+    """Seed that the scenario was drawn from, for the record."""
+
+
+def _shared(key: str, values: list[Any]) -> Any:
+    """The value that all robots share."""
+    require(len({json.dumps(value) for value in values}) == 1, key, values, "equal for all robots")
+    return values[0]
+
+
+def _episode(entry: dict[str, Any], key: str, unknown: set[str]) -> Episode:
+    """Parse one entry; names of unknown keys are collected in ``unknown``."""
+    entry = entry.get("config", entry)
+    env, robots = dict(entry["env"]), dict(entry["robots"])
+    count = len(robots["start"])
+    require(count > 0, f"{key}.robots.start", robots["start"], "a list with at least one robot")
+    perception = dict(robots.pop("perception"))
+    for name, values in (*robots.items(), *perception.items()):
+        fine = isinstance(values, list) and len(values) == count
+        require(fine, f"{key}.robots.{name}", values, f"a list with one value for each of {count}")
+
+    motion = {name: robots.pop(name) for name in _MOTION}
+    dt, substeps = _shared(f"{key}.dt", robots.pop("dt")), _shared(f"{key}.N", robots.pop("N"))
+    commands = {
+        name: tuple(_shared(f"{key}.{name}", robots.pop(name))) for name in _COMMANDS
+    }
+    cores, obstacles = env.pop("cores"), env.pop("obstacles")
+    signs = [1.0 if clockwise else -1.0 for clockwise in cores["clockwise"]]
+
+    def configure(cls: Any, given: dict[str, Any], names: dict[str, str]) -> Any:
+        """Build a config from the keys it knows, and take them out of ``given``."""
+        known = {item.name for item in fields(cls)}
+        ours = {names.get(name, name): (name, value) for name, value in given.items()}
+        taken = {name: pair for name, pair in ours.items() if name in known}
+        for name, _ in taken.values():
+            del given[name]
+        return cls(**{
+            name: tuple(value) if isinstance(value, list) else value
+            for name, (_, value) in taken.items()
+        })  # fmt: skip
+
+    vessel = configure(VesselConfig, robots | commands, _VESSEL_NAMES)
+    known_vessel = {item.name for item in fields(VesselConfig)} | set(_VESSEL_NAMES)
+    episode = Episode(
+        start=motion["start"],
+        goal=motion["goal"],
+        heading=motion["init_theta"],
+        velocity=motion["init_velocity_r"],
+        thruster_angle=_pairs(motion["init_left_pos"], motion["init_right_pos"]),
+        thrust=_pairs(motion["init_left_thrust"], motion["init_right_thrust"]),
+        obstacles=[[*at, r] for at, r in zip(obstacles["positions"], obstacles["r"], strict=True)],
+        cores=[
+            [*at, sign * gamma]
+            for at, sign, gamma in zip(cores["positions"], signs, cores["Gamma"], strict=True)
+        ],
+        vessel=vessel,
+        sensor=configure(SensorConfig, perception, _SENSOR_NAMES),
+        reward=configure(RewardConfig, env, {}),
+        scenario=configure(ScenarioConfig, env, _MAP_NAMES),
+        dt=dt,
+        substeps=substeps,
+        seed=env.pop("seed", 0),
+    )
+    require(env.pop("num_robots", count) == count, f"{key}.env.num_robots", count, "the robots given")
+    unknown |= {f"env.{name}" for name in env if name not in _UNUSED}
+    unknown |= {f"robots.{name}" for name in robots if name not in known_vessel}
+    unknown |= {f"robots.perception.{name}" for name in perception}
+    return episode
+
+
+def _pairs(left: list[float], right: list[float]) -> list[list[float]]:
+    return [list(pair) for pair in zip(left, right, strict=True)]
+
+
+def parse_scenarios(entries: Any, name: str = "scenarios") -> list[Episode]:
+    """Read episodes from what a scenario file holds.
+
+    Args:
+        entries: the parsed JSON.
+        name: where it came from, for messages.
+
+    Returns:
+        The episodes. Keys that are not known are left out, with one warning that names them.
+
+    Raises:
+        ConfigError: when something is missing, of the wrong kind or out of range.
+    """
+    require(isinstance(entries, list) and len(entries) > 0, name, type(entries).__name__,
+            "a JSON list of at least one episode")  # fmt: skip
+    unknown: set[str] = set()
+    episodes = []
+    for number, entry in enumerate(entries):
+        key = f"{name}[{number}]"
+        try:
+            episodes.append(_episode(entry, key, unknown))
+        except KeyError as error:
+            raise ConfigError(f"{key}: the key {error} is missing") from error
+        except (TypeError, AttributeError) as error:
+            raise ConfigError(f"{key}: not an episode in the scenario format ({error})") from error
+        except ConfigError as error:
+            text = str(error)
+            raise ConfigError(text if text.startswith(key) else f"{key}: {text}") from error
+    if unknown:
+        warnings.warn(f"{name}: left out unknown keys {sorted(unknown)}", stacklevel=2)
+    return episodes
+
+
+def read_scenarios(path: str | Path) -> list[Episode]:
+    """Read a scenario file; see parse_scenarios.
+
+    Raises:
+        ConfigError: when the file cannot be read or is not in the format.
+    """
+    try:
+        entries = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read as a scenario file ({error})") from error
+    return parse_scenarios(entries, str(path))
+
+
+def _entry(episode: Episode) -> dict[str, Any]:
+    """The inverse of _episode."""
+    count = len(episode.start)
+
+    def listed(value: Any, number: int) -> list[Any]:
+        return list(value[:number]) if isinstance(value, tuple) else [value] * number
+
+    theirs = {ours: name for name, ours in (*_VESSEL_NAMES.items(), *_SENSOR_NAMES.items())}
+    robots: dict[str, Any] = {"dt": [episode.dt] * count, "N": [episode.substeps] * count}
+    for name, value in asdict(episode.vessel).items():
+        per_robot = [list(value)] * count if name in _COMMANDS else listed(value, count)
+        robots[theirs.get(name, name)] = per_robot
+    columns = (
+        episode.start, episode.goal, episode.heading, episode.velocity,
+        *zip(*episode.thruster_angle, strict=True), *zip(*episode.thrust, strict=True),
+    )  # fmt: skip
+    robots |= {name: list(column) for name, column in zip(_MOTION, columns, strict=True)}
+    robots["perception"] = {
+        theirs.get(name, name): listed(value, count)
+        for name, value in asdict(episode.sensor).items()
+    }
+    map_values = asdict(episode.scenario)
+    map_values["r"] = map_values.pop("core_radius")
+    env = {
+        "seed": episode.seed, **_UNUSED, **map_values, **asdict(episode.reward),
+        "num_robots": count,
+        "cores": {
+            "positions": [core[:2] for core in episode.cores],
+            "clockwise": [core[2] > 0.0 for core in episode.cores],
+            "Gamma": [abs(core[2]) for core in episode.cores],
+        },
+        "obstacles": {
+            "positions": [obstacle[:2] for obstacle in episode.obstacles],
+            "r": [obstacle[2] for obstacle in episode.obstacles],
+        },
+    }  # fmt: skip
+    return {"env": env, "robots": robots}
+
+
+def write_scenarios(path: str | Path, episodes: Sequence[Episode]) -> None:
+    """Write a scenario file that read_scenarios reads back to the same episodes."""
+    text = json.dumps([_entry(episode) for episode in episodes])
+    Path(path).write_text(text + "\n", encoding="utf-8")
+
+
+def episodes_of(scenarios: Scenario, config: WorldConfig, seed: int = 0) -> list[Episode]:
+    """Turn scenario tensors into episodes that can be written.
+
+    Args:
+        scenarios: batch [P]; masked slots are left out.
+        config: the world they were drawn for.
+        seed: for the record.
+    """
+    episodes = []
+    for one in scenarios.cpu():
+        robot, obstacle, core = one.robot_mask, one.obstacle_mask, one.core_circulation != 0.0
+        kept = robot.nonzero().squeeze(-1).tolist()
+
+        def select(value: PerRobot, kept: list[int] = kept) -> PerRobot:
+            return tuple(value[index] for index in kept) if isinstance(value, tuple) else value
+
+        vessel = {
+            name: value if name in _COMMANDS else select(value)
+            for name, value in asdict(config.vessel).items()
+        }
+        sensor = {name: select(value) for name, value in asdict(config.sensor).items()}
+        circles = torch.cat((one.obstacle_position, one.obstacle_radius[:, None]), -1)
+        vortices = torch.cat((one.core_position, one.core_circulation[:, None]), -1)
+        episodes.append(
+            Episode(
+                start=one.start[robot].tolist(),
+                goal=one.goal[robot].tolist(),
+                heading=one.heading[robot].tolist(),
+                velocity=one.velocity[robot].tolist(),
+                thruster_angle=one.thruster_angle[robot].tolist(),
+                thrust=one.thrust[robot].tolist(),
+                obstacles=circles[obstacle].tolist(),
+                cores=vortices[core].tolist(),
+                vessel=VesselConfig(**vessel),
+                sensor=SensorConfig(**sensor),  # type: ignore[arg-type]
+                reward=config.reward,
+                scenario=config.scenario,
+                dt=config.dt,
+                substeps=config.substeps,
+                seed=seed,
+            )
+        )
+    return episodes
+
+
+def stack_episodes(
+    episodes: Sequence[Episode], device: torch.device, dtype: torch.dtype
+) -> tuple[Scenario, Parameters, Tensor]:
+    """Turn episodes into tensors, padded to the largest.
+
+    Args:
+        episodes: N episodes.
+        device: where the tensors live.
+        dtype: their floating-point type.
+
+    Returns:
+        Scenarios [N], parameters [N], and the von Mises quantile table.
+    """
+    robots = max(len(episode.start) for episode in episodes)
+    obstacles = max(len(episode.obstacles) for episode in episodes)
+    cores = max(len(episode.cores) for episode in episodes)
+    options: dict[str, Any] = {"device": device, "dtype": dtype}
+
+    def padded(rows: list[list[list[float]]], slots: int, width: int) -> Tensor:
+        blank = [0.0] * width
+        full = [[*row, *[blank] * (slots - len(row))] for row in rows]
+        return torch.tensor(full, **options).reshape(len(rows), slots, width)
+
+    def exists(counts: list[int], slots: int) -> Tensor:
+        return torch.arange(slots, device=device) < torch.tensor(counts, device=device)[:, None]
+
+    circles = padded([episode.obstacles for episode in episodes], obstacles, 3)
+    vortices = padded([episode.cores for episode in episodes], cores, 3)
+    heading = padded([[[h] for h in episode.heading] for episode in episodes], robots, 1)
+    scenario = Scenario(
+        goal=padded([episode.goal for episode in episodes], robots, 2),
+        start=padded([episode.start for episode in episodes], robots, 2),
+        heading=heading.squeeze(-1),
+        velocity=padded([episode.velocity for episode in episodes], robots, 3),
+        thrust=padded([episode.thrust for episode in episodes], robots, 2),
+        thruster_angle=padded([episode.thruster_angle for episode in episodes], robots, 2),
+        robot_mask=exists([len(episode.start) for episode in episodes], robots),
+        obstacle_position=circles[..., :2],
+        obstacle_radius=circles[..., 2],
+        obstacle_mask=exists([len(episode.obstacles) for episode in episodes], obstacles),
+        core_position=vortices[..., :2],
+        core_circulation=vortices[..., 2],
+        level=torch.zeros(len(episodes), dtype=torch.int64, device=device),
+        batch_size=[len(episodes)],
+    )
+
+    def pad_config(config: Any) -> Any:
+        """Repeat the last robot's values for the slots that an episode lacks."""
+        values = {
+            name: value if name in _COMMANDS or not isinstance(value, tuple)
+            else value + (value[-1],) * (robots - len(value))
+            for name, value in asdict(config).items()
+        }  # fmt: skip
+        return type(config)(**values)
+
+    worlds = [
+        (pad_config(e.vessel), pad_config(e.sensor), e.reward, e.scenario.core_radius)
+        for e in episodes
+    ]
+    return scenario, *build_parameters(worlds, robots, device, dtype)

@@ -1,0 +1,212 @@
+"""Where episodes start: a pool on the device, filled ahead of time, that resets read from.
+
+A reset then needs no rejection loop, no host read and no second look through the sensors: the pool
+holds scenarios with their first state and observation. A sampled pool is refreshed a few entries
+at a time while the run goes on; a fixed one is gone through in order.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marinenav_env.config import LEVELS, Level
+from marinenav_env.scenario import ScenarioSampler
+from marinenav_env.state import Scenario, Start
+from marinenav_env.validation import require, require_numbers
+
+MakeStart = Callable[[Scenario, Tensor], Start]
+"""From scenarios [P] and their pool index [P] to starts [P]: adds state and observation."""
+
+
+@dataclass(frozen=True)
+class Curriculum:
+    """Which levels scenarios are drawn from, and when.
+
+    With ``timesteps`` the levels follow one another; without, they are mixed by ``weights``.
+    """
+
+    levels: tuple[Level, ...] = field(default=LEVELS)
+    """The levels."""
+    weights: tuple[float, ...] = ()
+    """Share of each level in a mixture (any scale); none: equal shares."""
+    timesteps: tuple[int, ...] = ()
+    """Env-steps from which each level holds, the first 0; none: all levels at once."""
+    pool_size: int = 2048
+    """Scenarios held ready."""
+    refresh_size: int = 256
+    """Scenarios drawn anew in one go."""
+    refresh_interval: int = 64
+    """Vector steps between refreshes."""
+
+    def __post_init__(self) -> None:
+        count = len(self.levels)
+        require(count > 0, "curriculum.levels", self.levels, "at least one level")
+        fine = not self.weights or (len(self.weights) == count and sum(self.weights) > 0.0)
+        require(fine, "curriculum.weights", self.weights, f"{count} numbers with a positive sum")
+        if self.weights:
+            require_numbers(self, "curriculum", ("weights",), at_least=0.0)
+        order = list(self.timesteps)
+        fine = not order or (len(order) == count and order[0] == 0 and order == sorted(order))
+        require(fine, "curriculum.timesteps", self.timesteps, f"{count} increasing, the first 0")
+        require(not (order and self.weights), "curriculum.weights", self.weights,
+                "left out when timesteps are given")  # fmt: skip
+        sizes = ("pool_size", "refresh_size", "refresh_interval")
+        require_numbers(self, "curriculum", sizes, at_least=1)
+        fine = self.pool_size % self.refresh_size == 0
+        require(fine, "curriculum.pool_size", self.pool_size, "a multiple of refresh_size")
+
+    def level_at(self, env_steps: int) -> int:
+        """Index of the scheduled level after so many env-steps; -1 for a mixture."""
+        return sum(env_steps >= begin for begin in self.timesteps) - 1
+
+
+class StartPool(ABC):
+    """A pool of starts; see SampledStarts and FixedStarts."""
+
+    starts: Start
+    """batch [P]."""
+
+    @abstractmethod
+    def index(self, done: Tensor | None) -> Tensor:
+        """Choose the entry of the pool that each environment would start from next.
+
+        Args:
+            done: [E] bool, which environments start anew; None for all.
+
+        Returns:
+            [E] int64.
+        """
+
+    def refresh(self, env_steps: int) -> None:
+        """Called once per vector step; a sampled pool draws new entries here."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that changes during a run."""
+
+    @abstractmethod
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what state_dict gave."""
+
+
+class SampledStarts(StartPool):
+    """Starts drawn by the rejection loops, refreshed while the run goes on.
+
+    Args:
+        sampler: draws scenarios.
+        curriculum: which levels, and how large the pool is.
+        make_start: adds state and observation.
+        num_envs: E.
+        generator: source of randomness, shared with the environment.
+    """
+
+    def __init__(
+        self,
+        sampler: ScenarioSampler,
+        curriculum: Curriculum,
+        make_start: MakeStart,
+        num_envs: int,
+        generator: torch.Generator,
+    ) -> None:
+        self._sampler, self._curriculum, self._make_start = sampler, curriculum, make_start
+        self._num_envs, self._generator = num_envs, generator
+        shares = torch.tensor(curriculum.weights or (1.0,) * len(curriculum.levels))
+        self._cumulative = (shares.cumsum(0) / shares.sum()).to(generator.device)
+        self._level = curriculum.level_at(0)
+        self._cursor, self._ticks = 0, 0
+        self.starts = self._draw_all()
+
+    def index(self, done: Tensor | None) -> Tensor:
+        """Any entry with equal probability."""
+        size, device = self.starts.batch_size[0], self._generator.device
+        return torch.randint(size, (self._num_envs,), generator=self._generator, device=device)
+
+    def refresh(self, env_steps: int) -> None:
+        """Draw a few entries anew every few steps, and all of them when the level changes."""
+        level = self._curriculum.level_at(env_steps)
+        if level != self._level:
+            self._level = level
+            self.starts = self._draw_all()
+        self._ticks += 1
+        if self._ticks % self._curriculum.refresh_interval == 0:
+            begin, self._cursor = self._cursor, self._cursor + self._curriculum.refresh_size
+            self.starts[begin : self._cursor] = self._draw()
+            self._cursor %= self._curriculum.pool_size
+
+    def state_dict(self) -> dict[str, Any]:
+        """Pool, level and counters."""
+        counters = {"level": self._level, "cursor": self._cursor, "ticks": self._ticks}
+        return {"starts": self.starts.to_tensordict().to_dict(), **counters}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore them."""
+        restore(self.starts, state["starts"])
+        self._level, self._cursor, self._ticks = state["level"], state["cursor"], state["ticks"]
+
+    def _draw_all(self) -> Start:
+        chunks = self._curriculum.pool_size // self._curriculum.refresh_size
+        return torch.cat([self._draw() for _ in range(chunks)])  # type: ignore[arg-type]
+
+    def _draw(self) -> Start:
+        """Draw refresh_size starts of the current level or mixture."""
+        size, device = self._curriculum.refresh_size, self._generator.device
+        if self._level >= 0:
+            level = torch.full((size,), self._level, device=device)
+        else:
+            chance = torch.rand(size, generator=self._generator, device=device)
+            last = len(self._cumulative) - 1
+            level = torch.searchsorted(self._cumulative, chance, right=True).clamp_max(last)
+        scenario = self._sampler.sample(level, self._generator)
+        return self._make_start(scenario, torch.arange(size, device=device))
+
+
+class FixedStarts(StartPool):
+    """A given list of scenarios, gone through in order.
+
+    Environment e starts with scenario e, then takes e + E, e + 2 E and so on, round and round.
+
+    Args:
+        scenario: batch [P].
+        make_start: adds state and observation.
+        num_envs: E.
+    """
+
+    def __init__(self, scenario: Scenario, make_start: MakeStart, num_envs: int) -> None:
+        size, device = scenario.batch_size[0], scenario.goal.device
+        self.starts = make_start(scenario, torch.arange(size, device=device))
+        self._first = torch.arange(num_envs, device=device)
+        self._next = self._first
+
+    def index(self, done: Tensor | None) -> Tensor:
+        """The next of each environment's scenarios."""
+        size, stride = self.starts.batch_size[0], self._first.shape[0]
+        if done is None:
+            self._next = self._first + stride
+            return self._first % size
+        chosen = self._next % size
+        self._next = torch.where(done, self._next + stride, self._next)
+        return chosen
+
+    def state_dict(self) -> dict[str, Any]:
+        """The pool and what comes next."""
+        return {"starts": self.starts.to_tensordict().to_dict(), "next": self._next}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore them."""
+        restore(self.starts, state["starts"])
+        self._next = state["next"].to(self._next.device)
+
+
+def restore(target: Any, values: dict[str, Any]) -> None:
+    """Copy a nested dict of tensors into a tensorclass or tensordict of the same structure."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            restore(target.get(name), value)
+        else:
+            target.get(name).copy_(value)

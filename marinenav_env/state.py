@@ -1,0 +1,178 @@
+"""The tensors that the world is made of: state, scenario, parameters, observation, outcome.
+
+Shapes: E environments, R robot slots, O obstacle slots, C vortex-core slots, M = R + O objects
+that may be seen, K objects kept in an observation. Slots that a scenario lacks are masked.
+"""
+
+from __future__ import annotations
+
+from tensordict import TensorClass
+from torch import Tensor
+
+
+class State(TensorClass):
+    """Where every robot is and how it fares; batch [E]."""
+
+    pose: Tensor
+    """[E, R, 3] x, y (m) in the world frame, yaw (rad) in [0, 2 pi)."""
+    velocity_water: Tensor
+    """[E, R, 3] velocity relative to the water: x, y (m/s, world frame), yaw rate (rad/s)."""
+    velocity_ground: Tensor
+    """[E, R, 3] velocity over ground, likewise; as published, one substep older than the rest."""
+    thrust: Tensor
+    """[E, R, 2] left and right thrust (N)."""
+    active: Tensor
+    """[E, R] bool: present and not ended."""
+    collided: Tensor
+    """[E, R] bool: ended by a collision."""
+    arrived: Tensor
+    """[E, R] bool: ended at its goal."""
+    steps: Tensor
+    """[E] int64: control steps since the start of the episode."""
+
+
+class Scenario(TensorClass):
+    """What an episode starts from; batch [E]."""
+
+    goal: Tensor
+    """[E, R, 2] goal (m)."""
+    start: Tensor
+    """[E, R, 2] start (m)."""
+    heading: Tensor
+    """[E, R] initial yaw (rad)."""
+    velocity: Tensor
+    """[E, R, 3] initial velocity relative to the water (m/s, m/s, rad/s; world frame)."""
+    thrust: Tensor
+    """[E, R, 2] initial left and right thrust (N)."""
+    thruster_angle: Tensor
+    """[E, R, 2] angle of the left and right thruster (rad)."""
+    robot_mask: Tensor
+    """[E, R] bool: the robot exists."""
+    obstacle_position: Tensor
+    """[E, O, 2] centre (m)."""
+    obstacle_radius: Tensor
+    """[E, O] radius (m)."""
+    obstacle_mask: Tensor
+    """[E, O] bool: the obstacle exists."""
+    core_position: Tensor
+    """[E, C, 2] centre (m)."""
+    core_circulation: Tensor
+    """[E, C] circulation (m^2/s), positive for a clockwise core, 0 where there is none."""
+    level: Tensor
+    """[E] int64: which level it was drawn for."""
+
+
+class Vessel(TensorClass):
+    """VesselConfig as tensors; every field is [E or 1, R or 1], broadcast where shared."""
+
+    length: Tensor
+    width: Tensor
+    radius: Tensor
+    detect_radius: Tensor
+    goal_distance: Tensor
+    power_coefficient: Tensor
+    min_thrust: Tensor
+    max_thrust: Tensor
+    max_thrust_rate: Tensor
+    m: Tensor
+    Izz: Tensor
+    xDotU: Tensor
+    yDotV: Tensor
+    yDotR: Tensor
+    nDotR: Tensor
+    nDotV: Tensor
+    xU: Tensor
+    xUU: Tensor
+    yV: Tensor
+    yVV: Tensor
+    yR: Tensor
+    yRV: Tensor
+    yVR: Tensor
+    yRR: Tensor
+    nR: Tensor
+    nRR: Tensor
+    nV: Tensor
+    nVV: Tensor
+    nRV: Tensor
+    nVR: Tensor
+    left_thrust_change: Tensor
+    """[E or 1, R or 1, A] discrete commands of the left side (N/s)."""
+    right_thrust_change: Tensor
+    """[E or 1, R or 1, B] discrete commands of the right side (N/s)."""
+
+
+class Sensor(TensorClass):
+    """SensorConfig as tensors; every field is [E or 1, R or 1]."""
+
+    range: Tensor
+    angle: Tensor
+    pos_std: Tensor
+    vel_std: Tensor
+    r_mean_ratio: Tensor
+    max_objects: Tensor
+    """int64: how many of the K slots this robot may use."""
+    table_row: Tensor
+    """int64: the row of the von Mises quantile table for this robot's concentration."""
+
+
+class Rules(TensorClass):
+    """What holds for a whole environment; every field is [E or 1]."""
+
+    timestep_penalty: Tensor
+    COLREGs_penalty: Tensor
+    collision_penalty: Tensor
+    goal_reward: Tensor
+    core_radius: Tensor
+    """Radius of the vortex cores (m)."""
+
+
+class Parameters(TensorClass):
+    """Everything that is constant over an episode; batch [E], or [1] when shared by all."""
+
+    vessel: Vessel
+    sensor: Sensor
+    rules: Rules
+
+
+class Observation(TensorClass):
+    """What the robots perceive; batch [E]; zeros for a robot that is not active."""
+
+    self_state: Tensor
+    """[E, R, 7] goal x, y (m, body frame), u, v over ground (m/s), yaw rate, both thrusts (N)."""
+    objects_state: Tensor
+    """[E, R, K, 5] x, y (m), v_x, v_y over ground (m/s), in the body frame, radius (m)."""
+    objects_mask: Tensor
+    """[E, R, K] bool: the slot holds an object."""
+
+
+class Outcome(TensorClass):
+    """What a control step came to; batch [E]; zeros for a robot that was not active before it."""
+
+    reward: Tensor
+    """[E, R]."""
+    collided: Tensor
+    """[E, R] bool: collided in this step."""
+    arrived: Tensor
+    """[E, R] bool: arrived in this step (and did not collide)."""
+    colregs: Tensor
+    """[E, R] bool: the rules of the sea ask for a turn after this step."""
+    phi: Tensor
+    """[E, R] angle of that turn (rad), 0 if there is none."""
+    energy: Tensor
+    """[E, R] thrust spent (N s, times the power coefficient)."""
+    terminated: Tensor
+    """[E, R] bool: the robot has collided or arrived, in this step or before."""
+    truncated: Tensor
+    """[E, R] bool: the episode is over before the robot has ended."""
+    episode_terminated: Tensor
+    """[E] bool: every robot has ended, or the first collision ended an evaluation episode."""
+    episode_done: Tensor
+    """[E] bool: the episode is over."""
+
+
+class Start(TensorClass):
+    """A scenario with its first state and observation, ready to be reset to; batch [E]."""
+
+    scenario: Scenario
+    state: State
+    observation: Observation

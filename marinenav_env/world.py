@@ -1,0 +1,151 @@
+"""One control step of the whole world: dynamics, perception, rules of the sea, reward, endings.
+
+A pure function of tensors: no random numbers are drawn here and nothing is read on the host, so
+that it compiles into one graph and can be captured.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import torch
+from tensordict import TensorClass
+from torch import Tensor
+
+from marinenav_env.colregs import required_turn
+from marinenav_env.config import WorldConfig
+from marinenav_env.current import current_velocity
+from marinenav_env.dynamics import control_step
+from marinenav_env.endings import endings
+from marinenav_env.perception import Noise, observe
+from marinenav_env.reward import step_reward
+from marinenav_env.state import Observation, Outcome, Parameters, Scenario, State
+
+Tensors = TypeVar("Tensors", bound=TensorClass)
+
+
+def where(mask: Tensor, new: Tensors, old: Tensors) -> Tensors:
+    """Take environments from ``new`` where the mask [E] is true and from ``old`` elsewhere."""
+
+    def pick(a: Tensor, b: Tensor) -> Tensor:
+        return torch.where(mask.view(-1, *[1] * (b.ndim - 1)), a, b)
+
+    return new.apply(pick, old)
+
+
+def initial_state(scenario: Scenario, core_radius: Tensor) -> State:
+    """State at the start of an episode.
+
+    Args:
+        scenario: batch [E].
+        core_radius: [E or 1] (m).
+    """
+    x, y = scenario.start.unbind(-1)
+    current = current_velocity(
+        x, y, scenario.core_position, scenario.core_circulation, core_radius
+    )
+    drift = torch.stack((*current, torch.zeros_like(x)), -1)
+    never = torch.zeros_like(scenario.robot_mask)
+    return State(
+        pose=torch.cat((scenario.start, scenario.heading[..., None]), -1),
+        velocity_water=scenario.velocity.clone(),
+        velocity_ground=scenario.velocity + drift,
+        thrust=scenario.thrust.clone(),
+        active=scenario.robot_mask.clone(),
+        collided=never,
+        arrived=never.clone(),
+        steps=torch.zeros_like(scenario.level),
+        batch_size=scenario.batch_size,
+    )
+
+
+def goal_distance(state: State, scenario: Scenario) -> Tensor:
+    """Distance of every robot to its goal (m), [E, R]."""
+    return torch.linalg.vector_norm(scenario.goal - state.pose[..., :2], dim=-1)
+
+
+def advance(
+    state: State,
+    scenario: Scenario,
+    parameters: Parameters,
+    rates: Tensor,
+    noise: Noise,
+    quantiles: Tensor,
+    config: WorldConfig,
+) -> tuple[State, Observation, Outcome]:
+    """Advance every environment by one control step.
+
+    The observation that comes back is that of the robots active before the step: a robot that
+    ends in this step still gets its last one, and is still seen by the others.
+
+    Args:
+        state: batch [E].
+        scenario: batch [E].
+        parameters: batch [E or 1].
+        rates: [E, R, 2] commanded thrust rates (N/s); those of inactive robots are ignored.
+        noise: one draw of measurement noise.
+        quantiles: von Mises quantile table.
+        config: everything that is the same for all environments.
+
+    Returns:
+        The next state, the observation, and the outcome.
+    """
+    vessel, sensor, rules = parameters.vessel, parameters.sensor, parameters.rules
+    before = goal_distance(state, scenario)
+    moved = control_step(
+        state, rates, scenario, vessel, rules.core_radius, config.dt, config.substeps
+    )
+    pose, velocity_water, velocity_ground, thrust = (
+        torch.where(state.active[..., None], new, old)
+        for new, old in zip(
+            moved,
+            (state.pose, state.velocity_water, state.velocity_ground, state.thrust),
+            strict=True,
+        )
+    )
+    moved_state = State(
+        pose=pose,
+        velocity_water=velocity_water,
+        velocity_ground=velocity_ground,
+        thrust=thrust,
+        active=state.active,
+        collided=state.collided,
+        arrived=state.arrived,
+        steps=state.steps + 1,
+        batch_size=state.batch_size,
+    )
+    observation, touching = observe(
+        moved_state, scenario, vessel, sensor, quantiles, noise, config.sensor.slots
+    )
+    colregs, phi = required_turn(observation, vessel.radius, config.colregs)
+    after = goal_distance(moved_state, scenario)
+    collided = touching & state.active
+    arrived = (after <= vessel.goal_distance) & state.active & ~collided
+    reward = step_reward(before - after, phi, collided, arrived, rules)
+    energy = vessel.power_coefficient * thrust.abs().sum(-1) * (config.dt * config.substeps)
+
+    moved_state.collided = state.collided | collided
+    moved_state.arrived = state.arrived | arrived
+    moved_state.active = state.active & ~collided & ~arrived
+    ended = endings(
+        moved_state.collided,
+        moved_state.arrived,
+        scenario.robot_mask,
+        moved_state.steps,
+        config.max_steps,
+        config.ends_at_first_collision,
+    )
+    outcome = Outcome(
+        reward=torch.where(state.active, reward, 0.0),
+        collided=collided,
+        arrived=arrived,
+        colregs=colregs & state.active,
+        phi=phi,
+        energy=torch.where(state.active, energy, 0.0),
+        terminated=ended.terminated,
+        truncated=ended.truncated,
+        episode_terminated=ended.episode_terminated,
+        episode_done=ended.episode_done,
+        batch_size=state.batch_size,
+    )
+    return moved_state, observation, outcome

@@ -1,0 +1,160 @@
+"""AC-IQN: a deterministic actor judged by implicit quantile networks.
+
+Lin, Szenher, Huang and Englot, RA-L 2025 (arXiv 2412.09466): the critic embeds sampled quantile
+fractions (Dabney et al. 2018), the actor follows the gradient of the mean of its quantiles. Here
+the fractions are drawn once per update, one from each of N equal strata, and may enter after the
+last hidden layer, so that the trunk is evaluated once and not once per fraction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from marinenav_env.validation import require_numbers
+from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
+from train_RL_agents.losses import bootstrap, quantile_huber
+from train_RL_agents.networks import (
+    ENCODED,
+    HIDDEN,
+    CosineEmbedding,
+    Inputs,
+    ObservationNetwork,
+    frozen_call,
+    hidden,
+    squash,
+)
+
+
+@dataclass(frozen=True)
+class ACIQNConfig(AgentConfig):
+    """Settings of AC-IQN."""
+
+    quantiles: int = 16
+    """Quantile fractions N per critic and update."""
+    critics: int = 2
+    """Independent critics; targets take the smallest of their quantiles, fraction by fraction."""
+    embedding: Literal["late", "published"] = "late"
+    """Where the fractions enter: after the last hidden layer, or as published, before the first
+    (then the action enters after it)."""
+    layer_norm: bool = True
+    """LayerNorm in the hidden layers of the critics."""
+    target_noise: float = 0.1
+    """Standard deviation of the noise on target actions (1)."""
+    kappa: float = 1.0
+    """Threshold of the Huber loss (scaled reward)."""
+    scaled_inputs: bool = True
+    """Divide raw observations by fixed scales."""
+
+    def __post_init__(self) -> None:
+        require_numbers(self, "agent", ("quantiles",), at_least=1, at_most=1024)
+        require_numbers(self, "agent", ("critics",), at_least=1, at_most=10)
+        require_numbers(self, "agent", ("target_noise",), at_least=0.0, at_most=1.0)
+        require_numbers(self, "agent", ("kappa",), above=0.0)
+
+
+class Actor(ObservationNetwork):
+    """From observations to actions in (-1, 1)."""
+
+    def __init__(self, scaled_inputs: bool) -> None:
+        super().__init__(scaled_inputs)
+        self.hidden_layer = nn.Linear(ENCODED, HIDDEN)
+        self.hidden_layer_2 = nn.Linear(HIDDEN, HIDDEN)
+        self.output_layer = nn.Linear(HIDDEN, 2)
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """Actions [B, 2] for observations [B]."""
+        features = torch.relu(self.hidden_layer(self.encode(inputs)))
+        features = torch.relu(self.hidden_layer_2(features))
+        return squash(self.output_layer(features))
+
+
+class QuantileCritic(ObservationNetwork):
+    """Quantiles of the return of an action."""
+
+    def __init__(self, config: ACIQNConfig) -> None:
+        super().__init__(config.scaled_inputs)
+        self.late = config.embedding == "late"
+        joined = ENCODED + 2 if self.late else ENCODED
+        self.cos_embedding = CosineEmbedding(HIDDEN if self.late else ENCODED)
+        self.hidden_layer = hidden(joined, HIDDEN, config.layer_norm)
+        self.hidden_layer_2 = hidden(HIDDEN, HIDDEN, config.layer_norm)
+        self.action_encoder = None if self.late else nn.Sequential(nn.Linear(2, HIDDEN), nn.ReLU())
+        self.output_layer = nn.Linear(HIDDEN, 1)
+
+    def forward(self, inputs: Inputs, action: Tensor, taus: Tensor) -> Tensor:
+        """Quantiles [B, N] at fractions [N] or [B, N] of actions [B, 2]."""
+        features, embedded = self.encode(inputs), self.cos_embedding(taus)
+        if self.action_encoder is None:
+            features = torch.relu(self.hidden_layer(torch.cat((features, action), -1)))
+            features = torch.relu(self.hidden_layer_2(features))
+            # (features x embedded) W^T, without an [B, N, 128] intermediate where taus are shared.
+            weighted = embedded * self.output_layer.weight
+            if taus.ndim == 1:
+                return features @ weighted.mT + self.output_layer.bias
+            return (weighted @ features[..., None]).squeeze(-1) + self.output_layer.bias
+        features = torch.relu(self.hidden_layer(features[..., None, :] * embedded))
+        features = features * self.action_encoder(action)[..., None, :]
+        features = torch.relu(self.hidden_layer_2(features))
+        return self.output_layer(features).squeeze(-1)
+
+
+class Draws(NamedTuple):
+    """Random numbers of one update."""
+
+    taus: Tensor
+    """[2, N] fractions of the predicted and of the target quantiles."""
+    smoothing: Tensor
+    """[B, 2] standard normal."""
+
+
+class ACIQN(Agent[ACIQNConfig]):
+    """See the module."""
+
+    config_type = ACIQNConfig
+    continuous = True
+
+    def __init__(self, config: ACIQNConfig, num_actions: int = 25) -> None:
+        super().__init__(config, num_actions)
+        self.networks["actor"] = Actor(config.scaled_inputs)
+        self.critics = [f"critic_{index}" for index in range(config.critics)]
+        for name in self.critics:
+            self.networks[name] = QuantileCritic(config)
+        self.make_targets(*self.networks)
+        strata = torch.arange(config.quantiles) / config.quantiles
+        self.register_buffer("strata", strata, persistent=False)
+
+    def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
+        """The actor's action."""
+        return self.networks["actor"](inputs)
+
+    def draw(self, batch_size: int, generator: torch.Generator) -> Draws:
+        """One fraction from each stratum, twice, and the target noise."""
+        count, options = self.config.quantiles, {"generator": generator, "device": generator.device}
+        jitter = torch.rand(2, count, **options) / count
+        return Draws(self.strata + jitter, torch.randn(batch_size, 2, **options))
+
+    def losses(self, batch: Batch, random: Draws) -> Losses:
+        """Quantile regression of the critics; the actor climbs the mean of the first critic."""
+        taus, target_taus = random.taus
+        with torch.no_grad():
+            noise = (self.config.target_noise * random.smoothing).clamp(-0.5, 0.5)
+            action = (self.targets["actor"](batch.next_observation) + noise).clamp(-1.0, 1.0)
+            slow = [self.targets[name](batch.next_observation, action, target_taus)
+                    for name in self.critics]  # fmt: skip
+            targets = bootstrap(batch.reward, batch.discount, torch.stack(slow).amin(0))
+        quantiles = [self.networks[name](batch.observation, batch.action, taus)
+                     for name in self.critics]  # fmt: skip
+        errors = [quantile_huber(each, targets, taus, self.config.kappa) for each in quantiles]
+        action = self.networks["actor"](batch.observation)
+        critic = self.networks[self.critics[0]]
+        value = frozen_call(critic, batch.observation, action, taus).mean()
+        return {
+            "loss_critic": torch.stack(errors).sum(),
+            "loss_actor": -value,
+            "value": quantiles[0].mean(),
+            "target": targets.mean(),
+        }

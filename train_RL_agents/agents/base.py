@@ -1,0 +1,93 @@
+"""What every agent is: networks, a loss and an action rule, for any number of robots at once."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from train_RL_agents.networks import Inputs
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """Base of the agents' own settings."""
+
+
+ConfigType = TypeVar("ConfigType", bound=AgentConfig)
+
+
+class Batch(NamedTuple):
+    """Transitions drawn from replay; B of them."""
+
+    observation: Inputs
+    action: Tensor
+    """[B, 2], or [B] int64."""
+    reward: Tensor
+    """[B] sum of n discounted rewards, scaled."""
+    discount: Tensor
+    """[B] gamma^n, 0 where the robot ended."""
+    next_observation: Inputs
+
+
+Losses = dict[str, Tensor]
+"""Scalars by name; those that start with ``loss`` are minimised, the rest is for the log."""
+
+
+class Agent(nn.Module, ABC, Generic[ConfigType]):
+    """A decision maker with shared weights for all robots.
+
+    Subclasses fill ``networks`` (learned) in their constructor and call ``make_targets``.
+
+    Args:
+        config: the agent's own settings.
+        num_actions: number of discrete actions; not used by continuous agents.
+    """
+
+    config_type: ClassVar[type[AgentConfig]]
+    continuous: ClassVar[bool]
+
+    def __init__(self, config: ConfigType, num_actions: int = 25) -> None:
+        super().__init__()
+        self.config, self.num_actions = config, num_actions
+        self.networks = nn.ModuleDict()
+        self.targets = nn.ModuleDict()
+
+    def make_targets(self, *names: str) -> None:
+        """Give the named networks slow copies in ``targets``."""
+        for name in names:
+            self.targets[name] = copy.deepcopy(self.networks[name]).requires_grad_(False)
+
+    @abstractmethod
+    def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
+        """Best actions, deterministic.
+
+        Args:
+            inputs: observations [B].
+            risk: [B] share of the worst outcomes to judge by (CVaR level, 1: the mean); only
+                agents that know return distributions heed it.
+
+        Returns:
+            [B, 2] in [-1, 1], or [B] int64.
+        """
+
+    def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
+        """Actions while training, before exploration is added; the best ones by default."""
+        return self.act(inputs)
+
+    def draw(self, batch_size: int, generator: torch.Generator) -> Any:
+        """Random numbers that one call of ``losses`` needs, drawn outside compiled code."""
+        return None
+
+    @abstractmethod
+    def losses(self, batch: Batch, random: Any) -> Losses:
+        """Losses of a batch; each must send gradients only to the networks it trains.
+
+        Args:
+            batch: transitions.
+            random: what ``draw`` gave.
+        """

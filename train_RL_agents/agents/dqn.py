@@ -1,0 +1,93 @@
+"""DQN: one value per discrete action (Mnih et al. 2015), with the usual improvements as options.
+
+Options: double targets (van Hasselt et al. 2016), duelling heads (Wang et al. 2016), the smaller
+of twin target values (Fujimoto et al. 2018).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from marinenav_env.validation import require_numbers
+from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
+from train_RL_agents.losses import bootstrap, squared_error
+from train_RL_agents.networks import ENCODED, HIDDEN, Inputs, ObservationNetwork, hidden
+
+
+@dataclass(frozen=True)
+class DQNConfig(AgentConfig):
+    """Settings of DQN."""
+
+    double: bool = True
+    """Choose the next action with the learned network, value it with the slow one."""
+    duelling: bool = True
+    """Separate heads for the value of the state and the advantages of the actions."""
+    critics: int = 2
+    """Independent networks; targets take the smallest of their values."""
+    layer_norm: bool = True
+    """LayerNorm in the hidden layers."""
+    scaled_inputs: bool = True
+    """Divide raw observations by fixed scales."""
+
+    def __post_init__(self) -> None:
+        require_numbers(self, "agent", ("critics",), at_least=1, at_most=10)
+
+
+class ValueNetwork(ObservationNetwork):
+    """Values of all actions."""
+
+    def __init__(self, config: DQNConfig, num_actions: int) -> None:
+        super().__init__(config.scaled_inputs)
+        self.hidden_layer = hidden(ENCODED, HIDDEN, config.layer_norm)
+        self.hidden_layer_2 = hidden(HIDDEN, HIDDEN, config.layer_norm)
+        self.output_layer = nn.Linear(HIDDEN, num_actions)
+        self.value_layer = nn.Linear(HIDDEN, 1) if config.duelling else None
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """Values [B, A] of observations [B]."""
+        features = torch.relu(self.hidden_layer(self.encode(inputs)))
+        features = torch.relu(self.hidden_layer_2(features))
+        values: Tensor = self.output_layer(features)
+        if self.value_layer is None:
+            return values
+        advantages = values - values.mean(-1, keepdim=True)
+        return advantages + self.value_layer(features)
+
+
+class DQN(Agent[DQNConfig]):
+    """See the module."""
+
+    config_type = DQNConfig
+    continuous = False
+
+    def __init__(self, config: DQNConfig, num_actions: int = 25) -> None:
+        super().__init__(config, num_actions)
+        for index in range(config.critics):
+            self.networks[f"critic_{index}"] = ValueNetwork(config, num_actions)
+        self.make_targets(*self.networks)
+
+    def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
+        """The action of the highest value, averaged over the critics; risk does not apply."""
+        return self._mean_values(inputs).argmax(-1)
+
+    def losses(self, batch: Batch, random: Any) -> Losses:
+        """Squared temporal-difference error of every critic."""
+        with torch.no_grad():
+            slow = torch.stack([net(batch.next_observation) for net in self.targets.values()])
+            chooser = self._mean_values(batch.next_observation) if self.config.double else slow.mean(0)
+            choice = chooser.argmax(-1, keepdim=True)
+            next_value = slow.amin(0).gather(-1, choice).squeeze(-1)
+            targets = bootstrap(batch.reward, batch.discount, next_value)
+        chosen = [
+            net(batch.observation).gather(-1, batch.action[:, None]).squeeze(-1)
+            for net in self.networks.values()
+        ]
+        loss = torch.stack([squared_error(values, targets) for values in chosen]).sum()
+        return {"loss": loss, "value": chosen[0].mean(), "target": targets.mean()}
+
+    def _mean_values(self, inputs: Inputs) -> Tensor:
+        return torch.stack([net(inputs) for net in self.networks.values()]).mean(0)

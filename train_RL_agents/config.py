@@ -1,0 +1,197 @@
+"""Typed configuration of a training run: every setting with default, unit and meaning.
+
+The defaults are the main job: AC-IQN on the six published levels, on a CPU with two cores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from marinenav_env import LEVELS, Curriculum, Level, WorldConfig
+from marinenav_env.validation import require, require_numbers
+from train_RL_agents.agents import AGENTS, AgentConfig
+
+ConfigType = TypeVar("ConfigType", bound=AgentConfig)
+
+
+def _levels(
+    num_robots: tuple[int, ...],
+    num_cores: tuple[int, ...],
+    num_obstacles: tuple[int, ...],
+    distances: tuple[float, ...],
+) -> tuple[Level, ...]:
+    """Levels from columns, as schedules in configuration files list them."""
+    columns = (num_robots, num_cores, num_obstacles, distances)
+    fine = len({len(column) for column in columns}) == 1 and len(num_robots) > 0
+    require(fine, "schedule", columns, "lists of one and the same length")
+    return tuple(Level(*row) for row in zip(*columns, strict=True))
+
+
+@dataclass(frozen=True)
+class TrainingSchedule:
+    """Levels of the training scenarios."""
+
+    timesteps: tuple[int, ...] = ()
+    """Env-steps from which each level holds, the first 0; empty: all levels at once."""
+    num_robots: tuple[int, ...] = tuple(level.num_robots for level in LEVELS)
+    """Robots of each level."""
+    num_cores: tuple[int, ...] = tuple(level.num_cores for level in LEVELS)
+    """Vortex cores of each level."""
+    num_obstacles: tuple[int, ...] = tuple(level.num_obstacles for level in LEVELS)
+    """Obstacles of each level."""
+    min_start_goal_dis: tuple[float, ...] = tuple(level.min_start_goal_dis for level in LEVELS)
+    """Smallest start-goal distance of each level (m)."""
+    weights: tuple[float, ...] = ()
+    """Shares of the levels when all are trained at once; empty: equal."""
+
+    def __post_init__(self) -> None:
+        self.curriculum()
+
+    def curriculum(self) -> Curriculum:
+        """The same, as the world wants it."""
+        levels = _levels(
+            self.num_robots, self.num_cores, self.num_obstacles, self.min_start_goal_dis
+        )
+        return Curriculum(levels, self.weights, self.timesteps)
+
+
+@dataclass(frozen=True)
+class EvalSchedule:
+    """Scenarios of the evaluations during training: a fixed set, the same for all runs."""
+
+    num_episodes: tuple[int, ...] = (10,) * len(LEVELS)
+    """Scenarios of each level."""
+    num_robots: tuple[int, ...] = tuple(level.num_robots for level in LEVELS)
+    """Robots of each level."""
+    num_cores: tuple[int, ...] = tuple(level.num_cores for level in LEVELS)
+    """Vortex cores of each level."""
+    num_obstacles: tuple[int, ...] = tuple(level.num_obstacles for level in LEVELS)
+    """Obstacles of each level."""
+    min_start_goal_dis: tuple[float, ...] = tuple(level.min_start_goal_dis for level in LEVELS)
+    """Smallest start-goal distance of each level (m)."""
+    seed: int = 0
+    """Seed that the set is drawn from."""
+
+    def __post_init__(self) -> None:
+        count = len(self.levels())
+        require(len(self.num_episodes) == count, "eval_schedule.num_episodes", self.num_episodes,
+                f"{count} numbers, one per level")  # fmt: skip
+        require_numbers(self, "eval_schedule", ("num_episodes",), at_least=1)
+
+    def levels(self) -> tuple[Level, ...]:
+        """The levels."""
+        return _levels(
+            self.num_robots, self.num_cores, self.num_obstacles, self.min_start_goal_dis
+        )
+
+
+@dataclass(frozen=True)
+class TrainerConfig:
+    """How experience is gathered and learned from."""
+
+    num_envs: int = 256
+    """Environments in the batch."""
+    steps_per_batch: int = 1
+    """Vector steps between updates of the collector's consumer."""
+    batch_size: int = 512
+    """Transitions per update."""
+    buffer_size: int = 1_000_000
+    """Transitions held in replay."""
+    learning_starts: int = 10_000
+    """Env-steps before the first update."""
+    train_freq: int = 128
+    """Env-steps per update."""
+    learning_rate: float = 5e-4
+    """Adam's step size at the start."""
+    learning_rate_final: float = 5e-5
+    """At the end; in between it falls along a cosine."""
+    max_grad_norm: float = 10.0
+    """Gradients are clipped to this norm."""
+    gamma: float = 0.99
+    """Discount per control step."""
+    n_steps: int = 1
+    """Steps of the multi-step return."""
+    reward_scale: float = 0.1
+    """Factor on rewards inside the learner."""
+    tau: float = 0.01
+    """Share of the learned weights mixed into the target networks at each of their updates."""
+    target_update_interval: int = 0
+    """Env-steps between updates of the target networks; 0: with every update."""
+    average_decay: float = 0.999
+    """Decay per update of the averaged weights that are evaluated and saved; 0: the latest."""
+    exploration_initial_eps: float = 0.5
+    """Epsilon, or standard deviation of the action noise, of the boldest environment at first."""
+    exploration_final_eps: float = 0.2
+    """The same at the end of its decay."""
+    exploration_fraction: float = 1.0
+    """Share of the run over which it falls, linearly."""
+    exploration_spread: float = 0.1
+    """Strength in the most careful environment as a share of that in the boldest; the others lie
+    between, geometrically."""
+
+    def __post_init__(self) -> None:
+        whole = ("num_envs", "steps_per_batch", "batch_size", "buffer_size", "train_freq")
+        require_numbers(self, "trainer", (*whole, "n_steps"), at_least=1)
+        counts = ("learning_starts", "target_update_interval", "learning_rate_final")
+        require_numbers(self, "trainer", counts, at_least=0)
+        positive = ("learning_rate", "max_grad_norm", "reward_scale")
+        require_numbers(self, "trainer", positive, above=0.0)
+        fractions = ("exploration_initial_eps", "exploration_final_eps", "gamma")
+        require_numbers(self, "trainer", fractions, at_least=0.0, at_most=1.0)
+        shares = ("tau", "exploration_fraction", "exploration_spread")
+        require_numbers(self, "trainer", shares, above=0.0, at_most=1.0)
+        require_numbers(self, "trainer", ("average_decay",), at_least=0.0, at_most=0.999999)
+
+
+@dataclass(frozen=True)
+class TrainConfig(Generic[ConfigType]):
+    """A training run."""
+
+    agent: ConfigType
+    """The agent's own settings."""
+    agent_type: str = "AC-IQN"
+    """Which agent."""
+    seed: tuple[int, ...] = (0,)
+    """One run for each seed."""
+    total_timesteps: int = 6_000_000
+    """Env-steps of a run, over all its environments."""
+    eval_freq: int = 500_000
+    """Env-steps between evaluations (and checkpoints)."""
+    log_freq: int = 20_000
+    """Env-steps between log entries."""
+    save_dir: str = "runs"
+    """Folder that run folders are made in."""
+    device: str = "auto"
+    """A torch device, or auto: a GPU if there is one, else the CPU."""
+    threads: int = 0
+    """CPU threads of torch; 0: one per core."""
+    compile: bool = True
+    """Compile the world's step and the update; the first run then takes a minute longer."""
+    load_model: str = ""
+    """Checkpoint whose weights training starts from."""
+    imitation_learning: bool = False
+    """In the configuration files of the field; only false is supported."""
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    """Gathering and learning."""
+    world: WorldConfig = field(default_factory=WorldConfig)
+    """The world."""
+    training_schedule: TrainingSchedule = field(default_factory=TrainingSchedule)
+    """Training scenarios."""
+    eval_schedule: EvalSchedule = field(default_factory=EvalSchedule)
+    """Evaluation scenarios."""
+    save_replay: bool = True
+    """Keep the replay buffer in the latest checkpoint: needed to resume exactly."""
+
+    def __post_init__(self) -> None:
+        require(self.agent_type in AGENTS, "agent_type", self.agent_type, f"one of {list(AGENTS)}")
+        require(len(set(self.seed)) == len(self.seed) > 0, "seed", self.seed,
+                "one or more different numbers")  # fmt: skip
+        counts = ("total_timesteps", "eval_freq", "log_freq")
+        require_numbers(self, "config", counts, at_least=1)
+        require_numbers(self, "config", ("threads",), at_least=0, at_most=1024)
+        require(not self.imitation_learning, "imitation_learning", True, "false")
+        robots = max(self.training_schedule.num_robots)
+        rows = self.trainer.num_envs * self.trainer.steps_per_batch * self.trainer.n_steps * robots
+        require(rows <= self.trainer.buffer_size, "trainer.buffer_size", self.trainer.buffer_size,
+                f"at least {rows}, what one batch may bring")  # fmt: skip

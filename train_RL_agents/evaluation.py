@@ -1,0 +1,201 @@
+"""Evaluation: many episodes at once, and what is reported of them.
+
+As published, an episode is a success when every robot arrives, and for success, collision,
+time, energy and return it stops at the first collision. The world itself goes on after it, so
+that the share of single robots that arrive is known from the same run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
+from marinenav_env.scenario import ScenarioSampler
+from marinenav_env.state import Scenario
+
+Policy = Callable[[TensorDictBase], TensorDictBase]
+GAMMA = 0.99
+_CHECK_EVERY = 25
+"""Vector steps between two questions to the device whether all episodes are over."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Figures of a set of episodes."""
+
+    episodes: int
+    """Episodes evaluated."""
+    success_rate: float
+    """Share of episodes in which every robot arrived."""
+    success_low: float
+    """Lower end of its 95% Wilson interval."""
+    success_high: float
+    """Upper end."""
+    collision_rate: float
+    """Share of episodes with a collision."""
+    collision_low: float
+    """Lower end of its 95% Wilson interval."""
+    collision_high: float
+    """Upper end."""
+    timeout_rate: float
+    """Share of episodes without a collision in which some robot did not arrive in time."""
+    timeout_low: float
+    """Lower end of its 95% Wilson interval."""
+    timeout_high: float
+    """Upper end."""
+    robot_success_rate: float
+    """Share of robots that arrive when episodes go on after a collision."""
+    avg_time: float
+    """Seconds under way per robot, mean over successful episodes (nan if there are none)."""
+    avg_energy: float
+    """Thrust spent per robot (N s), mean over successful episodes (nan if there are none)."""
+    avg_return: float
+    """Sum of 0.99^t reward per robot, mean over all episodes."""
+
+
+def wilson_interval(count: int, total: int, z: float = 1.959964) -> tuple[float, float]:
+    """95% confidence interval of a proportion (Wilson, JASA 1927)."""
+    if total == 0:
+        return 0.0, 1.0
+    share = count / total
+    centre = (share + z * z / (2 * total)) / (1 + z * z / total)
+    half = math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
+    half *= z / (1 + z * z / total)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """What happened in each of N episodes; tensors [N] on the CPU."""
+
+    level: Tensor
+    success: Tensor
+    collision: Tensor
+    robots: Tensor
+    robots_arrived: Tensor
+    time: Tensor
+    energy: Tensor
+    returns: Tensor
+
+    def report(self, level: int | None = None) -> Report:
+        """Figures over all episodes, or over those of one level."""
+        rows = torch.ones_like(self.success) if level is None else self.level == level
+        total = int(rows.sum())
+        success, collision = self.success & rows, self.collision & rows
+        timeout = rows & ~success & ~collision
+        counts = [int(flags.sum()) for flags in (success, collision, timeout)]
+        intervals = [wilson_interval(count, total) for count in counts]
+        rates = [count / max(total, 1) for count in counts]
+        return Report(
+            total,
+            *(number for rate, ends in zip(rates, intervals, strict=True)
+              for number in (rate, *ends)),
+            robot_success_rate=float(self.robots_arrived[rows].sum() / self.robots[rows].sum()),
+            avg_time=float(self.time[success].mean()),
+            avg_energy=float(self.energy[success].mean()),
+            avg_return=float(self.returns[rows].mean()),
+        )  # fmt: skip
+
+    def table(self) -> dict[str, dict[str, Any]]:
+        """Reports by level (counted from 1) and overall, as plain numbers."""
+        levels = sorted(set(self.level.tolist()))
+        table = {f"level {level + 1}": asdict(self.report(level)) for level in levels}
+        return table | {"overall": asdict(self.report())}
+
+
+def draw_scenarios(
+    world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int], seed: int
+) -> Scenario:
+    """A fixed evaluation set: the same seed gives the same scenarios on every machine.
+
+    Args:
+        world: how scenarios are drawn.
+        levels: the levels.
+        episodes: scenarios of each level.
+        seed: of the draw.
+
+    Returns:
+        Scenarios, level after level, float64 on the CPU.
+    """
+    sampler = ScenarioSampler(
+        world.scenario, tuple(levels), torch.device("cpu"), torch.float64
+    )
+    level = torch.repeat_interleave(torch.arange(len(levels)), torch.tensor(list(episodes)))
+    return sampler.sample(level, torch.Generator().manual_seed(seed))
+
+
+@torch.no_grad()
+def evaluate(
+    policy: Policy,
+    scenarios: Scenario | Sequence[Episode],
+    world: WorldConfig,
+    *,
+    continuous: bool,
+    device: torch.device,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float32,
+    compile: bool = False,
+) -> Episodes:
+    """Run every scenario once, all in one batch.
+
+    Args:
+        policy: writes actions; must be in evaluation mode.
+        scenarios: N of them.
+        world: the world.
+        continuous: whether the policy's actions are continuous.
+        device: where to run.
+        seed: of the measurement noise.
+        dtype: of the world.
+        compile: whether to compile the world's step.
+
+    Returns:
+        What happened, by episode. The same arguments give the same numbers.
+    """
+    # Nothing ends at a collision here: the sums below stop there by themselves.
+    world = replace(world, ends_at_first_collision=False)
+    env = MarineNavEnv(
+        world, scenarios=scenarios, continuous=continuous, device=device, dtype=dtype, seed=seed,
+        compile=compile,
+    )  # fmt: skip
+    step = env.reset()
+    counting = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
+    sums = {name: torch.zeros_like(env.state.pose[..., 0]) for name in ("time", "energy", "return")}
+    collided = torch.zeros_like(counting)
+    seconds = env.config.dt * env.config.substeps
+    for number in range(world.max_steps):
+        if number % _CHECK_EVERY == 0 and not env.state.active.any():
+            break
+        active = step.get((GROUP, "mask")) & counting[:, None]
+        step = env.step(policy(step)).get("next")
+        reward = step.get((GROUP, "reward")).squeeze(-1)
+        sums["time"] += seconds * active
+        sums["energy"] += env.outcome.energy * active
+        sums["return"] += GAMMA**number * reward * active
+        collided |= env.outcome.collided.any(-1) & counting
+        counting &= ~collided & ~step.get("done").squeeze(-1)
+        step = step.exclude((GROUP, "reward"))
+
+    present = env.scenario.robot_mask
+    robots = present.sum(-1)
+    means = {name: (total.sum(-1) / robots).double().cpu() for name, total in sums.items()}
+    arrived = env.state.arrived
+    return Episodes(
+        level=env.scenario.level.cpu(),
+        success=(arrived | ~present).all(-1).cpu(),
+        collision=collided.cpu(),
+        robots=robots.cpu(),
+        robots_arrived=arrived.sum(-1).cpu(),
+        time=means["time"],
+        energy=means["energy"],
+        returns=means["return"],
+    )
+
+
+__all__ = ["Episodes", "Policy", "Report", "draw_scenarios", "evaluate"]

@@ -1,0 +1,98 @@
+"""The learner: losses, gradients, optimiser, slow and averaged copies of the weights."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from train_RL_agents.agents import Agent, Batch
+from train_RL_agents.config import TrainerConfig
+
+
+def mix_in(slow: nn.Module, fast: nn.Module, share: float) -> None:
+    """Move the parameters of ``slow`` towards those of ``fast`` by a share of the way."""
+    with torch.no_grad():
+        torch._foreach_lerp_(list(slow.parameters()), list(fast.parameters()), share)
+
+
+def cosine(progress: float, first: float, last: float) -> float:
+    """Fall from first to last along half a cosine as progress goes from 0 to 1."""
+    return last + 0.5 * (first - last) * (1.0 + math.cos(math.pi * min(progress, 1.0)))
+
+
+class Learner:
+    """Updates an agent from batches.
+
+    Args:
+        agent: on its device.
+        config: rates, clipping, targets.
+        generator: randomness of the updates, on the agent's device.
+        compile: whether the losses are compiled.
+    """
+
+    def __init__(
+        self, agent: Agent[Any], config: TrainerConfig, generator: torch.Generator, compile: bool
+    ) -> None:
+        self.agent, self.config, self._generator = agent, config, generator
+        self.averaged = copy.deepcopy(agent).requires_grad_(False)
+        self._parameters = list(agent.networks.parameters())
+        self.optimizer = torch.optim.Adam(
+            self._parameters, lr=config.learning_rate, fused=True
+        )
+        self._losses = torch.compile(agent.losses, fullgraph=True) if compile else agent.losses
+        self.updates = 0
+
+    def set_progress(self, progress: float) -> None:
+        """Set the step size for this share of the run done."""
+        rate = cosine(progress, self.config.learning_rate, self.config.learning_rate_final)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+
+    def update(self, batch: Batch) -> dict[str, Tensor]:
+        """One gradient step; returns scalars for the log, on the device."""
+        random = self.agent.draw(batch.reward.shape[0], self._generator)
+        losses = self._losses(batch, random)
+        total = torch.stack([loss for name, loss in losses.items() if name.startswith("loss")])
+        self.optimizer.zero_grad(set_to_none=True)
+        total.sum().backward()
+        norm = nn.utils.clip_grad_norm_(self._parameters, self.config.max_grad_norm, foreach=True)
+        self.optimizer.step()
+        self.updates += 1
+        if self.config.target_update_interval == 0:
+            self.update_targets()
+        decay = min(self.config.average_decay, self.updates / (self.updates + 10.0))
+        mix_in(self.averaged.networks, self.agent.networks, 1.0 - decay)
+        return {name: value.detach() for name, value in losses.items()} | {"grad_norm": norm}
+
+    def update_targets(self) -> None:
+        """Move the target networks towards the learned ones."""
+        for name, target in self.agent.targets.items():
+            mix_in(target, self.agent.networks[name], self.config.tau)
+
+
+class Meter:
+    """Means of scalars, accumulated on the device and read once per log entry."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, Tensor] = {}
+        self._count = 0
+
+    def add(self, values: dict[str, Tensor]) -> None:
+        """Add one set of scalars."""
+        for name, value in values.items():
+            self._sums[name] = self._sums[name] + value if self._count else value
+        self._count += 1
+
+    def read(self) -> dict[str, float]:
+        """The means since the last reading, in one transfer."""
+        if not self._count:
+            return {}
+        means: Iterable[float] = (torch.stack(list(self._sums.values())) / self._count).tolist()
+        result = dict(zip(self._sums, means, strict=True))
+        self._sums, self._count = {}, 0
+        return result

@@ -1,0 +1,78 @@
+"""Losses and targets as pure functions of tensors; each checks the shapes it is given."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def _expect(name: str, tensor: Tensor, *shape: int) -> None:
+    if tensor.shape != shape:
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {shape}")
+
+
+def bootstrap(reward: Tensor, discount: Tensor, next_value: Tensor) -> Tensor:
+    """Targets reward + discount * next value, without gradient.
+
+    Args:
+        reward: [B] (multi-step) reward.
+        discount: [B] gamma^n, 0 where the robot ended.
+        next_value: [B] or [B, N], one value or N quantiles of the next observation.
+
+    Returns:
+        Shaped as next_value.
+    """
+    batch = reward.shape[0]
+    _expect("reward", reward, batch)
+    _expect("discount", discount, batch)
+    _expect("next_value", next_value, batch, *next_value.shape[1:])
+    columns = [1] * (next_value.ndim - 1)
+    return (reward.view(batch, *columns) + discount.view(batch, *columns) * next_value).detach()
+
+
+def squared_error(values: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Half the mean squared error.
+
+    Args:
+        values: [B].
+        targets: [B].
+        weights: [B] importance weights, or None.
+
+    Returns:
+        Scalar.
+    """
+    _expect("targets", targets, *values.shape)
+    errors = 0.5 * (values - targets).square()
+    return (errors if weights is None else weights * errors).mean()
+
+
+def quantile_huber(
+    quantiles: Tensor,
+    targets: Tensor,
+    taus: Tensor,
+    kappa: float = 1.0,
+    weights: Tensor | None = None,
+) -> Tensor:
+    """Quantile regression with the Huber loss (Dabney et al. 2018, eq. 3).
+
+    Summed over the N fractions, averaged over the M target samples and over the batch.
+
+    Args:
+        quantiles: [B, N] predicted.
+        targets: [B, M] target samples.
+        taus: [N] or [B, N] fractions of the predicted quantiles.
+        kappa: where the loss turns from quadratic to linear.
+        weights: [B] importance weights, or None.
+
+    Returns:
+        Scalar.
+    """
+    batch, count = quantiles.shape
+    _expect("targets", targets, batch, *targets.shape[1:])
+    _expect("taus", taus, *((count,) if taus.ndim == 1 else (batch, count)))
+    error = targets[:, None, :] - quantiles[:, :, None]
+    size = error.abs()
+    huber = torch.where(size <= kappa, 0.5 * error.square(), kappa * (size - 0.5 * kappa))
+    weight = (taus[..., None] - (error.detach() < 0).to(error.dtype)).abs()
+    losses = (weight * huber / kappa).mean(-1).sum(-1)
+    return (losses if weights is None else weights * losses).mean()

@@ -1,0 +1,84 @@
+"""Network parts that agents share; layer names are those of the published weights."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+SELF_FEATURES, OBJECT_FEATURES, OBJECTS = 7, 5, 5
+ENCODED, HIDDEN = 256, 128
+
+# Raw metres, m/s, rad/s and newtons, divided by these, are of order one.
+SELF_SCALE = (20.0, 20.0, 2.0, 2.0, 1.0, 1000.0, 1000.0)
+OBJECT_SCALE = (20.0, 20.0, 2.0, 2.0, 2.0)
+
+
+class Inputs(NamedTuple):
+    """Observations of any number of robots; B stands for any leading shape."""
+
+    self_state: Tensor
+    """[B, 7]."""
+    objects_state: Tensor
+    """[B, 5, 5]."""
+    objects_mask: Tensor
+    """[B, 5] bool."""
+
+
+class ObservationNetwork(nn.Module):
+    """Base of all networks: encodes raw observations into 256 features.
+
+    Args:
+        scaled: divide the inputs by fixed scales; published weights want them raw.
+    """
+
+    def __init__(self, scaled: bool = True) -> None:
+        super().__init__()
+        self.self_encoder = nn.Sequential(nn.Linear(SELF_FEATURES, 56), nn.ReLU())
+        self.object_encoder = nn.Sequential(nn.Linear(OBJECT_FEATURES, 40), nn.ReLU())
+        self_scale, object_scale = torch.tensor(SELF_SCALE), torch.tensor(OBJECT_SCALE)
+        if not scaled:
+            self_scale, object_scale = torch.ones(SELF_FEATURES), torch.ones(OBJECT_FEATURES)
+        self.register_buffer("self_scale", 1.0 / self_scale)
+        self.register_buffer("object_scale", 1.0 / object_scale)
+
+    def encode(self, inputs: Inputs) -> Tensor:
+        """Features [B, 256] of observations [B]."""
+        own = self.self_encoder(inputs.self_state * self.self_scale)
+        objects = self.object_encoder(inputs.objects_state * self.object_scale)
+        objects = objects * inputs.objects_mask[..., None]
+        return torch.cat((own, objects.flatten(-2)), -1)
+
+
+def hidden(inputs: int, outputs: int, layer_norm: bool) -> nn.Module:
+    """A linear layer, ready for a ReLU; with a LayerNorm in between if asked for."""
+    linear = nn.Linear(inputs, outputs)
+    return nn.Sequential(linear, nn.LayerNorm(outputs)) if layer_norm else linear
+
+
+class CosineEmbedding(nn.Module):
+    """Embeds quantile fractions (Dabney et al., Implicit Quantile Networks, 2018, eq. 4)."""
+
+    def __init__(self, outputs: int, cosines: int = 64) -> None:
+        super().__init__()
+        self.register_buffer("frequencies", math.pi * torch.arange(cosines))
+        self.linear = nn.Linear(cosines, outputs)
+
+    def forward(self, taus: Tensor) -> Tensor:
+        """From fractions [..., N] to features [..., N, outputs]."""
+        return torch.relu(self.linear(torch.cos(taus[..., None] * self.frequencies)))
+
+
+def frozen_call(module: nn.Module, *args: object) -> Tensor:
+    """Call a module so that gradients reach its inputs but not its parameters."""
+    parameters = {name: value.detach() for name, value in module.named_parameters()}
+    result: Tensor = functional_call(module, parameters, args)
+    return result
+
+
+def squash(value: Tensor) -> Tensor:
+    """Map any number into (-1, 1) as the published actors do, (2 / pi) atan."""
+    return (2.0 / math.pi) * torch.atan(value)

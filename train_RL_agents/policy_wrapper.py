@@ -1,0 +1,121 @@
+"""The policy that drives the world: any agent, all robots of all environments in one pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from tensordict.nn import TensorDictModuleBase
+from torch import Tensor
+
+from marinenav_env import GROUP
+from train_RL_agents.agents import Agent
+from train_RL_agents.transitions import OBSERVATION, inputs_of
+
+RISK = (GROUP, "risk")
+
+
+def epsilon_greedy(
+    greedy: Tensor, epsilon: Tensor, num_actions: int, generator: torch.Generator
+) -> Tensor:
+    """Replace actions by uniform ones, every robot with a coin of its own.
+
+    Args:
+        greedy: [E, R] int64.
+        epsilon: probability of a uniform action, broadcastable to [E, R].
+        num_actions: number of actions.
+        generator: source of randomness.
+
+    Returns:
+        [E, R] int64.
+    """
+    options: dict[str, Any] = {"generator": generator, "device": greedy.device}
+    uniform = torch.randint(num_actions, greedy.shape, **options)
+    return torch.where(torch.rand(greedy.shape, **options) < epsilon, uniform, greedy)
+
+
+def add_noise(
+    greedy: Tensor, scale: Tensor, low: Tensor, high: Tensor, generator: torch.Generator
+) -> Tensor:
+    """Add Gaussian noise and clip to the bounds.
+
+    Args:
+        greedy: [E, R, 2].
+        scale: standard deviation, broadcastable to [E, R].
+        low: [2].
+        high: [2].
+        generator: source of randomness.
+
+    Returns:
+        [E, R, 2].
+    """
+    noise = torch.randn(
+        greedy.shape, generator=generator, device=greedy.device, dtype=greedy.dtype
+    )
+    return torch.clamp(greedy + scale[..., None] * noise, low, high)
+
+
+class PolicyWrapper(TensorDictModuleBase):
+    """A TensorDict module around an agent.
+
+    In training mode (``train()``) it explores: discrete actions by epsilon-greedy, continuous
+    ones by noise, both of the strength in the buffer ``exploration``. In evaluation mode
+    (``eval()``) it is deterministic. Robots that are not active get a neutral action.
+
+    Reads ``robots/observation``, ``robots/mask`` and, if there, ``robots/risk`` [E, R] (share of
+    the worst outcomes to judge by); writes ``robots/action``.
+
+    Args:
+        agent: decides.
+        num_envs: E, for the spread of exploration over the environments.
+        generator: source of exploration; None for a policy that only evaluates.
+        low: lower bound of a continuous action, both components.
+        high: upper bound.
+    """
+
+    def __init__(
+        self,
+        agent: Agent[Any],
+        num_envs: int = 1,
+        generator: torch.Generator | None = None,
+        low: float = -1.0,
+        high: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.agent, self._generator = agent, generator
+        names = ("self_state", "objects_state", "objects_mask")
+        self.in_keys = [*((*OBSERVATION, name) for name in names), (GROUP, "mask")]
+        self.out_keys = [(GROUP, "action")]
+        device = next(agent.parameters()).device
+        self.exploration: Tensor
+        self.low: Tensor
+        self.high: Tensor
+        self.register_buffer("exploration", torch.zeros(num_envs, 1, device=device))
+        self.register_buffer("low", torch.full((2,), low, device=device))
+        self.register_buffer("high", torch.full((2,), high, device=device))
+        self.train(generator is not None)
+
+    @torch.no_grad()
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Write the actions of all robots, [E, R, 2] or [E, R]."""
+        inputs = inputs_of(tensordict.get(OBSERVATION))
+        active = tensordict.get((GROUP, "mask"))
+        if self.training and self._generator is not None:
+            action = self._explore(self.agent.behave(inputs, self._generator), self._generator)
+        else:
+            action = self.agent.act(inputs, tensordict.get(RISK, None))
+        neutral = active if action.ndim == active.ndim else active[..., None]
+        return tensordict.set((GROUP, "action"), torch.where(neutral, action, 0))
+
+    def _explore(self, action: Tensor, generator: torch.Generator) -> Tensor:
+        if self.agent.continuous:
+            return add_noise(action, self.exploration, self.low, self.high, generator)
+        return epsilon_greedy(action, self.exploration, self.agent.num_actions, generator)
+
+    def set_exploration(self, largest: float, spread: float) -> None:
+        """Set the strength of exploration: largest in the first environment, then falling
+        geometrically to ``largest * spread`` in the last."""
+        count = self.exploration.shape[0]
+        steps = torch.linspace(0.0, 1.0, count, device=self.exploration.device)
+        self.exploration.copy_((largest * spread**steps)[:, None])
