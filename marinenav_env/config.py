@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from marinenav_env.validation import require, require_numbers
+from marinenav_env.validation import require, require_numbers, require_ranges
 
 PerRobot = float | tuple[float, ...]
 """One number for every robot, or a tuple with one number per robot."""
@@ -92,9 +92,14 @@ class VesselConfig:
         require_numbers(self, section, ("min_thrust",), at_most=0.0)
         require_numbers(self, section, ("max_thrust",), at_least=0.0)
         commands = ("left_thrust_change", "right_thrust_change")
-        hydrodynamics = ("xDotU", "yDotV", "yDotR", "nDotR", "nDotV", "xU", "xUU", "yV", "yVV")
+        hydrodynamics: tuple[str, ...] = ("xDotU", "yDotV", "yDotR", "nDotR", "nDotV", "xU", "xUU", "yV", "yVV")
         hydrodynamics += ("yR", "yRV", "yVR", "yRR", "nR", "nRR", "nV", "nVV", "nRV", "nVR")
         require_numbers(self, section, (*commands, *hydrodynamics))
+
+    @property
+    def num_actions(self) -> int:
+        """Discrete actions: pairs of a left and a right command."""
+        return len(self.left_thrust_change) * len(self.right_thrust_change)
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,7 @@ class SensorConfig:
     def __post_init__(self) -> None:
         section = "world.sensor"
         require_numbers(self, section, ("range", "angle"), above=0.0)
-        require_numbers(self, section, ("max_objects",), at_least=1, at_most=64)
+        require_numbers(self, section, ("max_objects",), at_least=1, at_most=64, whole=True)
         require_numbers(self, section, ("pos_std", "vel_std"), at_least=0.0)
         require_numbers(self, section, ("r_kappa",), at_least=0.0, at_most=500.0)
         require_numbers(self, section, ("r_mean_ratio",), at_least=0.0, at_most=1.0)
@@ -176,9 +181,10 @@ class ColregsConfig:
     def __post_init__(self) -> None:
         numbers = ("min_speed", "head_on_half_width", "clearance")
         require_numbers(self, "world.colregs", numbers, at_least=0.0)
-        for name in ("crossing_x", "crossing_y", "crossing_heading", "head_on_x"):
-            low, high = getattr(self, name)
-            require(low <= high, f"world.colregs.{name}", (low, high), "a range, low <= high")
+        numbers = ("crossing_corner_y", "crossing_corner_slope", "head_on_heading")
+        require_numbers(self, "world.colregs", numbers)
+        ranges = ("crossing_x", "crossing_y", "crossing_heading", "head_on_x")
+        require_ranges(self, "world.colregs", ranges)
 
 
 @dataclass(frozen=True)
@@ -214,15 +220,12 @@ class ScenarioConfig:
         require_numbers(self, section, ("p",), above=0.0)
         margins = ("start_margin", "obstacle_margin", "clear_r")
         require_numbers(self, section, margins, at_least=0.0)
-        require_numbers(self, section, ("draws",), at_least=1, at_most=100_000)
+        require_numbers(self, section, ("draws",), at_least=1, at_most=100_000, whole=True)
         room = min(self.width, self.height) / 2
         for name in ("start_margin", "obstacle_margin"):
             value = getattr(self, name)
             require(value < room, f"{section}.{name}", value, f"below {room:g}, half the map")
-        for name in ("v_range", "obs_r_range"):
-            low, high = getattr(self, name)
-            fine = 0.0 <= low <= high
-            require(fine, f"{section}.{name}", (low, high), "a range, 0 <= low <= high")
+        require_ranges(self, section, ("v_range", "obs_r_range"), at_least=0.0)
 
 
 @dataclass(frozen=True)
@@ -250,8 +253,8 @@ class WorldConfig:
 
     def __post_init__(self) -> None:
         require_numbers(self, "world", ("dt",), above=0.0, at_most=1.0)
-        require_numbers(self, "world", ("substeps",), at_least=1, at_most=1000)
-        require_numbers(self, "world", ("max_steps",), at_least=1)
+        require_numbers(self, "world", ("substeps",), at_least=1, at_most=1000, whole=True)
+        require_numbers(self, "world", ("max_steps",), at_least=1, whole=True)
 
 
 @dataclass(frozen=True)
@@ -268,8 +271,9 @@ class Level:
     """Smallest distance between a robot's start and its goal (m)."""
 
     def __post_init__(self) -> None:
-        require_numbers(self, "level", ("num_robots",), at_least=1, at_most=1000)
-        require_numbers(self, "level", ("num_cores", "num_obstacles"), at_least=0, at_most=1000)
+        counts = ("num_cores", "num_obstacles")
+        require_numbers(self, "level", ("num_robots",), at_least=1, at_most=1000, whole=True)
+        require_numbers(self, "level", counts, at_least=0, at_most=1000, whole=True)
         require_numbers(self, "level", ("min_start_goal_dis",), at_least=0.0)
 
 

@@ -13,7 +13,9 @@ from marinenav_env.state import Scenario, State, Vessel
 
 def wrap_to_two_pi(angle: Tensor) -> Tensor:
     """Wrap angles (rad) of any shape to [0, 2 pi)."""
-    return angle - 2.0 * math.pi * torch.floor(angle / (2.0 * math.pi))
+    wrapped = torch.remainder(angle, 2.0 * math.pi)
+    # A tiny negative angle rounds up to 2 pi itself, which the half-open interval excludes.
+    return torch.where(wrapped < 2.0 * math.pi, wrapped, 0.0)
 
 
 def wrap_to_pi(angle: Tensor) -> Tensor:

@@ -58,13 +58,17 @@ class MarineNavEnv(EnvBase):
         device: any torch device.
         dtype: torch.float32 or torch.float64.
         seed: of its own random numbers.
-        compile: whether the step is compiled (fullgraph); the first step then takes a while.
+        compile_step: whether the step is compiled (fullgraph); the first step then takes a while.
 
     Raises:
         ConfigError: for a setting that cannot be used.
     """
 
     batch_locked = True
+    outcome: Outcome
+    """What the latest step came to."""
+    _now: Start
+    _parameters: Parameters
 
     def __init__(
         self,
@@ -76,7 +80,7 @@ class MarineNavEnv(EnvBase):
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
         seed: int = 0,
-        compile: bool = False,
+        compile_step: bool = False,
     ) -> None:
         given = read_scenarios(scenarios) if isinstance(scenarios, str | Path) else scenarios
         self._given = Curriculum() if given is None else given
@@ -88,8 +92,8 @@ class MarineNavEnv(EnvBase):
         super().__init__(device=torch.device(device), batch_size=torch.Size([num_envs]))
         self.num_envs, self.dtype, self.continuous = num_envs, dtype, continuous
         self.config = _matching(config or WorldConfig(), self._given)
-        self._advance = partial(advance, config=self.config)
-        if compile:
+        self._advance: Any = partial(advance, config=self.config)
+        if compile_step:
             self._advance = torch.compile(self._advance, fullgraph=True)
         self._generator = torch.Generator(self.device)
         self._set_seed(seed)
@@ -225,16 +229,16 @@ class MarineNavEnv(EnvBase):
             scenario=now.scenario, state=state, observation=observation, batch_size=self.batch_size
         )
         self.env_steps += self.num_envs
-        return self._pack(observation, state.active, self.outcome)
+        self._restored = False
+        return self._pack(observation, state, self.outcome)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        if self._restored:
-            # The first reset after load_state_dict goes on where the saved run was.
-            self._restored = False
-        else:
-            done = None if tensordict is None else tensordict.get("_reset", None)
+        done = None if tensordict is None else tensordict.get("_reset", None)
+        if not (self._restored and done is None):
             self._restart(None if done is None else done.view(-1))
-        return self._pack(self._now.observation, self.state.active, None)
+        # Else: the first full reset after load_state_dict goes on where the saved run was.
+        self._restored = False
+        return self._pack(self._now.observation, self.state, None)
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Reset the environments whose episode is over, without asking whether there are any.
@@ -247,7 +251,7 @@ class MarineNavEnv(EnvBase):
         """
         self._starts.refresh(self.env_steps)
         self._restart(tensordict.get("done").view(-1))
-        return tensordict.update(self._pack(self._now.observation, self.state.active, None))
+        return tensordict.update(self._pack(self._now.observation, self.state, None))
 
     def _restart(self, done: Tensor | None) -> None:
         """Start new episodes where ``done`` [E] is true, or everywhere if it is None."""
@@ -261,11 +265,10 @@ class MarineNavEnv(EnvBase):
             self._parameters = own if done is None else where(done, own, self._parameters)
 
     def _pack(
-        self, observation: Observation, active: Tensor, outcome: Outcome | None
+        self, observation: Observation, state: State, outcome: Outcome | None
     ) -> TensorDictBase:
         """Lay out an observation, and the outcome of a step if there was one, under their keys."""
-        group_shape = active.shape
-        never = torch.zeros((*group_shape, 1), dtype=torch.bool, device=self.device)
+        group_shape = state.active.shape
         group: dict[str, Any] = {
             "observation": TensorDict(
                 {
@@ -275,13 +278,16 @@ class MarineNavEnv(EnvBase):
                 },
                 group_shape,
             ),
-            "mask": active,
+            "mask": state.active,
         }
         if outcome is None:
-            group |= {"done": never, "terminated": never.clone(), "truncated": never.clone()}
+            # In an episode that goes on, a robot that has ended stays so.
+            ended = (state.collided | state.arrived)[..., None]
+            never = torch.zeros_like(ended)
+            group |= {"done": ended, "terminated": ended.clone(), "truncated": never}
             root = {name: never[:, 0].clone() for name in ("done", "terminated", "truncated")}
         else:
-            over, ended = outcome.episode_done, outcome.episode_terminated
+            over, terminated = outcome.episode_done, outcome.episode_terminated
             group |= {
                 "reward": outcome.reward[..., None],
                 "done": (outcome.terminated | outcome.truncated)[..., None],
@@ -290,8 +296,8 @@ class MarineNavEnv(EnvBase):
             }
             root = {
                 "done": over[:, None],
-                "terminated": ended[:, None],
-                "truncated": (over & ~ended)[:, None],
+                "terminated": terminated[:, None],
+                "truncated": (over & ~terminated)[:, None],
             }
         return TensorDict(
             {GROUP: TensorDict(group, group_shape), **root}, self.batch_size, device=self.device
@@ -310,12 +316,15 @@ class MarineNavEnv(EnvBase):
         }
 
     def load_state_dict(self, state: Any, *args: Any, **kwargs: Any) -> None:
-        """Go on exactly where state_dict was taken; the next full reset only hands out the
-        observation of that moment.
+        """Go on exactly where state_dict was taken.
+
+        The next full reset starts nothing new: it hands out the observation of that moment.
 
         Raises:
             ConfigError: when the state is of another number of environments, robots or objects.
         """
+        # What has been handed out shares memory with the present state: leave that as it is.
+        self._now = self._now.clone()
         try:
             restore(self._now, state["now"])
             restore(self._parameters, state["parameters"])
@@ -327,13 +336,13 @@ class MarineNavEnv(EnvBase):
         self._restored = True
 
 
-def _matching(
-    config: WorldConfig, given: Curriculum | Sequence[Episode] | Scenario
-) -> WorldConfig:
-    """The configuration, with the time step that given episodes ask for."""
+def _matching(config: WorldConfig, given: Curriculum | Sequence[Episode] | Scenario) -> WorldConfig:
+    """The configuration, with the time step and the object slots that given episodes ask for."""
     if isinstance(given, Curriculum | Scenario):
         return config
     steps = {(episode.dt, episode.substeps) for episode in given}
     require(len(steps) == 1, "dt, N", sorted(steps), "the same in all episodes of a batch")
     dt, substeps = steps.pop()
-    return replace(config, dt=dt, substeps=substeps)
+    slots = max(config.sensor.slots, *(episode.sensor.slots for episode in given))
+    sensor = replace(config.sensor, max_objects=slots)
+    return replace(config, dt=dt, substeps=substeps, sensor=sensor)

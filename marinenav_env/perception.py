@@ -57,8 +57,14 @@ def von_mises_quantiles(kappas: list[float], points: int = 4097) -> Tensor:
     for kappa in kappas:
         density = np.exp(kappa * (np.cos(angles) - 1.0))
         cumulative = np.concatenate(([0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))))
-        grid = np.linspace(0.0, 1.0, points)
-        rows.append(np.interp(grid, cumulative / cumulative[-1], angles))
+        cumulative /= cumulative[-1]
+        row = np.interp(np.linspace(0.0, 1.0, points), cumulative, angles)
+        # The last interval reaches from where a concentrated distribution has all but ended to pi.
+        # Shorten it so that linear interpolation keeps the mean of that tail.
+        share = (np.arange(256) + 0.5) / 256 / (points - 1)
+        row[-1] = 2.0 * np.interp(1.0 - share, cumulative, angles).mean() - row[-2]
+        row[0] = -row[-1]
+        rows.append(row)
     return torch.from_numpy(np.stack(rows))
 
 

@@ -10,6 +10,7 @@ been rejected by the loop too, so the accepted ones are the same.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -77,7 +78,7 @@ class ScenarioSampler:
     ) -> None:
         self.config = config
         self.levels = Levels(levels, device, dtype)
-        self._options = {"device": device, "dtype": dtype}
+        self._options: dict[str, Any] = {"device": device, "dtype": dtype}
 
     def sample(self, level: Tensor, generator: torch.Generator) -> Scenario:
         """Draw one scenario per entry.
@@ -177,8 +178,10 @@ class ScenarioSampler:
         accepted = []
         for slot in range(slots):
             index, found, open_ = _accept(open_, slot < wanted)
-            point, turn, gamma = _take(points, index), _take(clockwise, index), _take(
-                strength, index
+            point, turn, gamma = (
+                _take(points, index),
+                _take(clockwise, index),
+                _take(strength, index),
             )
             clash = self._cores_clash(points, clockwise, strength, point, turn, gamma)
             open_ = open_ & ~(clash & found[:, None])
@@ -239,5 +242,7 @@ class ScenarioSampler:
             clash = _distance(points, point[:, None]) <= radii + radius[:, None]
             open_ = open_ & ~(clash & found[:, None])
             accepted.append((point * found[:, None], radius * found, found))
-        centres, sizes, found_mask = (torch.stack(column, 1) for column in zip(*accepted, strict=True))
+        centres, sizes, found_mask = (
+            torch.stack(column, 1) for column in zip(*accepted, strict=True)
+        )
         return centres, sizes, found_mask

@@ -27,7 +27,7 @@ from marinenav_env.config import (
 )
 from marinenav_env.parameters import build_parameters
 from marinenav_env.state import Parameters, Scenario
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.validation import ConfigError, is_number, require
 
 # Names in the file that differ from ours; all others are the same.
 _VESSEL_NAMES = {"r": "radius", "detect_r": "detect_radius", "goal_dis": "goal_distance"}
@@ -36,8 +36,11 @@ _MAP_NAMES = {"r": "core_radius"}
 _COMMANDS = ("left_thrust_change", "right_thrust_change")
 # Written and accepted for the sake of other readers; nothing here depends on them.
 _UNUSED = {"is_eval_env": True, "angular_speed_max": torch.pi / 2, "angular_speed_penalty": -1.0}
-_MOTION = ("start", "goal", "init_theta", "init_velocity_r", "init_left_pos", "init_right_pos",
-           "init_left_thrust", "init_right_thrust")  # fmt: skip
+# Initial motion, and how many numbers each robot has of it (None: one, not in a list).
+_MOTION = {
+    "start": 2, "goal": 2, "init_theta": None, "init_velocity_r": 3, "init_left_pos": None,
+    "init_right_pos": None, "init_left_thrust": None, "init_right_thrust": None,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,30 +75,96 @@ class Episode:
     """Seed that the scenario was drawn from, for the record."""
 
 
+def _object(parent: dict[str, Any], name: str, key: str) -> dict[str, Any]:
+    """A copy of the JSON object under a name."""
+    value = parent[name]
+    require(isinstance(value, dict), f"{key}.{name}", value, "a JSON object")
+    return dict(value)
+
+
+def _rows(key: str, values: Any, count: int, width: int | None = None) -> list[Any]:
+    """The values, when they are ``count`` finite numbers or lists of ``width`` of them."""
+
+    def fine(value: Any, length: int | None) -> bool:
+        if length is None:
+            return is_number(value)
+        return isinstance(value, list) and len(value) == length and all(map(is_number, value))
+
+    items = "finite numbers" if width is None else f"lists of {width} finite numbers"
+    good = isinstance(values, list) and len(values) == count
+    require(good and all(fine(value, width) for value in values), key, values,
+            f"a list of {count} {items}")  # fmt: skip
+    return list(values)
+
+
 def _shared(key: str, values: list[Any]) -> Any:
     """The value that all robots share."""
     require(len({json.dumps(value) for value in values}) == 1, key, values, "equal for all robots")
     return values[0]
 
 
-def _episode(entry: dict[str, Any], key: str, unknown: set[str]) -> Episode:
-    """Parse one entry; names of unknown keys are collected in ``unknown``."""
-    entry = entry.get("config", entry)
-    env, robots = dict(entry["env"]), dict(entry["robots"])
-    count = len(robots["start"])
-    require(count > 0, f"{key}.robots.start", robots["start"], "a list with at least one robot")
-    perception = dict(robots.pop("perception"))
-    for name, values in (*robots.items(), *perception.items()):
-        fine = isinstance(values, list) and len(values) == count
-        require(fine, f"{key}.robots.{name}", values, f"a list with one value for each of {count}")
+def _names(config: Any, theirs: dict[str, str]) -> set[str]:
+    """The names under which a file may hold the fields of a config."""
+    return {item.name for item in fields(config)} | set(theirs)
 
-    motion = {name: robots.pop(name) for name in _MOTION}
-    dt, substeps = _shared(f"{key}.dt", robots.pop("dt")), _shared(f"{key}.N", robots.pop("N"))
-    commands = {
-        name: tuple(_shared(f"{key}.{name}", robots.pop(name))) for name in _COMMANDS
+
+def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
+    """Parse one entry; names of unknown keys are collected in ``unknown``."""
+    require(isinstance(entry, dict), key, entry, "a JSON object")
+    entry = entry.get("config", entry)
+    require(isinstance(entry, dict), f"{key}.config", entry, "a JSON object")
+    env, robots = _object(entry, "env", key), _object(entry, "robots", key)
+    perception = _object(robots, "perception", f"{key}.robots")
+    del robots["perception"]
+    start = robots["start"]
+    fine = isinstance(start, list) and len(start) > 0
+    require(fine, f"{key}.robots.start", start, "a list with at least one robot")
+    count = len(start)
+    known_robots = _names(VesselConfig, _VESSEL_NAMES) | {"dt", "N"}
+    for given, known, where in (
+        (robots, known_robots, f"{key}.robots"),
+        (perception, _names(SensorConfig, _SENSOR_NAMES), f"{key}.robots.perception"),
+    ):
+        for name in known & set(given):
+            fine = isinstance(given[name], list) and len(given[name]) == count
+            require(
+                fine, f"{where}.{name}", given[name], f"a list with one value for each of {count}"
+            )
+
+    motion = {
+        name: _rows(f"{key}.robots.{name}", robots.pop(name), count, width)
+        for name, width in _MOTION.items()
     }
-    cores, obstacles = env.pop("cores"), env.pop("obstacles")
-    signs = [1.0 if clockwise else -1.0 for clockwise in cores["clockwise"]]
+    dt, substeps = (_shared(f"{key}.robots.{name}", robots.pop(name)) for name in ("dt", "N"))
+    WorldConfig(dt=dt, substeps=substeps)  # refuses a bad value
+    commands = {
+        name: tuple(_shared(f"{key}.robots.{name}", robots.pop(name))) for name in _COMMANDS
+    }
+    vessel_values = {name: value for name, value in robots.items() if name in known_robots}
+    unknown |= {f"robots.{name}" for name in robots if name not in known_robots}
+
+    found = env.pop("num_robots", count)
+    require(found == count, f"{key}.env.num_robots", found, f"{count}, the number of robots given")
+    circles, vortices = (_object(env, name, f"{key}.env") for name in ("obstacles", "cores"))
+    del env["obstacles"], env["cores"]
+
+    def round_things(given: dict[str, Any], name: str, size: str) -> list[list[float]]:
+        """Position and size of obstacles or cores."""
+        where = f"{key}.env.{name}"
+        number = len(given["positions"]) if isinstance(given["positions"], list) else 0
+        positions = _rows(f"{where}.positions", given["positions"], number, 2)
+        sizes = _rows(f"{where}.{size}", given[size], number)
+        fine = all(value >= 0.0 for value in sizes)
+        require(fine, f"{where}.{size}", sizes, "at least 0")
+        return [[*position, value] for position, value in zip(positions, sizes, strict=True)]
+
+    obstacles = round_things(circles, "obstacles", "r")
+    cores = round_things(vortices, "cores", "Gamma")
+    clockwise = vortices["clockwise"]
+    fine = isinstance(clockwise, list) and len(clockwise) == len(cores)
+    fine = fine and all(turn in (True, False) for turn in clockwise)
+    allowed = f"a list of {len(cores)} truth values"
+    require(fine, f"{key}.env.cores.clockwise", clockwise, allowed)
 
     def configure(cls: Any, given: dict[str, Any], names: dict[str, str]) -> Any:
         """Build a config from the keys it knows, and take them out of ``given``."""
@@ -109,8 +178,6 @@ def _episode(entry: dict[str, Any], key: str, unknown: set[str]) -> Episode:
             for name, (_, value) in taken.items()
         })  # fmt: skip
 
-    vessel = configure(VesselConfig, robots | commands, _VESSEL_NAMES)
-    known_vessel = {item.name for item in fields(VesselConfig)} | set(_VESSEL_NAMES)
     episode = Episode(
         start=motion["start"],
         goal=motion["goal"],
@@ -118,12 +185,12 @@ def _episode(entry: dict[str, Any], key: str, unknown: set[str]) -> Episode:
         velocity=motion["init_velocity_r"],
         thruster_angle=_pairs(motion["init_left_pos"], motion["init_right_pos"]),
         thrust=_pairs(motion["init_left_thrust"], motion["init_right_thrust"]),
-        obstacles=[[*at, r] for at, r in zip(obstacles["positions"], obstacles["r"], strict=True)],
+        obstacles=obstacles,
         cores=[
-            [*at, sign * gamma]
-            for at, sign, gamma in zip(cores["positions"], signs, cores["Gamma"], strict=True)
+            [x, y, gamma if turn else -gamma]
+            for (x, y, gamma), turn in zip(cores, clockwise, strict=True)
         ],
-        vessel=vessel,
+        vessel=configure(VesselConfig, vessel_values | commands, _VESSEL_NAMES),
         sensor=configure(SensorConfig, perception, _SENSOR_NAMES),
         reward=configure(RewardConfig, env, {}),
         scenario=configure(ScenarioConfig, env, _MAP_NAMES),
@@ -131,9 +198,7 @@ def _episode(entry: dict[str, Any], key: str, unknown: set[str]) -> Episode:
         substeps=substeps,
         seed=env.pop("seed", 0),
     )
-    require(env.pop("num_robots", count) == count, f"{key}.env.num_robots", count, "the robots given")
     unknown |= {f"env.{name}" for name in env if name not in _UNUSED}
-    unknown |= {f"robots.{name}" for name in robots if name not in known_vessel}
     unknown |= {f"robots.perception.{name}" for name in perception}
     return episode
 
@@ -165,13 +230,13 @@ def parse_scenarios(entries: Any, name: str = "scenarios") -> list[Episode]:
             episodes.append(_episode(entry, key, unknown))
         except KeyError as error:
             raise ConfigError(f"{key}: the key {error} is missing") from error
-        except (TypeError, AttributeError) as error:
-            raise ConfigError(f"{key}: not an episode in the scenario format ({error})") from error
         except ConfigError as error:
             text = str(error)
             raise ConfigError(text if text.startswith(key) else f"{key}: {text}") from error
+        except (TypeError, ValueError, AttributeError) as error:
+            raise ConfigError(f"{key}: not an episode in the scenario format ({error})") from error
     if unknown:
-        warnings.warn(f"{name}: left out unknown keys {sorted(unknown)}", stacklevel=2)
+        warnings.warn(f"{name}: left out unknown keys {sorted(unknown)}", stacklevel=3)
     return episodes
 
 
@@ -249,7 +314,7 @@ def episodes_of(scenarios: Scenario, config: WorldConfig, seed: int = 0) -> list
         def select(value: PerRobot, kept: list[int] = kept) -> PerRobot:
             return tuple(value[index] for index in kept) if isinstance(value, tuple) else value
 
-        vessel = {
+        vessel: dict[str, Any] = {
             name: value if name in _COMMANDS else select(value)
             for name, value in asdict(config.vessel).items()
         }

@@ -47,17 +47,17 @@ class Curriculum:
     def __post_init__(self) -> None:
         count = len(self.levels)
         require(count > 0, "curriculum.levels", self.levels, "at least one level")
-        fine = not self.weights or (len(self.weights) == count and sum(self.weights) > 0.0)
-        require(fine, "curriculum.weights", self.weights, f"{count} numbers with a positive sum")
         if self.weights:
             require_numbers(self, "curriculum", ("weights",), at_least=0.0)
+        fine = not self.weights or (len(self.weights) == count and sum(self.weights) > 0.0)
+        require(fine, "curriculum.weights", self.weights, f"{count} numbers with a positive sum")
         order = list(self.timesteps)
         fine = not order or (len(order) == count and order[0] == 0 and order == sorted(order))
         require(fine, "curriculum.timesteps", self.timesteps, f"{count} increasing, the first 0")
         require(not (order and self.weights), "curriculum.weights", self.weights,
                 "left out when timesteps are given")  # fmt: skip
         sizes = ("pool_size", "refresh_size", "refresh_interval")
-        require_numbers(self, "curriculum", sizes, at_least=1)
+        require_numbers(self, "curriculum", sizes, at_least=1, whole=True)
         fine = self.pool_size % self.refresh_size == 0
         require(fine, "curriculum.pool_size", self.pool_size, "a multiple of refresh_size")
 
@@ -83,8 +83,13 @@ class StartPool(ABC):
             [E] int64.
         """
 
+    @abstractmethod
     def refresh(self, env_steps: int) -> None:
-        """Called once per vector step; a sampled pool draws new entries here."""
+        """Called once per vector step; a sampled pool draws new entries here.
+
+        Args:
+            env_steps: of the run so far, which a curriculum may depend on.
+        """
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
@@ -151,7 +156,7 @@ class SampledStarts(StartPool):
 
     def _draw_all(self) -> Start:
         chunks = self._curriculum.pool_size // self._curriculum.refresh_size
-        return torch.cat([self._draw() for _ in range(chunks)])  # type: ignore[arg-type]
+        return Start.cat([self._draw() for _ in range(chunks)])
 
     def _draw(self) -> Start:
         """Draw refresh_size starts of the current level or mixture."""
@@ -193,6 +198,9 @@ class FixedStarts(StartPool):
         self._next = torch.where(done, self._next + stride, self._next)
         return chosen
 
+    def refresh(self, env_steps: int) -> None:
+        """Nothing: the scenarios are given."""
+
     def state_dict(self) -> dict[str, Any]:
         """The pool and what comes next."""
         return {"starts": self.starts.to_tensordict().to_dict(), "next": self._next}
@@ -204,9 +212,16 @@ class FixedStarts(StartPool):
 
 
 def restore(target: Any, values: dict[str, Any]) -> None:
-    """Copy a nested dict of tensors into a tensorclass or tensordict of the same structure."""
+    """Copy a nested dict of tensors into a tensorclass or tensordict of the same structure.
+
+    Raises:
+        RuntimeError: when a tensor has another shape (copying alone would broadcast it).
+    """
     for name, value in values.items():
+        ours = target.get(name)
         if isinstance(value, dict):
-            restore(target.get(name), value)
+            restore(ours, value)
+        elif ours.shape != value.shape:
+            raise RuntimeError(f"{name} is {list(value.shape)}, here {list(ours.shape)}")
         else:
-            target.get(name).copy_(value)
+            ours.copy_(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral, Real
 from typing import Any
 
 
@@ -26,6 +27,11 @@ def require(condition: bool, key: str, value: object, allowed: str) -> None:
         raise ConfigError(f"{key}={value!r}: must be {allowed}")
 
 
+def is_number(value: object) -> bool:
+    """Whether a value is a finite number (a truth value is not)."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def require_numbers(
     config: Any,
     section: str,
@@ -34,6 +40,7 @@ def require_numbers(
     above: float = -math.inf,
     at_least: float = -math.inf,
     at_most: float = math.inf,
+    whole: bool = False,
 ) -> None:
     """Check that fields (a number, or a tuple with one number per robot) are finite and in range.
 
@@ -44,6 +51,7 @@ def require_numbers(
         above: exclusive lower bound.
         at_least: inclusive lower bound.
         at_most: inclusive upper bound.
+        whole: whether only whole numbers are allowed.
 
     Raises:
         ConfigError: for the first field out of range.
@@ -52,11 +60,38 @@ def require_numbers(
     bounds += [f"at least {at_least:g}"] if at_least > -math.inf else []
     bounds += [f"at most {at_most:g}"] if at_most < math.inf else []
     allowed = " and ".join(bounds) or "finite"
+    if whole:
+        allowed = f"a whole number, {allowed}"
     for name in names:
         value = getattr(config, name)
         numbers = value if isinstance(value, tuple) else (value,)
         fine = all(
-            math.isfinite(number) and number > above and at_least <= number <= at_most
+            is_number(number)
+            and (isinstance(number, Integral) or not whole)
+            and number > above
+            and at_least <= number <= at_most
             for number in numbers
         )
         require(fine and len(numbers) > 0, f"{section}.{name}", value, allowed)
+
+
+def require_ranges(
+    config: Any, section: str, names: tuple[str, ...], *, at_least: float = -math.inf
+) -> None:
+    """Check that fields are (low, high) with finite low <= high.
+
+    Args:
+        config: the dataclass that holds the fields.
+        section: dotted name of that dataclass, for the message.
+        names: the fields to check.
+        at_least: inclusive lower bound.
+
+    Raises:
+        ConfigError: for the first field that is none.
+    """
+    bound = f"{at_least:g} <= " if at_least > -math.inf else ""
+    for name in names:
+        value = getattr(config, name)
+        fine = isinstance(value, tuple | list) and len(value) == 2 and all(map(is_number, value))
+        fine = fine and at_least <= value[0] <= value[1]
+        require(fine, f"{section}.{name}", value, f"a range, {bound}low <= high")

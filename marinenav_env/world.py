@@ -15,7 +15,7 @@ from torch import Tensor
 from marinenav_env.colregs import required_turn
 from marinenav_env.config import WorldConfig
 from marinenav_env.current import current_velocity
-from marinenav_env.dynamics import control_step
+from marinenav_env.dynamics import control_step, wrap_to_two_pi
 from marinenav_env.endings import endings
 from marinenav_env.perception import Noise, observe
 from marinenav_env.reward import step_reward
@@ -41,13 +41,12 @@ def initial_state(scenario: Scenario, core_radius: Tensor) -> State:
         core_radius: [E or 1] (m).
     """
     x, y = scenario.start.unbind(-1)
-    current = current_velocity(
-        x, y, scenario.core_position, scenario.core_circulation, core_radius
-    )
+    current = current_velocity(x, y, scenario.core_position, scenario.core_circulation, core_radius)
     drift = torch.stack((*current, torch.zeros_like(x)), -1)
+    heading = wrap_to_two_pi(scenario.heading)
     never = torch.zeros_like(scenario.robot_mask)
     return State(
-        pose=torch.cat((scenario.start, scenario.heading[..., None]), -1),
+        pose=torch.cat((scenario.start, heading[..., None]), -1),
         velocity_water=scenario.velocity.clone(),
         velocity_ground=scenario.velocity + drift,
         thrust=scenario.thrust.clone(),

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes .venv at the top of the repository and installs the project into it, editable, with the
 # development tools. Run it as often as you like: it does nothing while .venv is up to date.
-# PYTHON=/path/to/python picks the interpreter.
+# PYTHON=/path/to/python picks the interpreter for a new .venv.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -51,7 +51,7 @@ if ! { suits "$venv/bin/python" && grep -qF "$root/$venv/bin/python" "$venv/bin/
 fi
 
 rm -f "$stamp"
-echo "setup: installing (about 5 GB of downloads the first time, mostly torch's CUDA libraries: some minutes)"
+echo "setup: installing (about 3 GB of downloads the first time, 6 GB on disk: some minutes)"
 "$venv/bin/python" -m pip install --quiet --upgrade pip
 "$venv/bin/python" -m pip install --quiet -e '.[dev]'
 printf '%s\n' "$want" >"$stamp"

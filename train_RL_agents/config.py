@@ -81,9 +81,7 @@ class EvalSchedule:
 
     def levels(self) -> tuple[Level, ...]:
         """The levels."""
-        return _levels(
-            self.num_robots, self.num_cores, self.num_obstacles, self.min_start_goal_dis
-        )
+        return _levels(self.num_robots, self.num_cores, self.num_obstacles, self.min_start_goal_dis)
 
 
 @dataclass(frozen=True)

@@ -52,10 +52,10 @@ class Report:
     """Upper end."""
     robot_success_rate: float
     """Share of robots that arrive when episodes go on after a collision."""
-    avg_time: float
-    """Seconds under way per robot, mean over successful episodes (nan if there are none)."""
-    avg_energy: float
-    """Thrust spent per robot (N s), mean over successful episodes (nan if there are none)."""
+    avg_time: float | None
+    """Seconds under way per robot, mean over successful episodes; None if there are none."""
+    avg_energy: float | None
+    """Thrust spent per robot (N s), mean over successful episodes; None if there are none."""
     avg_return: float
     """Sum of 0.99^t reward per robot, mean over all episodes."""
 
@@ -93,15 +93,25 @@ class Episodes:
         counts = [int(flags.sum()) for flags in (success, collision, timeout)]
         intervals = [wilson_interval(count, total) for count in counts]
         rates = [count / max(total, 1) for count in counts]
+        success_rate, collision_rate, timeout_rate = rates
+        (success_low, success_high), (collision_low, collision_high), timeout_ends = intervals
         return Report(
-            total,
-            *(number for rate, ends in zip(rates, intervals, strict=True)
-              for number in (rate, *ends)),
+            total, success_rate, success_low, success_high,
+            collision_rate, collision_low, collision_high, timeout_rate, *timeout_ends,
             robot_success_rate=float(self.robots_arrived[rows].sum() / self.robots[rows].sum()),
-            avg_time=float(self.time[success].mean()),
-            avg_energy=float(self.energy[success].mean()),
+            avg_time=float(self.time[success].mean()) if counts[0] else None,
+            avg_energy=float(self.energy[success].mean()) if counts[0] else None,
             avg_return=float(self.returns[rows].mean()),
         )  # fmt: skip
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The tensors by name."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_state_dict(cls, state: dict[str, Tensor]) -> Episodes:
+        """The inverse of state_dict."""
+        return cls(**{name: tensor.cpu() for name, tensor in state.items()})
 
     def table(self) -> dict[str, dict[str, Any]]:
         """Reports by level (counted from 1) and overall, as plain numbers."""
@@ -124,9 +134,7 @@ def draw_scenarios(
     Returns:
         Scenarios, level after level, float64 on the CPU.
     """
-    sampler = ScenarioSampler(
-        world.scenario, tuple(levels), torch.device("cpu"), torch.float64
-    )
+    sampler = ScenarioSampler(world.scenario, tuple(levels), torch.device("cpu"), torch.float64)
     level = torch.repeat_interleave(torch.arange(len(levels)), torch.tensor(list(episodes)))
     return sampler.sample(level, torch.Generator().manual_seed(seed))
 
@@ -141,7 +149,7 @@ def evaluate(
     device: torch.device,
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
-    compile: bool = False,
+    compile_step: bool = False,
 ) -> Episodes:
     """Run every scenario once, all in one batch.
 
@@ -153,7 +161,7 @@ def evaluate(
         device: where to run.
         seed: of the measurement noise.
         dtype: of the world.
-        compile: whether to compile the world's step.
+        compile_step: whether to compile the world's step.
 
     Returns:
         What happened, by episode. The same arguments give the same numbers.
@@ -162,7 +170,7 @@ def evaluate(
     world = replace(world, ends_at_first_collision=False)
     env = MarineNavEnv(
         world, scenarios=scenarios, continuous=continuous, device=device, dtype=dtype, seed=seed,
-        compile=compile,
+        compile_step=compile_step,
     )  # fmt: skip
     step = env.reset()
     counting = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)

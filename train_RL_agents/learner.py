@@ -41,9 +41,7 @@ class Learner:
         self.agent, self.config, self._generator = agent, config, generator
         self.averaged = copy.deepcopy(agent).requires_grad_(False)
         self._parameters = list(agent.networks.parameters())
-        self.optimizer = torch.optim.Adam(
-            self._parameters, lr=config.learning_rate, fused=True
-        )
+        self.optimizer = torch.optim.Adam(self._parameters, lr=config.learning_rate, fused=True)
         self._losses = torch.compile(agent.losses, fullgraph=True) if compile else agent.losses
         self.updates = 0
 
@@ -74,6 +72,22 @@ class Learner:
         for name, target in self.agent.targets.items():
             mix_in(target, self.agent.networks[name], self.config.tau)
 
+    def state_dict(self) -> dict[str, Any]:
+        """Weights (learned, slow, averaged), optimiser and counter."""
+        return {
+            "agent": self.agent.state_dict(),
+            "averaged": self.averaged.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "updates": self.updates,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore them."""
+        self.agent.load_state_dict(state["agent"])
+        self.averaged.load_state_dict(state["averaged"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.updates = state["updates"]
+
 
 class Meter:
     """Means of scalars, accumulated on the device and read once per log entry."""
@@ -96,3 +110,11 @@ class Meter:
         result = dict(zip(self._sums, means, strict=True))
         self._sums, self._count = {}, 0
         return result
+
+    def state_dict(self) -> dict[str, Any]:
+        """What has not been read yet."""
+        return {"sums": dict(self._sums), "count": self._count}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore it."""
+        self._sums, self._count = dict(state["sums"]), state["count"]

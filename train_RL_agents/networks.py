@@ -42,6 +42,8 @@ class ObservationNetwork(nn.Module):
         self_scale, object_scale = torch.tensor(SELF_SCALE), torch.tensor(OBJECT_SCALE)
         if not scaled:
             self_scale, object_scale = torch.ones(SELF_FEATURES), torch.ones(OBJECT_FEATURES)
+        self.self_scale: Tensor
+        self.object_scale: Tensor
         self.register_buffer("self_scale", 1.0 / self_scale)
         self.register_buffer("object_scale", 1.0 / object_scale)
 
@@ -51,6 +53,27 @@ class ObservationNetwork(nn.Module):
         objects = self.object_encoder(inputs.objects_state * self.object_scale)
         objects = objects * inputs.objects_mask[..., None]
         return torch.cat((own, objects.flatten(-2)), -1)
+
+
+def squash(value: Tensor) -> Tensor:
+    """Map any number into (-1, 1) as the published actors do, (2 / pi) atan."""
+    return (2.0 / math.pi) * torch.atan(value)
+
+
+class Actor(ObservationNetwork):
+    """From observations to actions in (-1, 1)."""
+
+    def __init__(self, scaled_inputs: bool) -> None:
+        super().__init__(scaled_inputs)
+        self.hidden_layer = nn.Linear(ENCODED, HIDDEN)
+        self.hidden_layer_2 = nn.Linear(HIDDEN, HIDDEN)
+        self.output_layer = nn.Linear(HIDDEN, 2)
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """Actions [B, 2] for observations [B]."""
+        features = torch.relu(self.hidden_layer(self.encode(inputs)))
+        features = torch.relu(self.hidden_layer_2(features))
+        return squash(self.output_layer(features))
 
 
 def hidden(inputs: int, outputs: int, layer_norm: bool) -> nn.Module:
@@ -64,6 +87,7 @@ class CosineEmbedding(nn.Module):
 
     def __init__(self, outputs: int, cosines: int = 64) -> None:
         super().__init__()
+        self.frequencies: Tensor
         self.register_buffer("frequencies", math.pi * torch.arange(cosines))
         self.linear = nn.Linear(cosines, outputs)
 
@@ -77,8 +101,3 @@ def frozen_call(module: nn.Module, *args: object) -> Tensor:
     parameters = {name: value.detach() for name, value in module.named_parameters()}
     result: Tensor = functional_call(module, parameters, args)
     return result
-
-
-def squash(value: Tensor) -> Tensor:
-    """Map any number into (-1, 1) as the published actors do, (2 / pi) atan."""
-    return (2.0 / math.pi) * torch.atan(value)

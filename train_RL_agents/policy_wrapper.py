@@ -50,9 +50,7 @@ def add_noise(
     Returns:
         [E, R, 2].
     """
-    noise = torch.randn(
-        greedy.shape, generator=generator, device=greedy.device, dtype=greedy.dtype
-    )
+    noise = torch.randn(greedy.shape, generator=generator, device=greedy.device, dtype=greedy.dtype)
     return torch.clamp(greedy + scale[..., None] * noise, low, high)
 
 
@@ -114,8 +112,7 @@ class PolicyWrapper(TensorDictModuleBase):
         return epsilon_greedy(action, self.exploration, self.agent.num_actions, generator)
 
     def set_exploration(self, largest: float, spread: float) -> None:
-        """Set the strength of exploration: largest in the first environment, then falling
-        geometrically to ``largest * spread`` in the last."""
+        """Set exploration: falls geometrically from ``largest`` to ``largest * spread``."""
         count = self.exploration.shape[0]
         steps = torch.linspace(0.0, 1.0, count, device=self.exploration.device)
         self.exploration.copy_((largest * spread**steps)[:, None])

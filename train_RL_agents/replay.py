@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
-from torchrl.data import LazyTensorStorage, ReplayBuffer
+from torchrl.data import TensorStorage, ReplayBuffer
 from torchrl.data.replay_buffers.samplers import Sampler
 from torchrl.data.replay_buffers.storages import Storage
 from torchrl.data.replay_buffers.writers import Writer
@@ -126,14 +126,18 @@ class Replay:
     ) -> None:
         device = generator.device
         self.writer = MaskedRingWriter(capacity, device)
-        self._storage = LazyTensorStorage(capacity + 1, device=device)
+        slots = (capacity + 1, *example.batch_size)
+        self._storage = TensorStorage(
+            example.apply(
+                lambda leaf: torch.zeros((capacity + 1, *leaf.shape), dtype=leaf.dtype, device=device),
+                batch_size=slots,
+                device=device,
+            )
+        )
         sampler = UniformDeviceSampler(self.writer, generator)
         self._buffer = ReplayBuffer(
             storage=self._storage, writer=self.writer, sampler=sampler, batch_size=batch_size
         )
-        # Allocate, and let the storage count itself full: how full it is only the device knows.
-        self._storage.set(torch.arange(1, device=device), example.to(device).expand(1))
-        self._storage._len = capacity + 1
 
     @property
     def filled(self) -> Tensor:

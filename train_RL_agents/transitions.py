@@ -49,7 +49,7 @@ class MultiStep:
             [T * n * E * R] rows; STORED tells which are real.
         """
         steps = [self._step(batch[:, t]) for t in range(batch.shape[1])]
-        rows = steps[0] if len(steps) == 1 else torch.cat(steps)  # type: ignore[arg-type]
+        rows = steps[0] if len(steps) == 1 else torch.cat(steps)
         return rows
 
     def _step(self, step: TensorDictBase) -> TensorDictBase:

@@ -9,7 +9,7 @@ last hidden layer, so that the trunk is evaluated once and not once per fraction
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -20,12 +20,12 @@ from train_RL_agents.losses import bootstrap, quantile_huber
 from train_RL_agents.networks import (
     ENCODED,
     HIDDEN,
+    Actor,
     CosineEmbedding,
     Inputs,
     ObservationNetwork,
     frozen_call,
     hidden,
-    squash,
 )
 
 
@@ -54,22 +54,6 @@ class ACIQNConfig(AgentConfig):
         require_numbers(self, "agent", ("critics",), at_least=1, at_most=10)
         require_numbers(self, "agent", ("target_noise",), at_least=0.0, at_most=1.0)
         require_numbers(self, "agent", ("kappa",), above=0.0)
-
-
-class Actor(ObservationNetwork):
-    """From observations to actions in (-1, 1)."""
-
-    def __init__(self, scaled_inputs: bool) -> None:
-        super().__init__(scaled_inputs)
-        self.hidden_layer = nn.Linear(ENCODED, HIDDEN)
-        self.hidden_layer_2 = nn.Linear(HIDDEN, HIDDEN)
-        self.output_layer = nn.Linear(HIDDEN, 2)
-
-    def forward(self, inputs: Inputs) -> Tensor:
-        """Actions [B, 2] for observations [B]."""
-        features = torch.relu(self.hidden_layer(self.encode(inputs)))
-        features = torch.relu(self.hidden_layer_2(features))
-        return squash(self.output_layer(features))
 
 
 class QuantileCritic(ObservationNetwork):
@@ -102,20 +86,13 @@ class QuantileCritic(ObservationNetwork):
         return self.output_layer(features).squeeze(-1)
 
 
-class Draws(NamedTuple):
-    """Random numbers of one update."""
-
-    taus: Tensor
-    """[2, N] fractions of the predicted and of the target quantiles."""
-    smoothing: Tensor
-    """[B, 2] standard normal."""
-
-
 class ACIQN(Agent[ACIQNConfig]):
     """See the module."""
 
     config_type = ACIQNConfig
     continuous = True
+    strata: Tensor
+    neighbours: Tensor
 
     def __init__(self, config: ACIQNConfig, num_actions: int = 25) -> None:
         super().__init__(config, num_actions)
@@ -126,22 +103,38 @@ class ACIQN(Agent[ACIQNConfig]):
         self.make_targets(*self.networks)
         strata = torch.arange(config.quantiles) / config.quantiles
         self.register_buffer("strata", strata, persistent=False)
+        steps = torch.tensor([0.0, -0.5, 0.5])
+        self.register_buffer("neighbours", torch.cartesian_prod(steps, steps), persistent=False)
 
     def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
-        """The actor's action."""
-        return self.networks["actor"](inputs)
+        """The actor's action; below risk level 1 the neighbour of it with the best bad outcomes."""
+        action: Tensor = self.networks["actor"](inputs)
+        if risk is None:
+            return action
+        choices = (action[..., None, :] + self.neighbours).clamp(-1.0, 1.0)
+        repeated = Inputs(*(
+            tensor.unsqueeze(action.ndim - 1).expand(
+                *choices.shape[:-1], *tensor.shape[action.ndim - 1 :])
+            for tensor in inputs
+        ))  # fmt: skip
+        taus = (risk[..., None] * (self.strata + 0.5 / self.config.quantiles))[..., None, :]
+        taus = taus.expand(*choices.shape[:-1], -1)
+        quantiles = self.networks[self.critics[0]](repeated, choices, taus)
+        best = quantiles.mean(-1).argmax(-1)[..., None, None].expand(*action.shape[:-1], 1, 2)
+        return torch.where(risk[..., None] < 1.0, choices.gather(-2, best).squeeze(-2), action)
 
-    def draw(self, batch_size: int, generator: torch.Generator) -> Draws:
-        """One fraction from each stratum, twice, and the target noise."""
-        count, options = self.config.quantiles, {"generator": generator, "device": generator.device}
+    def draw(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Fractions [2, N], one from each stratum, and the noise [B, 2] of target actions."""
+        count = self.config.quantiles
+        options: dict[str, Any] = {"generator": generator, "device": generator.device}
         jitter = torch.rand(2, count, **options) / count
-        return Draws(self.strata + jitter, torch.randn(batch_size, 2, **options))
+        return self.strata + jitter, torch.randn(batch_size, 2, **options)
 
-    def losses(self, batch: Batch, random: Draws) -> Losses:
+    def losses(self, batch: Batch, random: tuple[Tensor, Tensor]) -> Losses:
         """Quantile regression of the critics; the actor climbs the mean of the first critic."""
-        taus, target_taus = random.taus
+        (taus, target_taus), smoothing = random
         with torch.no_grad():
-            noise = (self.config.target_noise * random.smoothing).clamp(-0.5, 0.5)
+            noise = (self.config.target_noise * smoothing).clamp(-0.5, 0.5)
             action = (self.targets["actor"](batch.next_observation) + noise).clamp(-1.0, 1.0)
             slow = [self.targets[name](batch.next_observation, action, target_taus)
                     for name in self.critics]  # fmt: skip

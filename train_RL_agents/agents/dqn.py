@@ -78,7 +78,9 @@ class DQN(Agent[DQNConfig]):
         """Squared temporal-difference error of every critic."""
         with torch.no_grad():
             slow = torch.stack([net(batch.next_observation) for net in self.targets.values()])
-            chooser = self._mean_values(batch.next_observation) if self.config.double else slow.mean(0)
+            chooser = (
+                self._mean_values(batch.next_observation) if self.config.double else slow.mean(0)
+            )
             choice = chooser.argmax(-1, keepdim=True)
             next_value = slow.amin(0).gather(-1, choice).squeeze(-1)
             targets = bootstrap(batch.reward, batch.discount, next_value)

@@ -1,0 +1,281 @@
+"""Random worlds, for the kernels as tensors and for the oracle as plain numbers."""
+
+import json
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from marinenav_env.config import RewardConfig, ScenarioConfig, SensorConfig, VesselConfig
+from marinenav_env.perception import Noise, draw_noise, look_up_quantile
+from marinenav_env.scenario_file import Episode, stack_episodes
+from marinenav_env.state import Parameters, Scenario, State
+from tests.oracle.current import Core
+from tests.oracle.dynamics import VesselParams
+from tests.oracle.perception import ObjectNoise, Obstacle, Robot, Sensor
+
+DATA = Path(__file__).parents[1] / "data"
+CPU = torch.device("cpu")
+QUIET = SensorConfig(pos_std=0.0, vel_std=0.0, r_mean_ratio=1.0)
+
+# Between these bounds, so that no coefficient is zero and the mass matrix is well conditioned.
+VESSEL_BOUNDS = {
+    "length": (3.0, 7.0),
+    "width": (1.5, 3.5),
+    "radius": (1.5, 3.5),
+    "detect_radius": (1.0, 4.0),
+    "goal_distance": (1.0, 4.0),
+    "power_coefficient": (0.5, 2.0),
+    "min_thrust": (-700.0, -300.0),
+    "max_thrust": (600.0, 1200.0),
+    "m": (300.0, 500.0),
+    "Izz": (300.0, 600.0),
+    "xDotU": (5.0, 50.0),
+    "yDotV": (-90.0, -10.0),
+    "yDotR": (-60.0, 60.0),
+    "nDotR": (-1200.0, -500.0),
+    "nDotV": (-60.0, 60.0),
+    "xU": (-200.0, -50.0),
+    "xUU": (-200.0, -50.0),
+    "yV": (-200.0, -50.0),
+    "yVV": (-200.0, -50.0),
+    "yR": (-80.0, 80.0),
+    "yRV": (-80.0, 80.0),
+    "yVR": (-80.0, 80.0),
+    "yRR": (-80.0, 80.0),
+    "nR": (-1200.0, -600.0),
+    "nRR": (-1200.0, -600.0),
+    "nV": (-80.0, 80.0),
+    "nVV": (-80.0, 80.0),
+    "nRV": (-80.0, 80.0),
+    "nVR": (-80.0, 80.0),
+}
+SENSOR_BOUNDS = {
+    "range": (5.0, 20.0),
+    "angle": (0.5, 2.0 * math.pi),
+    "pos_std": (0.02, 0.3),
+    "vel_std": (0.02, 0.3),
+    "r_mean_ratio": (0.6, 0.9),
+    "r_kappa": (0.0, 5.0),
+}
+
+
+def drawn(rng: random.Random, bounds: dict[str, tuple[float, float]], count: int) -> dict[str, Any]:
+    """One number per robot for every name."""
+    return {name: tuple(rng.uniform(*bounds[name]) for _ in range(count)) for name in bounds}
+
+
+def random_episode(
+    rng: random.Random, robots: int, obstacles: int, cores: int, size: float = 30.0
+) -> Episode:
+    """An episode in which every parameter differs from robot to robot and from the defaults."""
+
+    def rows(count: int, *bounds: tuple[float, float]) -> list[list[float]]:
+        return [[rng.uniform(*bound) for bound in bounds] for _ in range(count)]
+
+    span, turn = (0.0, size), (-math.pi, 3.0 * math.pi)
+    vessel = drawn(rng, VESSEL_BOUNDS, robots)
+    sensor = drawn(rng, SENSOR_BOUNDS, robots)
+    # Half of them see all around.
+    sensor["angle"] = tuple(rng.choice((a, 2.0 * math.pi)) for a in sensor["angle"])
+    sensor["max_objects"] = tuple(rng.randint(1, 5) for _ in range(robots))
+    return Episode(
+        start=rows(robots, span, span),
+        goal=rows(robots, span, span),
+        heading=[row[0] for row in rows(robots, turn)],
+        velocity=rows(robots, (-3.0, 3.0), (-3.0, 3.0), (-1.0, 1.0)),
+        thruster_angle=rows(robots, (-1.0, 1.0), (-1.0, 1.0)),
+        thrust=rows(robots, (-300.0, 600.0), (-300.0, 600.0)),
+        obstacles=rows(obstacles, span, span, (0.5, 2.0)),
+        cores=[
+            [*row, rng.choice((-1, 1)) * rng.uniform(2.0, 9.0)] for row in rows(cores, span, span)
+        ],
+        vessel=VesselConfig(**vessel),
+        sensor=SensorConfig(**sensor),
+        reward=RewardConfig(
+            timestep_penalty=rng.uniform(-1.0, 0.0),
+            COLREGs_penalty=rng.uniform(-1.0, 0.0),
+            collision_penalty=rng.uniform(-9.0, -1.0),
+            goal_reward=rng.uniform(1.0, 20.0),
+        ),
+        scenario=ScenarioConfig(core_radius=rng.uniform(0.3, 3.0)),
+        dt=0.04,
+        substeps=7,
+        seed=rng.randrange(1000),
+    )
+
+
+def of_robot(value: Any, robot: int) -> Any:
+    """A robot's number, of a value that is one for all or one for each."""
+    return value[robot] if isinstance(value, tuple) else value
+
+
+def oracle_vessel(episode: Episode, robot: int) -> VesselParams:
+    """The oracle's parameters of a robot."""
+    left, right = episode.thruster_angle[robot]
+    names = {item.name for item in fields(VesselParams)} & {
+        item.name for item in fields(VesselConfig)
+    }
+    return VesselParams(
+        dt=episode.dt,
+        substeps=episode.substeps,
+        left_angle=left,
+        right_angle=right,
+        **{name: of_robot(getattr(episode.vessel, name), robot) for name in names},
+    )
+
+
+def oracle_sensor(episode: Episode, robot: int) -> Sensor:
+    """The oracle's sensor of a robot."""
+    names = (item.name for item in fields(Sensor))
+    return Sensor(**{name: of_robot(getattr(episode.sensor, name), robot) for name in names})
+
+
+def oracle_cores(episode: Episode) -> list[Core]:
+    """The oracle's cores."""
+    return [(x, y, gamma > 0.0, abs(gamma)) for x, y, gamma in episode.cores]
+
+
+def oracle_obstacles(episode: Episode) -> list[Obstacle]:
+    """The oracle's obstacles."""
+    return [(x, y, radius) for x, y, radius in episode.obstacles]
+
+
+@dataclass
+class World:
+    """Episodes, and what the kernels take for them."""
+
+    episodes: list[Episode]
+    scenario: Scenario
+    parameters: Parameters
+    quantiles: Tensor
+    state: State
+
+    def robots(self, environment: int) -> list[Robot]:
+        """The oracle's robots of an environment, as they are in the state."""
+        episode, state = self.episodes[environment], self.state[environment]
+        rows = oracle_states(state)
+        return [
+            Robot(
+                rows[i],
+                (goal[0], goal[1]),
+                of_robot(episode.vessel.radius, i),
+                of_robot(episode.vessel.detect_radius, i),
+                bool(state.active[i]),
+            )
+            for i, goal in enumerate(episode.goal)
+        ]
+
+    def noise(self, seed: int) -> Noise:
+        """Noise of one observation."""
+        environments, robots = self.scenario.robot_mask.shape
+        objects = robots + self.scenario.obstacle_mask.shape[1]
+        generator = torch.Generator().manual_seed(seed)
+        return draw_noise(generator, environments, robots, objects, torch.float64)
+
+    def oracle_noise(self, noise: Noise, environment: int, robot: int) -> list[ObjectNoise]:
+        """The same for the oracle: of the obstacles first and then of the robots."""
+        row = self.parameters.sensor.table_row[environment, robot]
+        angle = look_up_quantile(self.quantiles, row, noise.uniform[environment, robot])
+        columns = torch.cat((noise.normal[:, environment, robot], angle[None])).T.tolist()
+        slots = self.scenario.robot_mask.shape[1]
+        episode = self.episodes[environment]
+        own = columns[: len(episode.start)]
+        return [tuple(c) for c in (*columns[slots : slots + len(episode.obstacles)], *own)]
+
+
+def oracle_states(state: State) -> list[list[float]]:
+    """The oracle's state of every robot of one environment."""
+    parts = (state.pose, state.velocity_water, state.velocity_ground, state.thrust)
+    return torch.cat(parts, -1).tolist()
+
+
+def random_world(
+    seed: int, sizes: Sequence[tuple[int, int, int]], size: float = 30.0, inactive: float = 0.2
+) -> World:
+    """Random episodes of (robots, obstacles, cores), padded, with some robots inactive."""
+    rng = random.Random(seed)
+    episodes = [random_episode(rng, *counts, size=size) for counts in sizes]
+    scenario, parameters, quantiles = stack_episodes(episodes, CPU, torch.float64)
+    (envs, robots), generator = scenario.robot_mask.shape, torch.Generator().manual_seed(seed)
+
+    def uniform(low: float, high: float, width: int) -> Tensor:
+        unit = torch.rand(envs, robots, width, generator=generator, dtype=torch.float64)
+        return low + (high - low) * unit
+
+    state = State(
+        pose=torch.cat((scenario.start, uniform(0.0, 2.0 * math.pi, 1)), -1),
+        velocity_water=uniform(-3.0, 3.0, 3),
+        velocity_ground=uniform(-3.0, 3.0, 3),
+        thrust=uniform(-500.0, 1000.0, 2),
+        active=scenario.robot_mask & (uniform(0.0, 1.0, 1)[..., 0] >= inactive),
+        collided=torch.zeros_like(scenario.robot_mask),
+        arrived=torch.zeros_like(scenario.robot_mask),
+        steps=torch.zeros(envs, dtype=torch.int64),
+        batch_size=[envs],
+    )
+    return World(episodes, scenario, parameters, quantiles, state)
+
+
+def simple_episode(
+    poses: Sequence[tuple[float, float, float]],
+    goals: Sequence[tuple[float, float]],
+    obstacles: Sequence[tuple[float, float, float]] = (),
+    sensor: SensorConfig = QUIET,
+) -> Episode:
+    """Default vessels at rest at (x, y, yaw), without noise."""
+    count = len(poses)
+    return Episode(
+        start=[[x, y] for x, y, _ in poses],
+        goal=[list(goal) for goal in goals],
+        heading=[yaw for _, _, yaw in poses],
+        velocity=[[0.0] * 3 for _ in range(count)],
+        thruster_angle=[[0.0, 0.0] for _ in range(count)],
+        thrust=[[0.0, 0.0] for _ in range(count)],
+        obstacles=[list(obstacle) for obstacle in obstacles],
+        sensor=sensor,
+    )
+
+
+@cache
+def recordings() -> dict[str, tuple[dict[str, Any], dict[str, np.ndarray]]]:
+    """Entry and arrays of every recorded episode by key."""
+    entries = json.loads((DATA / "episodes.json").read_text())
+    arrays: dict[str, dict[str, np.ndarray]] = {entry["key"]: {} for entry in entries}
+    with np.load(DATA / "episodes.npz") as file:
+        for path in file.files:
+            key, name = path.split("/")
+            arrays[key][name] = file[path]
+    return {entry["key"]: (entry, arrays[entry["key"]]) for entry in entries}
+
+
+# Kolmogorov-Smirnov: the distance between distribution functions, and its bound at 0.1 %.
+
+
+def ks_distance(sample: np.ndarray, cdf: Callable[[np.ndarray], np.ndarray]) -> float:
+    """Largest distance of a sample's distribution function from a given one."""
+    ordered, count = np.sort(sample), len(sample)
+    expected = cdf(ordered)
+    above = (np.arange(1, count + 1) / count - expected).max()
+    below = (expected - np.arange(count) / count).max()
+    return float(max(above, below))
+
+
+def ks_distance_of_two(first: Sequence[float], second: Sequence[float]) -> float:
+    """Largest distance between the distribution functions of two samples."""
+    a, b = np.sort(first), np.sort(second)
+    points = np.concatenate((a, b))
+    shares = (np.searchsorted(s, points, side="right") / len(s) for s in (a, b))
+    return float(np.abs(np.subtract(*shares)).max())
+
+
+def ks_bound(*counts: int) -> float:
+    """What the distance exceeds with a probability of 0.1 %, for one sample or for two."""
+    return 1.95 * math.sqrt(sum(1.0 / count for count in counts))

@@ -1,0 +1,151 @@
+"""Thrusters and motion against the oracle."""
+
+import math
+
+import pytest
+import torch
+
+from marinenav_env import dynamics
+from marinenav_env.config import VesselConfig, WorldConfig
+from marinenav_env.parameters import shared_parameters
+from marinenav_env.state import Vessel
+from tests.marinenav_env.helpers import (
+    CPU,
+    World,
+    oracle_cores,
+    oracle_states,
+    oracle_vessel,
+    random_world,
+)
+from tests.oracle import angles
+from tests.oracle import dynamics as oracle
+
+SIZES = [(4, 0, 3), (3, 0, 2), (4, 0, 0), (1, 0, 1)] * 6
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return random_world(0, SIZES, size=12.0, inactive=0.0)
+
+
+def each_robot(world: World) -> list[tuple[int, int]]:
+    return [(e, r) for e, episode in enumerate(world.episodes) for r in range(len(episode.start))]
+
+
+def vessel_of(config: VesselConfig, robots: int = 1) -> Vessel:
+    parameters, _ = shared_parameters(WorldConfig(vessel=config), robots, CPU, torch.float64)
+    return parameters.vessel
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_wrapping_is_half_open(dtype: torch.dtype) -> None:
+    turns = 2.0 * math.pi * torch.arange(-5, 6, dtype=dtype)
+    far = torch.full_like(turns, 1e9)
+    near = [torch.nextafter(turns, far), torch.nextafter(turns, -far)]
+    tiny = torch.tensor([-1e-300, -1e-30, -1e-9], dtype=dtype)
+    angle = torch.cat((turns, *near, turns + math.pi, turns - math.pi, tiny))
+    two_pi = dynamics.wrap_to_two_pi(angle)
+    assert (two_pi >= 0.0).all() and (two_pi < 2.0 * math.pi).all()
+    pi = dynamics.wrap_to_pi(angle)
+    assert (pi >= -math.pi).all() and (pi < math.pi).all()
+
+
+def test_wrapping_equals_the_oracle() -> None:
+    angle = torch.linspace(-30.0, 30.0, 997, dtype=torch.float64)
+    for got, expected in (
+        (dynamics.wrap_to_two_pi(angle), [angles.wrap_two_pi(a) for a in angle.tolist()]),
+        (dynamics.wrap_to_pi(angle), [angles.wrap_pi(a) for a in angle.tolist()]),
+    ):
+        torch.testing.assert_close(
+            got, torch.tensor(expected, dtype=torch.float64), atol=1e-13, rtol=0
+        )
+
+
+def test_continuous_actions_are_clipped_and_scaled() -> None:
+    vessel = vessel_of(VesselConfig(max_thrust_rate=(1000.0, 500.0)), 2)
+    action = torch.tensor([[[0.5, -2.0], [1.5, -0.25]]], dtype=torch.float64)
+    got = dynamics.continuous_rates(action, vessel)
+    assert got.tolist() == [[[500.0, -1000.0], [500.0, -125.0]]]
+
+
+def test_discrete_actions_are_left_major() -> None:
+    left, right = (0.0, -1.0, 2.0), (10.0, 20.0)
+    vessel = vessel_of(VesselConfig(left_thrust_change=left, right_thrust_change=right), 3)
+    got = dynamics.discrete_rates(torch.arange(6).reshape(2, 3), vessel)
+    expected = [[a, b] for a in left for b in right]
+    assert got.tolist() == [expected[:3], expected[3:]]
+    # An ended robot's action may be anything; it must not index out of the table.
+    assert dynamics.discrete_rates(torch.tensor([[-7, 6, 99]]), vessel).shape == (1, 3, 2)
+
+
+def test_discrete_tables_may_differ_between_environments() -> None:
+    one = vessel_of(VesselConfig(left_thrust_change=(1.0, 2.0), right_thrust_change=(3.0, 4.0)))
+    other = vessel_of(VesselConfig(left_thrust_change=(5.0, 6.0), right_thrust_change=(7.0, 8.0)))
+    got = dynamics.discrete_rates(torch.tensor([[1], [2]]), torch.cat([one, other]))
+    assert got.tolist() == [[[1.0, 4.0]], [[6.0, 7.0]]]
+
+
+def test_forces_equal_the_oracle(world: World) -> None:
+    angle = world.scenario.thruster_angle
+    got = dynamics.thruster_forces(world.state.thrust, angle, world.parameters.vessel)
+    for e, r in each_robot(world):
+        params = oracle_vessel(world.episodes[e], r)
+        expected = oracle.thrust_force(params, *world.state.thrust[e, r].tolist())
+        assert [float(part[e, r]) for part in got] == pytest.approx(expected, abs=1e-9)
+
+
+def test_acceleration_equals_the_oracle(world: World) -> None:
+    state, vessel = world.state, world.parameters.vessel
+    tau = dynamics.thruster_forces(state.thrust, world.scenario.thruster_angle, vessel)
+    u, v, r = state.velocity_ground.unbind(-1)
+    u_r, v_r, _ = state.velocity_water.unbind(-1)
+    got = torch.stack(dynamics.acceleration((u, v), (u_r, v_r), r, tau, vessel), -1)
+    for e, i in each_robot(world):
+        ground = state.velocity_ground[e, i].tolist()
+        water = [*state.velocity_water[e, i, :2].tolist(), ground[2]]
+        params, thrust = oracle_vessel(world.episodes[e], i), state.thrust[e, i].tolist()
+        expected = oracle.acceleration(params, water, ground, thrust)
+        assert got[e, i].tolist() == pytest.approx(expected, abs=1e-11)
+
+
+def test_control_step_equals_the_oracle(world: World) -> None:
+    state, vessel = world.state, world.parameters.vessel
+    generator = torch.Generator().manual_seed(1)
+    rates = (
+        4000.0 * torch.rand(*state.thrust.shape, generator=generator, dtype=torch.float64) - 2000.0
+    )
+    episode = world.episodes[0]
+    core_radius = world.parameters.rules.core_radius
+    moved = dynamics.control_step(
+        state, rates, world.scenario, vessel, core_radius, episode.dt, episode.substeps
+    )
+    got = torch.cat(moved, -1)
+    thrust = moved[3]
+    assert (thrust == vessel.min_thrust[..., None]).any()
+    assert (thrust == vessel.max_thrust[..., None]).any()
+    before = [oracle_states(state[e]) for e in range(len(world.episodes))]
+    for e, i in each_robot(world):
+        episode = world.episodes[e]
+        expected = oracle.control_step(
+            before[e][i],
+            oracle_vessel(episode, i),
+            tuple(rates[e, i].tolist()),
+            oracle_cores(episode),
+            episode.scenario.core_radius,
+        )
+        assert got[e, i].tolist() == pytest.approx(expected, abs=1e-10)
+
+
+def test_shared_parameters_mean_the_same_as_repeated_ones(world: World) -> None:
+    steps, envs, robots = [], *world.state.active.shape
+    for count in (1, robots):
+        per_robot = VesselConfig(m=350.0 if count == 1 else (350.0,) * robots, yDotR=30.0)
+        vessel = vessel_of(per_robot, robots)
+        assert vessel.m.shape == (1, count)
+        if count > 1:
+            vessel = torch.cat([vessel] * envs)
+        radius = torch.full((vessel.batch_size[0],), 0.5, dtype=torch.float64)
+        rates = torch.full_like(world.state.thrust, 200.0)
+        args = (world.state, rates, world.scenario, vessel, radius, 0.05, 10)
+        steps.append(torch.cat(dynamics.control_step(*args), -1))
+    assert torch.equal(*steps)

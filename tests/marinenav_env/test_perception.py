@@ -1,0 +1,245 @@
+"""What robots see, against the oracle, and the distribution of the noise."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from marinenav_env import perception
+from marinenav_env.config import SensorConfig, WorldConfig
+from marinenav_env.parameters import shared_parameters
+from marinenav_env.perception import Noise
+from marinenav_env.state import Observation
+from tests.marinenav_env.helpers import (
+    CPU,
+    World,
+    ks_bound,
+    ks_distance,
+    oracle_obstacles,
+    oracle_sensor,
+    random_world,
+)
+from tests.oracle import perception as oracle
+
+# Up to 4 + 4 objects for 5 slots.
+SIZES = [(5, 4, 0), (5, 1, 0), (3, 4, 0), (2, 0, 0), (1, 2, 0)] * 12
+SLOTS = 5
+
+
+def look(world: World, noise: Noise, slots: int = SLOTS) -> tuple[Observation, Tensor]:
+    parameters = world.parameters
+    return perception.observe(
+        world.state,
+        world.scenario,
+        parameters.vessel,
+        parameters.sensor,
+        world.quantiles,
+        noise,
+        slots,
+    )
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return random_world(0, SIZES, size=22.0)
+
+
+@pytest.mark.parametrize("slots", [3, 5, 12])
+def test_equals_the_oracle(world: World, slots: int) -> None:
+    noise = world.noise(1)
+    observation, collided = look(world, noise, slots)
+    seen = dict.fromkeys(
+        ("dropped", "padded", "out of range", "out of view", "touched", "unseen"), 0
+    )
+    for e, episode in enumerate(world.episodes):
+        robots, obstacles = world.robots(e), oracle_obstacles(episode)
+        for i in range(world.state.active.shape[1]):
+            row = observation[e]
+            if i >= len(robots) or not robots[i].active:
+                for values in (
+                    row.self_state[i],
+                    row.objects_state[i],
+                    row.objects_mask[i],
+                    collided[e, i],
+                ):
+                    assert not values.any()
+                continue
+            sensor = oracle_sensor(episode, i)
+            args = (i, robots, obstacles, sensor, world.oracle_noise(noise, e, i))
+            own, objects, mask = oracle.observe(*args)
+            assert row.self_state[i].tolist() == pytest.approx(own, abs=1e-11)
+            kept = min(slots, sensor.max_objects)
+            objects, mask = objects[:kept], mask[:kept]
+            got = row.objects_state[i]
+            torch.testing.assert_close(
+                got[:kept], torch.tensor(objects, dtype=torch.float64), atol=1e-11, rtol=0
+            )
+            assert row.objects_mask[i].tolist() == mask + [False] * (slots - kept)
+            assert not got[kept:].any()
+            assert bool(collided[e, i]) == oracle.collided(*args)
+
+            wide = SensorConfigs.without_view(sensor)
+            far = SensorConfigs.without_range(sensor)
+            count = len(oracle.sightings(*args))
+            seen["dropped"] += count > kept
+            seen["padded"] += count < kept
+            seen["out of view"] += len(oracle.sightings(*args[:3], wide, args[4])) > count
+            seen["out of range"] += len(oracle.sightings(*args[:3], far, args[4])) > count
+            seen["touched"] += oracle.collided(*args)
+            all_round = SensorConfigs.without_range(wide)
+            seen["unseen"] += oracle.collided(*args[:3], all_round, args[4]) > oracle.collided(
+                *args
+            )
+    assert all(seen.values()), seen
+
+
+class SensorConfigs:
+    """The oracle's sensor with a limit taken away."""
+
+    @staticmethod
+    def without_view(sensor: oracle.Sensor) -> oracle.Sensor:
+        return oracle.Sensor(**{**vars(sensor), "angle": 2.0 * math.pi})
+
+    @staticmethod
+    def without_range(sensor: oracle.Sensor) -> oracle.Sensor:
+        return oracle.Sensor(**{**vars(sensor), "range": 1e3})
+
+
+def test_float32_sees_nearly_the_same(world: World) -> None:
+    noise = world.noise(2)
+    expected, _ = look(world, noise)
+
+    def single(tensors: object) -> object:
+        return tensors.apply(lambda t: t.float() if t.is_floating_point() else t)
+
+    narrow = World(
+        world.episodes,
+        single(world.scenario),
+        single(world.parameters),
+        world.quantiles.float(),
+        single(world.state),
+    )
+    got, _ = look(narrow, Noise(*(part.float() for part in noise)))
+    assert got.objects_state.dtype == torch.float32
+    assert torch.equal(got.objects_mask, expected.objects_mask)
+    torch.testing.assert_close(
+        got.objects_state.double(), expected.objects_state, atol=2e-5, rtol=1e-5
+    )
+
+
+def test_noise_comes_from_its_generator_alone() -> None:
+    state = torch.get_rng_state()
+    first, again, other = (
+        perception.draw_noise(torch.Generator().manual_seed(seed), 3, 2, 4, torch.float32)
+        for seed in (5, 5, 6)
+    )
+    assert torch.equal(state, torch.get_rng_state())
+    assert first.normal.shape == (4, 3, 2, 4) and first.uniform.shape == (3, 2, 4)
+    for a, b, c in zip(first, again, other, strict=True):
+        assert a.dtype == torch.float32
+        assert torch.equal(a, b) and not torch.equal(a, c)
+
+
+# Distribution of what is observed
+
+
+def measured(sensor: SensorConfig, count: int, seed: int) -> Tensor:
+    """Many looks [count, 5] of a vessel at the origin at one moving at (3, -1) from (7, 4)."""
+    world = random_world(0, [(2, 0, 0)], inactive=0.0)
+    state = world.state.clone()
+    state.pose[0] = torch.tensor([[0.0, 0.0, 0.0], [7.0, 4.0, 1.0]])
+    state.velocity_ground[0] = torch.tensor([[0.0, 0.0, 0.0], [3.0, -1.0, 0.0]])
+    parameters, quantiles = shared_parameters(WorldConfig(sensor=sensor), 2, CPU, torch.float64)
+    generator = torch.Generator().manual_seed(seed)
+    observation, _ = perception.observe(
+        state.expand(count).clone(),
+        world.scenario.expand(count).clone(),
+        parameters.vessel,
+        parameters.sensor,
+        quantiles,
+        perception.draw_noise(generator, count, 2, 2, torch.float64),
+        1,
+    )
+    assert observation.objects_mask[:, 0].all()
+    return observation.objects_state[:, 0, 0]
+
+
+def normal_cdf(x: np.ndarray) -> np.ndarray:
+    return 0.5 * (1.0 + np.vectorize(math.erf)(x / math.sqrt(2.0)))
+
+
+def test_position_and_velocity_noise_is_normal_with_the_given_deviation() -> None:
+    count = 20_000
+    looks = measured(SensorConfig(pos_std=0.3, vel_std=0.02), count, 3)
+    truth, deviation = torch.tensor([7.0, 4.0, 3.0, -1.0]), torch.tensor([0.3, 0.3, 0.02, 0.02])
+    normal = ((looks[:, :4] - truth) / deviation).numpy()
+    for column in normal.T:
+        assert ks_distance(column, normal_cdf) < ks_bound(count)
+    correlation = np.corrcoef(normal.T) - np.eye(4)
+    assert np.abs(correlation).max() < 4.0 / math.sqrt(count)
+
+
+def von_mises_cdf(kappa: float) -> tuple[np.ndarray, np.ndarray]:
+    """Angles and the distribution function there, by the midpoint rule."""
+    edges = np.linspace(-np.pi, np.pi, 400_001)
+    middle = 0.5 * (edges[1:] + edges[:-1])
+    mass = np.exp(kappa * (np.cos(middle) - 1.0))
+    return edges, np.concatenate(([0.0], np.cumsum(mass))) / mass.sum()
+
+
+# Concentration and mean cosine, the ratio of Bessel functions I1 / I0.
+KAPPAS = [
+    (0.0, 0.0),
+    (0.5, 0.2424996125),
+    (1.0, 0.4463899659),
+    (4.0, 0.8635226),
+    (10.0, 0.9485998260),
+    (50.0, 0.9899489674),
+    (500.0, 0.9989994990),
+]
+
+
+@pytest.mark.parametrize(("kappa", "mean_cosine"), KAPPAS)
+def test_radius_noise_is_von_mises(kappa: float, mean_cosine: float) -> None:
+    count, ratio = 20_000, 0.7
+    looks = measured(SensorConfig(r_mean_ratio=ratio, r_kappa=kappa), count, 4)
+    radius = WorldConfig().vessel.detect_radius
+    angle = (looks[:, 4].numpy() / radius - ratio) / (1.0 - ratio) * math.pi
+    edges, cdf = von_mises_cdf(kappa)
+    assert ks_distance(angle, lambda x: np.interp(x, edges, cdf)) < ks_bound(count)
+    error = np.cos(angle).mean() - mean_cosine
+    assert abs(error) < 4.0 * np.cos(angle).std() / math.sqrt(count)
+
+
+@pytest.mark.parametrize(("kappa", "mean_cosine"), KAPPAS)
+def test_quantile_table_is_the_inverse_of_the_distribution_function(
+    kappa: float, mean_cosine: float
+) -> None:
+    table = perception.von_mises_quantiles([kappa])
+    uniform = (torch.arange(1_000_000, dtype=torch.float64) + 0.5) / 1e6
+    angle = perception.look_up_quantile(table, torch.tensor(0), uniform)
+    edges, cdf = von_mises_cdf(kappa)
+    assert np.abs(np.interp(angle.numpy(), edges, cdf) - uniform.numpy()).max() < 1.5e-4
+    assert float(angle.cos().mean()) == pytest.approx(mean_cosine, abs=2e-5)
+    # The tails weigh most in the second moment.
+    variance = float((np.diff(cdf) * (0.5 * (edges[1:] + edges[:-1])) ** 2).sum())
+    assert float(angle.square().mean()) == pytest.approx(variance, rel=2e-3)
+    assert float((angle + angle.flip(0)).abs().max()) < 1e-6  # symmetric
+
+
+def test_quantiles_of_several_concentrations_are_kept_apart() -> None:
+    table = perception.von_mises_quantiles([0.0, 20.0], points=65)
+    row = torch.tensor([[1], [0]])
+    uniform = torch.tensor([[0.25, 0.5], [0.25, 0.5]], dtype=torch.float64)
+    got = perception.look_up_quantile(table, row, uniform)
+    assert got[1].tolist() == pytest.approx([-math.pi / 2.0, 0.0], abs=1e-6)
+    assert got[0, 0] == pytest.approx(-0.6745 / math.sqrt(20.0), rel=0.03)  # nearly normal
+
+
+def test_the_last_quantile_stays_in_the_table() -> None:
+    table = perception.von_mises_quantiles([1.0, 1.0]).float()
+    one = torch.tensor([1.0, 1.0 - 2.0**-24, 0.0])
+    got = perception.look_up_quantile(table, torch.tensor(1), one)
+    torch.testing.assert_close(got, torch.stack((table[1, -1], table[1, -1], table[1, 0])))

@@ -1,0 +1,30 @@
+"""A reinforcement learning trainer on the batched world, and the ``marinenav`` command."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from train_RL_agents.agents import AGENTS
+    from train_RL_agents.config import TrainConfig
+    from train_RL_agents.policy_wrapper import PolicyWrapper
+    from train_RL_agents.torchrl_trainer import TorchRLTrainer
+
+__all__ = ["AGENTS", "PolicyWrapper", "TorchRLTrainer", "TrainConfig"]
+
+_HOMES = {
+    "AGENTS": "train_RL_agents.agents",
+    "PolicyWrapper": "train_RL_agents.policy_wrapper",
+    "TorchRLTrainer": "train_RL_agents.torchrl_trainer",
+    "TrainConfig": "train_RL_agents.config",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for, only now: torch takes seconds, and `marinenav --help` needs none.
+
+    Raises:
+        AttributeError: for a name that is not exported.
+    """
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,189 @@
+"""Checkpoints: written atomically, read without pickle, refused with one sentence.
+
+Two kinds of file: a *policy* (weights that act, and the configuration; small, one per evaluation)
+and the *training state* (everything that the rest of a run depends on, one per run).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+
+from marinenav_env.validation import ConfigError, require
+from train_RL_agents.agents import AGENTS, Agent
+from train_RL_agents.config import TrainConfig
+from train_RL_agents.config_file import from_dict, to_dict
+
+POLICY, TRAINING = "marinenav policy", "marinenav training state"
+VERSION = 1
+MANIFEST, STATE = "manifest.json", "training_state.pt"
+
+
+def write_atomically(path: Path, content: dict[str, Any] | str) -> None:
+    """Write a file so that at any moment either the old or the new one is there, complete.
+
+    Args:
+        path: the file.
+        content: text, or a dictionary for torch.save.
+
+    Raises:
+        ConfigError: when it cannot be written, as on a full disk; the old file is kept.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as stream:
+            if isinstance(content, str):
+                stream.write(content.encode())
+            else:
+                torch.save(content, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except (OSError, RuntimeError) as error:
+        temporary.unlink(missing_ok=True)
+        raise ConfigError(f"{path}: cannot be written ({error}); what was there is kept") from error
+
+
+def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
+    """Read a checkpoint of one kind.
+
+    Args:
+        path: the file.
+        kind: POLICY or TRAINING.
+        device: where its tensors go.
+
+    Raises:
+        ConfigError: when it is missing, damaged, of another kind or of a later version.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            require(archive.testzip() is None, "checkpoint", str(path), "undamaged")
+        content = torch.load(path, map_location=device, weights_only=True)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path}: there is no such checkpoint") from error
+    except (OSError, zipfile.BadZipFile, RuntimeError, UnpicklingError, EOFError) as error:
+        raise ConfigError(f"{path}: damaged, or not a checkpoint of this program") from error
+    found = content.get("format") if isinstance(content, dict) else None
+    require(found == kind, str(path), found, f"a {kind}")
+    version = content["version"]
+    require(version <= VERSION, f"{path}: version", version, f"at most {VERSION}; update marinenav")
+    return dict(content)
+
+
+def save_policy(
+    path: Path, agent: Agent[Any], config: TrainConfig[Any], env_steps: int, metrics: dict[str, Any]
+) -> None:
+    """Write a policy.
+
+    Args:
+        path: the file.
+        agent: whose weights act.
+        config: of the run.
+        env_steps: of the run so far.
+        metrics: of its evaluation.
+    """
+    content = {
+        "format": POLICY,
+        "version": VERSION,
+        "config": json.dumps(to_dict(config)),
+        "num_actions": agent.num_actions,
+        "env_steps": env_steps,
+        "metrics": metrics,
+        "weights": agent.networks.state_dict(),
+    }
+    write_atomically(path, content)
+
+
+@dataclass(frozen=True)
+class LoadedPolicy:
+    """A policy read from a file."""
+
+    agent: Agent[Any]
+    config: TrainConfig[Any]
+    path: Path
+    env_steps: int
+    metrics: dict[str, Any]
+
+
+def make_agent(config: TrainConfig[Any], num_actions: int, device: torch.device) -> Agent[Any]:
+    """Build the agent that a configuration asks for."""
+    return AGENTS[config.agent_type](config.agent, num_actions).to(device)
+
+
+def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None:
+    """Put weights into an agent's networks and their slow copies.
+
+    Raises:
+        ConfigError: when they are of another architecture.
+    """
+    try:
+        agent.networks.load_state_dict(weights)
+    except RuntimeError as error:
+        first = str(error).splitlines()[-1].strip()
+        raise ConfigError(f"{path}: does not fit this agent ({first})") from error
+    for name, target in agent.targets.items():
+        target.load_state_dict(agent.networks[name].state_dict())
+
+
+def load_policy(
+    path: Path | str, which: str = "best", device: torch.device | None = None
+) -> LoadedPolicy:
+    """Load a policy.
+
+    Args:
+        path: a policy file, or a run folder (or a training folder with a single run).
+        which: in a run folder, best, latest or the name of a file in its checkpoints.
+        device: where it goes; the CPU by default.
+
+    Raises:
+        ConfigError: when there is none, or it is damaged.
+    """
+    device = device or torch.device("cpu")
+    file = find_policy(Path(path), which)
+    content = read_checked(file, POLICY, device)
+    config = from_dict(json.loads(content["config"]))
+    agent = make_agent(config, content["num_actions"], device)
+    load_weights(agent, content["weights"], file)
+    return LoadedPolicy(agent.eval(), config, file, content["env_steps"], content["metrics"])
+
+
+def find_policy(path: Path, which: str = "best") -> Path:
+    """The policy file that a path means; see load_policy."""
+    if path.is_file():
+        return path
+    run = find_run(path)
+    folder = run / "checkpoints"
+    if which not in ("best", "latest"):
+        return folder / which
+    manifest = read_manifest(folder)
+    name = manifest.get(which) or manifest.get("latest")
+    require(name is not None, "checkpoint", str(path), "a run with at least one checkpoint")
+    return folder / str(name)
+
+
+def find_run(path: Path) -> Path:
+    """The run folder (seed_N) that a path means: itself, or the only one inside.
+
+    Raises:
+        ConfigError: when there is none, or more than one.
+    """
+    if (path / "trial_config.json").is_file():
+        return path
+    runs = sorted(file.parent for file in path.glob("seed_*/trial_config.json"))
+    require(len(runs) > 0, "checkpoint", str(path), "a policy file or a run folder")
+    names = [run.name for run in runs]
+    require(len(runs) == 1, "checkpoint", str(path), f"a single run, one of {names} in it")
+    return runs[0]
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The list of a run's policies: ``latest``, ``best`` and the metrics of each."""
+    file = folder / MANIFEST
+    return dict(json.loads(file.read_text())) if file.is_file() else {"policies": []}

@@ -1,0 +1,85 @@
+"""The ``marinenav`` command: finds the subcommand, runs it, and reports mistakes in a sentence."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from train_RL_agents.commands import COMMANDS
+
+BAD_INPUT, INTERRUPTED = 2, 130
+_OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the line and exit with status 2."""
+        self.exit(BAD_INPUT, f"marinenav: error: {message}; see {self.prog} --help\n")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of all commands; its result has the command's module as ``command``."""
+    about = "Trains and evaluates agents for surface vessels."
+    parser = Parser(prog="marinenav", description=about, allow_abbrev=False)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, module in COMMANDS.items():
+        text = (module.__doc__ or "").partition("\n")[0]
+        sub = commands.add_parser(
+            name, help=text, description=text, allow_abbrev=False,
+            add_help=not getattr(module, "OWN_HELP", False),
+        )  # fmt: skip
+        module.add_arguments(sub)
+        sub.set_defaults(command=module, parser=sub, overrides=[], argv=[])
+    return parser
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line.
+
+    ``key=value`` words are set apart first, so that they may stand anywhere, also after options
+    that take several values.
+
+    Raises:
+        SystemExit: after help, or after a message about what is wrong.
+    """
+    overrides = [word for word in argv if _OVERRIDE.match(word)]
+    parser = make_parser()
+    arguments = parser.parse_args([word for word in argv if not _OVERRIDE.match(word)])
+    if overrides and not getattr(arguments.command, "TAKES_OVERRIDES", False):
+        arguments.parser.error(f"unrecognized arguments: {' '.join(overrides)}")
+    arguments.overrides, arguments.argv = overrides, ["marinenav", *argv]
+    return arguments
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        argv: without the program's name; None for those of the process.
+
+    Returns:
+        The exit status: 0, 2 for what cannot be used, 130 when interrupted.
+    """
+    try:
+        return _run(parse(sys.argv[1:] if argv is None else argv))
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    """Run the command; settings that cannot be used become a sentence."""
+    # Only now: this imports torch, which help does not need.
+    from marinenav_env.validation import ConfigError
+
+    try:
+        return int(arguments.command.run(arguments))
+    except ConfigError as error:
+        print(f"marinenav: error: {error}", file=sys.stderr)
+        return BAD_INPUT

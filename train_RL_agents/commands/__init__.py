@@ -1,0 +1,16 @@
+"""The commands of ``marinenav``, by name. A new command is one module here and one line below.
+
+A command's module has a docstring whose first line is its help, ``add_arguments(parser)``, and
+``run(arguments)``, which returns the exit status. It imports what needs torch inside ``run``, so
+that help texts come at once.
+"""
+
+from types import ModuleType
+
+from train_RL_agents.commands import evaluate, info, train
+
+COMMANDS: dict[str, ModuleType] = {
+    "train": train,
+    "evaluate": evaluate,
+    "info": info,
+}

@@ -1,0 +1,96 @@
+"""Show versions and devices, or what a run folder or policy file holds."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from train_RL_agents.commands.train import runs_in
+
+if TYPE_CHECKING:
+    from train_RL_agents.config import TrainConfig
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("path", metavar="PATH", type=Path, nargs="?", default=argparse.SUPPRESS,
+                        help="run folder, training folder or policy file")  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    path: Path | None = vars(arguments).get("path")
+    if path is None:
+        lines = _machine()
+    elif path.is_file():
+        lines = _policy(path)
+    else:
+        lines = [line for each in runs_in(path) for line in _run(each)]
+    print("\n".join(lines))
+    return 0
+
+
+def _machine() -> list[str]:
+    """Versions, devices, threads and agents."""
+    import torch
+
+    from train_RL_agents.agents import AGENTS
+    from train_RL_agents.device import available_devices
+    from train_RL_agents.run_folder import versions
+
+    lines = [f"{name}: {version}" for name, version in versions().items()]
+    for name in available_devices():
+        title = f" ({torch.cuda.get_device_name(name)})" if name.startswith("cuda") else ""
+        lines.append(f"device: {name}{title}")
+    lines.append(f"threads: {torch.get_num_threads()}")
+    return [*lines, *(f"agent: {name}" for name in AGENTS)]
+
+
+def differences(config: TrainConfig[Any]) -> list[str]:
+    """The settings that differ from the agent's defaults, as key=value."""
+    from train_RL_agents.config_file import default_config, settings_of
+    from train_RL_agents.config_help import shown
+
+    usual = {item.key: item.default for item in settings_of(default_config(config.agent_type))}
+    return [f"{item.key}={shown(item.default)}" for item in settings_of(config)
+            if item.default != usual[item.key] or item.key == "agent_type"]  # fmt: skip
+
+
+def _policy(path: Path) -> list[str]:
+    """What a policy file holds."""
+    from train_RL_agents.checkpoint import load_policy
+
+    loaded = load_policy(path)
+    weights = sum(each.numel() for each in loaded.agent.networks.parameters())
+    return [
+        f"{path}: policy after {loaded.env_steps:,} env-steps, {weights:,} weights",
+        *(f"  {line}" for line in differences(loaded.config)),
+        f"  {_metrics(loaded.metrics)}",
+    ]
+
+
+def _run(path: Path) -> list[str]:
+    """What a run folder holds."""
+    from train_RL_agents.checkpoint import STATE, read_manifest
+    from train_RL_agents.run_folder import RunFolder
+
+    folder = RunFolder.open(path)
+    manifest = read_manifest(folder.checkpoints)
+    entries = manifest["policies"]
+    steps = entries[-1]["env_steps"] if entries else 0
+    state = "can be resumed" if (folder.checkpoints / STATE).exists() else "no training state yet"
+    lines = [f"{folder.path}: run, seed {folder.seed}, evaluated up to {steps:,} of "
+             f"{folder.config.total_timesteps:,} env-steps, {state}"]  # fmt: skip
+    lines += [f"  {line}" for line in differences(folder.config)]
+    for entry in entries:
+        names = [name for name in ("latest", "best") if manifest[name] == entry["file"]]
+        marks = f" ({', '.join(names)})" if names else ""
+        lines.append(f"  {entry['file']}: {_metrics(entry['metrics'])}{marks}")
+    return lines
+
+
+def _metrics(metrics: dict[str, Any]) -> str:
+    """The figures that matter most, in a line."""
+    names = ("success_rate", "collision_rate", "timeout_rate", "avg_time", "avg_return")
+    return ", ".join(f"{name} {metrics[name]:.3f}" for name in names if name in metrics)

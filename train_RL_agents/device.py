@@ -1,0 +1,35 @@
+"""From a device's name in the configuration to a device that is there."""
+
+from __future__ import annotations
+
+import torch
+
+from marinenav_env.validation import require
+
+
+def available_devices() -> list[str]:
+    """Names of the devices of this machine, the CPU first."""
+    cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    mps = ["mps"] if torch.backends.mps.is_available() else []
+    return ["cpu", *(f"cuda:{index}" for index in range(cuda)), *mps]
+
+
+def resolve_device(name: str) -> torch.device:
+    """Find a device by name.
+
+    Args:
+        name: auto, cpu, cuda, cuda:N or mps. ``auto`` is the first CUDA device if there is one,
+            else the CPU; never mps, which lacks the float64 that evaluation sets are drawn in.
+
+    Returns:
+        The device, with its index (but for the CPU), as tensors on it report it.
+
+    Raises:
+        ConfigError: when there is no such device here.
+    """
+    here = available_devices()
+    if name == "auto":
+        name = "cuda" if "cuda:0" in here else "cpu"
+    found = "cuda:0" if name == "cuda" else name
+    require(found in here, "device", name, f"auto or one of those here: {', '.join(here)}")
+    return torch.device("mps", 0) if found == "mps" else torch.device(found)

@@ -1,0 +1,196 @@
+"""The folder of a run: configuration, versions, evaluations, checkpoints, TensorBoard events."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch.utils.tensorboard.summary import hparams
+from torch.utils.tensorboard.writer import SummaryWriter
+
+from marinenav_env.validation import ConfigError, require
+from train_RL_agents.checkpoint import MANIFEST, find_run, read_manifest, write_atomically
+from train_RL_agents.config import TrainConfig
+from train_RL_agents.config_file import load_config, to_dict
+
+CONFIG = "trial_config.json"
+_PACKAGES = ("marinenav", "torch", "torchrl", "tensordict", "numpy", "gymnasium", "tensorboard")
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything that a run depends on."""
+    found = {"python": platform.python_version(), "platform": platform.platform()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def _git(*arguments: str) -> str:
+    """What git says about this program's own checkout; empty if it is not one."""
+    try:
+        result = subprocess.run(
+            ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True,
+            check=True, timeout=10,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return result.stdout
+
+
+class RunFolder:
+    """One run, SAVE_DIR/training_TIME/seed_N.
+
+    Args:
+        path: the folder; it exists.
+        config: of the run.
+        seed: of the run.
+    """
+
+    def __init__(self, path: Path, config: TrainConfig[Any], seed: int) -> None:
+        self.path, self.config, self.seed = path, config, seed
+        self.checkpoints = path / "checkpoints"
+        self._writer: SummaryWriter | None = None
+
+    @classmethod
+    def create(
+        cls,
+        config: TrainConfig[Any],
+        seed: int,
+        argv: Sequence[str] = (),
+        parent: Path | None = None,
+    ) -> RunFolder:
+        """Make a new folder.
+
+        Args:
+            config: of the run.
+            seed: of the run.
+            argv: the command, for the record.
+            parent: training folder shared by the seeds of one command; by default a new one in
+                ``config.save_dir``, named after the time.
+
+        Raises:
+            ConfigError: when the run's folder exists already or cannot be made.
+        """
+        parent = parent or Path(config.save_dir) / time.strftime("training_%Y-%m-%d-%H-%M-%S")
+        path = parent / f"seed_{seed}"
+        require(not path.exists(), "run folder", str(path), "new; use --resume to go on with it")
+        run = cls(path, replace(config, seed=(seed,)), seed)
+        try:
+            run.checkpoints.mkdir(parents=True)
+        except OSError as error:
+            raise ConfigError(f"{path}: the run folder cannot be made ({error})") from error
+        run._write_json(CONFIG, to_dict(run.config))
+        revision = _git("rev-parse", "HEAD").strip() or "not a git checkout"
+        run._write_json("versions.json", versions() | {"git revision": revision})
+        run._write("git_diff.patch", _git("diff", "HEAD"))
+        run._write("command.txt", " ".join(argv or sys.argv) + "\n")
+        return run
+
+    @classmethod
+    def open(cls, path: Path | str) -> RunFolder:
+        """Open a folder made by create, or the only run inside a training folder.
+
+        Raises:
+            ConfigError: when there is none.
+        """
+        folder = find_run(Path(path))
+        config = load_config(folder / CONFIG, [])
+        return cls(folder, config, config.seed[0])
+
+    def _write(self, name: str, text: str) -> None:
+        write_atomically(self.path / name, text)
+
+    def _write_json(self, name: str, content: Any) -> None:
+        self._write(name, json.dumps(content, indent=2) + "\n")
+
+    def writer(self, env_steps: int) -> SummaryWriter:
+        """TensorBoard's writer; on resume, later entries of the interrupted run are hidden."""
+        if self._writer is None:
+            purge = env_steps + 1 if env_steps else None
+            self._writer = SummaryWriter(str(self.path), purge_step=purge)
+        return self._writer
+
+    def log(self, scalars: dict[str, float | None], env_steps: int) -> None:
+        """Write scalars (those there are) to TensorBoard, with env-steps as the x axis."""
+        writer = self.writer(env_steps)
+        for name, value in scalars.items():
+            if value is not None and math.isfinite(value):
+                writer.add_scalar(name, value, env_steps)
+
+    def log_hparams(self, metrics: dict[str, float]) -> None:
+        """Write the settings that differ in kind (numbers, names, flags) with final metrics."""
+        flat = {
+            name: value
+            for name, value in flatten(to_dict(self.config)).items()
+            if isinstance(value, bool | int | float | str)
+        }
+        writer = self.writer(0)
+        for summary in hparams(flat, metrics):
+            writer._get_file_writer().add_summary(summary)
+
+    def write_evaluations(self, rows: list[dict[str, Any]], arrays: dict[str, Any]) -> None:
+        """Write all evaluations so far.
+
+        Args:
+            rows: one per evaluation, the figures; becomes evaluations.csv.
+            arrays: one entry per evaluation along the first axis; becomes evaluations.npz.
+        """
+        stream = io.StringIO()
+        table = csv.DictWriter(stream, fieldnames=list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
+        self._write("evaluations.csv", stream.getvalue())
+        temporary = self.path / ".evaluations.tmp.npz"
+        np.savez(temporary, **arrays)
+        temporary.replace(self.path / "evaluations.npz")
+
+    def add_policy(self, name: str, env_steps: int, metrics: dict[str, Any]) -> bool:
+        """Enter a policy into the manifest, as the latest and perhaps the best.
+
+        Returns:
+            Whether it is the best so far: by success rate, then by return.
+        """
+
+        def rank(entry: dict[str, Any]) -> tuple[float, float]:
+            return entry["metrics"]["success_rate"], entry["metrics"]["avg_return"]
+
+        manifest = read_manifest(self.checkpoints)
+        entry = {"file": name, "env_steps": env_steps, "metrics": metrics}
+        # A resumed run repeats what came after its checkpoint.
+        kept = [old for old in manifest["policies"] if old["env_steps"] < env_steps]
+        best = max([*kept, entry], key=rank)
+        content = {"latest": name, "best": best["file"], "policies": [*kept, entry]}
+        write_atomically(self.checkpoints / MANIFEST, json.dumps(content, indent=2) + "\n")
+        return best is entry
+
+    def close(self) -> None:
+        """Flush TensorBoard's events."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dictionaries as one with dotted keys."""
+    flat: dict[str, Any] = {}
+    for name, value in nested.items():
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = value
+    return flat

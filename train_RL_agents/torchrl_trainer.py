@@ -1,0 +1,357 @@
+"""Training: world -> collector -> replay -> update -> log, all on one device."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+import torch
+from torchrl.collectors import Collector
+
+from marinenav_env import MarineNavEnv
+from marinenav_env.scenario_file import episodes_of, write_scenarios
+from marinenav_env.validation import ConfigError
+from train_RL_agents.checkpoint import (
+    STATE,
+    TRAINING,
+    VERSION,
+    find_policy,
+    load_policy,
+    load_weights,
+    make_agent,
+    read_checked,
+    save_policy,
+    write_atomically,
+)
+from train_RL_agents.device import resolve_device
+from train_RL_agents.evaluation import Episodes, draw_scenarios, evaluate
+from train_RL_agents.learner import Learner, Meter
+from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.progress import Clock, Display
+from train_RL_agents.replay import STORED, Replay
+from train_RL_agents.run_folder import RunFolder
+from train_RL_agents.transitions import MultiStep, batch_of
+
+
+class TorchRLTrainer:
+    """Trains one agent with one seed.
+
+    Args:
+        run: a run folder, new or to be resumed; it knows configuration and seed.
+        quiet: print nothing.
+        bar: show a progress bar.
+
+    Raises:
+        ConfigError: when the device is missing or the saved state does not fit.
+    """
+
+    def __init__(self, run: RunFolder, quiet: bool = False, bar: bool = True) -> None:
+        config = self.config = run.config
+        self.run, self.device = run, resolve_device(config.device)
+        torch.set_num_threads(config.threads or os.cpu_count() or 1)
+        self.env_steps, self.stopped = 0, False
+        self.clock, self.meter = Clock(), Meter()
+        self.display = Display(config.total_timesteps, quiet, bar)
+        self.evaluations: list[Episodes] = []
+        self.rows: list[dict[str, Any]] = []
+        # Separate streams, so that what the learner draws does not depend on the policy's coins.
+        self._generators = {
+            name: torch.Generator(self.device).manual_seed(1_000_003 * run.seed + offset)
+            for offset, name in enumerate(("policy", "learner", "replay"), start=1)
+        }
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(run.seed)
+            self._build()
+        if (run.checkpoints / STATE).exists():
+            self._load_state(read_checked(run.checkpoints / STATE, TRAINING, self.device))
+        else:
+            self._start()
+
+    # Set-up -------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        """Make the world, the agent and everything between them."""
+        config, settings, device = self.config, self.config.trainer, self.device
+        agent = make_agent(config, config.world.vessel.num_actions, device)
+        self.env = MarineNavEnv(
+            config.world,
+            settings.num_envs,
+            scenarios=config.training_schedule.curriculum(),
+            continuous=agent.continuous,
+            device=device,
+            seed=self.run.seed,
+            compile_step=config.compile,
+        )
+        if config.load_model:
+            policy = load_policy(config.load_model, device=device)
+            load_weights(agent, policy.agent.networks.state_dict(), policy.path)
+        self.policy = PolicyWrapper(agent, settings.num_envs, self._generators["policy"])
+        self.learner = Learner(agent, settings, self._generators["learner"], config.compile)
+        self.streams = MultiStep(settings.n_steps, settings.gamma, settings.reward_scale)
+        self.replay = Replay(
+            self._example_row(), settings.buffer_size, settings.batch_size,
+            self._generators["replay"],
+        )  # fmt: skip
+        schedule = config.eval_schedule
+        self.eval_scenarios = draw_scenarios(
+            config.world, schedule.levels(), schedule.num_episodes, schedule.seed
+        )
+
+    def _example_row(self) -> Any:
+        """A row of replay, for shapes and types."""
+        step = self.env.fake_tensordict()[:, None]
+        settings = self.config.trainer
+        rows = MultiStep(settings.n_steps, settings.gamma, settings.reward_scale).rows(step)
+        return rows[0].exclude(STORED)
+
+    def _start(self) -> None:
+        """Record what a new run is evaluated on."""
+        episodes = episodes_of(
+            self.eval_scenarios, self.config.world, self.config.eval_schedule.seed
+        )
+        write_scenarios(self.run.path / "eval_configs.json", episodes)
+
+    # The loop -----------------------------------------------------------------------------------
+
+    def train(self) -> None:
+        """Train to the end, or until a signal asks to stop; then save and return."""
+        config = self.config.trainer
+        self.display.start(self.env_steps, self.config.compile)
+        with self._stop_on_signal():
+            for batch in self.collect():
+                with self.clock.phase("insert"):
+                    self.replay.extend(self.streams.rows(batch))
+                for _ in range(self._updates_due()):
+                    with self.clock.phase("sample"):
+                        drawn = batch_of(self.replay.sample())
+                    with self.clock.phase("update"):
+                        self.meter.add(self.learner.update(drawn))
+                if self._crossed(config.target_update_interval):
+                    self.learner.update_targets()
+                if self._crossed(self.config.log_freq):
+                    self._log()
+                if self._crossed(self.config.eval_freq) or self._finished:
+                    self.evaluate()
+                    self.save()
+                if self._finished or self.stopped:
+                    break
+        if not self._finished:
+            self.save()
+        self._close()
+
+    def collect(self) -> Iterator[Any]:
+        """Batches [E, T] of experience, for as long as anyone asks."""
+        settings = self.config.trainer
+        if self._finished:
+            return
+        collector = Collector(
+            self.env,
+            self.policy,
+            frames_per_batch=settings.num_envs * settings.steps_per_batch,
+            total_frames=-1,
+            track_traj_ids=False,
+            use_buffers=False,
+            no_cuda_sync=True,
+            auto_register_policy_transforms=False,
+        )
+        batches = iter(collector)
+        while True:
+            self._set_schedules()
+            with self.clock.phase("collect"):
+                batch = next(batches)
+            self.env_steps += batch.numel()
+            yield batch
+
+    def _set_schedules(self) -> None:
+        """Set step size and exploration for the share of the run done."""
+        settings, progress = self.config.trainer, self.env_steps / self.config.total_timesteps
+        self.learner.set_progress(progress)
+        decayed = min(progress / settings.exploration_fraction, 1.0)
+        first, last = settings.exploration_initial_eps, settings.exploration_final_eps
+        self.policy.set_exploration(first + decayed * (last - first), settings.exploration_spread)
+
+    def _updates_due(self) -> int:
+        """Updates to make now, so that one is made per train_freq env-steps."""
+        settings = self.config.trainer
+        wanted = (self.env_steps - settings.learning_starts) // settings.train_freq
+        return max(0, wanted - self.learner.updates)
+
+    def _crossed(self, interval: int) -> bool:
+        """Whether the last batch went past a multiple of an interval of env-steps (0: never)."""
+        settings = self.config.trainer
+        before = self.env_steps - settings.num_envs * settings.steps_per_batch
+        return interval > 0 and self.env_steps // interval > before // interval
+
+    @property
+    def _finished(self) -> bool:
+        return self.env_steps >= self.config.total_timesteps
+
+    # Evaluation and log -------------------------------------------------------------------------
+
+    def evaluate(self) -> None:
+        """Evaluate the averaged weights on the fixed set; log, record and keep them."""
+        policy = PolicyWrapper(self.learner.averaged)
+        with self.clock.phase("evaluate"):
+            episodes = evaluate(
+                policy,
+                self.eval_scenarios,
+                self.config.world,
+                continuous=policy.agent.continuous,
+                device=self.device,
+                seed=self.config.eval_schedule.seed,
+            )
+        self.evaluations.append(episodes)
+        table = episodes.table()
+        overall = table["overall"]
+        times = {"train_time": self.clock.training, "wall_time": self.clock.total}
+        levels = {
+            f"success_rate_{name.replace(' ', '_')}": row["success_rate"]
+            for name, row in table.items()
+            if name != "overall"
+        }
+        self.rows.append({"env_steps": self.env_steps, **times, **overall, **levels})
+        self.run.write_evaluations(self.rows, self._evaluation_arrays())
+        self.run.log({f"eval/{name}": value for name, value in (overall | levels).items()},
+                     self.env_steps)  # fmt: skip
+        name = f"policy_{self.env_steps:012d}.pt"
+        save_policy(
+            self.run.checkpoints / name, self.learner.averaged, self.config, self.env_steps, overall
+        )
+        best = self.run.add_policy(name, self.env_steps, overall)
+        self.display.evaluation(self.env_steps, self.clock.training, overall, best)
+
+    def _evaluation_arrays(self) -> dict[str, Any]:
+        """Evaluations by episode, under the names of the field's evaluations.npz."""
+        names = {"successes": "success", "rewards": "returns", "times": "time",
+                 "energies": "energy", "collisions": "collision"}  # fmt: skip
+        arrays = {
+            name: torch.stack([getattr(episodes, ours) for episodes in self.evaluations]).numpy()
+            for name, ours in names.items()
+        }
+        return {"timesteps": [row["env_steps"] for row in self.rows], **arrays}
+
+    def _log(self) -> None:
+        """One transfer from the device, one entry in TensorBoard, one step of the bar."""
+        state = self.env.state
+        on_device = {
+            "replay": self.replay.filled,
+            "exploration": self.policy.exploration.max(),
+            "active": state.active.float().mean() * state.active.shape[-1],
+        }
+        values = dict(zip(on_device, torch.stack(list(on_device.values())).tolist(), strict=True))
+        phases, seconds = self.clock.lap()
+        rate = self._steps_since_log() / max(seconds, 1e-9)
+        scalars: dict[str, float | None] = {
+            f"losses/{name}": value for name, value in self.meter.read().items()
+        }
+        scalars |= {f"time/{name}": share for name, share in phases.items()}
+        scalars |= {
+            "charts/SPS": rate,
+            "charts/active_robot_steps_per_second": rate * values["active"],
+            "train/replay_fill": values["replay"] / self.config.trainer.buffer_size,
+            "train/exploration": values["exploration"],
+            "train/learning_rate": self.learner.optimizer.param_groups[0]["lr"],
+            "train/updates": float(self.learner.updates),
+        }
+        if self.device.type == "cuda":
+            scalars["gpu/memory_gb"] = torch.cuda.max_memory_allocated(self.device) / 1e9
+        self.run.log(scalars, self.env_steps)
+        success = self.rows[-1]["success_rate"] if self.rows else None
+        self.display.step(self.env_steps, rate, success)
+
+    def _steps_since_log(self) -> int:
+        since, self._logged_at = self.env_steps - self._logged_at, self.env_steps
+        return since
+
+    _logged_at = 0
+
+    # Saving -------------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Save everything that the rest of the run depends on."""
+        with self.clock.phase("save"):
+            write_atomically(self.run.checkpoints / STATE, self._state())
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "format": TRAINING,
+            "version": VERSION,
+            "env_steps": self.env_steps,
+            "logged_at": self._logged_at,
+            "world": self.env.state_dict(),
+            "replay": self.replay.state_dict() if self.config.save_replay else None,
+            "streams": self.streams.state_dict(),
+            "learner": self.learner.state_dict(),
+            "meter": self.meter.state_dict(),
+            "clock": self.clock.state_dict(),
+            "generators": {name: each.get_state() for name, each in self._generators.items()},
+            "rows": self.rows,
+            "evaluations": [episodes.state_dict() for episodes in self.evaluations],
+        }
+
+    def _load_state(self, state: dict[str, Any]) -> None:
+        """Go on where ``save`` was."""
+        if state["replay"] is None:
+            raise ConfigError(
+                f"{self.run.path}: saved without its replay buffer (save_replay=false), so it "
+                "cannot be resumed; start a new run with load_model"
+            )
+        self.env_steps, self._logged_at = state["env_steps"], state["logged_at"]
+        self.env.load_state_dict(state["world"])
+        self.replay.load_state_dict(state["replay"])
+        self.streams.load_state_dict(state["streams"])
+        self.learner.load_state_dict(state["learner"])
+        self.meter.load_state_dict(state["meter"])
+        self.clock.load_state_dict(state["clock"])
+        for name, each in self._generators.items():
+            each.set_state(state["generators"][name].cpu())
+        self.rows = state["rows"]
+        self.evaluations = [Episodes.from_state_dict(each) for each in state["evaluations"]]
+
+    @contextmanager
+    def _stop_on_signal(self) -> Iterator[None]:
+        """Turn the first Ctrl-C or SIGTERM into a request to save and stop; a second one acts."""
+        signals = (signal.SIGINT, signal.SIGTERM)
+        before: dict[int, Any] = {number: signal.getsignal(number) for number in signals}
+
+        def ask(number: int, frame: FrameType | None) -> None:
+            self.stopped = True
+            signal.signal(number, before[number])
+
+        for number in signals:
+            signal.signal(number, ask)
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def _close(self) -> None:
+        """Final metrics, and the line that says where everything is."""
+        if self._finished and self.rows:
+            names = ("success_rate", "collision_rate", "avg_time", "avg_return")
+            self.run.log_hparams({f"hparam/{name}": self.rows[-1][name] for name in names})
+        self.run.close()
+        best = find_policy(self.run.path) if self.rows else None
+        self.display.finish(self.run.path, best, self._finished)
+
+
+def resume(run: RunFolder, total_timesteps: int | None = None, **display: bool) -> TorchRLTrainer:
+    """A trainer that goes on with a run; with more env-steps if asked for.
+
+    Raises:
+        ConfigError: when the run has no checkpoint yet.
+    """
+    if not (run.checkpoints / STATE).exists():
+        raise ConfigError(f"{run.path}: has no checkpoint to resume from")
+    if total_timesteps is not None:
+        run.config = replace(run.config, total_timesteps=total_timesteps)
+    return TorchRLTrainer(run, **display)
+
+
+__all__ = ["TorchRLTrainer", "resume"]
