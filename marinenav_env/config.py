@@ -92,7 +92,17 @@ class VesselConfig:
         require_numbers(self, section, ("min_thrust",), at_most=0.0)
         require_numbers(self, section, ("max_thrust",), at_least=0.0)
         commands = ("left_thrust_change", "right_thrust_change")
-        hydrodynamics: tuple[str, ...] = ("xDotU", "yDotV", "yDotR", "nDotR", "nDotV", "xU", "xUU", "yV", "yVV")
+        hydrodynamics: tuple[str, ...] = (
+            "xDotU",
+            "yDotV",
+            "yDotR",
+            "nDotR",
+            "nDotV",
+            "xU",
+            "xUU",
+            "yV",
+            "yVV",
+        )
         hydrodynamics += ("yR", "yRV", "yVR", "yRR", "nR", "nRR", "nV", "nVV", "nRV", "nVR")
         require_numbers(self, section, (*commands, *hydrodynamics))
 

@@ -293,7 +293,10 @@ def _entry(episode: Episode) -> dict[str, Any]:
 
 
 def write_scenarios(path: str | Path, episodes: Sequence[Episode]) -> None:
-    """Write a scenario file that read_scenarios reads back to the same episodes."""
+    """Write a scenario file that read_scenarios reads back to the same episodes.
+
+    The format has one number for each robot, also where an episode has one for all of them.
+    """
     text = json.dumps([_entry(episode) for episode in episodes])
     Path(path).write_text(text + "\n", encoding="utf-8")
 

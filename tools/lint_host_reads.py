@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-# File -> patterns of function qualnames ("Class.method"), where * also matches dots.
+# File (or pattern of files) -> patterns of function qualnames ("Class.method"), where * also
+# matches dots.
 DEVICE_CODE: dict[str, list[str]] = {
     "marinenav_env/current.py": ["*"],
     "marinenav_env/dynamics.py": ["*"],
@@ -21,11 +22,15 @@ DEVICE_CODE: dict[str, list[str]] = {
     "marinenav_env/reward.py": ["*"],
     "marinenav_env/endings.py": ["*"],
     "marinenav_env/world.py": ["*"],
-    "marinenav_env/env.py": [f"MarineNavEnv.{n}" for n in ("_step", "_reset", "maybe_reset")],
-    "train_RL_agents/policy_wrapper.py": ["*.forward"],
+    "marinenav_env/env.py": [f"MarineNavEnv.{n}" for n in ("_step", "_reset", "maybe_reset", "_restart", "_pack")],
+    "train_RL_agents/policy_wrapper.py": ["*"],
     "train_RL_agents/losses.py": ["*"],
     "train_RL_agents/replay.py": ["*"],
-    "train_RL_agents/torchrl_trainer.py": ["*.collect*", "*.update*"],
+    "train_RL_agents/transitions.py": ["*"],
+    "train_RL_agents/networks.py": ["*"],
+    "train_RL_agents/learner.py": ["mix_in", "*.update*", "Meter.add"],
+    "train_RL_agents/agents/[!_]*.py": ["*"],
+    "train_RL_agents/torchrl_trainer.py": ["*.collect"],
 }
 READS = {"item", "cpu", "numpy", "tolist"}  # methods that read
 CASTS = {"float", "int", "bool"}  # builtins that read when given a tensor
@@ -89,8 +94,6 @@ def host_reads(node: ast.AST) -> Iterator[tuple[ast.expr, str]]:
 
 def lint(root: Path, path: str, patterns: list[str]) -> list[str]:
     """The complaints about one file, as `path:line: message`."""
-    if not (root / path).is_file():
-        return [f"{path}:1: listed in DEVICE_CODE but is not there"]
     source = (root / path).read_text(encoding="utf-8")
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     comments = {t.start[0]: t.string for t in tokens if t.type == tokenize.COMMENT}
@@ -109,8 +112,14 @@ def lint(root: Path, path: str, patterns: list[str]) -> list[str]:
 
 def main(root: Path = Path(__file__).parents[1]) -> int:
     """Lint every listed file; 1 if there is a complaint."""
-    rows = [row for path, patterns in DEVICE_CODE.items() for row in lint(root, path, patterns)]
-    print("\n".join(rows) or f"no host reads in {len(DEVICE_CODE)} files of device code")
+    rows: list[str] = []
+    count = 0
+    for listed, patterns in DEVICE_CODE.items():
+        paths = sorted(path.relative_to(root).as_posix() for path in root.glob(listed))
+        rows += [row for path in paths for row in lint(root, path, patterns)]
+        rows += [] if paths else [f"{listed}:1: listed in DEVICE_CODE but is not there"]
+        count += len(paths)
+    print("\n".join(rows) or f"no host reads in {count} files of device code")
     return 1 if rows else 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import NoReturn
 
 from train_RL_agents.commands import COMMANDS
 
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
 
 
@@ -71,6 +72,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(stop.code or 0)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough; keep Python from complaining at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
 
 
 def _run(arguments: argparse.Namespace) -> int:

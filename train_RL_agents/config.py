@@ -23,8 +23,10 @@ def _levels(
 ) -> tuple[Level, ...]:
     """Levels from columns, as schedules in configuration files list them."""
     columns = (num_robots, num_cores, num_obstacles, distances)
-    fine = len({len(column) for column in columns}) == 1 and len(num_robots) > 0
-    require(fine, "schedule", columns, "lists of one and the same length")
+    names = ("num_robots", "num_cores", "num_obstacles", "min_start_goal_dis")
+    for name, column in zip(names, columns, strict=True):
+        fine = len(column) == len(num_robots) > 0
+        require(fine, f"schedule.{name}", column, f"as long as num_robots, {len(num_robots)} long")
     return tuple(Level(*row) for row in zip(*columns, strict=True))
 
 
@@ -77,7 +79,9 @@ class EvalSchedule:
         count = len(self.levels())
         require(len(self.num_episodes) == count, "eval_schedule.num_episodes", self.num_episodes,
                 f"{count} numbers, one per level")  # fmt: skip
-        require_numbers(self, "eval_schedule", ("num_episodes",), at_least=1)
+        require_numbers(self, "eval_schedule", ("num_episodes",), at_least=0)
+        require(sum(self.num_episodes) > 0, "eval_schedule.num_episodes", self.num_episodes,
+                "above 0 in sum")  # fmt: skip
 
     def levels(self) -> tuple[Level, ...]:
         """The levels."""
@@ -112,6 +116,8 @@ class TrainerConfig:
     """Steps of the multi-step return."""
     reward_scale: float = 0.1
     """Factor on rewards inside the learner."""
+    collision_penalty: float = -20.0
+    """Reward of a collision while training; evaluations keep world.reward.collision_penalty."""
     tau: float = 0.01
     """Share of the learned weights mixed into the target networks at each of their updates."""
     target_update_interval: int = 0
@@ -139,6 +145,7 @@ class TrainerConfig:
         require_numbers(self, "trainer", fractions, at_least=0.0, at_most=1.0)
         shares = ("tau", "exploration_fraction", "exploration_spread")
         require_numbers(self, "trainer", shares, above=0.0, at_most=1.0)
+        require_numbers(self, "trainer", ("collision_penalty",))
         require_numbers(self, "trainer", ("average_decay",), at_least=0.0, at_most=0.999999)
 
 

@@ -42,6 +42,8 @@ def squared_error(values: Tensor, targets: Tensor, weights: Tensor | None = None
         Scalar.
     """
     _expect("targets", targets, *values.shape)
+    if weights is not None:
+        _expect("weights", weights, *values.shape)
     errors = 0.5 * (values - targets).square()
     return (errors if weights is None else weights * errors).mean()
 
@@ -68,11 +70,51 @@ def quantile_huber(
         Scalar.
     """
     batch, count = quantiles.shape
-    _expect("targets", targets, batch, *targets.shape[1:])
+    _expect("targets", targets, batch, targets.shape[-1])
     _expect("taus", taus, *((count,) if taus.ndim == 1 else (batch, count)))
+    if weights is not None:
+        _expect("weights", weights, batch)
     error = targets[:, None, :] - quantiles[:, :, None]
     size = error.abs()
     huber = torch.where(size <= kappa, 0.5 * error.square(), kappa * (size - 0.5 * kappa))
     weight = (taus[..., None] - (error.detach() < 0).to(error.dtype)).abs()
     losses = (weight * huber / kappa).mean(-1).sum(-1)
     return (losses if weights is None else weights * losses).mean()
+
+
+def pessimistic(values: Tensor, dropped: int) -> Tensor:
+    """Combine what several critics say of the same actions, erring on the low side.
+
+    Scalar critics give their minimum; quantile critics are pooled and lose their highest quantiles
+    (TQC, Kuznetsov et al. 2020).
+
+    Args:
+        values: [C, B, N] from C critics with N outputs.
+        dropped: outputs per critic that are left out, if N > 1.
+
+    Returns:
+        [B, 1], or [B, C (N - dropped)].
+    """
+    critics, batch, outputs = values.shape
+    if outputs == 1:
+        return values.amin(0)
+    pooled = values.transpose(0, 1).reshape(batch, critics * outputs)
+    return pooled.sort(-1).values[:, : critics * (outputs - dropped)]
+
+
+def critic_error(values: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Error of a critic: quantile regression at even fractions, or squared if it is scalar.
+
+    Args:
+        values: [B, N] quantiles, or [B, 1].
+        targets: [B, M] target samples, or [B, 1].
+        weights: [B] importance weights, or None.
+
+    Returns:
+        Scalar.
+    """
+    count = values.shape[1]
+    if count == 1:
+        return squared_error(values.squeeze(-1), targets.squeeze(-1), weights)
+    taus = (torch.arange(count, device=values.device, dtype=values.dtype) + 0.5) / count
+    return quantile_huber(values, targets, taus, weights=weights)

@@ -60,6 +60,12 @@ def squash(value: Tensor) -> Tensor:
     return (2.0 / math.pi) * torch.atan(value)
 
 
+def hidden(inputs: int, outputs: int, layer_norm: bool) -> nn.Module:
+    """A linear layer, ready for a ReLU; with a LayerNorm in between if asked for."""
+    linear = nn.Linear(inputs, outputs)
+    return nn.Sequential(linear, nn.LayerNorm(outputs)) if layer_norm else linear
+
+
 class Actor(ObservationNetwork):
     """From observations to actions in (-1, 1)."""
 
@@ -74,12 +80,6 @@ class Actor(ObservationNetwork):
         features = torch.relu(self.hidden_layer(self.encode(inputs)))
         features = torch.relu(self.hidden_layer_2(features))
         return squash(self.output_layer(features))
-
-
-def hidden(inputs: int, outputs: int, layer_norm: bool) -> nn.Module:
-    """A linear layer, ready for a ReLU; with a LayerNorm in between if asked for."""
-    linear = nn.Linear(inputs, outputs)
-    return nn.Sequential(linear, nn.LayerNorm(outputs)) if layer_norm else linear
 
 
 class CosineEmbedding(nn.Module):

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
-from torchrl.data import TensorStorage, ReplayBuffer
+from torchrl.data import ReplayBuffer, TensorStorage
 from torchrl.data.replay_buffers.samplers import Sampler
 from torchrl.data.replay_buffers.storages import Storage
 from torchrl.data.replay_buffers.writers import Writer
@@ -129,7 +129,9 @@ class Replay:
         slots = (capacity + 1, *example.batch_size)
         self._storage = TensorStorage(
             example.apply(
-                lambda leaf: torch.zeros((capacity + 1, *leaf.shape), dtype=leaf.dtype, device=device),
+                lambda leaf: torch.zeros(
+                    (capacity + 1, *leaf.shape), dtype=leaf.dtype, device=device
+                ),
                 batch_size=slots,
                 device=device,
             )

@@ -78,8 +78,9 @@ class TorchRLTrainer:
         """Make the world, the agent and everything between them."""
         config, settings, device = self.config, self.config.trainer, self.device
         agent = make_agent(config, config.world.vessel.num_actions, device)
+        reward = replace(config.world.reward, collision_penalty=settings.collision_penalty)
         self.env = MarineNavEnv(
-            config.world,
+            replace(config.world, reward=reward),
             settings.num_envs,
             scenarios=config.training_schedule.curriculum(),
             continuous=agent.continuous,

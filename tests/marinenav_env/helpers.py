@@ -86,9 +86,10 @@ def random_episode(
     # Half of them see all around.
     sensor["angle"] = tuple(rng.choice((a, 2.0 * math.pi)) for a in sensor["angle"])
     sensor["max_objects"] = tuple(rng.randint(1, 5) for _ in range(robots))
+    start = rows(robots, span, span)
     return Episode(
-        start=rows(robots, span, span),
-        goal=rows(robots, span, span),
+        start=start,
+        goal=[[x + rng.uniform(-8.0, 8.0), y + rng.uniform(-8.0, 8.0)] for x, y in start],
         heading=[row[0] for row in rows(robots, turn)],
         velocity=rows(robots, (-3.0, 3.0), (-3.0, 3.0), (-1.0, 1.0)),
         thruster_angle=rows(robots, (-1.0, 1.0), (-1.0, 1.0)),

@@ -50,6 +50,8 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
 
     config_type: ClassVar[type[AgentConfig]]
     continuous: ClassVar[bool]
+    heeds_risk: ClassVar[bool] = False
+    """Whether ``act`` heeds a risk level."""
 
     def __init__(self, config: ConfigType, num_actions: int = 25) -> None:
         super().__init__()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -154,11 +153,8 @@ def _figures(loaded: LoadedPolicy, chosen: ChosenSet, risk: float | None) -> dic
         seed=chosen.seed,
     )
     table = episodes.table()
-    if chosen.file is not None:
-        # A file does not say which level its episodes are of.
-        table = {"overall": table["overall"]}
-    return {row: {name: _finite(value) for name, value in cells.items()}
-            for row, cells in table.items()}  # fmt: skip
+    # A file does not say which level its episodes are of.
+    return table if chosen.file is None else {"overall": table["overall"]}
 
 
 def with_risk(policy: Policy, risk: float) -> Policy:
@@ -177,10 +173,6 @@ def with_risk(policy: Policy, risk: float) -> Policy:
         return policy(step.set(RISK, torch.full(mask.shape, risk, device=mask.device)))
 
     return act
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _setting(

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("path", metavar="PATH", type=Path, nargs="?", default=argparse.SUPPRESS,
+    parser.add_argument("path", metavar="PATH", type=Path, nargs="?",
                         help="run folder, training folder or policy file")  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    path: Path | None = vars(arguments).get("path")
+    path: Path | None = arguments.path
     if path is None:
         lines = _machine()
     elif path.is_file():
@@ -93,4 +93,5 @@ def _run(path: Path) -> list[str]:
 def _metrics(metrics: dict[str, Any]) -> str:
     """The figures that matter most, in a line."""
     names = ("success_rate", "collision_rate", "timeout_rate", "avg_time", "avg_return")
-    return ", ".join(f"{name} {metrics[name]:.3f}" for name in names if name in metrics)
+    known = [name for name in names if metrics.get(name) is not None]
+    return ", ".join(f"{name} {metrics[name]:.3f}" for name in known)

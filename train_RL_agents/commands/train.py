@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from train_RL_agents.config import TrainConfig
-    from train_RL_agents.run_folder import RunFolder
     from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 OWN_HELP = True

@@ -1,0 +1,282 @@
+"""Drawn scenarios: every constraint, the same acceptance as the loops, and the distribution."""
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from marinenav_env.config import LEVELS, Level, ScenarioConfig
+from marinenav_env.scenario import ScenarioSampler
+from marinenav_env.state import Scenario
+from tests.marinenav_env.helpers import CPU, ks_bound, ks_distance_of_two
+from tests.oracle import scenario as oracle
+
+WITH_CORES = (Level(5, 8, 4, 40.0), Level(6, 4, 6, 30.0))
+CROWDED = Level(14, 12, 20, 40.0)
+VARIED = ScenarioConfig(v_range=(2.0, 4.0), obs_r_range=(0.5, 2.5))
+
+
+def draw(
+    config: ScenarioConfig,
+    levels: tuple[Level, ...],
+    count: int,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float64,
+) -> Scenario:
+    """Scenarios of all levels in turn."""
+    sampler = ScenarioSampler(config, levels, CPU, dtype)
+    generator = torch.Generator().manual_seed(seed)
+    return sampler.sample(torch.arange(count) % len(levels), generator)
+
+
+def plain(scenario: Scenario) -> list[oracle.Scenario]:
+    """Scenarios as the oracle has them."""
+    robots, starts, goals, headings, cores, gammas, obstacles, centres, radii = (
+        tensor.tolist()
+        for tensor in (
+            scenario.robot_mask, scenario.start, scenario.goal, scenario.heading,
+            scenario.core_position, scenario.core_circulation,
+            scenario.obstacle_mask, scenario.obstacle_position, scenario.obstacle_radius,
+        )
+    )  # fmt: skip
+
+    def kept(values: list[Any], mask: list[bool]) -> list[Any]:
+        return [value for value, real in zip(values, mask, strict=True) if real]
+
+    return [
+        {
+            "starts": [tuple(point) for point in kept(starts[e], robots[e])],
+            "goals": [tuple(point) for point in kept(goals[e], robots[e])],
+            "headings": kept(headings[e], robots[e]),
+            "cores": [
+                (x, y, gamma > 0.0, abs(gamma))
+                for (x, y), gamma in zip(cores[e], gammas[e], strict=True)
+                if gamma
+            ],
+            "obstacles": [
+                (x, y, radius)
+                for (x, y), radius in zip(
+                    kept(centres[e], obstacles[e]), kept(radii[e], obstacles[e]), strict=True
+                )
+            ],
+        }
+        for e in range(len(robots))
+    ]
+
+
+def oracle_level(level: Level) -> oracle.Level:
+    return oracle.Level(
+        level.num_robots, level.num_cores, level.num_obstacles, level.min_start_goal_dis
+    )
+
+
+def oracle_params(config: ScenarioConfig) -> oracle.ScenarioParams:
+    return oracle.ScenarioParams(
+        width=config.width,
+        height=config.height,
+        v_range=config.v_range,
+        obs_r_range=config.obs_r_range,
+        clear_r=config.clear_r,
+        core_radius=config.core_radius,
+        v_rel_max=config.v_rel_max,
+        p=config.p,
+        robot_margin=config.start_margin,
+        obstacle_margin=config.obstacle_margin,
+        budget=config.draws,
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "levels", "count", "dtype", "slack"),
+    [
+        (ScenarioConfig(), LEVELS, 7200, torch.float32, 1e-4),
+        (VARIED, (*LEVELS, *WITH_CORES), 2400, torch.float64, 1e-9),
+        (VARIED, (CROWDED,), 400, torch.float64, 1e-9),
+    ],
+    ids=["published levels", "mixed with cores", "crowded"],
+)
+def test_every_constraint_holds(
+    config: ScenarioConfig, levels: tuple[Level, ...], count: int, dtype: torch.dtype, slack: float
+) -> None:
+    """10,000 scenarios in all."""
+    params = oracle_params(config)
+    chunk = 400
+    short: Counter[str] = Counter()
+    for number in range(count // chunk):
+        scenarios = draw(config, levels, chunk, seed=number, dtype=dtype)
+        assert scenarios.goal.dtype == dtype
+        for e, scenario in enumerate(plain(scenarios)):
+            level = levels[e % len(levels)]
+            assert oracle.check(scenario, oracle_level(level), params, slack) == []
+            short["robots"] += len(scenario["starts"]) < level.num_robots
+            short["cores"] += len(scenario["cores"]) < level.num_cores
+            short["obstacles"] += len(scenario["obstacles"]) < level.num_obstacles
+    if levels == (CROWDED,):
+        assert all(short[name] > 10 for name in ("robots", "cores", "obstacles")), short
+    if levels == LEVELS:
+        assert short["robots"] + short["cores"] == 0 and short["obstacles"] < count / 100
+
+
+def test_scenarios_start_at_rest_and_missing_slots_are_empty() -> None:
+    levels = (Level(2, 0, 1, 30.0), CROWDED)
+    scenario = draw(VARIED, levels, 60)
+    for name in ("velocity", "thrust", "thruster_angle"):
+        assert not scenario.get(name).any()
+    assert scenario.level.tolist() == [0, 1] * 30
+    assert scenario.robot_mask.shape == (60, 14)
+    assert scenario.obstacle_mask.shape == (60, 20) and scenario.core_position.shape == (60, 12, 2)
+    simple = scenario[::2]
+    assert simple.robot_mask.sum(-1).eq(2).all() and simple.obstacle_mask.sum(-1).eq(1).all()
+    assert not simple.core_circulation.any()
+    for mask, names in (
+        (scenario.robot_mask, ("start", "goal")),
+        (scenario.obstacle_mask, ("obstacle_position", "obstacle_radius")),
+        (scenario.core_circulation != 0.0, ("core_position",)),
+    ):
+        assert not mask.all()
+        for name in names:
+            assert not scenario.get(name)[~mask].any(), name
+            assert scenario.get(name)[mask].all(), name
+
+
+def test_the_seed_decides() -> None:
+    before = torch.get_rng_state()
+    first, again, other = (draw(VARIED, WITH_CORES, 20, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(before, torch.get_rng_state())
+    assert (first == again).all()
+    for name in ("start", "goal", "heading", "core_position", "obstacle_position"):
+        assert not torch.equal(first.get(name), other.get(name))
+
+
+def test_slots_may_be_absent_altogether() -> None:
+    scenario = draw(ScenarioConfig(), (Level(1, 0, 0, 0.0),), 3)
+    assert scenario.core_position.shape == (3, 0, 2)
+    assert scenario.obstacle_radius.shape == scenario.obstacle_mask.shape == (3, 0)
+    assert scenario.obstacle_mask.dtype == torch.bool
+
+
+# The loops, one candidate after another ---------------------------------------------------------
+
+
+class Recorder(ScenarioSampler):
+    """Keeps the random numbers, in the order in which they are drawn."""
+
+    drawn: list[Tensor]
+
+    def _uniform(self, generator: torch.Generator, *shape: int) -> Tensor:
+        numbers = super()._uniform(generator, *shape)
+        self.drawn.append(numbers)
+        return numbers
+
+
+@pytest.mark.parametrize(
+    ("level", "draws"), [(WITH_CORES[0], 500), (WITH_CORES[1], 60), (CROWDED, 150), (CROWDED, 1)]
+)
+def test_accepts_what_the_loops_accept_of_the_same_candidates(level: Level, draws: int) -> None:
+    config = ScenarioConfig(v_range=(2.0, 4.0), obs_r_range=(0.5, 2.5), draws=draws)
+    sampler, count = Recorder(config, (level,), CPU, torch.float64), 40
+    sampler.drawn = []
+    generator = torch.Generator().manual_seed(draws)
+    scenarios = sampler.sample(torch.zeros(count, dtype=torch.int64), generator)
+    numbers = [tensor.tolist() for tensor in sampler.drawn]
+    p, asked = oracle_params(config), oracle_level(level)
+
+    def point(unit: list[float], margin: float) -> tuple[float, float]:
+        x, y = (
+            margin + u * (size - 2.0 * margin) for u, size in zip(unit, (55.0, 55.0), strict=True)
+        )
+        return x, y
+
+    def accept(candidates: list[Any], wanted: int, fits: Callable[[Any, list[Any]], bool]) -> list:
+        accepted: list[Any] = []
+        for candidate in candidates:
+            if len(accepted) < wanted and fits(candidate, accepted):
+                accepted.append(candidate)
+        return accepted
+
+    for e, found in enumerate(plain(scenarios)):
+        starts, goals, core_points, turns, speeds, obstacle_points, sizes = (
+            column[e] for column in numbers[:7]
+        )
+        robots = accept(
+            [(point(s, 2.0), point(g, 2.0)) for s, g in zip(starts, goals, strict=True)],
+            level.num_robots,
+            lambda c, taken: oracle.robot_fits(
+                *c, [t[0] for t in taken], [t[1] for t in taken], asked, p
+            ),
+        )
+        ends = [robot[0] for robot in robots] + [robot[1] for robot in robots]
+        cores = accept(
+            [
+                (*point(at, 0.0), turn < 0.5, 2.0 * math.pi * 0.5 * (2.0 + 2.0 * speed))
+                for at, turn, speed in zip(core_points, turns, speeds, strict=True)
+            ],
+            level.num_cores,
+            lambda c, taken, ends=ends: oracle.core_fits(c, ends, taken, p),
+        )
+        obstacles = accept(
+            [
+                (*point(at, 5.0), 0.5 + 2.0 * size)
+                for at, size in zip(obstacle_points, sizes, strict=True)
+            ],
+            level.num_obstacles,
+            lambda c, taken, ends=ends, cores=cores: oracle.obstacle_fits(c, ends, cores, taken, p),
+        )
+        assert found["starts"] == [pytest.approx(robot[0], abs=1e-12) for robot in robots]
+        assert found["goals"] == [pytest.approx(robot[1], abs=1e-12) for robot in robots]
+        assert found["cores"] == [pytest.approx(core, abs=1e-12) for core in cores]
+        assert found["obstacles"] == [pytest.approx(o, abs=1e-12) for o in obstacles]
+
+
+# Distribution -----------------------------------------------------------------------------------
+
+FEATURES: dict[str, Callable[[oracle.Scenario], float]] = {
+    "first start x": lambda s: s["starts"][0][0],
+    "last start y": lambda s: s["starts"][-1][1],
+    "last goal x": lambda s: s["goals"][-1][0],
+    "heading": lambda s: s["headings"][0],
+    "last heading": lambda s: s["headings"][-1],
+    "goal distance": lambda s: oracle.distance(s["starts"][-1], s["goals"][-1]),
+    "distance of starts": lambda s: oracle.distance(s["starts"][0], s["starts"][-1]),
+    "distance of goals": lambda s: oracle.distance(s["goals"][1], s["goals"][2]),
+    "obstacle x": lambda s: s["obstacles"][0][0],
+    "last obstacle y": lambda s: s["obstacles"][-1][1],
+    "radius": lambda s: s["obstacles"][0][2],
+    "distance of obstacles": lambda s: oracle.distance(s["obstacles"][0], s["obstacles"][-1]),
+    "core x": lambda s: s["cores"][0][0],
+    "rotation": lambda s: s["cores"][0][2],
+    "circulation": lambda s: s["cores"][-1][3],
+    "distance of cores": lambda s: oracle.distance(s["cores"][0], s["cores"][-1]),
+    "robots": lambda s: len(s["starts"]),
+    "cores": lambda s: len(s["cores"]),
+    "obstacles": lambda s: len(s["obstacles"]),
+}
+
+
+@pytest.mark.parametrize(
+    ("level", "count"), [(Level(5, 3, 4, 40.0), 800), (CROWDED, 250)], ids=["usual", "crowded"]
+)
+def test_distribution_is_that_of_the_rejection_loops(level: Level, count: int) -> None:
+    """Two-sample Kolmogorov-Smirnov at 0.1 % for each feature."""
+    rng, params, asked = random.Random(0), oracle_params(VARIED), oracle_level(level)
+    expected = [oracle.sample(asked, rng, params) for _ in range(count)]
+    got = [s for seed in range(4) for s in plain(draw(VARIED, (level,), count // 2, seed=seed))]
+    complete = [
+        [s for s in side if s["obstacles"] and s["cores"] and len(s["starts"]) > 2]
+        for side in (got, expected)
+    ]
+    bound = ks_bound(*(len(side) for side in complete))
+    assert bound < 0.18
+    distances = {
+        name: ks_distance_of_two(*([feature(s) for s in side] for side in complete))
+        for name, feature in FEATURES.items()
+    }
+    assert {name: d for name, d in distances.items() if d > bound} == {}
+    if level is CROWDED:
+        for name in ("robots", "cores", "obstacles"):
+            assert len({FEATURES[name](s) for s in got}) > 1

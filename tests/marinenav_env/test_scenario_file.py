@@ -1,0 +1,329 @@
+"""Scenario files: reading, writing, and what is refused with which words."""
+
+import copy
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from marinenav_env import ConfigError, read_scenarios, write_scenarios
+from marinenav_env.config import Level, ScenarioConfig, SensorConfig, VesselConfig, WorldConfig
+from marinenav_env.scenario import ScenarioSampler
+from marinenav_env.scenario_file import Episode, episodes_of, parse_scenarios, stack_episodes
+from tests.marinenav_env.helpers import CPU, DATA, random_world, recordings, simple_episode
+
+RECORDED = DATA / "episodes.json"
+Entry = dict[str, Any]
+
+
+def entry(key: str = "ep032") -> Entry:
+    """A fresh copy of a recorded episode: 6 robots, 8 cores, 8 obstacles."""
+    return copy.deepcopy(recordings()[key][0]["config"])
+
+
+def test_reads_what_the_recordings_say() -> None:
+    episodes = dict(zip(recordings(), read_scenarios(RECORDED), strict=True))
+    for key, episode in episodes.items():
+        config = recordings()[key][0]["config"]
+        env, robots = config["env"], config["robots"]
+        assert episode.start == robots["start"] and episode.goal == robots["goal"]
+        assert episode.heading == robots["init_theta"]
+        assert episode.velocity == robots["init_velocity_r"]
+        for ours, name in ((episode.thruster_angle, "pos"), (episode.thrust, "thrust")):
+            for side, values in zip(("left", "right"), zip(*ours, strict=True), strict=True):
+                assert list(values) == robots[f"init_{side}_{name}"]
+        assert [o[:2] for o in episode.obstacles] == env["obstacles"]["positions"]
+        assert [o[2] for o in episode.obstacles] == env["obstacles"]["r"]
+        assert [core[:2] for core in episode.cores] == env["cores"]["positions"]
+        signs = [1 if turn else -1 for turn in env["cores"]["clockwise"]]
+        gammas = [s * g for s, g in zip(signs, env["cores"]["Gamma"], strict=True)]
+        assert [core[2] for core in episode.cores] == gammas
+        assert (episode.dt, episode.substeps, episode.seed) == (0.05, 10, env["seed"])
+        for config_, given, other in (
+            (
+                episode.vessel,
+                robots,
+                {"radius": "r", "detect_radius": "detect_r", "goal_distance": "goal_dis"},
+            ),
+            (episode.sensor, robots["perception"], {"max_objects": "max_obj_num"}),
+            (episode.reward, env, {}),
+            (episode.scenario, env, {"core_radius": "r"}),
+        ):
+            compared = 0
+            for name, value in vars(config_).items():
+                theirs = given.get(other.get(name, name))
+                if theirs is not None and not name.endswith("thrust_change"):
+                    assert value == (tuple(theirs) if isinstance(theirs, list) else theirs), name
+                    compared += 1
+            assert compared >= 4
+        assert list(episode.vessel.left_thrust_change) == robots["left_thrust_change"][0]
+
+
+def assert_same_world(first: list[Episode], second: list[Episode]) -> None:
+    """Equal tensors."""
+    for a, b in zip(stack_episodes(first, CPU, torch.float64),
+                    stack_episodes(second, CPU, torch.float64), strict=True):  # fmt: skip
+        if isinstance(a, torch.Tensor):
+            assert torch.equal(a, b)
+            continue
+        for name, value in a.items(True, True):
+            assert torch.equal(value.expand(b.get(name).shape), b.get(name)), name
+
+
+@pytest.mark.parametrize("kind", ["recorded", "random"])
+def test_what_is_written_reads_back_the_same(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "scenarios.json"
+    sizes = [(5, 3, 2), (1, 0, 0), (3, 2, 0)]
+    recorded = kind == "recorded"
+    episodes = read_scenarios(RECORDED) if recorded else random_world(0, sizes).episodes
+    write_scenarios(path, episodes)
+    again = read_scenarios(str(path))
+    assert_same_world(episodes, again)
+    # The format has no place for one number that all robots share.
+    spread = [
+        replace(e, vessel=replace(e.vessel, max_thrust_rate=(1000.0,) * len(e.start)))
+        for e in episodes
+    ]
+    assert again == spread
+    write_scenarios(path, again)
+    assert read_scenarios(path) == again
+
+
+def test_values_shared_by_all_robots_are_written_for_each(tmp_path: Path) -> None:
+    path = tmp_path / "scenarios.json"
+    episode = simple_episode([(1.0, 2.0, 3.0), (5.0, 6.0, 7.0)], [(9.0, 9.0), (8.0, 8.0)])
+    write_scenarios(path, [episode])
+    robots = json.loads(path.read_text())[0]["robots"]
+    assert robots["m"] == [400.0, 400.0] and robots["N"] == [10, 10]
+    assert robots["perception"]["max_obj_num"] == [5, 5]
+    assert_same_world([episode], read_scenarios(path))
+
+
+def test_the_format_is_that_of_the_recordings(tmp_path: Path) -> None:
+    """Nothing that other readers look for is left out."""
+    path = tmp_path / "scenarios.json"
+    write_scenarios(path, read_scenarios(RECORDED))
+
+    def keys(value: Any, prefix: str = "") -> set[str]:
+        if not isinstance(value, dict):
+            return {prefix}
+        return set().union(*(keys(v, f"{prefix}.{k}") for k, v in value.items()))
+
+    written, recorded = json.loads(path.read_text()), list(recordings().values())
+    for ours, (theirs, _) in zip(written, recorded, strict=True):
+        assert keys(theirs["config"]) <= keys(ours)
+        assert ours["robots"]["start"] == theirs["config"]["robots"]["start"]
+        assert len(ours["robots"]["nVR"]) == theirs["num_robots"]
+
+
+def test_drawn_scenarios_can_be_written(tmp_path: Path) -> None:
+    levels = (Level(2, 0, 1, 30.0), Level(4, 3, 2, 30.0))
+    config = WorldConfig(
+        vessel=VesselConfig(m=(401.0, 402.0, 403.0, 404.0)),
+        sensor=SensorConfig(max_objects=(3, 4, 5, 6)),
+        scenario=ScenarioConfig(obs_r_range=(0.5, 1.5)),
+        dt=0.1,
+    )
+    sampler = ScenarioSampler(config.scenario, levels, CPU, torch.float64)
+    scenarios = sampler.sample(torch.tensor([0, 1, 0]), torch.Generator().manual_seed(0))
+    episodes = episodes_of(scenarios, config, seed=7)
+    assert [len(episode.start) for episode in episodes] == [2, 4, 2]
+    path = tmp_path / "scenarios.json"
+    write_scenarios(path, episodes)
+    again = read_scenarios(path)
+    assert_same_world(episodes, again)
+    assert [episode.vessel.m for episode in again] == [
+        (401.0, 402.0),
+        (401, 402, 403, 404),
+        (401, 402),
+    ]
+    assert {(episode.dt, episode.seed) for episode in again} == {(0.1, 7)}
+    tensors, _, _ = stack_episodes(again, CPU, torch.float64)
+    for name in ("start", "goal", "robot_mask", "obstacle_position", "obstacle_radius",
+                 "obstacle_mask", "core_position", "core_circulation"):  # fmt: skip
+        assert torch.equal(tensors.get(name), scenarios.get(name)), name
+    mask = scenarios.robot_mask
+    assert torch.equal(tensors.heading[mask], scenarios.heading[mask])
+
+
+def test_unknown_keys_are_named_and_left_out() -> None:
+    given = entry()
+    expected = parse_scenarios([given])
+    given["env"]["tides"] = [1, 2]
+    given["robots"]["colour"] = "red"  # not even one for each robot
+    given["robots"]["trajectory"] = [[]] * 6
+    given["robots"]["perception"]["sonar"] = 3
+    with pytest.warns(UserWarning) as caught:
+        got = parse_scenarios([given, given], "them.json")
+    assert [str(w.message) for w in caught] == [
+        "them.json: left out unknown keys "
+        "['env.tides', 'robots.colour', 'robots.perception.sonar', 'robots.trajectory']"
+    ]
+    assert got == expected * 2
+
+
+def test_known_keys_raise_no_warning(recwarn: pytest.WarningsRecorder) -> None:
+    read_scenarios(RECORDED)
+    assert len(recwarn) == 0
+
+
+# What is refused ----------------------------------------------------------------------------------
+
+
+def changed(*path: str, to: Any = None, drop: bool = False) -> Callable[[Entry], Any]:
+    """Replaces or removes one value of an entry."""
+
+    def change(given: Entry) -> Any:
+        at = given
+        for name in path[:-1]:
+            at = at[name]
+        if drop:
+            del at[path[-1]]
+        else:
+            at[path[-1]] = to(at[path[-1]]) if callable(to) else to
+        return given
+
+    return change
+
+
+def first(value: Any) -> Callable[[list[Any]], list[Any]]:
+    """Replaces the first of a list."""
+    return lambda values: [value, *values[1:]]
+
+
+def shorter(values: list[Any]) -> list[Any]:
+    return values[:-1]
+
+
+ROBOTS, SEEN = ("robots",), ("robots", "perception")
+BAD: dict[str, tuple[Callable[[Entry], Any], str]] = {
+    "an entry that is no object": (lambda _: [1], r"a\[1\]=\[1\]: must be a JSON object"),
+    "a config that is none": (lambda _: {"config": 3}, r"a\[1\]\.config=3: must be a JSON object"),
+    "no env": (changed("env", drop=True), r"a\[1\]: the key 'env' is missing"),
+    "no robots": (changed("robots", drop=True), r"a\[1\]: the key 'robots' is missing"),
+    "no perception": (changed(*SEEN, drop=True), r"a\[1\]: the key 'perception' is missing"),
+    "no start": (changed("robots", "start", drop=True), r"a\[1\]: the key 'start' is missing"),
+    "no dt": (changed("robots", "dt", drop=True), r"a\[1\]: the key 'dt' is missing"),
+    "no Gamma": (changed("env", "cores", "Gamma", drop=True), r".*the key 'Gamma' is missing"),
+    "no obstacles": (changed("env", "obstacles", drop=True), r".*the key 'obstacles' is missing"),
+    "env a list": (changed("env", to=[1, 2]), r"a\[1\]\.env=\[1, 2\]: must be a JSON object"),
+    "cores a list": (changed("env", "cores", to=[1]), r"a\[1\]\.env\.cores=\[1\]: .*JSON object"),
+    "zero robots": (changed("robots", "start", to=[]),
+                    r"a\[1\]\.robots\.start=\[\]: .*at least one robot"),
+    "start a number": (changed("robots", "start", to=3.0),
+                       r"a\[1\]\.robots\.start=3\.0: must be a list.*"),
+    "a robot too few": (changed("robots", "goal", to=shorter),
+                        r"a\[1\]\.robots\.goal=\[.*: must be a list of 6 lists of 2 finite.*"),
+    "start in 3D": (changed("robots", "start", to=first([1.0, 2.0, 3.0])),
+                    r"a\[1\]\.robots\.start=\[\[1\.0, 2\.0, 3\.0\],.*lists of 2 finite numbers"),
+    "start not finite": (changed("robots", "start", to=first([1.0, float("nan")])),
+                         r"a\[1\]\.robots\.start=\[\[1\.0, nan\],.*finite numbers"),
+    "start in words": (changed("robots", "start", to=first(["here", "there"])),
+                       r"a\[1\]\.robots\.start=\[\['here', 'there'\],.*finite numbers"),
+    "heading in a list": (changed("robots", "init_theta", to=first([1.0])),
+                          r"a\[1\]\.robots\.init_theta=\[\[1\.0\],.*a list of 6 finite numbers"),
+    "velocity in 2D": (changed("robots", "init_velocity_r", to=first([0.0, 0.0])),
+                       r"a\[1\]\.robots\.init_velocity_r=.*lists of 3 finite numbers"),
+    "thrust missing": (changed("robots", "init_left_thrust", to=None),
+                       r"a\[1\]\.robots\.init_left_thrust=None: must be a list of 6 .*"),
+    "length of one number": (changed("robots", "length", to=5.0),
+                             r"a\[1\]\.robots\.length=5\.0: must be a list with one value.*"),
+    "a length too few": (changed("robots", "length", to=shorter),
+                         r"a\[1\]\.robots\.length=\[.*one value for each of 6"),
+    "length in words": (changed("robots", "length", to=first("long")),
+                        r"a\[1\]: world\.vessel\.length=\('long', .*: must be above 0"),
+    "length negative": (changed("robots", "length", to=first(-5.0)),
+                        r"a\[1\]: world\.vessel\.length=\(-5\.0, .*: must be above 0"),
+    "range too few": (changed(*SEEN, "range", to=shorter),
+                      r"a\[1\]\.robots\.perception\.range=\[.*one value for each of 6"),
+    "range negative": (changed(*SEEN, "range", to=first(-1.0)),
+                       r"a\[1\]: world\.sensor\.range=\(-1\.0, .*: must be above 0"),
+    "half an object": (changed(*SEEN, "max_obj_num", to=first(0.5)),
+                       r"a\[1\]: world\.sensor\.max_objects=\(0\.5, .*: must be a whole number.*"),
+    "unequal dt": (changed("robots", "dt", to=first(0.1)),
+                   r"a\[1\]\.robots\.dt=\[0\.1, 0\.05,.*: must be equal for all robots"),
+    "negative dt": (changed("robots", "dt", to=[-0.1] * 6), r"a\[1\]: world\.dt=-0\.1: must be .*"),
+    "half a substep": (changed("robots", "N", to=[2.5] * 6),
+                       r"a\[1\]: world\.substeps=2\.5: must be a whole number.*"),
+    "unequal commands": (changed("robots", "left_thrust_change", to=first([1.0])),
+                         r"a\[1\]\.robots\.left_thrust_change=.*: must be equal for all robots"),
+    "no commands": (changed("robots", "left_thrust_change", to=[[]] * 6),
+                    r"a\[1\]: world\.vessel\.left_thrust_change=\(\): must be finite"),
+    "another number of robots": (changed("env", "num_robots", to=7),
+                                 r"a\[1\]\.env\.num_robots=7: must be 6, .*"),
+    "v_range of one": (changed("env", "v_range", to=[1.0]),
+                       r"a\[1\]: world\.scenario\.v_range=\(1\.0,\): must be a range, .*"),
+    "v_range reversed": (changed("env", "v_range", to=[2.0, 1.0]),
+                         r"a\[1\]: world\.scenario\.v_range=\(2\.0, 1\.0\): must be a range, .*"),
+    "core radius zero": (changed("env", "r", to=0.0),
+                         r"a\[1\]: world\.scenario\.core_radius=0\.0: must be above 0"),
+    "reward in words": (changed("env", "goal_reward", to="much"),
+                        r"a\[1\]: world\.reward\.goal_reward='much': must be finite"),
+    "obstacle positions a number": (changed("env", "obstacles", "positions", to=1),
+                                    r"a\[1\]\.env\.obstacles\.positions=1: must be a list.*"),
+    "an obstacle radius too few": (changed("env", "obstacles", "r", to=shorter),
+                                   r"a\[1\]\.env\.obstacles\.r=\[.*a list of 8 finite numbers"),
+    "obstacle radius negative": (changed("env", "obstacles", "r", to=first(-1.0)),
+                                 r"a\[1\]\.env\.obstacles\.r=\[-1\.0, .*: must be at least 0"),
+    "a circulation too few": (changed("env", "cores", "Gamma", to=shorter),
+                              r"a\[1\]\.env\.cores\.Gamma=\[.*a list of 8 finite numbers"),
+    "a rotation too few": (changed("env", "cores", "clockwise", to=shorter),
+                           r"a\[1\]\.env\.cores\.clockwise=\[.*a list of 8 truth values"),
+    "rotation in words": (changed("env", "cores", "clockwise", to=first("yes")),
+                          r"a\[1\]\.env\.cores\.clockwise=\['yes', .*truth values"),
+    "core in 3D": (changed("env", "cores", "positions", to=first([1.0, 2.0, 3.0])),
+                   r"a\[1\]\.env\.cores\.positions=.*a list of 8 lists of 2 finite numbers"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_entries_are_refused_by_key_and_value(name: str) -> None:
+    change, message = BAD[name]
+    with pytest.raises(ConfigError) as error:
+        parse_scenarios([entry(), change(entry())], "a")
+    assert re.fullmatch(message, str(error.value)), error.value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"{}", r".*bad\.json='dict': must be a JSON list of at least one episode"),
+        (b"[]", r".*bad\.json='list': must be a JSON list of at least one episode"),
+        (b"3", r".*bad\.json='int': must be a JSON list of at least one episode"),
+        (b"[{", r".*bad\.json: cannot be read as a scenario file \(.*\)"),
+        (b"\xff\xfe[]", r".*bad\.json: cannot be read as a scenario file \(.*\)"),
+        (None, r".*bad\.json: cannot be read as a scenario file \(.*No such file.*\)"),
+    ],
+)
+def test_bad_files_are_refused(text: bytes | None, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    if text is not None:
+        path.write_bytes(text)
+    with pytest.raises(ConfigError) as error:
+        read_scenarios(path)
+    assert re.fullmatch(message, str(error.value)), error.value
+
+
+def test_a_bare_entry_and_one_under_config_are_the_same() -> None:
+    assert parse_scenarios([entry()]) == parse_scenarios([{"key": "x", "config": entry()}])
+
+
+def test_stacking_pads_to_the_largest() -> None:
+    world = random_world(0, [(2, 0, 3), (4, 2, 0), (1, 1, 1)])
+    scenario, parameters = world.scenario, world.parameters
+    assert scenario.robot_mask.sum(-1).tolist() == [2, 4, 1]
+    assert scenario.obstacle_mask.tolist() == [[False] * 2, [True] * 2, [True, False]]
+    assert (scenario.core_circulation != 0.0).sum(-1).tolist() == [3, 0, 1]
+    for e, episode in enumerate(world.episodes):
+        count = len(episode.start)
+        assert scenario.start[e, :count].tolist() == episode.start
+        assert not scenario.start[e, count:].any()
+        assert parameters.vessel.m[e, :count].tolist() == list(episode.vessel.m)
+        assert parameters.sensor.max_objects[e, :count].tolist() == list(episode.sensor.max_objects)
+        assert parameters.rules.goal_reward[e] == episode.reward.goal_reward
+        assert parameters.rules.core_radius[e] == episode.scenario.core_radius

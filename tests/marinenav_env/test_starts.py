@@ -1,0 +1,163 @@
+"""The pools that episodes start from, and the curriculum."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from marinenav_env.config import Level, ScenarioConfig
+from marinenav_env.scenario import ScenarioSampler
+from marinenav_env.starts import Curriculum, FixedStarts, SampledStarts, restore
+from marinenav_env.state import Observation, Scenario, Start
+from marinenav_env.world import initial_state
+from tests.marinenav_env.helpers import CPU
+
+LEVELS = (Level(1, 0, 0, 10.0), Level(2, 0, 1, 10.0), Level(3, 1, 0, 10.0))
+
+
+def make_start(scenario: Scenario, index: Tensor) -> Start:
+    count = scenario.batch_size[0]
+    zeros = torch.zeros(*scenario.robot_mask.shape, 1)
+    observation = Observation(zeros, zeros[..., None], zeros.bool(), batch_size=[count])
+    state = initial_state(scenario, torch.ones(1))
+    return Start(scenario, state, observation, batch_size=[count])
+
+
+def sampled(num_envs: int = 4, seed: int = 0, **settings: Any) -> SampledStarts:
+    settings = {
+        "levels": LEVELS,
+        "pool_size": 12,
+        "refresh_size": 4,
+        "refresh_interval": 3,
+    } | settings
+    curriculum = Curriculum(**settings)
+    sampler = ScenarioSampler(ScenarioConfig(), curriculum.levels, CPU, torch.float32)
+    generator = torch.Generator().manual_seed(seed)
+    return SampledStarts(sampler, curriculum, make_start, num_envs, generator)
+
+
+def test_schedule_of_levels() -> None:
+    schedule = Curriculum(levels=LEVELS, timesteps=(0, 100, 250))
+    assert [schedule.level_at(n) for n in (0, 99, 100, 249, 250, 10**9)] == [0, 0, 1, 1, 2, 2]
+    assert Curriculum(levels=LEVELS).level_at(10**9) == -1  # a mixture for ever
+
+
+def test_refresh_replaces_a_part_of_the_pool_in_turn() -> None:
+    pool = sampled()
+    before = pool.starts.scenario.start.clone()
+    fresh: list[list[int]] = []
+    for tick in range(1, 16):
+        pool.refresh(env_steps=0)
+        now = pool.starts.scenario.start
+        rows = (now != before).flatten(1).any(-1).nonzero().squeeze(-1).tolist()
+        assert (tick % 3 == 0) == bool(rows)
+        if rows:
+            fresh.append(rows)
+        before = now.clone()
+    quarters = [list(range(begin, begin + 4)) for begin in (0, 4, 8)]
+    assert fresh == [quarters[0], quarters[1], quarters[2], quarters[0], quarters[1]]
+
+
+def test_a_new_level_redraws_the_whole_pool() -> None:
+    pool = sampled(timesteps=(0, 10, 20), refresh_interval=1000)
+    for env_steps, level in ((0, 0), (9, 0), (10, 1), (19, 1), (20, 2), (30, 2)):
+        before = pool.starts.scenario.start.clone()
+        pool.refresh(env_steps)
+        scenario = pool.starts.scenario
+        assert scenario.level.tolist() == [level] * 12
+        assert scenario.robot_mask.sum(-1).tolist() == [level + 1] * 12
+        changed = (scenario.start != before).flatten(1).any(-1)
+        assert changed.tolist() == [env_steps in (10, 20)] * 12
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        ((), (1 / 3, 1 / 3, 1 / 3)),
+        ((1.0, 0.0, 3.0), (0.25, 0.0, 0.75)),
+        ((0, 2, 0), (0.0, 1.0, 0.0)),
+    ],
+)
+def test_mixture_weights(weights: tuple[float, ...], expected: tuple[float, ...]) -> None:
+    count = 3000
+    pool = sampled(weights=weights, pool_size=count, refresh_size=count // 2)
+    level = pool.starts.scenario.level
+    shares = torch.bincount(level, minlength=3) / count
+    for share, want in zip(shares.tolist(), expected, strict=True):
+        assert share == pytest.approx(want, abs=4.0 * (want * (1.0 - want) / count) ** 0.5)
+    # Levels share the batch, padded to the largest.
+    assert torch.equal(pool.starts.scenario.robot_mask.sum(-1), level + 1)
+    assert pool.starts.scenario.robot_mask.shape == (count, 3)
+
+
+def test_sampled_entries_are_chosen_evenly() -> None:
+    pool = sampled(num_envs=12_000)
+    index = pool.index(None)
+    assert index.shape == (12_000,)
+    counts = torch.bincount(index, minlength=12)
+    assert len(counts) == 12 and (counts - 1000).abs().max() < 4.0 * 1000**0.5
+
+
+def test_fixed_scenarios_are_gone_through_in_order() -> None:
+    sampler = ScenarioSampler(ScenarioConfig(), LEVELS, CPU, torch.float32)
+    scenario = sampler.sample(torch.tensor([0, 1, 2, 0, 1]), torch.Generator().manual_seed(0))
+    pool = FixedStarts(scenario, make_start, num_envs=2)
+    assert (pool.starts.scenario == scenario).all()
+    taken: list[list[int]] = [[], []]
+    for number, row in enumerate(pool.index(None).tolist()):
+        taken[number].append(row)
+    for done in ([True, False], [True, True], [False, False], [True, True], [True, False]):
+        pool.refresh(0)
+        chosen = pool.index(torch.tensor(done)).tolist()
+        for e in range(2):
+            taken[e] += [chosen[e]] if done[e] else []
+    assert taken == [[0, 2, 4, 1, 3], [1, 3, 0]]
+    assert pool.index(None).tolist() == [0, 1]  # from the beginning
+    assert pool.index(torch.tensor([True, True])).tolist() == [2, 3]
+
+
+def test_more_environments_than_fixed_scenarios() -> None:
+    sampler = ScenarioSampler(ScenarioConfig(), LEVELS, CPU, torch.float32)
+    scenario = sampler.sample(torch.tensor([0, 1, 2]), torch.Generator().manual_seed(0))
+    pool = FixedStarts(scenario, make_start, num_envs=5)
+    assert pool.index(None).tolist() == [0, 1, 2, 0, 1]
+
+
+@pytest.mark.parametrize("kind", ["mixture", "schedule", "fixed"])
+def test_state_dict_is_a_snapshot_that_restores_everything(kind: str) -> None:
+    def make(seed: int) -> SampledStarts | FixedStarts:
+        if kind == "fixed":
+            sampler = ScenarioSampler(ScenarioConfig(), LEVELS, CPU, torch.float32)
+            scenario = sampler.sample(torch.arange(12) % 3, torch.Generator().manual_seed(seed))
+            return FixedStarts(scenario, make_start, 4)
+        settings = {"timesteps": (0, 20, 60)} if kind == "schedule" else {}
+        return sampled(seed=seed, **settings)
+
+    def run(pool: SampledStarts | FixedStarts, begin: int, end: int) -> list[Tensor]:
+        found = []
+        for step in range(begin, end):
+            pool.refresh(4 * step)
+            index = pool.index(torch.arange(4) % 3 == step % 3)
+            found += [index, pool.starts.scenario.start[index], pool.starts.scenario.level[index]]
+        return found
+
+    pool = make(seed=0)
+    run(pool, 0, 7)
+    saved = pool.state_dict()
+    random_state = None if kind == "fixed" else pool._generator.get_state()
+    expected = run(pool, 7, 20)
+    for other in (pool, make(seed=1)):
+        other.load_state_dict(saved)
+        if random_state is not None:
+            other._generator.set_state(random_state)
+        assert all(map(torch.equal, run(other, 7, 20), expected))
+
+
+def test_restoring_another_shape_is_refused() -> None:
+    target = Observation(torch.zeros(3, 2, 7), torch.zeros(3, 2, 5, 5), torch.zeros(3, 2, 5).bool(),
+                         batch_size=[3])  # fmt: skip
+    values = target.clone().to_tensordict().to_dict()
+    values["self_state"] = torch.ones(1, 2, 7)  # would broadcast
+    with pytest.raises(RuntimeError, match=r"self_state is \[1, 2, 7\], here \[3, 2, 7\]"):
+        restore(target, values)

@@ -1,0 +1,305 @@
+"""Whole control steps against recordings and against the oracle."""
+
+import json
+import math
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tensordict import TensorDict
+
+from marinenav_env import world
+from marinenav_env.colregs import required_turn
+from marinenav_env.config import SensorConfig, WorldConfig
+from marinenav_env.env import GROUP, MarineNavEnv
+from marinenav_env.scenario_file import parse_scenarios, write_scenarios
+from marinenav_env.state import Observation
+from tests.marinenav_env.helpers import (
+    World,
+    oracle_cores,
+    random_world,
+    recordings,
+    simple_episode,
+)
+from tests.oracle import episode as oracle
+from tests.oracle.current import current_at
+
+TOLERANCE = 1e-8
+KEYS = list(recordings())
+DISCRETE = [key for key in KEYS if not recordings()[key][0]["continuous"]]
+FULL_RATE = 1000.0
+
+
+def frame(env: MarineNavEnv, step: TensorDict) -> dict[str, torch.Tensor]:
+    """What a recording holds of one moment, [E, R, ...]."""
+    group, state = step[GROUP], env.state
+    parts = (state.pose, state.velocity_water, state.velocity_ground, state.thrust)
+    observation = group["observation"]
+    found = {
+        "state": torch.cat(parts, -1),
+        "self_obs": observation["self_state"],
+        "objects": observation["objects_state"],
+        "mask": observation["objects_mask"],
+        "active": group["mask"],
+    }
+    if "reward" in group.keys():  # noqa: SIM118 (a TensorDict iterates over its batch)
+        outcome = env.outcome
+        found |= {
+            "reward": group["reward"].squeeze(-1),
+            "done": group["done"].squeeze(-1),
+            "deactivated": group["terminated"].squeeze(-1),
+            "collision": state.collided,
+            "reach_goal": state.arrived,
+            "colregs": outcome.colregs,
+            "phi": outcome.phi,
+            "energy": outcome.energy,
+        }
+    else:
+        tensors = dict(zip(("self_state", "objects_state", "objects_mask"), (
+            observation["self_state"], observation["objects_state"], observation["objects_mask"],
+        ), strict=True))  # fmt: skip
+        seen = Observation(**tensors, batch_size=env.batch_size)
+        radius = env.parameters.vessel.radius
+        found["colregs"], found["phi"] = required_turn(seen, radius, env.config.colregs)
+    return {name: value.clone() for name, value in found.items()}
+
+
+def play(keys: list[str], continuous: bool) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Everything [T, E, R, ...] that comes of recorded actions, after the reset and after steps."""
+    episodes = parse_scenarios([recordings()[key][0] for key in keys])
+    env = MarineNavEnv(scenarios=episodes, continuous=continuous, dtype=torch.float64)
+    steps = max(recordings()[key][0]["steps"] for key in keys)
+    shape = (steps, len(keys), env.num_robots)
+    actions = np.zeros((*shape, 2)) if continuous else np.zeros(shape, dtype=np.int64)
+    for e, key in enumerate(keys):
+        entry, arrays = recordings()[key]
+        recorded = arrays["action"]
+        if continuous and not entry["continuous"]:
+            table = np.array(entry["config"]["robots"]["left_thrust_change"][0]) / FULL_RATE
+            right = np.array(entry["config"]["robots"]["right_thrust_change"][0]) / FULL_RATE
+            recorded = np.stack((table[recorded // len(right)], right[recorded % len(right)]), -1)
+        actions[: entry["steps"], e, : entry["num_robots"]] = recorded
+    following = env.reset()
+    frames = [frame(env, following)]
+    for action in torch.from_numpy(actions):
+        following.set((GROUP, "action"), action)
+        following = env.step(following)["next"]
+        frames.append(frame(env, following))
+    both = {name: torch.stack([f[name] for f in frames]).numpy() for name in frames[0]}
+    after = {name: torch.stack([f[name] for f in frames[1:]]).numpy() for name in frames[-1]}
+    return both, {name: value for name, value in after.items() if name not in both}
+
+
+@pytest.fixture(scope="module")
+def replayed() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    return play(KEYS, continuous=True)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_recording_as_part_of_one_padded_batch(
+    key: str, replayed: tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
+) -> None:
+    entry, expected = recordings()[key]
+    e, count, steps = KEYS.index(key), entry["num_robots"], entry["steps"]
+    compared = set()
+    for part, rows in zip(replayed, (steps + 1, steps), strict=True):
+        for name, values in part.items():
+            got = values[:rows, e]
+            if name != "active":
+                compared.add(name)
+                check(name, got[:, :count], expected[name])
+            if name not in ("state", "done"):  # an absent robot is done with the episode
+                assert not got[:, count:].any(), name
+    assert compared == set(expected) - {"action"}
+
+
+def check(name: str, got: np.ndarray, expected: np.ndarray) -> None:
+    assert got.shape == expected.shape and got.dtype == expected.dtype, name
+    if expected.dtype == bool:
+        assert np.array_equal(got, expected), name
+    else:
+        assert np.abs(got - expected).max() < TOLERANCE, name
+
+
+def test_robots_that_have_ended(
+    replayed: tuple[dict[str, np.ndarray], dict[str, np.ndarray]],
+) -> None:
+    """Their last observation is real and all later ones zero; they stay where they are."""
+    found, after = replayed
+    ended = after["deactivated"]
+    first = ended & ~np.concatenate((np.zeros_like(ended[:1]), ended[:-1]))
+    assert first.any(0).sum() >= 10  # robots of the recordings that end
+    assert np.array_equal(found["active"][1:][ended], np.zeros(ended.sum(), dtype=bool))
+    assert found["self_obs"][1:][first].any(-1).all()
+    later = ended & ~first
+    for name in ("self_obs", "objects", "mask"):
+        assert not found[name][1:][later].any()
+    for name in ("reward", "energy"):
+        assert after[name][first].all() and not after[name][later].any()
+    states = found["state"]
+    assert np.array_equal(states[1:][later], states[:-1][later])
+
+
+@pytest.mark.parametrize("key", DISCRETE)
+def test_discrete_actions_do_the_same_as_the_continuous_ones_they_stand_for(key: str) -> None:
+    for discrete, continuous in zip(play([key], False), play([key], True), strict=True):
+        for name, values in discrete.items():
+            assert np.array_equal(values, continuous[name]), name
+
+
+# Against the oracle, with noise and with every parameter off its default ------------------------
+
+SIZES = [(5, 3, 3), (4, 4, 0), (6, 0, 2), (3, 2, 1), (2, 0, 0), (1, 1, 1)] * 5
+STEPS = 12
+
+
+@pytest.fixture(scope="module")
+def busy() -> World:
+    return random_world(3, SIZES, size=30.0, inactive=0.0)
+
+
+def test_control_steps_equal_the_oracle(busy: World, tmp_path: Path) -> None:
+    path = tmp_path / "scenarios.json"
+    write_scenarios(path, busy.episodes)
+    configs = json.loads(path.read_text())
+    generator = torch.Generator().manual_seed(0)
+    shape = (STEPS, *busy.scenario.thrust.shape)
+    actions = 2.0 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1.0
+    noises = [busy.noise(seed) for seed in range(STEPS + 1)]
+
+    slots = 5
+    config = WorldConfig(
+        dt=busy.episodes[0].dt,
+        substeps=busy.episodes[0].substeps,
+        max_steps=STEPS,
+        sensor=SensorConfig(max_objects=slots),
+    )
+    step = partial(world.advance, quantiles=busy.quantiles, config=config)
+    state = world.initial_state(busy.scenario, busy.parameters.rules.core_radius)
+    moments = []
+    for t in range(STEPS):
+        moments.append(
+            step(state, busy.scenario, busy.parameters, FULL_RATE * actions[t], noises[t + 1])
+        )
+        state = moments[-1][0]
+
+    def feed(e: int, t: int, i: int) -> list:
+        return busy.oracle_noise(noises[t], e, i)
+
+    seen = dict.fromkeys(("collided", "arrived", "colregs", "truncated"), 0)
+    for e, entry in enumerate(configs):
+        other = oracle.World(entry, partial(feed, e))
+        for t in range(STEPS):
+            rows = other.step(t + 1, actions[t, e].tolist(), STEPS)
+            after, observation, outcome = (part[e] for part in moments[t])
+            states = torch.cat(
+                (after.pose, after.velocity_water, after.velocity_ground, after.thrust), -1
+            )
+            for i, row in enumerate(rows):
+                near = partial(pytest.approx, abs=1e-9)
+                assert states[i].tolist() == near(list(other.robots[i].state))
+                kept = len(row["mask"])
+                objects = torch.tensor(row["objects"], dtype=torch.float64)
+                assert observation.self_state[i].tolist() == near(row["self_obs"])
+                assert torch.allclose(observation.objects_state[i, :kept], objects, atol=1e-9)
+                assert not observation.objects_state[i, kept:].any()
+                mask = observation.objects_mask[i].tolist()
+                assert mask == row["mask"] + [False] * (slots - kept)
+                for name in ("reward", "energy", "phi"):
+                    assert outcome.get(name)[i].item() == near(row[name]), name
+                assert bool(outcome.colregs[i]) == row["colregs"]
+                assert bool(after.collided[i]) == row["collision"]
+                assert bool(after.arrived[i]) == row["reach_goal"]
+                assert bool(outcome.terminated[i] | outcome.truncated[i]) == row["done"]
+                seen["colregs"] += row["colregs"]
+                seen["truncated"] += bool(outcome.truncated[i])
+            assert bool(outcome.episode_done) == all(row["done"] for row in rows)
+        seen["collided"] += sum(other.has_collided)
+        seen["arrived"] += sum(other.has_reached)
+    assert all(count >= 5 for count in seen.values()), seen
+
+
+def test_initial_state(busy: World) -> None:
+    state = world.initial_state(busy.scenario, busy.parameters.rules.core_radius)
+    for e, episode in enumerate(busy.episodes):
+        radius = episode.scenario.core_radius
+        for i, (x, y) in enumerate(episode.start):
+            current = current_at(x, y, oracle_cores(episode), radius)
+            v_x, v_y, turn = episode.velocity[i]
+            over_ground = [v_x + current[0], v_y + current[1], turn]
+            assert state.velocity_water[e, i].tolist() == episode.velocity[i]
+            assert state.velocity_ground[e, i].tolist() == pytest.approx(over_ground, abs=1e-12)
+            assert state.pose[e, i, :2].tolist() == [x, y]
+            heading = math.fmod(episode.heading[i] + 2.0 * math.pi, 2.0 * math.pi)
+            assert state.pose[e, i, 2].item() == pytest.approx(heading, abs=1e-12)
+            assert state.thrust[e, i].tolist() == episode.thrust[i]
+    assert torch.equal(state.active, busy.scenario.robot_mask)
+    assert not (state.collided.any() or state.arrived.any() or state.steps.any())
+
+
+def test_where_takes_whole_environments(busy: World) -> None:
+    mask = torch.tensor([e % 3 == 0 for e in range(len(SIZES))])
+    old, new = busy.state, busy.state.apply(lambda t: ~t if t.dtype is torch.bool else t + 1)
+    got = world.where(mask, new, old)
+    for name, value in got.items():
+        assert torch.equal(value[mask], new.get(name)[mask])
+        assert torch.equal(value[~mask], old.get(name)[~mask])
+
+
+# An episode with every fate ---------------------------------------------------------------------
+
+
+def fates() -> Iterator[tuple[MarineNavEnv, TensorDict]]:
+    """Robot 0 arrives, robot 1 hits an obstacle, robot 2 lies still beside robot 0."""
+    given = simple_episode(
+        poses=[(5.0, 5.0, 0.0), (5.0, 40.0, 0.0), (25.0, 5.0, 0.0)],
+        goals=[(14.0, 5.0), (50.0, 40.0), (50.0, 50.0)],
+        obstacles=[(18.0, 40.0, 1.0)],
+    )
+    env = MarineNavEnv(scenarios=[given], dtype=torch.float64)
+    following = env.reset()
+    forward = torch.tensor([[[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]]], dtype=torch.float64)
+    for _ in range(40):
+        following.set((GROUP, "action"), forward)
+        following = env.step(following)["next"]
+        yield env, following
+
+
+def test_ended_robots_are_frozen_invisible_and_worth_nothing() -> None:
+    rows = list(fates())
+    ends = {}
+    for t, (_, step) in enumerate(rows):
+        for r in range(3):
+            if step[GROUP, "terminated"][0, r] and r not in ends:
+                ends[r] = t
+    assert set(ends) == {0, 1}
+    seen_by_the_third = [step[GROUP, "observation", "objects_mask"][0, 2].sum() for _, step in rows]
+    assert all(seen_by_the_third[t] == 1 for t in range(ends[0] + 1))
+    assert all(seen == 0 for seen in seen_by_the_third[ends[0] + 1 :])
+    env = rows[-1][0]
+    assert env.state.arrived.tolist() == [[True, False, False]]
+    assert env.state.collided.tolist() == [[False, True, False]]
+    for r, end in ends.items():
+        last = rows[end][1][GROUP, "reward"][0, r]
+        assert (last > 9.0) if r == 0 else (last < -3.0)
+        for t, (_, step) in enumerate(rows):
+            group = step[GROUP][0, r]
+            assert bool(group["done"]) == bool(group["terminated"]) == (t >= end)
+            assert bool(group["mask"]) == (t < end)
+            assert not group["truncated"]
+            assert bool(group["observation", "self_state"].any()) == (t <= end)
+            assert bool(group["reward"].any()) == (t <= end)
+            assert not step["done"].any()  # the third still sails
+
+
+def test_what_is_touched_without_being_seen_does_no_harm() -> None:
+    """A sensor that looks ahead only: the collision counts for a seen object alone."""
+    for angle, expected in ((2.0 * math.pi, True), (1.0, False)):
+        sensor = SensorConfig(angle=angle, pos_std=0.0, vel_std=0.0, r_mean_ratio=1.0)
+        given = simple_episode([(20.0, 20.0, 0.0)], [(50.0, 50.0)], [(20.0, 23.0, 1.0)], sensor)
+        env = MarineNavEnv(scenarios=[given])
+        env.rollout(1)
+        assert env.state.collided.tolist() == [[expected]]

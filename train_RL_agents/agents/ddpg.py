@@ -1,0 +1,76 @@
+"""DDPG: a deterministic actor judged by critics of given actions (Lillicrap et al. 2016).
+
+Options: twin critics and noise on target actions (TD3, Fujimoto et al. 2018); critics with fixed
+quantiles, of which the highest are dropped from the targets (TQC, Kuznetsov et al. 2020).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from marinenav_env.validation import require_numbers
+from train_RL_agents.agents.action_critic import (
+    ActionCriticConfig,
+    add_critics,
+    critics_error,
+    pessimistic_values,
+)
+from train_RL_agents.agents.base import Agent, Batch, Losses
+from train_RL_agents.losses import bootstrap
+from train_RL_agents.networks import Actor, Inputs, frozen_call
+
+
+@dataclass(frozen=True)
+class DDPGConfig(ActionCriticConfig):
+    """Settings of DDPG."""
+
+    target_noise: float = 0.1
+    """Standard deviation of the noise on target actions (1)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_numbers(self, "agent", ("target_noise",), at_least=0.0, at_most=1.0)
+
+
+class DDPG(Agent[DDPGConfig]):
+    """See the module."""
+
+    config_type = DDPGConfig
+    continuous = True
+
+    def __init__(self, config: DDPGConfig, num_actions: int = 25) -> None:
+        super().__init__(config, num_actions)
+        self.networks["actor"] = Actor(config.scaled_inputs)
+        self.critics = add_critics(self.networks, config)
+        self.make_targets(*self.networks)
+
+    def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
+        """The actor's action; risk does not apply."""
+        return self.networks["actor"](inputs)
+
+    def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:
+        """The noise [B, 2] of target actions."""
+        return torch.randn(batch_size, 2, generator=generator, device=generator.device)
+
+    def losses(self, batch: Batch, random: Tensor) -> Losses:
+        """Errors of the critics; the actor climbs the value that the first critic gives."""
+        with torch.no_grad():
+            noise = (self.config.target_noise * random).clamp(-0.5, 0.5)
+            action = (self.targets["actor"](batch.next_observation) + noise).clamp(-1.0, 1.0)
+            critics = [self.targets[name] for name in self.critics]
+            next_values = pessimistic_values(
+                critics, batch.next_observation, action, self.config.dropped
+            )
+            targets = bootstrap(batch.reward, batch.discount, next_values)
+        values = [self.networks[name](batch.observation, batch.action) for name in self.critics]
+        action = self.networks["actor"](batch.observation)
+        value = frozen_call(self.networks[self.critics[0]], batch.observation, action)
+        return {
+            "loss_critic": critics_error(values, targets),
+            "loss_actor": -value.mean(),
+            "value": values[0].mean(),
+            "target": targets.mean(),
+        }

@@ -1,0 +1,150 @@
+"""SAC: a stochastic actor with an entropy bonus (Haarnoja et al. 2018).
+
+The temperature of the bonus is learned, or fixed as published. Critics are as in DDPG: scalar, or
+fixed quantiles of which the highest are dropped from the targets (TQC, Kuznetsov et al. 2020).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from marinenav_env.validation import require_numbers
+from train_RL_agents.agents.action_critic import (
+    ActionCriticConfig,
+    add_critics,
+    critics_error,
+    pessimistic_values,
+)
+from train_RL_agents.agents.base import Agent, Batch, Losses
+from train_RL_agents.losses import bootstrap
+from train_RL_agents.networks import (
+    ENCODED,
+    HIDDEN,
+    Inputs,
+    ObservationNetwork,
+    frozen_call,
+    squash,
+)
+
+
+@dataclass(frozen=True)
+class SACConfig(ActionCriticConfig):
+    """Settings of SAC."""
+
+    temperature: float = 0.02
+    """Weight of the entropy (scaled reward): the first, if learned."""
+    learn_temperature: bool = True
+    """Adapt the temperature to the target entropy."""
+    target_entropy: float = -2.0
+    """Entropy per action that a learned temperature aims at (nat)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_numbers(self, "agent", ("temperature",), above=0.0)
+        require_numbers(self, "agent", ("target_entropy",))
+
+
+class GaussianActor(ObservationNetwork):
+    """Mean and log standard deviation of the action before squashing."""
+
+    def __init__(self, scaled_inputs: bool) -> None:
+        super().__init__(scaled_inputs)
+        self.hidden_layer = nn.Linear(ENCODED, HIDDEN)
+        self.hidden_layer_2 = nn.Linear(HIDDEN, HIDDEN)
+        self.output_layer_mu = nn.Linear(HIDDEN, 2)
+        self.output_layer_log_std = nn.Linear(HIDDEN, 2)
+
+    def forward(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        """Mean and log standard deviation, [B, 2] each."""
+        features = torch.relu(self.hidden_layer(self.encode(inputs)))
+        features = torch.relu(self.hidden_layer_2(features))
+        log_std = self.output_layer_log_std(features).clamp(-20.0, 2.0)
+        return self.output_layer_mu(features), log_std
+
+
+class Temperature(nn.Module):
+    """The weight of the entropy, as its logarithm."""
+
+    def __init__(self, config: SACConfig) -> None:
+        super().__init__()
+        start = torch.tensor(math.log(config.temperature))
+        self.logarithm = nn.Parameter(start, requires_grad=config.learn_temperature)
+
+    def forward(self) -> Tensor:
+        """Scalar."""
+        return self.logarithm
+
+
+def squashed_sample(shape: tuple[Tensor, Tensor], normal: Tensor) -> tuple[Tensor, Tensor]:
+    """An action (2 / pi) atan(z) [B, 2] and its log density [B].
+
+    Args:
+        shape: mean and log standard deviation of z, [B, 2] each.
+        normal: [B, 2] standard normal.
+    """
+    mean, log_std = shape
+    z = mean + log_std.exp() * normal
+    log_density = -0.5 * (normal.square() + math.log(2.0 * math.pi)) - log_std
+    slope = math.log(2.0 / math.pi) - torch.log1p(z.square())
+    return squash(z), (log_density - slope).sum(-1)
+
+
+class SAC(Agent[SACConfig]):
+    """See the module."""
+
+    config_type = SACConfig
+    continuous = True
+
+    def __init__(self, config: SACConfig, num_actions: int = 25) -> None:
+        super().__init__(config, num_actions)
+        self.networks["actor"] = GaussianActor(config.scaled_inputs)
+        self.critics = add_critics(self.networks, config)
+        self.make_targets(*self.critics)
+        self.networks["temperature"] = Temperature(config)
+
+    def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
+        """The squashed mean; risk does not apply."""
+        return squash(self.networks["actor"](inputs)[0])
+
+    def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
+        """A sample."""
+        shape = self.networks["actor"](inputs)
+        normal = torch.randn(shape[0].shape, generator=generator, device=generator.device)
+        return squashed_sample(shape, normal)[0]
+
+    def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:
+        """Standard normal [2, B, 2], for the next and the present actions."""
+        return torch.randn(2, batch_size, 2, generator=generator, device=generator.device)
+
+    def losses(self, batch: Batch, random: Tensor) -> Losses:
+        """Errors of the critics, of the actor, and of the temperature if it is learned."""
+        log_temperature = self.networks["temperature"]()
+        temperature = log_temperature.detach().exp()
+        with torch.no_grad():
+            action, log_density = squashed_sample(
+                self.networks["actor"](batch.next_observation), random[0]
+            )
+            critics = [self.targets[name] for name in self.critics]
+            next_values = pessimistic_values(
+                critics, batch.next_observation, action, self.config.dropped
+            )
+            next_values = next_values - (temperature * log_density)[:, None]
+            targets = bootstrap(batch.reward, batch.discount, next_values)
+        values = [self.networks[name](batch.observation, batch.action) for name in self.critics]
+        action, log_density = squashed_sample(self.networks["actor"](batch.observation), random[1])
+        judged = [frozen_call(self.networks[name], batch.observation, action).mean(-1)
+                  for name in self.critics]  # fmt: skip
+        value = torch.stack(judged).amin(0)
+        surplus = (-log_density.detach() - self.config.target_entropy).mean()
+        return {
+            "loss_critic": critics_error(values, targets),
+            "loss_actor": (temperature * log_density - value).mean(),
+            "loss_temperature": (log_temperature * surplus).sum(),
+            "value": values[0].mean(),
+            "target": targets.mean(),
+            "temperature": temperature.mean(),
+        }
