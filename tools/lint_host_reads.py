@@ -22,9 +22,13 @@ DEVICE_CODE: dict[str, list[str]] = {
     "marinenav_env/reward.py": ["*"],
     "marinenav_env/endings.py": ["*"],
     "marinenav_env/world.py": ["*"],
-    "marinenav_env/env.py": [f"MarineNavEnv.{n}" for n in ("_step", "_reset", "maybe_reset", "_restart", "_pack")],
+    "marinenav_env/env.py": [
+        f"MarineNavEnv.{n}" for n in ("_step", "_reset", "maybe_reset", "_restart", "_pack")
+    ],
     "train_RL_agents/policy_wrapper.py": ["*"],
     "train_RL_agents/losses.py": ["*"],
+    "train_RL_agents/ring.py": ["*"],
+    "train_RL_agents/prioritized.py": ["*"],
     "train_RL_agents/replay.py": ["*"],
     "train_RL_agents/transitions.py": ["*"],
     "train_RL_agents/networks.py": ["*"],

@@ -6,12 +6,12 @@ and the *training state* (everything that the rest of a run depends on, one per 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -19,36 +19,50 @@ import torch
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents.agents import AGENTS, Agent
 from train_RL_agents.config import TrainConfig
-from train_RL_agents.config_file import from_dict, to_dict
+from train_RL_agents.config_file import from_dict, read_json, to_dict
 
 POLICY, TRAINING = "marinenav policy", "marinenav training state"
 VERSION = 1
 MANIFEST, STATE = "manifest.json", "training_state.pt"
 
 
-def write_atomically(path: Path, content: dict[str, Any] | str) -> None:
+def write_atomically(path: Path, content: dict[str, Any] | str | bytes) -> None:
     """Write a file so that at any moment either the old or the new one is there, complete.
 
     Args:
         path: the file.
-        content: text, or a dictionary for torch.save.
+        content: text, bytes, or a dictionary for torch.save.
 
     Raises:
         ConfigError: when it cannot be written, as on a full disk; the old file is kept.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Always the same name: what a killed process left behind is written over by the next one.
+    temporary = path.with_name(f".{path.name}.tmp")
     try:
         with temporary.open("wb") as stream:
-            if isinstance(content, str):
-                stream.write(content.encode())
-            else:
+            if isinstance(content, dict):
                 torch.save(content, stream)
+            else:
+                stream.write(content.encode() if isinstance(content, str) else content)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(path)
     except (OSError, RuntimeError) as error:
-        temporary.unlink(missing_ok=True)
-        raise ConfigError(f"{path}: cannot be written ({error}); what was there is kept") from error
+        # torch.save hides the system's error behind one of its own.
+        hidden = error.__context__
+        reason = _first_line(hidden if isinstance(hidden, OSError) else error)
+        raise ConfigError(
+            f"{path}: cannot be written ({reason}); what was there is kept"
+        ) from error
+    finally:
+        # There is one only after an error, which includes a second Ctrl-C.
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _first_line(error: BaseException) -> str:
+    """An error in one line, without the back traces that torch appends."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
@@ -62,18 +76,24 @@ def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
     Raises:
         ConfigError: when it is missing, damaged, of another kind or of a later version.
     """
+    refusal = f"{path}: damaged, or not a checkpoint of this program"
     try:
         with zipfile.ZipFile(path) as archive:
             require(archive.testzip() is None, "checkpoint", str(path), "undamaged")
         content = torch.load(path, map_location=device, weights_only=True)
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: there is no such checkpoint") from error
-    except (OSError, zipfile.BadZipFile, RuntimeError, UnpicklingError, EOFError) as error:
-        raise ConfigError(f"{path}: damaged, or not a checkpoint of this program") from error
+    except OSError as error:
+        raise ConfigError(f"{refusal} ({error.strerror or error})") from error
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # damaged bytes can lead anywhere
+        raise ConfigError(refusal) from error
     found = content.get("format") if isinstance(content, dict) else None
     require(found == kind, str(path), found, f"a {kind}")
-    version = content["version"]
-    require(version <= VERSION, f"{path}: version", version, f"at most {VERSION}; update marinenav")
+    version = content.get("version")
+    fine = isinstance(version, int) and version <= VERSION
+    require(fine, f"{path}: version", version, f"at most {VERSION}; update marinenav")
     return dict(content)
 
 
@@ -123,11 +143,13 @@ def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None
     Raises:
         ConfigError: when they are of another architecture.
     """
-    try:
-        agent.networks.load_state_dict(weights)
-    except RuntimeError as error:
-        first = str(error).splitlines()[-1].strip()
-        raise ConfigError(f"{path}: does not fit this agent ({first})") from error
+    ours = {name: list(weight.shape) for name, weight in agent.networks.state_dict().items()}
+    theirs = {name: list(weight.shape) for name, weight in weights.items()}
+    for name in sorted(ours.keys() | theirs.keys()):
+        here, there = ours.get(name, "absent"), theirs.get(name, "absent")
+        if here != there:
+            raise ConfigError(f"{path}: does not fit this agent ({name} is {there}, here {here})")
+    agent.networks.load_state_dict(weights)
     for name, target in agent.targets.items():
         target.load_state_dict(agent.networks[name].state_dict())
 
@@ -186,4 +208,4 @@ def find_run(path: Path) -> Path:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The list of a run's policies: ``latest``, ``best`` and the metrics of each."""
     file = folder / MANIFEST
-    return dict(json.loads(file.read_text())) if file.is_file() else {"policies": []}
+    return read_json(file) if file.is_file() else {"policies": []}

@@ -112,8 +112,14 @@ class TrainerConfig:
     """Gradients are clipped to this norm."""
     gamma: float = 0.99
     """Discount per control step."""
-    n_steps: int = 1
+    n_steps: int = 3
     """Steps of the multi-step return."""
+    prioritized: bool = False
+    """Draw transitions by the size of their errors; only agents that give priorities."""
+    priority_exponent: float = 0.5
+    """How strongly priorities count: 0 not at all, 1 in proportion."""
+    priority_beta_initial: float = 0.4
+    """Exponent of the importance weights at first; it rises linearly to 1."""
     reward_scale: float = 0.1
     """Factor on rewards inside the learner."""
     collision_penalty: float = -20.0
@@ -141,7 +147,8 @@ class TrainerConfig:
         require_numbers(self, "trainer", counts, at_least=0)
         positive = ("learning_rate", "max_grad_norm", "reward_scale")
         require_numbers(self, "trainer", positive, above=0.0)
-        fractions = ("exploration_initial_eps", "exploration_final_eps", "gamma")
+        fractions = ("exploration_initial_eps", "exploration_final_eps", "gamma",
+                     "priority_exponent", "priority_beta_initial")  # fmt: skip
         require_numbers(self, "trainer", fractions, at_least=0.0, at_most=1.0)
         shares = ("tau", "exploration_fraction", "exploration_spread")
         require_numbers(self, "trainer", shares, above=0.0, at_most=1.0)
@@ -159,9 +166,9 @@ class TrainConfig(Generic[ConfigType]):
     """Which agent."""
     seed: tuple[int, ...] = (0,)
     """One run for each seed."""
-    total_timesteps: int = 6_000_000
+    total_timesteps: int = 10_000_000
     """Env-steps of a run, over all its environments."""
-    eval_freq: int = 500_000
+    eval_freq: int = 250_000
     """Env-steps between evaluations (and checkpoints)."""
     log_freq: int = 20_000
     """Env-steps between log entries."""
@@ -196,6 +203,8 @@ class TrainConfig(Generic[ConfigType]):
         require_numbers(self, "config", counts, at_least=1)
         require_numbers(self, "config", ("threads",), at_least=0, at_most=1024)
         require(not self.imitation_learning, "imitation_learning", True, "false")
+        fine = AGENTS[self.agent_type].gives_priorities or not self.trainer.prioritized
+        require(fine, "trainer.prioritized", True, f"false for {self.agent_type}")
         robots = max(self.training_schedule.num_robots)
         rows = self.trainer.num_envs * self.trainer.steps_per_batch * self.trainer.n_steps * robots
         require(rows <= self.trainer.buffer_size, "trainer.buffer_size", self.trainer.buffer_size,

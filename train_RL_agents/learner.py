@@ -51,10 +51,15 @@ class Learner:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
 
-    def update(self, batch: Batch) -> dict[str, Tensor]:
-        """One gradient step; returns scalars for the log, on the device."""
+    def update(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor | None]:
+        """One gradient step.
+
+        Returns:
+            Scalars for the log, and priorities [B] if the agent gives them; all on the device.
+        """
         random = self.agent.draw(batch.reward.shape[0], self._generator)
         losses = self._losses(batch, random)
+        priority = losses.pop("priority", None)
         total = torch.stack([loss for name, loss in losses.items() if name.startswith("loss")])
         self.optimizer.zero_grad(set_to_none=True)
         total.sum().backward()
@@ -65,7 +70,8 @@ class Learner:
             self.update_targets()
         decay = min(self.config.average_decay, self.updates / (self.updates + 10.0))
         mix_in(self.averaged.networks, self.agent.networks, 1.0 - decay)
-        return {name: value.detach() for name, value in losses.items()} | {"grad_norm": norm}
+        scalars = {name: value.detach() for name, value in losses.items()}
+        return scalars | {"grad_norm": norm}, priority
 
     def update_targets(self) -> None:
         """Move the target networks towards the learned ones."""

@@ -118,3 +118,41 @@ def critic_error(values: Tensor, targets: Tensor, weights: Tensor | None = None)
         return squared_error(values.squeeze(-1), targets.squeeze(-1), weights)
     taus = (torch.arange(count, device=values.device, dtype=values.dtype) + 0.5) / count
     return quantile_huber(values, targets, taus, weights=weights)
+
+
+def categorical_targets(
+    reward: Tensor, discount: Tensor, probabilities: Tensor, support: Tensor
+) -> Tensor:
+    """Project the distribution of reward + discount * return back onto its atoms.
+
+    Bellemare, Dabney and Munos 2017, algorithm 1: mass that falls between two atoms is shared
+    between them by distance, and what falls outside goes to the last atom.
+
+    Args:
+        reward: [B].
+        discount: [B] gamma^n, 0 where the robot ended.
+        probabilities: [B, N] of the next return.
+        support: [N] evenly spaced atoms.
+
+    Returns:
+        [B, N] probabilities.
+    """
+    batch, count = probabilities.shape
+    _expect("reward", reward, batch)
+    _expect("discount", discount, batch)
+    _expect("support", support, count)
+    moved = reward[:, None] + discount[:, None] * support
+    step = (support[-1] - support[0]) / (count - 1)
+    position = ((moved.clamp(support[0], support[-1]) - support[0]) / step).clamp(0, count - 1)
+    lower = position.floor().clamp_max(count - 2)
+    above = position - lower
+    index = lower.to(torch.int64)
+    projected = torch.zeros_like(probabilities)
+    projected = projected.scatter_add(1, index, probabilities * (1.0 - above))
+    return projected.scatter_add(1, index + 1, probabilities * above)
+
+
+def categorical_error(log_probabilities: Tensor, targets: Tensor) -> Tensor:
+    """Cross entropy [B] of predicted log probabilities [B, N] to target probabilities [B, N]."""
+    _expect("targets", targets, *log_probabilities.shape)
+    return -(targets * log_probabilities).sum(-1)

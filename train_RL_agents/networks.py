@@ -82,18 +82,19 @@ class Actor(ObservationNetwork):
         return squash(self.output_layer(features))
 
 
-class CosineEmbedding(nn.Module):
+class CosineEmbedding(nn.Linear):
     """Embeds quantile fractions (Dabney et al., Implicit Quantile Networks, 2018, eq. 4)."""
 
     def __init__(self, outputs: int, cosines: int = 64) -> None:
-        super().__init__()
-        self.frequencies: Tensor
-        self.register_buffer("frequencies", math.pi * torch.arange(cosines))
-        self.linear = nn.Linear(cosines, outputs)
+        super().__init__(cosines, outputs)
+        self.multiples: Tensor
+        # Whole numbers, so that a network turned to double computes with exact frequencies.
+        self.register_buffer("multiples", torch.arange(float(cosines)), persistent=False)
 
     def forward(self, taus: Tensor) -> Tensor:
         """From fractions [..., N] to features [..., N, outputs]."""
-        return torch.relu(self.linear(torch.cos(taus[..., None] * self.frequencies)))
+        angles = math.pi * taus[..., None] * self.multiples
+        return torch.relu(super().forward(torch.cos(angles)))
 
 
 def frozen_call(module: nn.Module, *args: object) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -91,7 +92,7 @@ class Display:
         self._task = self._progress.add_task("", total=total, rate=0.0, success="-")
 
     def start(self, env_steps: int, compiles: bool) -> None:
-        """Say what happens first."""
+        """Say what happens first, and show the bar."""
         if env_steps:
             self._console.print(f"resuming at {env_steps:,} env-steps")
         if compiles:
@@ -108,19 +109,28 @@ class Display:
         self, env_steps: int, seconds: float, figures: dict[str, Any], best: bool
     ) -> None:
         """One line."""
-        seconds_under_way = figures["avg_time"]
-        shown = "    -" if seconds_under_way is None else f"{seconds_under_way:5.1f}"
+
+        def shown(name: str, form: str) -> str:
+            value = figures[name]
+            return f"{'-':>{form[0]}}" if value is None else f"{value:{form}}"
+
         self._console.print(
             f"{env_steps:>12,} env-steps  {seconds / 60:6.1f} min  "
             f"success {figures['success_rate']:.3f}  collision {figures['collision_rate']:.3f}  "
-            f"time-out {figures['timeout_rate']:.3f}  time {shown} s  "
-            f"return {figures['avg_return']:6.2f}{'  best' if best else ''}"
+            f"time-out {figures['timeout_rate']:.3f}  time {shown('avg_time', '5.1f')} s  "
+            f"return {shown('avg_return', '6.2f')}{'  best' if best else ''}"
         )
 
-    def finish(self, path: Path, best: Path | None, finished: bool) -> None:
-        """Say where everything is, and how to go on."""
+    def stop(self) -> None:
+        """Take the bar away, which also gives the terminal its cursor back."""
         self._progress.stop()
+
+    def finish(self, path: Path, best: Path | None, finished: bool, resumable: bool) -> None:
+        """Say where everything is, and how to go on."""
         if finished:
             self._console.print(f"finished: {path}; best policy {best}")
+        elif resumable:
+            command = shlex.join(["marinenav", "train", "--resume", str(path)])
+            self._console.print(f"stopped and saved; go on with: {command}")
         else:
-            self._console.print(f"stopped and saved; go on with: marinenav train --resume {path}")
+            self._console.print(f"stopped: {path}; with save_replay=false it cannot be resumed")

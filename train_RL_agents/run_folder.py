@@ -7,10 +7,12 @@ import io
 import json
 import math
 import platform
+import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,10 +22,11 @@ import numpy as np
 from torch.utils.tensorboard.summary import hparams
 from torch.utils.tensorboard.writer import SummaryWriter
 
+from marinenav_env.scenario_file import Episode, write_scenarios
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents.checkpoint import MANIFEST, find_run, read_manifest, write_atomically
 from train_RL_agents.config import TrainConfig
-from train_RL_agents.config_file import load_config, to_dict
+from train_RL_agents.config_file import flatten, load_config, to_dict
 
 CONFIG = "trial_config.json"
 _PACKAGES = ("marinenav", "torch", "torchrl", "tensordict", "numpy", "gymnasium", "tensorboard")
@@ -44,8 +47,8 @@ def _git(*arguments: str) -> str:
     """What git says about this program's own checkout; empty if it is not one."""
     try:
         result = subprocess.run(
-            ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True,
-            check=True, timeout=10,
+            ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, check=True,
+            encoding="utf-8", errors="replace", timeout=10,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return ""
@@ -64,6 +67,8 @@ class RunFolder:
     def __init__(self, path: Path, config: TrainConfig[Any], seed: int) -> None:
         self.path, self.config, self.seed = path, config, seed
         self.checkpoints = path / "checkpoints"
+        self.resumed_at: int | None = None
+        """Env-steps of the checkpoint that the run goes on from."""
         self._writer: SummaryWriter | None = None
 
     @classmethod
@@ -94,11 +99,11 @@ class RunFolder:
             run.checkpoints.mkdir(parents=True)
         except OSError as error:
             raise ConfigError(f"{path}: the run folder cannot be made ({error})") from error
-        run._write_json(CONFIG, to_dict(run.config))
+        run.write_config()
         revision = _git("rev-parse", "HEAD").strip() or "not a git checkout"
         run._write_json("versions.json", versions() | {"git revision": revision})
         run._write("git_diff.patch", _git("diff", "HEAD"))
-        run._write("command.txt", " ".join(argv or sys.argv) + "\n")
+        run._write("command.txt", shlex.join(argv or sys.argv) + "\n")
         return run
 
     @classmethod
@@ -112,36 +117,66 @@ class RunFolder:
         config = load_config(folder / CONFIG, [])
         return cls(folder, config, config.seed[0])
 
-    def _write(self, name: str, text: str) -> None:
-        write_atomically(self.path / name, text)
+    def _write(self, name: str, content: str | bytes) -> None:
+        write_atomically(self.path / name, content)
 
     def _write_json(self, name: str, content: Any) -> None:
-        self._write(name, json.dumps(content, indent=2) + "\n")
+        self._write(name, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
-    def writer(self, env_steps: int) -> SummaryWriter:
+    def write_config(self) -> None:
+        """Write the configuration that open reads."""
+        self._write_json(CONFIG, to_dict(self.config))
+
+    def write_scenarios(self, episodes: Sequence[Episode]) -> None:
+        """Write what the run is evaluated on.
+
+        Raises:
+            ConfigError: when it cannot be written.
+        """
+        file = self.path / "eval_configs.json"
+        try:
+            write_scenarios(file, episodes)
+        except OSError as error:
+            file.unlink(missing_ok=True)
+            raise ConfigError(f"{file}: cannot be written ({error})") from error
+
+    @contextmanager
+    def _tensorboard(self) -> Iterator[SummaryWriter]:
         """TensorBoard's writer; on resume, later entries of the interrupted run are hidden."""
-        if self._writer is None:
-            purge = env_steps + 1 if env_steps else None
-            self._writer = SummaryWriter(str(self.path), purge_step=purge)
-        return self._writer
+        try:
+            if self._writer is None:
+                purge = None if self.resumed_at is None else self.resumed_at + 1
+                self._writer = SummaryWriter(str(self.path), purge_step=purge)
+            yield self._writer
+        except OSError as error:
+            raise ConfigError(
+                f"{self.path}: events for TensorBoard cannot be written ({error})"
+            ) from error
 
     def log(self, scalars: dict[str, float | None], env_steps: int) -> None:
         """Write scalars (those there are) to TensorBoard, with env-steps as the x axis."""
-        writer = self.writer(env_steps)
-        for name, value in scalars.items():
-            if value is not None and math.isfinite(value):
-                writer.add_scalar(name, value, env_steps)
+        with self._tensorboard() as writer:
+            for name, value in scalars.items():
+                if value is not None and math.isfinite(value):
+                    writer.add_scalar(name, value, env_steps)
 
-    def log_hparams(self, metrics: dict[str, float]) -> None:
+    def log_hparams(self, metrics: dict[str, float | None], env_steps: int) -> None:
         """Write the settings that differ in kind (numbers, names, flags) with final metrics."""
         flat = {
             name: value
             for name, value in flatten(to_dict(self.config)).items()
             if isinstance(value, bool | int | float | str)
         }
-        writer = self.writer(0)
-        for summary in hparams(flat, metrics):
-            writer._get_file_writer().add_summary(summary)
+        with self._tensorboard() as writer:
+            for summary in hparams(flat, metrics):
+                writer._get_file_writer().add_summary(summary, env_steps)
+        self.log(metrics, env_steps)
+
+    def flush(self) -> None:
+        """Bring TensorBoard's events to the disk."""
+        if self._writer is not None:
+            with self._tensorboard() as writer:
+                writer.flush()
 
     def write_evaluations(self, rows: list[dict[str, Any]], arrays: dict[str, Any]) -> None:
         """Write all evaluations so far.
@@ -155,9 +190,9 @@ class RunFolder:
         table.writeheader()
         table.writerows(rows)
         self._write("evaluations.csv", stream.getvalue())
-        temporary = self.path / ".evaluations.tmp.npz"
-        np.savez(temporary, **arrays)
-        temporary.replace(self.path / "evaluations.npz")
+        file = io.BytesIO()
+        np.savez(file, **arrays)
+        self._write("evaluations.npz", file.getvalue())
 
     def add_policy(self, name: str, env_steps: int, metrics: dict[str, Any]) -> bool:
         """Enter a policy into the manifest, as the latest and perhaps the best.
@@ -167,7 +202,10 @@ class RunFolder:
         """
 
         def rank(entry: dict[str, Any]) -> tuple[float, float]:
-            return entry["metrics"]["success_rate"], entry["metrics"]["avg_return"]
+            figures = entry["metrics"]
+            # There is no return when the weights are no longer finite.
+            gained = figures["avg_return"]
+            return figures["success_rate"], -math.inf if gained is None else gained
 
         manifest = read_manifest(self.checkpoints)
         entry = {"file": name, "env_steps": env_steps, "metrics": metrics}
@@ -175,22 +213,12 @@ class RunFolder:
         kept = [old for old in manifest["policies"] if old["env_steps"] < env_steps]
         best = max([*kept, entry], key=rank)
         content = {"latest": name, "best": best["file"], "policies": [*kept, entry]}
-        write_atomically(self.checkpoints / MANIFEST, json.dumps(content, indent=2) + "\n")
+        self._write_json(f"{self.checkpoints.name}/{MANIFEST}", content)
         return best is entry
 
     def close(self) -> None:
         """Flush TensorBoard's events."""
         if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-
-
-def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested dictionaries as one with dotted keys."""
-    flat: dict[str, Any] = {}
-    for name, value in nested.items():
-        if isinstance(value, dict):
-            flat |= flatten(value, f"{prefix}{name}.")
-        else:
-            flat[prefix + name] = value
-    return flat
+            with self._tensorboard() as writer:
+                self._writer = None
+                writer.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import torch
 from torchrl.collectors import Collector
 
 from marinenav_env import MarineNavEnv
-from marinenav_env.scenario_file import episodes_of, write_scenarios
+from marinenav_env.scenario_file import episodes_of
 from marinenav_env.validation import ConfigError
 from train_RL_agents.checkpoint import (
     STATE,
@@ -54,7 +55,7 @@ class TorchRLTrainer:
         config = self.config = run.config
         self.run, self.device = run, resolve_device(config.device)
         torch.set_num_threads(config.threads or os.cpu_count() or 1)
-        self.env_steps, self.stopped = 0, False
+        self.env_steps, self._logged_at, self.stopped = 0, 0, False
         self.clock, self.meter = Clock(), Meter()
         self.display = Display(config.total_timesteps, quiet, bar)
         self.evaluations: list[Episodes] = []
@@ -65,7 +66,8 @@ class TorchRLTrainer:
             for offset, name in enumerate(("policy", "learner", "replay"), start=1)
         }
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(run.seed)
+            # Weights are drawn on the CPU, so a GPU's global generator is left alone.
+            torch.default_generator.manual_seed(run.seed)
             self._build()
         if (run.checkpoints / STATE).exists():
             self._load_state(read_checked(run.checkpoints / STATE, TRAINING, self.device))
@@ -88,15 +90,13 @@ class TorchRLTrainer:
             seed=self.run.seed,
             compile_step=config.compile,
         )
-        if config.load_model:
-            policy = load_policy(config.load_model, device=device)
-            load_weights(agent, policy.agent.networks.state_dict(), policy.path)
         self.policy = PolicyWrapper(agent, settings.num_envs, self._generators["policy"])
         self.learner = Learner(agent, settings, self._generators["learner"], config.compile)
         self.streams = MultiStep(settings.n_steps, settings.gamma, settings.reward_scale)
         self.replay = Replay(
             self._example_row(), settings.buffer_size, settings.batch_size,
             self._generators["replay"],
+            settings.priority_exponent if settings.prioritized else None,
         )  # fmt: skip
         schedule = config.eval_schedule
         self.eval_scenarios = draw_scenarios(
@@ -111,28 +111,33 @@ class TorchRLTrainer:
         return rows[0].exclude(STORED)
 
     def _start(self) -> None:
-        """Record what a new run is evaluated on."""
+        """Load the weights that a new run starts from, and record what it is evaluated on."""
+        if self.config.load_model:
+            policy = load_policy(self.config.load_model, device=self.device)
+            for agent in (self.learner.agent, self.learner.averaged):
+                load_weights(agent, policy.agent.networks.state_dict(), policy.path)
         episodes = episodes_of(
             self.eval_scenarios, self.config.world, self.config.eval_schedule.seed
         )
-        write_scenarios(self.run.path / "eval_configs.json", episodes)
+        self.run.write_scenarios(episodes)
 
     # The loop -----------------------------------------------------------------------------------
 
     def train(self) -> None:
         """Train to the end, or until a signal asks to stop; then save and return."""
         config = self.config.trainer
-        self.display.start(self.env_steps, self.config.compile)
-        with self._stop_on_signal():
+        with self._under_way():
             for batch in self.collect():
                 with self.clock.phase("insert"):
                     self.replay.extend(self.streams.rows(batch))
                 for _ in range(self._updates_due()):
                     with self.clock.phase("sample"):
-                        drawn = batch_of(self.replay.sample())
+                        drawn = self.replay.sample()
                     with self.clock.phase("update"):
-                        self.meter.add(self.learner.update(drawn))
-                if self._crossed(config.target_update_interval):
+                        scalars, priority = self.learner.update(batch_of(drawn))
+                        self.meter.add(scalars)
+                    self.replay.update_priority(drawn, priority)
+                for _ in range(self._crossed(config.target_update_interval)):
                     self.learner.update_targets()
                 if self._crossed(self.config.log_freq):
                     self._log()
@@ -172,6 +177,8 @@ class TorchRLTrainer:
         """Set step size and exploration for the share of the run done."""
         settings, progress = self.config.trainer, self.env_steps / self.config.total_timesteps
         self.learner.set_progress(progress)
+        first = settings.priority_beta_initial
+        self.replay.set_beta(first + min(progress, 1.0) * (1.0 - first))
         decayed = min(progress / settings.exploration_fraction, 1.0)
         first, last = settings.exploration_initial_eps, settings.exploration_final_eps
         self.policy.set_exploration(first + decayed * (last - first), settings.exploration_spread)
@@ -182,11 +189,11 @@ class TorchRLTrainer:
         wanted = (self.env_steps - settings.learning_starts) // settings.train_freq
         return max(0, wanted - self.learner.updates)
 
-    def _crossed(self, interval: int) -> bool:
-        """Whether the last batch went past a multiple of an interval of env-steps (0: never)."""
+    def _crossed(self, interval: int) -> int:
+        """How many multiples of an interval of env-steps the last batch went past (0: never)."""
         settings = self.config.trainer
         before = self.env_steps - settings.num_envs * settings.steps_per_batch
-        return interval > 0 and self.env_steps // interval > before // interval
+        return self.env_steps // interval - before // interval if interval else 0
 
     @property
     def _finished(self) -> bool:
@@ -207,7 +214,7 @@ class TorchRLTrainer:
                 seed=self.config.eval_schedule.seed,
             )
         self.evaluations.append(episodes)
-        table = episodes.table()
+        table = {name: _finite(report) for name, report in episodes.table().items()}
         overall = table["overall"]
         times = {"train_time": self.clock.training, "wall_time": self.clock.total}
         levels = {
@@ -224,6 +231,10 @@ class TorchRLTrainer:
             self.run.checkpoints / name, self.learner.averaged, self.config, self.env_steps, overall
         )
         best = self.run.add_policy(name, self.env_steps, overall)
+        if self._finished:
+            names = ("success_rate", "collision_rate", "avg_time", "avg_return")
+            final = {f"hparam/{name}": overall[name] for name in names}
+            self.run.log_hparams(final, self.env_steps)
         self.display.evaluation(self.env_steps, self.clock.training, overall, best)
 
     def _evaluation_arrays(self) -> dict[str, Any]:
@@ -269,13 +280,13 @@ class TorchRLTrainer:
         since, self._logged_at = self.env_steps - self._logged_at, self.env_steps
         return since
 
-    _logged_at = 0
-
     # Saving -------------------------------------------------------------------------------------
 
     def save(self) -> None:
         """Save everything that the rest of the run depends on."""
         with self.clock.phase("save"):
+            # First, so that no event from before the checkpoint is missing after a resume.
+            self.run.flush()
             write_atomically(self.run.checkpoints / STATE, self._state())
 
     def _state(self) -> dict[str, Any]:
@@ -283,7 +294,6 @@ class TorchRLTrainer:
             "format": TRAINING,
             "version": VERSION,
             "env_steps": self.env_steps,
-            "logged_at": self._logged_at,
             "world": self.env.state_dict(),
             "replay": self.replay.state_dict() if self.config.save_replay else None,
             "streams": self.streams.state_dict(),
@@ -296,23 +306,33 @@ class TorchRLTrainer:
         }
 
     def _load_state(self, state: dict[str, Any]) -> None:
-        """Go on where ``save`` was."""
+        """Go on where ``save`` was.
+
+        Raises:
+            ConfigError: when the state lacks its replay buffer or is of another configuration.
+        """
         if state["replay"] is None:
             raise ConfigError(
                 f"{self.run.path}: saved without its replay buffer (save_replay=false), so it "
                 "cannot be resumed; start a new run with load_model"
             )
-        self.env_steps, self._logged_at = state["env_steps"], state["logged_at"]
-        self.env.load_state_dict(state["world"])
-        self.replay.load_state_dict(state["replay"])
-        self.streams.load_state_dict(state["streams"])
-        self.learner.load_state_dict(state["learner"])
-        self.meter.load_state_dict(state["meter"])
-        self.clock.load_state_dict(state["clock"])
-        for name, each in self._generators.items():
-            each.set_state(state["generators"][name].cpu())
-        self.rows = state["rows"]
-        self.evaluations = [Episodes.from_state_dict(each) for each in state["evaluations"]]
+        try:
+            self.env_steps = self._logged_at = self.run.resumed_at = state["env_steps"]
+            self.env.load_state_dict(state["world"])
+            self.replay.load_state_dict(state["replay"])
+            self.streams.load_state_dict(state["streams"])
+            self.learner.load_state_dict(state["learner"])
+            self.meter.load_state_dict(state["meter"])
+            self.clock.load_state_dict(state["clock"])
+            for name, each in self._generators.items():
+                each.set_state(state["generators"][name].cpu())
+            self.rows = state["rows"]
+            self.evaluations = [Episodes.from_state_dict(each) for each in state["evaluations"]]
+        except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
+            # torch lists every misfit, a line each after a headline: one is enough.
+            first = (str(error) or type(error).__name__).splitlines()[:2][-1].strip()
+            path = self.run.checkpoints / STATE
+            raise ConfigError(f"{path}: does not fit the run's configuration ({first})") from error
 
     @contextmanager
     def _stop_on_signal(self) -> Iterator[None]:
@@ -322,7 +342,8 @@ class TorchRLTrainer:
 
         def ask(number: int, frame: FrameType | None) -> None:
             self.stopped = True
-            signal.signal(number, before[number])
+            for each, handler in before.items():
+                signal.signal(each, handler)
 
         for number in signals:
             signal.signal(number, ask)
@@ -332,14 +353,29 @@ class TorchRLTrainer:
             for each, handler in before.items():
                 signal.signal(each, handler)
 
+    @contextmanager
+    def _under_way(self) -> Iterator[None]:
+        """Show how the run goes on and heed signals, whatever ends it."""
+        self.display.start(self.env_steps, self.config.compile)
+        try:
+            with self._stop_on_signal():
+                yield
+        finally:
+            self.display.stop()
+
     def _close(self) -> None:
-        """Final metrics, and the line that says where everything is."""
-        if self._finished and self.rows:
-            names = ("success_rate", "collision_rate", "avg_time", "avg_return")
-            self.run.log_hparams({f"hparam/{name}": self.rows[-1][name] for name in names})
+        """The line that says where everything is."""
         self.run.close()
         best = find_policy(self.run.path) if self.rows else None
-        self.display.finish(self.run.path, best, self._finished)
+        self.display.finish(self.run.path, best, self._finished, self.config.save_replay)
+
+
+def _finite(report: dict[str, Any]) -> dict[str, Any]:
+    """None for figures that are not finite, which JSON cannot hold: the world has gone astray."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in report.items()
+    }
 
 
 def resume(run: RunFolder, total_timesteps: int | None = None, **display: bool) -> TorchRLTrainer:
@@ -352,7 +388,9 @@ def resume(run: RunFolder, total_timesteps: int | None = None, **display: bool) 
         raise ConfigError(f"{run.path}: has no checkpoint to resume from")
     if total_timesteps is not None:
         run.config = replace(run.config, total_timesteps=total_timesteps)
-    return TorchRLTrainer(run, **display)
+    trainer = TorchRLTrainer(run, **display)
+    run.write_config()  # what was changed holds for the next resume, too
+    return trainer
 
 
 __all__ = ["TorchRLTrainer", "resume"]

@@ -11,7 +11,7 @@ from torch import Tensor
 from marinenav_env import GROUP
 from train_RL_agents.agents import Batch
 from train_RL_agents.networks import Inputs
-from train_RL_agents.replay import STORED
+from train_RL_agents.replay import STORED, WEIGHTS
 
 OBSERVATION = (GROUP, "observation")
 
@@ -100,6 +100,7 @@ class MultiStep:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore them."""
+        self._open = None
         if "open" in state:
             shape: Tensor = state["open"][STORED]
             self._open = TensorDict(state["open"], shape.shape)
@@ -113,4 +114,5 @@ def batch_of(rows: TensorDictBase) -> Batch:
         rows.get("reward"),
         rows.get("discount"),
         inputs_of(rows.get("next_observation")),
+        rows.get(WEIGHTS, None),
     )

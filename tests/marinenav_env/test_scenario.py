@@ -259,19 +259,19 @@ FEATURES: dict[str, Callable[[oracle.Scenario], float]] = {
 
 
 @pytest.mark.parametrize(
-    ("level", "count"), [(Level(5, 3, 4, 40.0), 800), (CROWDED, 250)], ids=["usual", "crowded"]
+    ("level", "count"), [(Level(5, 3, 4, 40.0), 2000), (CROWDED, 500)], ids=["usual", "crowded"]
 )
 def test_distribution_is_that_of_the_rejection_loops(level: Level, count: int) -> None:
     """Two-sample Kolmogorov-Smirnov at 0.1 % for each feature."""
     rng, params, asked = random.Random(0), oracle_params(VARIED), oracle_level(level)
     expected = [oracle.sample(asked, rng, params) for _ in range(count)]
-    got = [s for seed in range(4) for s in plain(draw(VARIED, (level,), count // 2, seed=seed))]
+    got = [s for seed in range(4) for s in plain(draw(VARIED, (level,), count // 4, seed=seed))]
     complete = [
         [s for s in side if s["obstacles"] and s["cores"] and len(s["starts"]) > 2]
         for side in (got, expected)
     ]
     bound = ks_bound(*(len(side) for side in complete))
-    assert bound < 0.18
+    assert min(map(len, complete)) > 0.9 * count
     distances = {
         name: ks_distance_of_two(*([feature(s) for s in side] for side in complete))
         for name, feature in FEATURES.items()

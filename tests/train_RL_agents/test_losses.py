@@ -5,7 +5,15 @@ import torch
 from torchrl.objectives.utils import distance_loss
 
 from tests.train_RL_agents.helpers import seeded
-from train_RL_agents.losses import bootstrap, quantile_huber, squared_error
+from train_RL_agents.losses import (
+    bootstrap,
+    categorical_error,
+    categorical_targets,
+    critic_error,
+    pessimistic,
+    quantile_huber,
+    squared_error,
+)
 
 close = pytest.approx
 
@@ -175,4 +183,80 @@ def test_quantile_huber_refuses_shapes(targets, taus, weights, name):
             torch.ones(targets),
             torch.ones(taus),
             weights=None if weights is None else torch.ones(weights),
+        )
+
+
+def test_pessimistic_by_hand():
+    scalar = torch.tensor([[[1.0], [5.0]], [[2.0], [4.0]]])  # two critics, two robots
+    assert pessimistic(scalar, 3).tolist() == [[1.0], [4.0]]
+    quantiles = torch.tensor([[[3.0, 1.0, 2.0], [0.0, 0.0, 9.0]], [[9.0, 8.0, 0.0], [1.0, 2.0, 3.0]]])
+    assert pessimistic(quantiles, 0).tolist() == [[0, 1, 2, 3, 8, 9], [0, 0, 1, 2, 3, 9]]
+    assert pessimistic(quantiles, 1).tolist() == [[0, 1, 2, 3], [0, 0, 1, 2]]
+    assert pessimistic(quantiles, 2).tolist() == [[0, 1], [0, 0]]
+
+
+def test_critic_error_of_scalars_and_of_quantiles():
+    values, targets = torch.randn(2, 6, 4, generator=seeded()).unbind()
+    weights = torch.rand(6, generator=seeded(1))
+    fractions = torch.tensor([0.125, 0.375, 0.625, 0.875])
+    for given in (None, weights):
+        torch.testing.assert_close(
+            critic_error(values, targets, given),
+            quantile_huber(values, targets, fractions, weights=given),
+        )
+        torch.testing.assert_close(
+            critic_error(values[:, :1], targets[:, :1], given),
+            squared_error(values[:, 0], targets[:, 0], given),
+        )
+
+
+def scalar_projection(reward, discount, probabilities, support):
+    """Algorithm 1 of Bellemare et al. (2017), atom by atom."""
+    step = (support[-1] - support[0]) / (len(support) - 1)
+    result = [0.0] * len(support)
+    for probability, atom in zip(probabilities, support, strict=True):
+        moved = min(max(reward + discount * atom, support[0]), support[-1])
+        for i, near in enumerate(support):
+            result[i] += probability * max(0.0, 1.0 - abs(moved - near) / step)
+    return result
+
+
+def test_categorical_targets_against_scalar_code():
+    generator, support = seeded(2), torch.linspace(-2.0, 3.0, 11)
+    reward = 3.0 * torch.randn(40, generator=generator)
+    reward[:4] = torch.tensor([0.0, 0.5, -9.0, 9.0])  # on an atom, and outside
+    discount = torch.rand(40, generator=generator) * (torch.arange(40) % 3 > 0)
+    probabilities = torch.rand(40, 11, generator=generator).softmax(-1)
+    got = categorical_targets(reward, discount, probabilities, support)
+    rows = zip(reward.tolist(), discount.tolist(), probabilities.tolist(), strict=True)
+    expected = torch.tensor([scalar_projection(*row, support.tolist()) for row in rows])
+    torch.testing.assert_close(got, expected, atol=1e-5, rtol=0.0)
+    torch.testing.assert_close(got.sum(-1), torch.ones(40))
+    # A terminal reward on an atom is all mass on that atom.
+    assert got[0].tolist() == close([0.0] * 4 + [1.0] + [0.0] * 6, abs=1e-5)
+
+
+def test_categorical_targets_keep_the_mean():
+    support = torch.linspace(-10.0, 10.0, 51)
+    probabilities = torch.rand(20, 51, generator=seeded(4)).softmax(-1)
+    reward = torch.randn(20, generator=seeded(5))
+    got = categorical_targets(reward, torch.full((20,), 0.5), probabilities, support)
+    torch.testing.assert_close(got @ support, reward + 0.5 * (probabilities @ support))
+
+
+def test_categorical_error_is_the_cross_entropy():
+    logits, targets = torch.randn(2, 6, 4, generator=seeded()).unbind()
+    targets = targets.softmax(-1)
+    expected = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
+    torch.testing.assert_close(categorical_error(logits.log_softmax(-1), targets), expected)
+
+
+@pytest.mark.parametrize(
+    ("reward", "discount", "support", "name"),
+    [((3, 1), (3,), (4,), "reward"), ((3,), (2,), (4,), "discount"), ((3,), (3,), (5,), "support")],
+)
+def test_categorical_targets_refuse_shapes(reward, discount, support, name):
+    with pytest.raises(ValueError, match=name):
+        categorical_targets(
+            torch.ones(reward), torch.ones(discount), torch.ones(3, 4), torch.ones(support)
         )

@@ -7,6 +7,7 @@ from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
 from train_RL_agents.agents.ddpg import DDPG
 from train_RL_agents.agents.dqn import DQN
 from train_RL_agents.agents.iqn import IQN
+from train_RL_agents.agents.rainbow import Rainbow
 from train_RL_agents.agents.sac import SAC
 
 AGENTS: dict[str, type[Agent[Any]]] = {
@@ -15,6 +16,7 @@ AGENTS: dict[str, type[Agent[Any]]] = {
     "DDPG": DDPG,
     "DQN": DQN,
     "SAC": SAC,
+    "Rainbow": Rainbow,
 }
 
 __all__ = ["AGENTS", "Agent", "AgentConfig", "Batch", "Losses"]

@@ -91,6 +91,7 @@ class ACIQN(Agent[ACIQNConfig]):
 
     config_type = ACIQNConfig
     continuous = True
+    acting = "actor"
     heeds_risk = True
     strata: Tensor
     neighbours: Tensor

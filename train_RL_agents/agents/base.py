@@ -32,10 +32,13 @@ class Batch(NamedTuple):
     discount: Tensor
     """[B] gamma^n, 0 where the robot ended."""
     next_observation: Inputs
+    weights: Tensor | None = None
+    """[B] importance weights of prioritised replay."""
 
 
 Losses = dict[str, Tensor]
-"""Scalars by name; those that start with ``loss`` are minimised, the rest is for the log."""
+"""Scalars by name; those that start with ``loss`` are minimised, the rest is for the log. An agent
+that can prioritise replay adds ``priority`` [B], the size of each transition's error."""
 
 
 class Agent(nn.Module, ABC, Generic[ConfigType]):
@@ -50,6 +53,10 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
 
     config_type: ClassVar[type[AgentConfig]]
     continuous: ClassVar[bool]
+    acting: ClassVar[str]
+    """Which of ``networks`` chooses the action (the first, if several do)."""
+    gives_priorities: ClassVar[bool] = False
+    """Whether ``losses`` heeds weights and gives priorities."""
     heeds_risk: ClassVar[bool] = False
     """Whether ``act`` heeds a risk level."""
 

@@ -40,6 +40,7 @@ class DDPG(Agent[DDPGConfig]):
 
     config_type = DDPGConfig
     continuous = True
+    acting = "actor"
 
     def __init__(self, config: DDPGConfig, num_actions: int = 25) -> None:
         super().__init__(config, num_actions)

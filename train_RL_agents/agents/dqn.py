@@ -63,6 +63,7 @@ class DQN(Agent[DQNConfig]):
 
     config_type = DQNConfig
     continuous = False
+    acting = "critic_0"
 
     def __init__(self, config: DQNConfig, num_actions: int = 25) -> None:
         super().__init__(config, num_actions)

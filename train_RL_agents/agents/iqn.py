@@ -100,6 +100,7 @@ class IQN(Agent[IQNConfig]):
 
     config_type = IQNConfig
     continuous = False
+    acting = "critic_0"
     heeds_risk = True
     strata: Tensor
     acting_taus: Tensor

@@ -98,6 +98,7 @@ class SAC(Agent[SACConfig]):
 
     config_type = SACConfig
     continuous = True
+    acting = "actor"
 
     def __init__(self, config: SACConfig, num_actions: int = 25) -> None:
         super().__init__(config, num_actions)

@@ -7,10 +7,11 @@ that help texts come at once.
 
 from types import ModuleType
 
-from train_RL_agents.commands import evaluate, info, train
+from train_RL_agents.commands import evaluate, import_weights, info, train
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
     "evaluate": evaluate,
+    "import": import_weights,
     "info": info,
 }

@@ -45,6 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-D", "--device", metavar="DEV", default="auto", help="auto (default), cpu, cuda, cuda:N")
     add("--risk", metavar="X", type=float, help="share of the worst outcomes to judge by, for "
         "agents that know return distributions", **plain)  # fmt: skip
+    add("--stochastic", action="store_true", help="act as while training, but without added "
+        "exploration: SAC samples, Rainbow keeps its noise, the others stay the same",
+        **plain)  # fmt: skip
     add("--json", metavar="OUT", type=Path, help="write setting and figures there", **plain)
 
 
@@ -58,8 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     device = resolve_device(arguments.device)
     loaded = load_policy(arguments.checkpoint, arguments.which, device)
     chosen = choose_set(loaded, given)
-    figures = _figures(loaded, chosen, given.get("risk"))
-    setting = _setting(loaded, chosen, given.get("risk"), str(device))
+    figures = _figures(loaded, chosen, given)
+    setting = _setting(loaded, chosen, given, str(device))
     _print(setting, figures)
     if "json" in given:
         _write(given["json"], {"setting": setting, "figures": figures, "columns": COLUMNS})
@@ -72,7 +75,8 @@ def _check(parser: argparse.ArgumentParser, given: dict[str, Any]) -> None:
     Raises:
         SystemExit: after a message.
     """
-    clashes = (("fresh", "seed"), ("scenarios", "levels"), ("scenarios", "episodes"))
+    clashes = (("fresh", "seed"), ("scenarios", "levels"), ("scenarios", "episodes"),
+               ("stochastic", "risk"))  # fmt: skip
     for first, second in clashes:
         if first in given and second in given:
             parser.error(f"argument --{second}: not allowed with --{first}")
@@ -138,18 +142,24 @@ def _draw(loaded: LoadedPolicy, seed: int, given: dict[str, Any]) -> ChosenSet:
     return ChosenSet(drawn[wanted], seed, described, None)
 
 
-def _figures(loaded: LoadedPolicy, chosen: ChosenSet, risk: float | None) -> dict[str, Any]:
+def _figures(loaded: LoadedPolicy, chosen: ChosenSet, given: dict[str, Any]) -> dict[str, Any]:
     """Run the episodes; figures by level and overall, None where there is nothing to average."""
+    import torch
+
     from train_RL_agents.evaluation import evaluate
     from train_RL_agents.policy_wrapper import PolicyWrapper
 
-    policy = PolicyWrapper(loaded.agent)
+    device = next(loaded.agent.parameters()).device
+    # Other numbers than those of the measurement noise.
+    coins = torch.Generator(device).manual_seed(chosen.seed + 1)
+    # The strength of its exploration is 0 until it is set.
+    policy = PolicyWrapper(loaded.agent, generator=coins if "stochastic" in given else None)
     episodes = evaluate(
-        policy if risk is None else with_risk(policy, risk),
+        with_risk(policy, given["risk"]) if "risk" in given else policy,
         chosen.scenarios,
         loaded.config.world,
         continuous=loaded.agent.continuous,
-        device=next(loaded.agent.parameters()).device,
+        device=device,
         seed=chosen.seed,
     )
     table = episodes.table()
@@ -176,7 +186,7 @@ def with_risk(policy: Policy, risk: float) -> Policy:
 
 
 def _setting(
-    loaded: LoadedPolicy, chosen: ChosenSet, risk: float | None, device: str
+    loaded: LoadedPolicy, chosen: ChosenSet, given: dict[str, Any], device: str
 ) -> dict[str, Any]:
     """Everything that the figures depend on."""
     from train_RL_agents.config_file import to_dict
@@ -190,7 +200,8 @@ def _setting(
         "levels": chosen.levels,
         "scenarios": chosen.file,
         "episodes": len(chosen.scenarios),
-        "risk": risk,
+        "risk": given.get("risk"),
+        "stochastic": "stochastic" in given,
         "device": device,
         "world": to_dict(loaded.config.world),
         "versions": versions(),

@@ -1,0 +1,361 @@
+"""The policy that drives the world: exploration, neutral actions, modes, one pass per call."""
+
+import pytest
+import torch
+from tensordict import TensorDict
+from torch import nn
+
+from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
+from tests.train_RL_agents.helpers import make_inputs, no_host_reads, seeded
+from train_RL_agents.agents import AGENTS, Agent, AgentConfig
+from train_RL_agents.networks import ObservationNetwork
+from train_RL_agents.policy_wrapper import RISK, PolicyWrapper, add_noise, epsilon_greedy
+
+ACTIONS = 25
+
+
+class Scripted(Agent):
+    """Always acts alike; counts how often it is asked, and with what."""
+
+    config_type = AgentConfig
+
+    def __init__(self, action):
+        super().__init__(AgentConfig(), ACTIONS)
+        self.answer = nn.Parameter(torch.as_tensor(action), requires_grad=False)
+        self.calls, self.shapes, self.risks = 0, [], []
+
+    def act(self, inputs, risk=None):
+        self.calls += 1
+        self.shapes.append([tuple(each.shape) for each in inputs])
+        self.risks.append(risk)
+        lead = inputs.self_state.shape[:-1]
+        return self.answer.expand(*lead, *self.answer.shape).clone()
+
+    def losses(self, batch, random):
+        raise NotImplementedError
+
+
+class Discrete(Scripted):
+    continuous = False
+
+
+class Continuous(Scripted):
+    continuous = True
+
+
+def world_like(envs, robots, active=None, seed=0):
+    """What the environment hands a policy."""
+    given = make_inputs(envs, robots, generator=seeded(seed))
+    mask = torch.ones(envs, robots, dtype=torch.bool) if active is None else active
+    observation = TensorDict(given._asdict(), (envs, robots))
+    group = TensorDict({"observation": observation, "mask": mask}, (envs, robots))
+    return TensorDict({GROUP: group}, (envs,))
+
+
+def actions(wrapper, step):
+    return wrapper(step.clone())[GROUP, "action"]
+
+
+def exploring(agent, strengths, seed=0, **bounds):
+    """A wrapper in training mode with a given strength in each environment."""
+    wrapper = PolicyWrapper(agent, len(strengths), seeded(seed), **bounds)
+    wrapper.exploration.copy_(torch.tensor(strengths)[:, None])
+    return wrapper
+
+
+def within(count, total, share, deviations=4.5):
+    """Whether a count is what a binomial variable of that share comes to."""
+    return abs(count - total * share) <= deviations * (total * share * (1 - share)) ** 0.5
+
+
+# Epsilon-greedy ----------------------------------------------------------------------------------
+
+
+def test_epsilon_is_the_right_rate_in_each_environment():
+    epsilons, robots = [0.0, 0.05, 0.3, 1.0], 20_000
+    wrapper = exploring(Discrete(7), epsilons)
+    taken = actions(wrapper, world_like(len(epsilons), robots))
+    assert taken.dtype == torch.int64
+    for row, epsilon in zip(taken, epsilons, strict=True):
+        other = int((row != 7).sum())
+        assert within(other, robots, epsilon * (ACTIONS - 1) / ACTIONS), epsilon
+    counts = torch.bincount(taken[3], minlength=ACTIONS)
+    assert counts.shape == (ACTIONS,)  # nothing outside the range
+    mean = robots / ACTIONS
+    assert float(((counts - mean) ** 2 / mean).sum()) < 24 + 4 * 48**0.5
+
+
+def test_every_robot_has_a_coin_of_its_own():
+    envs, share = 20_000, 0.5 * (ACTIONS - 1) / ACTIONS
+    wrapper = exploring(Discrete(7), [0.5] * envs)
+    step = world_like(envs, 2)
+    explores = actions(wrapper, step) != 7
+    # Independent within an environment, between calls and between neighbouring environments.
+    again = actions(wrapper, step) != 7
+    for one, other in (
+        (explores[:, 0], explores[:, 1]),
+        (explores[:, 0], again[:, 0]),
+        (explores[:-1, 0], explores[1:, 0]),
+    ):
+        assert within(int((one & other).sum()), len(one), share**2)
+
+
+def test_epsilon_zero_and_one():
+    step = world_like(3, 50)
+    assert (actions(exploring(Discrete(7), [0.0] * 3), step) == 7).all()
+    uniform = actions(exploring(Discrete(7), [1.0] * 3), step)
+    other = actions(exploring(Discrete(19), [1.0] * 3), step)
+    assert torch.equal(uniform, other)  # the greedy action no longer matters
+    assert len(uniform.unique()) > 20
+
+
+def test_epsilon_is_read_from_the_device_at_call_time():
+    wrapper, step = exploring(Discrete(7), [0.0, 0.0]), world_like(2, 200)
+    taken = []
+    with no_host_reads():
+        for strength in (0.0, 1.0, 0.0):
+            wrapper.exploration.fill_(strength)
+            taken.append(actions(wrapper, step))
+    assert [bool((each == 7).all()) for each in taken] == [True, False, True]
+
+
+def test_epsilon_greedy_broadcasts_and_keeps_the_shape():
+    greedy = torch.full((4, 3), 2)
+    got = epsilon_greedy(greedy, torch.tensor(0.0), 5, seeded())
+    assert torch.equal(got, greedy)
+    assert epsilon_greedy(greedy, torch.ones(4, 1), 5, seeded()).shape == (4, 3)
+
+
+# Noise -------------------------------------------------------------------------------------------
+
+
+def test_noise_has_the_right_spread_in_each_environment():
+    strengths, robots = [0.0, 0.05, 0.1], 20_000
+    wrapper = exploring(Continuous([0.25, -0.5]), strengths)
+    noise = actions(wrapper, world_like(3, robots)) - torch.tensor([0.25, -0.5])
+    for row, strength in zip(noise, strengths, strict=True):
+        # No bound is within 5 standard deviations here.
+        assert float(row.std()) == pytest.approx(strength, rel=0.02, abs=1e-7)
+        assert float(row.mean()) == pytest.approx(0.0, abs=5 * strength / 200 + 1e-7)
+    # Independent between robots, components and calls.
+    left, right = noise[2].unbind(-1)
+    again = actions(wrapper, world_like(3, robots))[2] - torch.tensor([0.25, -0.5])
+    for one, other in ((left, right), (left[:-1], left[1:]), (left, again[:, 0])):
+        correlation = torch.corrcoef(torch.stack((one, other)))[0, 1]
+        assert abs(float(correlation)) < 0.035
+
+
+def test_noise_stays_within_the_bounds():
+    wrapper = exploring(Continuous([0.9, -0.9]), [2.0], low=-1.0, high=1.0)
+    taken = actions(wrapper, world_like(1, 5000))
+    assert float(taken.min()) == -1.0
+    assert float(taken.max()) == 1.0
+    assert ((taken > -1.0) & (taken < 1.0)).any()
+    narrow = exploring(Continuous([0.0, 0.0]), [2.0], low=-0.25, high=0.5)
+    taken = actions(narrow, world_like(1, 5000))
+    assert (float(taken.min()), float(taken.max())) == (-0.25, 0.5)
+
+
+def test_noise_is_read_from_the_device_at_call_time():
+    wrapper, step = exploring(Continuous([0.0, 0.0]), [0.0]), world_like(1, 500)
+    spreads = []
+    with no_host_reads():
+        for strength in (0.0, 0.1, 0.0):
+            wrapper.exploration.fill_(strength)
+            spreads.append(actions(wrapper, step).std())
+    assert float(spreads[1]) == pytest.approx(0.1, rel=0.15)
+    assert float(spreads[0]) == float(spreads[2]) == 0.0
+
+
+def test_add_noise_bounds_each_component():
+    greedy, low, high = torch.zeros(1, 2000, 2), torch.tensor([-0.1, -2.0]), torch.tensor([0.2, 3.0])
+    got = add_noise(greedy, torch.ones(1, 1), low, high, seeded())
+    assert got.amin((0, 1))[0] == low[0]
+    assert got.amax((0, 1))[0] == high[0]
+    assert (got[..., 1].min() < -0.5) and (got[..., 1].max() > 0.5)
+
+
+@pytest.mark.parametrize("count", [1, 2, 6])
+def test_exploration_falls_geometrically_over_the_environments(count):
+    wrapper = PolicyWrapper(Discrete(0), count, seeded())
+    assert not wrapper.exploration.any()
+    wrapper.set_exploration(0.4, 0.1)
+    strengths = wrapper.exploration[:, 0].tolist()
+    assert wrapper.exploration.shape == (count, 1)
+    assert strengths[0] == pytest.approx(0.4)
+    if count > 1:
+        assert strengths[-1] == pytest.approx(0.04)
+        ratios = [b / a for a, b in zip(strengths[:-1], strengths[1:], strict=True)]
+        assert ratios == pytest.approx([0.1 ** (1 / (count - 1))] * (count - 1), rel=1e-5)
+    wrapper.set_exploration(0.2, 1.0)
+    assert wrapper.exploration[:, 0].tolist() == pytest.approx([0.2] * count)
+
+
+# Modes, masks and passes -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("agent", [Discrete(7), Continuous([0.25, -0.5])])
+def test_eval_mode_is_deterministic_and_leaves_the_generator_alone(agent):
+    generator = seeded(3)
+    wrapper, step = PolicyWrapper(agent, 2, generator), world_like(2, 4)
+    assert wrapper.training
+    wrapper.exploration.fill_(1.0)
+    before = generator.get_state()
+    wrapper.eval()
+    first = actions(wrapper, step)
+    assert torch.equal(first, agent.answer.expand_as(first))
+    assert torch.equal(generator.get_state(), before)
+    wrapper.train()
+    assert not torch.equal(actions(wrapper, step), first)
+    assert not torch.equal(generator.get_state(), before)
+
+
+def test_without_a_generator_it_only_evaluates():
+    wrapper = PolicyWrapper(Discrete(7), 2)
+    assert not wrapper.training
+    wrapper.exploration.fill_(1.0)
+    wrapper.train()
+    assert (actions(wrapper, world_like(2, 100)) == 7).all()
+
+
+@pytest.mark.parametrize("explores", [False, True])
+@pytest.mark.parametrize("agent", [Discrete(7), Continuous([0.5, -0.5])])
+def test_inactive_robots_get_the_neutral_action(agent, explores):
+    active = torch.tensor([[True, False, True], [False, False, True]])
+    wrapper = exploring(agent, [1.0, 1.0]).train(explores)
+    taken = [actions(wrapper, world_like(2, 3, active)) for _ in range(20)]
+    inactive = torch.stack(taken)[:, ~active]
+    assert not inactive.any()
+    assert inactive.dtype == agent.answer.dtype
+    assert torch.stack(taken)[:, active].any()
+
+
+@pytest.mark.parametrize("explores", [False, True])
+def test_one_question_for_all_robots(explores):
+    agent = Discrete(7)
+    wrapper = exploring(agent, [0.5] * 4).train(explores)
+    for _ in range(3):
+        wrapper(world_like(4, 3))
+    assert agent.shapes == [[(4, 3, 7), (4, 3, 5, 5), (4, 3, 5)]] * 3
+
+
+@pytest.mark.parametrize("explores", [False, True])
+@pytest.mark.parametrize("name", AGENTS)
+def test_one_forward_pass_of_every_network(name, explores):
+    agent = AGENTS[name](AGENTS[name].config_type())
+    passes = {}
+    for key, network in agent.networks.items():
+        if isinstance(network, ObservationNetwork):
+            passes[key] = 0
+
+            def count(*_, key=key):
+                passes[key] += 1
+
+            network.self_encoder.register_forward_hook(count)
+    wrapper, step = exploring(agent, [0.1] * 4).train(explores), world_like(4, 3)
+    with no_host_reads():
+        taken = wrapper(step)[GROUP, "action"]
+    assert taken.shape == ((4, 3, 2) if agent.continuous else (4, 3))
+    assert not taken.requires_grad
+    assert passes[agent.acting] == 1
+    assert set(passes.values()) <= {0, 1}
+
+
+def test_training_asks_behave_and_evaluation_asks_act():
+    class Behaving(Discrete):
+        def behave(self, inputs, generator):
+            return torch.full(inputs.self_state.shape[:-1], 3)
+
+    wrapper, step = exploring(Behaving(7), [0.0]), world_like(1, 4)
+    assert (actions(wrapper, step) == 3).all()
+    assert (actions(wrapper.eval(), step) == 7).all()
+
+
+def test_only_the_action_is_written():
+    wrapper, step = PolicyWrapper(Discrete(7)), world_like(2, 3)
+    before = set(step.keys(True, True))
+    after = set(wrapper(step).keys(True, True))
+    assert after - before == {(GROUP, "action")} == set(wrapper.out_keys)
+    assert set(wrapper.in_keys) == before
+
+
+# Risk --------------------------------------------------------------------------------------------
+
+
+class Gamble(nn.Module):
+    """Steering to the left bets: 2 most of the time, -10 in the worst tenth. Else 0 for sure."""
+
+    def forward(self, inputs, action, taus):
+        taus = taus.expand(*action.shape[:-1], taus.shape[-1])
+        bet = torch.where(taus < 0.1, -10.0, 2.0)
+        return torch.where(action[..., :1] < -0.25, bet, 0.0 * bet)
+
+
+@pytest.fixture
+def gambler():
+    """An AC-IQN whose actor bets, and whose critic knows what that means."""
+    agent = AGENTS["AC-IQN"](AGENTS["AC-IQN"].config_type())
+    nn.init.zeros_(agent.networks["actor"].output_layer.weight)
+    with torch.no_grad():
+        agent.networks["actor"].output_layer.bias.copy_(torch.tensor([-1.0, 0.0]))  # -> (-0.5, 0)
+    agent.networks["critic_0"] = Gamble()
+    return agent
+
+
+def test_risk_changes_the_choice_of_a_quantile_agent(gambler):
+    wrapper, step = PolicyWrapper(gambler), world_like(2, 2)
+    bet = torch.tensor([-0.5, 0.0]).expand(2, 2, 2)
+    torch.testing.assert_close(actions(wrapper, step), bet)  # no wish: as it is
+    # At level 1 and 0.9 the bet pays (mean 0.8, 0.67), at 0.1 and 0.3 it does not (-10, -2).
+    step.set(RISK, torch.tensor([[1.0, 0.1], [0.9, 0.3]]))
+    taken = actions(wrapper, step)
+    torch.testing.assert_close(taken[0, 0], bet[0, 0])
+    assert (taken[0, 1, 0] >= -0.25) and (taken[1, 1, 0] >= -0.25)
+    assert taken[1, 0, 0] < -0.25
+
+
+def test_risk_is_ignored_where_it_does_not_apply(gambler):
+    step = world_like(3, 2)
+    agent = AGENTS["DQN"](AGENTS["DQN"].config_type())
+    wrapper = PolicyWrapper(agent)
+    plain = actions(wrapper, step)
+    step.set(RISK, torch.full((3, 2), 0.05))
+    assert torch.equal(actions(wrapper, step), plain)
+    # Training does not take risk into account either.
+    taken = actions(exploring(gambler, [0.0] * 3), step)
+    torch.testing.assert_close(taken, torch.tensor([-0.5, 0.0]).expand(3, 2, 2))
+
+
+def test_risk_reaches_the_agent_as_it_is():
+    agent, step = Discrete(7), world_like(2, 2)
+    wrapper = PolicyWrapper(agent)
+    wrapper(step.clone())
+    step.set(RISK, torch.tensor([[0.1, 0.2], [0.3, 0.4]]))
+    wrapper(step)
+    assert agent.risks[0] is None
+    assert torch.equal(agent.risks[1], step[RISK])
+
+
+# With the world ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("explores", [False, True])
+@pytest.mark.parametrize("name", AGENTS)
+def test_drives_the_world(name, explores):
+    agent = AGENTS[name](AGENTS[name].config_type())
+    levels = Curriculum((Level(3, 0, 2, 20.0),), pool_size=8, refresh_size=8)
+    env = MarineNavEnv(
+        WorldConfig(max_steps=6), 4, scenarios=levels, continuous=agent.continuous, seed=2
+    )
+    wrapper = exploring(agent, [0.5] * 4).train(explores)
+    rollout = env.rollout(15, wrapper, break_when_any_done=False)
+    assert rollout.batch_size == (4, 15)
+    taken, mask = rollout[GROUP, "action"], rollout[GROUP, "mask"]
+    for t in range(15):
+        assert env.action_spec.is_in(rollout[:, t].select((GROUP, "action")))
+    assert int(rollout["next", "done"].sum()) >= 8  # resets were part of it
+    assert not taken[~mask].any()
+    if not explores:
+        # What was recorded is what the agent says about what was recorded.
+        again = actions(PolicyWrapper(agent), rollout.exclude("next").flatten(0, 1))
+        torch.testing.assert_close(again, taken.flatten(0, 1))

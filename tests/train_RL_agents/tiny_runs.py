@@ -1,0 +1,202 @@
+"""Runs of a few hundred env-steps, and ways to interrupt them and to compare what they leave."""
+
+import csv
+import io
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from marinenav_env import Curriculum
+from train_RL_agents.checkpoint import POLICY, STATE, TRAINING, read_checked, read_manifest
+from train_RL_agents.config_file import from_dict
+from train_RL_agents.run_folder import RunFolder
+from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
+
+CPU = torch.device("cpu")
+LEVELS = {"num_robots": [2, 3], "num_cores": [0, 1], "num_obstacles": [1, 0],
+          "min_start_goal_dis": [10.0, 12.0]}  # fmt: skip
+TINY: dict[str, Any] = {
+    "agent_type": "DQN", "total_timesteps": 160, "eval_freq": 80, "log_freq": 40,
+    "device": "cpu", "threads": 1, "compile": False,
+    "trainer": {"num_envs": 4, "batch_size": 8, "buffer_size": 150, "learning_starts": 16,
+                "train_freq": 8},
+    # Short episodes and wide goals: robots arrive, collide and run out of time.
+    "world": {"max_steps": 12, "vessel": {"goal_distance": 13.0},
+              "scenario": {"width": 25.0, "height": 25.0, "clear_r": 5.0}},
+    "training_schedule": LEVELS,
+    "eval_schedule": {**LEVELS, "num_episodes": [2, 1]},
+}  # fmt: skip
+"""40 vector steps; the buffer is written over, and both evaluations fall on a log entry."""
+SOFT = ("trainer.target_update_interval=0", "trainer.tau=0.05")
+HARD = ("trainer.target_update_interval=24", "trainer.tau=1.0")
+TIMES = ("train_time", "wall_time")
+
+
+@contextmanager
+def small_pool() -> Iterator[None]:
+    """Within it, training scenarios come from a small pool that is refreshed often."""
+    small = partial(Curriculum, pool_size=32, refresh_size=8, refresh_interval=5)
+    threads = torch.get_num_threads()
+    with patch("train_RL_agents.config.Curriculum", small):
+        yield
+    torch.set_num_threads(threads)
+
+
+def new_run(parent: Path, *overrides: str, seed: int = 0) -> RunFolder:
+    return RunFolder.create(from_dict(TINY, overrides), seed, ["marinenav"], parent)
+
+
+def train(run: RunFolder, stop_at: int | None = None) -> TorchRLTrainer:
+    """Train, or go on; with ``stop_at``, up to a SIGTERM at so many env-steps."""
+    trainer = (resume if (run.checkpoints / STATE).exists() else TorchRLTrainer)(run, quiet=True)
+    if stop_at is not None:
+        at(trainer, stop_at, lambda: signal.raise_signal(signal.SIGTERM))
+    trainer.train()
+    return trainer
+
+
+def at(trainer: TorchRLTrainer, env_steps: int, act: Callable[[], None]) -> None:
+    """Act once, in the middle of the batch that ends at so many env-steps."""
+    rows = trainer.streams.rows
+
+    def hooked(batch):
+        if trainer.env_steps == env_steps:
+            act()
+        return rows(batch)
+
+    trainer.streams.rows = hooked
+
+
+# What a run leaves ------------------------------------------------------------------------------
+
+
+def saved(run: RunFolder) -> dict[str, Any]:
+    """The training state on disk, but for wall times."""
+    return without_times(read_checked(run.checkpoints / STATE, TRAINING, CPU))
+
+
+def without_times(state: dict[str, Any]) -> dict[str, Any]:
+    rows = [{key: value for key, value in row.items() if key not in TIMES} for row in state["rows"]]
+    return {key: value for key, value in state.items() if key != "clock"} | {"rows": rows}
+
+
+def evaluations(run: RunFolder) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO((run.path / "evaluations.csv").read_text())))
+
+
+def arrays(run: RunFolder) -> dict[str, np.ndarray]:
+    with np.load(run.path / "evaluations.npz") as file:
+        return dict(file)
+
+
+def scalars(run: RunFolder) -> dict[str, list[tuple[int, float]]]:
+    """TensorBoard's scalars: step and value by tag."""
+    events = EventAccumulator(str(run.path), size_guidance={"scalars": 0}).Reload()
+    return {tag: [(event.step, event.value) for event in events.Scalars(tag)]
+            for tag in events.Tags()["scalars"]}  # fmt: skip
+
+
+def results(run: RunFolder) -> dict[str, Any]:
+    """Everything that two equal runs must have in common, wall times left out."""
+    rows = [{key: value for key, value in row.items() if key not in TIMES}
+            for row in evaluations(run)]  # fmt: skip
+    logged = {tag: values for tag, values in scalars(run).items()
+              if not tag.startswith(("time/", "charts/"))}  # fmt: skip
+    policies = {file.name: read_checked(file, POLICY, CPU)
+                for file in run.checkpoints.glob("policy_*.pt")}  # fmt: skip
+    return {
+        "state": saved(run),
+        "policies": policies,
+        "manifest": read_manifest(run.checkpoints),
+        "evaluations": rows,
+        "arrays": arrays(run),
+        "scalars": logged,
+        "scenarios": (run.path / "eval_configs.json").read_text(),
+    }
+
+
+def differences(one: Any, other: Any, name: str = "") -> list[str]:
+    """Where two nested structures are not the same, bit for bit."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        lacking = [f"{name}.{key}" for key in one.keys() ^ other.keys()]
+        pairs = [(one[key], other[key], f"{name}.{key}") for key in one.keys() & other.keys()]
+    elif isinstance(one, list) and isinstance(other, list):
+        lacking = [f"{name}: {len(one)} and {len(other)} entries"] * (len(one) != len(other))
+        pairs = [(*each, f"{name}.{i}") for i, each in enumerate(zip(one, other, strict=False))]
+    else:
+        return [] if same(one, other) else [name]
+    return lacking + [found for pair in pairs for found in differences(*pair)]
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor | np.ndarray) and type(one) is type(other):
+        one, other = np.asarray(one), np.asarray(other)
+        return (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
+    return type(one) is type(other) and one == other
+
+
+def files(path: Path) -> dict[str, bytes]:
+    """The content of every file below a folder."""
+    return {str(file.relative_to(path)): file.read_bytes()
+            for file in sorted(path.rglob("*")) if file.is_file()}  # fmt: skip
+
+
+# Killed processes -------------------------------------------------------------------------------
+
+
+def train_and_die(folder: Path, moment: str, count: int) -> None:
+    """Train, in a process of its own, up to the ``count``-th time that a moment comes.
+
+    Args:
+        folder: of the run; with a checkpoint, it is resumed.
+        moment: ``step`` (the world has moved, the collector has not seen it), ``update``, ``write``
+            (half of a checkpoint is in its file), ``written`` (all of it, but it is not in place),
+            ``placed``, or ``never``.
+        count: from 1.
+    """
+    torch.set_num_threads(1)
+    with small_pool():
+        run = RunFolder.open(folder)
+        trainer = (resume if (run.checkpoints / STATE).exists() else TorchRLTrainer)(run, True)
+        places: dict[str, tuple[Any, str]] = {
+            "step": (trainer.env, "_step"),
+            "update": (trainer.learner.optimizer, "step"),
+            "write": (torch, "save"),
+            "written": (os, "fsync"),
+            "placed": (Path, "replace"),
+        }
+        if moment == "never":
+            trainer.train()
+            return
+        owner, name = places[moment]
+        with patch.object(owner, name, _deadly(getattr(owner, name), moment, count)):
+            trainer.train()
+
+
+def _deadly(function: Any, moment: str, count: int) -> Any:
+    """The function; its ``count``-th call is the last thing that the process does."""
+    calls = iter(range(1, count + 1))
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        last = next(calls) == count
+        if last and moment == "write":
+            whole = io.BytesIO()
+            function(args[0], whole)
+            args[1].write(whole.getvalue()[: len(whole.getvalue()) // 2])
+            args[1].flush()
+        else:
+            result = function(*args, **kwargs)
+        if last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    return wrapped

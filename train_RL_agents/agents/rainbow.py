@@ -1,0 +1,143 @@
+"""Rainbow: return distributions on fixed atoms, duelling noisy layers (Hessel et al. 2018).
+
+Its other parts are settings of the trainer: multi-step returns (``trainer.n_steps``) and
+prioritised replay (``trainer.prioritized``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from marinenav_env.validation import require, require_numbers
+from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
+from train_RL_agents.losses import categorical_error, categorical_targets
+from train_RL_agents.networks import ENCODED, HIDDEN, Inputs, ObservationNetwork
+
+
+@dataclass(frozen=True)
+class RainbowConfig(AgentConfig):
+    """Settings of Rainbow."""
+
+    atoms: int = 51
+    """Atoms of the return distribution."""
+    v_min: float = -5.0
+    """Lowest atom (scaled reward)."""
+    v_max: float = 6.0
+    """Highest atom (scaled reward)."""
+    sigma_0: float = 0.05
+    """Initial scale of the noise in the weights."""
+    scaled_inputs: bool = True
+    """Divide raw observations by fixed scales."""
+
+    def __post_init__(self) -> None:
+        require_numbers(self, "agent", ("atoms",), at_least=2, at_most=1024)
+        require_numbers(self, "agent", ("v_min", "v_max"))
+        require_numbers(self, "agent", ("sigma_0",), at_least=0.0)
+        require(self.v_min < self.v_max, "agent.v_max", self.v_max, f"above v_min, {self.v_min}")
+
+
+class NoisyLinear(nn.Module):
+    """A linear layer with factorised noise in its weights (Fortunato et al. 2018).
+
+    The noise is an argument: it is drawn outside compiled code, from the run's own generator.
+    """
+
+    def __init__(self, inputs: int, outputs: int, sigma_0: float) -> None:
+        super().__init__()
+        self.inputs, self.outputs = inputs, outputs
+        bound, sigma = 1.0 / math.sqrt(inputs), sigma_0 / math.sqrt(inputs)
+        self.weight = nn.Parameter(torch.empty(outputs, inputs).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(outputs).uniform_(-bound, bound))
+        self.weight_sigma = nn.Parameter(torch.full((outputs, inputs), sigma))
+        self.bias_sigma = nn.Parameter(torch.full((outputs,), sigma))
+
+    def forward(self, features: Tensor, noise: Tensor | None) -> Tensor:
+        """Map [..., inputs] to [..., outputs]; noise is [inputs + outputs] normal, or None."""
+        plain = nn.functional.linear(features, self.weight, self.bias)
+        if noise is None:
+            return plain
+        rows, columns = (noise.sign() * noise.abs().sqrt()).split((self.inputs, self.outputs))
+        # The weights' noise is the outer product of rows and columns.
+        noisy = nn.functional.linear(features * rows, self.weight_sigma, self.bias_sigma)
+        return plain + noisy * columns
+
+
+class DistributionNetwork(ObservationNetwork):
+    """Log probabilities of the atoms for every action."""
+
+    def __init__(self, config: RainbowConfig, num_actions: int) -> None:
+        super().__init__(config.scaled_inputs)
+        self.shape = (num_actions, config.atoms)
+        sizes = ((ENCODED, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, math.prod(self.shape)),
+                 (HIDDEN, config.atoms))  # fmt: skip
+        layers = [NoisyLinear(*size, config.sigma_0) for size in sizes]
+        self.hidden_layer, self.hidden_layer_2, self.output_layer, self.value_layer = layers
+        self.noise_sizes = [sum(size) for size in sizes]
+
+    def forward(self, inputs: Inputs, noise: Tensor | None = None) -> Tensor:
+        """From observations [B] and noise [sum(noise_sizes)] to [B, A, atoms]."""
+        parts = [None] * 4 if noise is None else noise.split(self.noise_sizes)
+        features = torch.relu(self.hidden_layer(self.encode(inputs), parts[0]))
+        features = torch.relu(self.hidden_layer_2(features, parts[1]))
+        advantages = self.output_layer(features, parts[2]).unflatten(-1, self.shape)
+        advantages = advantages - advantages.mean(-2, keepdim=True)
+        logits = advantages + self.value_layer(features, parts[3]).unsqueeze(-2)
+        return torch.log_softmax(logits, -1)
+
+
+class Rainbow(Agent[RainbowConfig]):
+    """See the module."""
+
+    config_type = RainbowConfig
+    continuous = False
+    acting = "critic"
+    gives_priorities = True
+    support: Tensor
+
+    def __init__(self, config: RainbowConfig, num_actions: int = 25) -> None:
+        super().__init__(config, num_actions)
+        critic = DistributionNetwork(config, num_actions)
+        self.networks["critic"], self.noise_size = critic, sum(critic.noise_sizes)
+        self.make_targets("critic")
+        support = torch.linspace(config.v_min, config.v_max, config.atoms)
+        self.register_buffer("support", support, persistent=False)
+
+    def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
+        """The action of the highest mean, without noise; risk does not apply."""
+        return self._choose(self.networks["critic"](inputs))
+
+    def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
+        """The action of the highest mean under one draw of the noise."""
+        return self._choose(self.networks["critic"](inputs, self._noise(1, generator)[0]))
+
+    def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:
+        """Noise of the network that learns, of the one that chooses and of the one that values."""
+        return self._noise(3, generator)
+
+    def losses(self, batch: Batch, random: Tensor) -> Losses:
+        """Cross entropy to the projected target distribution; it is the priority, too."""
+        rows = torch.arange(batch.reward.shape[0], device=batch.reward.device)
+        with torch.no_grad():
+            choice = self._choose(self.networks["critic"](batch.next_observation, random[1]))
+            following = self.targets["critic"](batch.next_observation, random[2])[rows, choice]
+            targets = categorical_targets(
+                batch.reward, batch.discount, following.exp(), self.support
+            )
+        predicted = self.networks["critic"](batch.observation, random[0])[rows, batch.action]
+        errors = categorical_error(predicted, targets)
+        return {
+            "loss": (errors if batch.weights is None else batch.weights * errors).mean(),
+            "value": (predicted.exp() * self.support).sum(-1).mean(),
+            "target": (targets * self.support).sum(-1).mean(),
+            "priority": errors.detach(),
+        }
+
+    def _choose(self, log_probabilities: Tensor) -> Tensor:
+        return (log_probabilities.exp() * self.support).sum(-1).argmax(-1)
+
+    def _noise(self, count: int, generator: torch.Generator) -> Tensor:
+        return torch.randn(count, self.noise_size, generator=generator, device=generator.device)

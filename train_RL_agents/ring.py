@@ -1,0 +1,110 @@
+"""A ring of slots on the device, written and read without the host.
+
+TorchRL's own writers and samplers count in Python integers and store every row they are given.
+Here robots that have ended must not be stored, and how many are active is only known on the
+device; so the cursor and the number of filled slots are tensors, and rows that are not stored go
+to one spare slot past the end that is never sampled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+from torchrl.data.replay_buffers.samplers import Sampler
+from torchrl.data.replay_buffers.storages import Storage
+from torchrl.data.replay_buffers.writers import Writer
+
+STORED = "stored"
+"""Key of the [B] bool that says which rows ``extend`` keeps."""
+
+
+class MaskedRingWriter(Writer):
+    """Writes the rows marked by STORED one after another, over the oldest when full.
+
+    Args:
+        capacity: slots; the storage must have one more.
+        device: of the storage.
+    """
+
+    def __init__(self, capacity: int, device: torch.device) -> None:
+        super().__init__()
+        self.capacity = capacity
+        self.cursor = torch.zeros((), dtype=torch.int64, device=device)
+        self.filled = torch.zeros((), dtype=torch.int64, device=device)
+
+    def extend(self, data: TensorDictBase) -> Tensor:
+        """Write rows [B]; returns their slots, ``capacity`` for those not stored."""
+        stored = data.get(STORED)
+        rank = stored.cumsum(0)
+        slots = (self.cursor + rank - 1) % self.capacity
+        slots = torch.where(stored, slots, self.capacity)
+        self._storage.set(slots, data.exclude(STORED), set_cursor=False)
+        self.cursor.copy_((self.cursor + rank[-1]) % self.capacity)
+        self.filled.copy_((self.filled + rank[-1]).clamp_max(self.capacity))
+        return slots
+
+    def add(self, data: TensorDictBase) -> int:
+        """Not offered: rows come in bulk."""
+        raise NotImplementedError("use extend with a batch of one")
+
+    def _empty(self, empty_write_count: bool = True) -> None:
+        self.cursor.zero_()
+        self.filled.zero_()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Cursor and number of filled slots."""
+        return {"cursor": self.cursor.clone(), "filled": self.filled.clone()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore them."""
+        self.cursor.copy_(state_dict["cursor"])
+        self.filled.copy_(state_dict["filled"])
+
+    def dumps(self, path: Any) -> None:
+        """Not offered: the checkpoint saves the whole replay."""
+        raise NotImplementedError
+
+    def loads(self, path: Any) -> None:
+        """Not offered, as dumps."""
+        raise NotImplementedError
+
+
+class UniformDeviceSampler(Sampler):
+    """Draws filled slots with equal probability, with replacement.
+
+    Args:
+        writer: knows how many slots are filled.
+        generator: source of randomness on the device.
+    """
+
+    def __init__(self, writer: MaskedRingWriter, generator: torch.Generator) -> None:
+        super().__init__()
+        self._writer, self._generator = writer, generator
+
+    def sample(self, storage: Storage, batch_size: int) -> tuple[Tensor, dict[str, Any]]:
+        """Slots [batch_size]; before anything is stored, slot 0."""
+        device = self._generator.device
+        # float64: a float32 uniform cannot reach every slot of a large buffer.
+        chance = torch.rand(
+            batch_size, generator=self._generator, device=device, dtype=torch.float64
+        )
+        return (chance * self._writer.filled).to(torch.int64), {}
+
+    def _empty(self) -> None:
+        pass
+
+    def dumps(self, path: Any) -> None:
+        """Nothing to save: it has no state of its own."""
+
+    def loads(self, path: Any) -> None:
+        """Nothing to load."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """It has no state of its own."""
+        return {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """It has no state of its own."""
