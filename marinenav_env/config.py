@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 
 from marinenav_env.validation import require, require_numbers, require_ranges
 
@@ -87,10 +88,10 @@ class VesselConfig:
     def __post_init__(self) -> None:
         section = "world.vessel"
         positive = ("length", "width", "radius", "detect_radius", "goal_distance", "m", "Izz")
-        require_numbers(self, section, (*positive, "max_thrust_rate"), above=0.0)
-        require_numbers(self, section, ("power_coefficient",), at_least=0.0)
-        require_numbers(self, section, ("min_thrust",), at_most=0.0)
-        require_numbers(self, section, ("max_thrust",), at_least=0.0)
+        check = partial(require_numbers, self, section)
+        check((*positive, "max_thrust_rate"), above=0.0)
+        check(("power_coefficient", "max_thrust"), at_least=0.0)
+        check(("min_thrust",), at_most=0.0)
         commands = ("left_thrust_change", "right_thrust_change")
         hydrodynamics: tuple[str, ...] = (
             "xDotU",
@@ -104,7 +105,7 @@ class VesselConfig:
             "yVV",
         )
         hydrodynamics += ("yR", "yRV", "yVR", "yRR", "nR", "nRR", "nV", "nVV", "nRV", "nVR")
-        require_numbers(self, section, (*commands, *hydrodynamics))
+        check((*commands, *hydrodynamics))
 
     @property
     def num_actions(self) -> int:
@@ -133,11 +134,12 @@ class SensorConfig:
 
     def __post_init__(self) -> None:
         section = "world.sensor"
-        require_numbers(self, section, ("range", "angle"), above=0.0)
-        require_numbers(self, section, ("max_objects",), at_least=1, at_most=64, whole=True)
-        require_numbers(self, section, ("pos_std", "vel_std"), at_least=0.0)
-        require_numbers(self, section, ("r_kappa",), at_least=0.0, at_most=500.0)
-        require_numbers(self, section, ("r_mean_ratio",), at_least=0.0, at_most=1.0)
+        check = partial(require_numbers, self, section)
+        check(("range", "angle"), above=0.0)
+        check(("max_objects",), at_least=1, at_most=64, whole=True)
+        check(("pos_std", "vel_std"), at_least=0.0)
+        check(("r_kappa",), at_least=0.0, at_most=500.0)
+        check(("r_mean_ratio",), at_least=0.0, at_most=1.0)
 
     @property
     def slots(self) -> int:
@@ -160,7 +162,7 @@ class RewardConfig:
 
     def __post_init__(self) -> None:
         names = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")
-        require_numbers(self, "world.reward", names)
+        require_numbers(self, "world.reward", names, single=True)
 
 
 @dataclass(frozen=True)
@@ -189,10 +191,11 @@ class ColregsConfig:
     """Added to the other's radius when the tangent to pass it is drawn (m)."""
 
     def __post_init__(self) -> None:
+        check = partial(require_numbers, self, "world.colregs", single=True)
         numbers = ("min_speed", "head_on_half_width", "clearance")
-        require_numbers(self, "world.colregs", numbers, at_least=0.0)
+        check(numbers, at_least=0.0)
         numbers = ("crossing_corner_y", "crossing_corner_slope", "head_on_heading")
-        require_numbers(self, "world.colregs", numbers)
+        check(numbers)
         ranges = ("crossing_x", "crossing_y", "crossing_heading", "head_on_x")
         require_ranges(self, "world.colregs", ranges)
 
@@ -226,11 +229,12 @@ class ScenarioConfig:
 
     def __post_init__(self) -> None:
         section = "world.scenario"
-        require_numbers(self, section, ("width", "height", "core_radius", "v_rel_max"), above=0.0)
-        require_numbers(self, section, ("p",), above=0.0)
+        check = partial(require_numbers, self, section, single=True)
+        check(("width", "height", "core_radius", "v_rel_max"), above=0.0)
+        check(("p",), above=0.0)
         margins = ("start_margin", "obstacle_margin", "clear_r")
-        require_numbers(self, section, margins, at_least=0.0)
-        require_numbers(self, section, ("draws",), at_least=1, at_most=100_000, whole=True)
+        check(margins, at_least=0.0)
+        check(("draws",), at_least=1, at_most=100_000, whole=True)
         room = min(self.width, self.height) / 2
         for name in ("start_margin", "obstacle_margin"):
             value = getattr(self, name)
@@ -262,9 +266,10 @@ class WorldConfig:
     """Drawing of scenarios."""
 
     def __post_init__(self) -> None:
-        require_numbers(self, "world", ("dt",), above=0.0, at_most=1.0)
-        require_numbers(self, "world", ("substeps",), at_least=1, at_most=1000, whole=True)
-        require_numbers(self, "world", ("max_steps",), at_least=1, whole=True)
+        check = partial(require_numbers, self, "world", single=True)
+        check(("dt",), above=0.0, at_most=1.0)
+        check(("substeps",), at_least=1, at_most=1000, whole=True)
+        check(("max_steps",), at_least=1, whole=True)
 
 
 @dataclass(frozen=True)
@@ -281,10 +286,11 @@ class Level:
     """Smallest distance between a robot's start and its goal (m)."""
 
     def __post_init__(self) -> None:
+        check = partial(require_numbers, self, "level", single=True)
         counts = ("num_cores", "num_obstacles")
-        require_numbers(self, "level", ("num_robots",), at_least=1, at_most=1000, whole=True)
-        require_numbers(self, "level", counts, at_least=0, at_most=1000, whole=True)
-        require_numbers(self, "level", ("min_start_goal_dis",), at_least=0.0)
+        check(("num_robots",), at_least=1, at_most=1000, whole=True)
+        check(counts, at_least=0, at_most=1000, whole=True)
+        check(("min_start_goal_dis",), at_least=0.0)
 
 
 LEVELS: tuple[Level, ...] = (

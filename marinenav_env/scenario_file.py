@@ -82,7 +82,7 @@ def _object(parent: dict[str, Any], name: str, key: str) -> dict[str, Any]:
     return dict(value)
 
 
-def _rows(key: str, values: Any, count: int, width: int | None = None) -> list[Any]:
+def _rows(key: str, values: Any, count: int | None = None, width: int | None = None) -> list[Any]:
     """The values, when they are ``count`` finite numbers or lists of ``width`` of them."""
 
     def fine(value: Any, length: int | None) -> bool:
@@ -91,9 +91,9 @@ def _rows(key: str, values: Any, count: int, width: int | None = None) -> list[A
         return isinstance(value, list) and len(value) == length and all(map(is_number, value))
 
     items = "finite numbers" if width is None else f"lists of {width} finite numbers"
-    good = isinstance(values, list) and len(values) == count
+    good = isinstance(values, list) and count in (None, len(values))
     require(good and all(fine(value, width) for value in values), key, values,
-            f"a list of {count} {items}")  # fmt: skip
+            f"a list of {items if count is None else f'{count} {items}'}")  # fmt: skip
     return list(values)
 
 
@@ -137,9 +137,9 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
     }
     dt, substeps = (_shared(f"{key}.robots.{name}", robots.pop(name)) for name in ("dt", "N"))
     WorldConfig(dt=dt, substeps=substeps)  # refuses a bad value
-    commands = {
-        name: tuple(_shared(f"{key}.robots.{name}", robots.pop(name))) for name in _COMMANDS
-    }
+    commands = {name: _shared(f"{key}.robots.{name}", robots.pop(name)) for name in _COMMANDS}
+    for name, command in commands.items():
+        _rows(f"{key}.robots.{name}[0]", command)
     vessel_values = {name: value for name, value in robots.items() if name in known_robots}
     unknown |= {f"robots.{name}" for name in robots if name not in known_robots}
 
@@ -151,9 +151,8 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
     def round_things(given: dict[str, Any], name: str, size: str) -> list[list[float]]:
         """Position and size of obstacles or cores."""
         where = f"{key}.env.{name}"
-        number = len(given["positions"]) if isinstance(given["positions"], list) else 0
-        positions = _rows(f"{where}.positions", given["positions"], number, 2)
-        sizes = _rows(f"{where}.{size}", given[size], number)
+        positions = _rows(f"{where}.positions", given["positions"], width=2)
+        sizes = _rows(f"{where}.{size}", given[size], len(positions))
         fine = all(value >= 0.0 for value in sizes)
         require(fine, f"{where}.{size}", sizes, "at least 0")
         return [[*position, value] for position, value in zip(positions, sizes, strict=True)]
@@ -265,7 +264,7 @@ def _entry(episode: Episode) -> dict[str, Any]:
     for name, value in asdict(episode.vessel).items():
         per_robot = [list(value)] * count if name in _COMMANDS else listed(value, count)
         robots[theirs.get(name, name)] = per_robot
-    columns = (
+    columns: tuple[Any, ...] = (
         episode.start, episode.goal, episode.heading, episode.velocity,
         *zip(*episode.thruster_angle, strict=True), *zip(*episode.thrust, strict=True),
     )  # fmt: skip

@@ -57,7 +57,7 @@ class Curriculum:
         require(not (order and self.weights), "curriculum.weights", self.weights,
                 "left out when timesteps are given")  # fmt: skip
         sizes = ("pool_size", "refresh_size", "refresh_interval")
-        require_numbers(self, "curriculum", sizes, at_least=1, whole=True)
+        require_numbers(self, "curriculum", sizes, at_least=1, whole=True, single=True)
         fine = self.pool_size % self.refresh_size == 0
         require(fine, "curriculum.pool_size", self.pool_size, "a multiple of refresh_size")
 

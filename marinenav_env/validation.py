@@ -41,8 +41,9 @@ def require_numbers(
     at_least: float = -math.inf,
     at_most: float = math.inf,
     whole: bool = False,
+    single: bool = False,
 ) -> None:
-    """Check that fields (a number, or a tuple with one number per robot) are finite and in range.
+    """Check that fields are finite numbers in range.
 
     Args:
         config: the dataclass that holds the fields.
@@ -52,6 +53,7 @@ def require_numbers(
         at_least: inclusive lower bound.
         at_most: inclusive upper bound.
         whole: whether only whole numbers are allowed.
+        single: whether a tuple of numbers, one for each robot, say, is refused.
 
     Raises:
         ConfigError: for the first field out of range.
@@ -64,7 +66,7 @@ def require_numbers(
         allowed = f"a whole number, {allowed}"
     for name in names:
         value = getattr(config, name)
-        numbers = value if isinstance(value, tuple) else (value,)
+        numbers = value if isinstance(value, tuple) and not single else (value,)
         fine = all(
             is_number(number)
             and (isinstance(number, Integral) or not whole)

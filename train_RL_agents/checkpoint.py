@@ -24,6 +24,8 @@ from train_RL_agents.config_file import from_dict, read_json, to_dict
 POLICY, TRAINING = "marinenav policy", "marinenav training state"
 VERSION = 1
 MANIFEST, STATE = "manifest.json", "training_state.pt"
+PUBLISHED = "policy.pt"
+"""The policy in a folder of ``pretrained/``."""
 
 
 def write_atomically(path: Path, content: dict[str, Any] | str | bytes) -> None:
@@ -79,7 +81,8 @@ def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
     refusal = f"{path}: damaged, or not a checkpoint of this program"
     try:
         with zipfile.ZipFile(path) as archive:
-            require(archive.testzip() is None, "checkpoint", str(path), "undamaged")
+            if archive.testzip() is not None:
+                raise zipfile.BadZipFile("wrong checksum")
         content = torch.load(path, map_location=device, weights_only=True)
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: there is no such checkpoint") from error
@@ -160,7 +163,8 @@ def load_policy(
     """Load a policy.
 
     Args:
-        path: a policy file, or a run folder (or a training folder with a single run).
+        path: a policy file, a folder of ``pretrained/``, or a run folder (or a training folder with a
+            single run).
         which: in a run folder, best, latest or the name of a file in its checkpoints.
         device: where it goes; the CPU by default.
 
@@ -180,6 +184,8 @@ def find_policy(path: Path, which: str = "best") -> Path:
     """The policy file that a path means; see load_policy."""
     if path.is_file():
         return path
+    if (path / PUBLISHED).is_file():
+        return path / PUBLISHED
     run = find_run(path)
     folder = run / "checkpoints"
     if which not in ("best", "latest"):

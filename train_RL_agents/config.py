@@ -6,7 +6,7 @@ The defaults are the main job: AC-IQN on the six published levels, on a CPU with
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from marinenav_env import LEVELS, Curriculum, Level, WorldConfig
 from marinenav_env.validation import require, require_numbers
@@ -130,6 +130,9 @@ class TrainerConfig:
     """Env-steps between updates of the target networks; 0: with every update."""
     average_decay: float = 0.999
     """Decay per update of the averaged weights that are evaluated and saved; 0: the latest."""
+    exploration: Literal["noise", "uniform"] = "noise"
+    """How continuous actions explore: each with Gaussian noise, or some replaced by uniform ones,
+    as discrete actions always do."""
     exploration_initial_eps: float = 0.5
     """Epsilon, or standard deviation of the action noise, of the boldest environment at first."""
     exploration_final_eps: float = 0.2

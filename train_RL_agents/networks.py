@@ -89,7 +89,7 @@ class CosineEmbedding(nn.Linear):
         super().__init__(cosines, outputs)
         self.multiples: Tensor
         # Whole numbers, so that a network turned to double computes with exact frequencies.
-        self.register_buffer("multiples", torch.arange(float(cosines)), persistent=False)
+        self.register_buffer("multiples", torch.arange(0.0, cosines), persistent=False)
 
     def forward(self, taus: Tensor) -> Tensor:
         """From fractions [..., N] to features [..., N, outputs]."""

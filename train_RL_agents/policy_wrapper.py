@@ -54,11 +54,33 @@ def add_noise(
     return torch.clamp(greedy + scale[..., None] * noise, low, high)
 
 
+def epsilon_uniform(
+    greedy: Tensor, epsilon: Tensor, low: Tensor, high: Tensor, generator: torch.Generator
+) -> Tensor:
+    """Replace continuous actions by uniform ones, every robot with a coin of its own.
+
+    Args:
+        greedy: [E, R, 2].
+        epsilon: probability of a uniform action, broadcastable to [E, R].
+        low: [2].
+        high: [2].
+        generator: source of randomness.
+
+    Returns:
+        [E, R, 2].
+    """
+    options: dict[str, Any] = {"generator": generator, "device": greedy.device}
+    uniform = low + (high - low) * torch.rand(greedy.shape, dtype=greedy.dtype, **options)
+    explores = torch.rand(greedy.shape[:-1], **options) < epsilon
+    return torch.where(explores[..., None], uniform, greedy)
+
+
 class PolicyWrapper(TensorDictModuleBase):
     """A TensorDict module around an agent.
 
     In training mode (``train()``) it explores: discrete actions by epsilon-greedy, continuous
-    ones by noise, both of the strength in the buffer ``exploration``. In evaluation mode
+    ones by noise or likewise. How strongly is in the buffer ``exploration``: not at all until it
+    is set, then only what the agent itself does at random is left. In evaluation mode
     (``eval()``) it is deterministic. Robots that are not active get a neutral action.
 
     Reads ``robots/observation``, ``robots/mask`` and, if there, ``robots/risk`` [E, R] (share of
@@ -70,6 +92,7 @@ class PolicyWrapper(TensorDictModuleBase):
         generator: source of exploration; None for a policy that only evaluates.
         low: lower bound of a continuous action, both components.
         high: upper bound.
+        uniform: explore with some uniform continuous actions instead of noise on all.
     """
 
     def __init__(
@@ -79,9 +102,10 @@ class PolicyWrapper(TensorDictModuleBase):
         generator: torch.Generator | None = None,
         low: float = -1.0,
         high: float = 1.0,
+        uniform: bool = False,
     ) -> None:
         super().__init__()
-        self.agent, self._generator = agent, generator
+        self.agent, self._generator, self._uniform = agent, generator, uniform
         names = ("self_state", "objects_state", "objects_mask")
         self.in_keys = [*((*OBSERVATION, name) for name in names), (GROUP, "mask")]
         self.out_keys = [(GROUP, "action")]
@@ -108,7 +132,8 @@ class PolicyWrapper(TensorDictModuleBase):
 
     def _explore(self, action: Tensor, generator: torch.Generator) -> Tensor:
         if self.agent.continuous:
-            return add_noise(action, self.exploration, self.low, self.high, generator)
+            explore = epsilon_uniform if self._uniform else add_noise
+            return explore(action, self.exploration, self.low, self.high, generator)
         return epsilon_greedy(action, self.exploration, self.agent.num_actions, generator)
 
     def set_exploration(self, largest: float, spread: float) -> None:

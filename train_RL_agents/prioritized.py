@@ -116,7 +116,8 @@ class PrioritizedDeviceSampler(Sampler):
         jitter = torch.rand(
             batch_size, generator=self._generator, device=device, dtype=torch.float64
         )
-        total = self.tree.total
+        # Above 0 even while nothing is stored: then slot 0 is drawn, with weight 1.
+        total = self.tree.total.clamp_min(1e-300)
         strata = (torch.arange(batch_size, device=device) + jitter) / batch_size
         index = self.tree.find(strata * total)
         chance = self.tree.read(index) / total
@@ -127,10 +128,12 @@ class PrioritizedDeviceSampler(Sampler):
         """Priorities of the filled slots."""
         filled = int(self._writer.filled)  # host: saving a checkpoint
         priorities = self.tree.levels[0].view(-1)[:filled].clone()
-        return {"priorities": priorities, "highest": self.highest, "beta": self.beta}
+        numbers = {"highest": self.highest.clone(), "beta": self.beta.clone()}
+        return {"priorities": priorities, **numbers}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore them."""
+        self._empty()
         priorities = state_dict["priorities"]
         self.tree.write(torch.arange(len(priorities), device=priorities.device), priorities)
         self.highest.copy_(state_dict["highest"])

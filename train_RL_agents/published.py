@@ -27,7 +27,7 @@ _SCALAR = {"critic": "scalar", "dropped": 0, "action_input": "published"}
 NETWORKS: dict[str, dict[str, Any]] = {
     "AC-IQN": {**_RAW, "critics": 1, "embedding": "published", "quantiles": 8, "target_noise": 0.0},
     "IQN": {**_RAW, "critics": 1, "embedding": "published", "quantiles": 8, "acting_quantiles": 32,
-            "double": False, "duelling": False},
+            "random_fractions": True, "double": False, "duelling": False},
     "DDPG": {**_RAW, **_SCALAR, "critics": 1, "target_noise": 0.0},
     "DQN": {**_RAW, "critics": 1, "double": False, "duelling": False},
     "SAC": {**_RAW, **_SCALAR, "critics": 2, "temperature": 0.078, "learn_temperature": False},
@@ -71,7 +71,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def _read_arrays(path: Path) -> dict[str, Any]:
-    with np.load(path, allow_pickle=False) as archive:
+    # Opened here: np.load leaves a file that it cannot read open.
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         return {name: torch.from_numpy(archive[name]) for name in archive.files}
 
 

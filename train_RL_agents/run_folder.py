@@ -67,8 +67,8 @@ class RunFolder:
     def __init__(self, path: Path, config: TrainConfig[Any], seed: int) -> None:
         self.path, self.config, self.seed = path, config, seed
         self.checkpoints = path / "checkpoints"
-        self.resumed_at: int | None = None
-        """Env-steps of the checkpoint that the run goes on from."""
+        self.resumed_at = -1
+        """Env-steps of the checkpoint that the run goes on from; -1 for a new run."""
         self._writer: SummaryWriter | None = None
 
     @classmethod
@@ -142,11 +142,10 @@ class RunFolder:
 
     @contextmanager
     def _tensorboard(self) -> Iterator[SummaryWriter]:
-        """TensorBoard's writer; on resume, later entries of the interrupted run are hidden."""
+        """TensorBoard's writer; it hides what an interrupted run wrote after its checkpoint."""
         try:
             if self._writer is None:
-                purge = None if self.resumed_at is None else self.resumed_at + 1
-                self._writer = SummaryWriter(str(self.path), purge_step=purge)
+                self._writer = SummaryWriter(str(self.path), purge_step=self.resumed_at + 1)
             yield self._writer
         except OSError as error:
             raise ConfigError(

@@ -90,7 +90,10 @@ class TorchRLTrainer:
             seed=self.run.seed,
             compile_step=config.compile,
         )
-        self.policy = PolicyWrapper(agent, settings.num_envs, self._generators["policy"])
+        self.policy = PolicyWrapper(
+            agent, settings.num_envs, self._generators["policy"],
+            uniform=settings.exploration == "uniform",
+        )  # fmt: skip
         self.learner = Learner(agent, settings, self._generators["learner"], config.compile)
         self.streams = MultiStep(settings.n_steps, settings.gamma, settings.reward_scale)
         self.replay = Replay(

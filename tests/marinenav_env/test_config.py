@@ -124,6 +124,9 @@ REFUSED: list[tuple[type, str, str, Any]] = [
     *((ours.ScenarioConfig, "world.scenario", name, value)
       for name in ("v_range", "obs_r_range")
       for value in ((2.0, 1.0), (-1.0, 1.0), (1.0,), (1.0, 2.0, 3.0), 3.0, (NAN, 1.0))),
+    (ours.ScenarioConfig, "world.scenario", "clear_r", (1.0,)),
+    (ours.RewardConfig, "world.reward", "goal_reward", (1.0, 2.0)),
+    (ours.WorldConfig, "world", "dt", (0.05,)),
     (ours.WorldConfig, "world", "dt", 0.0),
     (ours.WorldConfig, "world", "dt", 1.5),
     (ours.WorldConfig, "world", "substeps", 0),

@@ -277,7 +277,13 @@ BAD: dict[str, tuple[Callable[[Entry], Any], str]] = {
     "rotation in words": (changed("env", "cores", "clockwise", to=first("yes")),
                           r"a\[1\]\.env\.cores\.clockwise=\['yes', .*truth values"),
     "core in 3D": (changed("env", "cores", "positions", to=first([1.0, 2.0, 3.0])),
-                   r"a\[1\]\.env\.cores\.positions=.*a list of 8 lists of 2 finite numbers"),
+                   r"a\[1\]\.env\.cores\.positions=.*a list of lists of 2 finite numbers"),
+    "clearance in a list": (changed("env", "clear_r", to=[1.0]),
+                            r"a\[1\]: world\.scenario\.clear_r=\(1\.0,\): must be at least 0"),
+    "commands of one number": (changed("robots", "left_thrust_change", to=[3.0] * 6),
+                               r"a\[1\]\.robots\.left_thrust_change\[0\]=3\.0: must be a list.*"),
+    "command in words": (changed("robots", "right_thrust_change", to=[[1.0, "x"]] * 6),
+                         r"a\[1\]\.robots\.right_thrust_change\[0\]=\[1\.0, 'x'\]: must be .*"),
 }  # fmt: skip
 
 

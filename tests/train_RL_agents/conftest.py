@@ -1,11 +1,21 @@
-"""Fixtures of the tests that train."""
+"""Fixtures of the tests of the trainer."""
 
 from collections.abc import Iterator
 
 import pytest
+import torch
 
 from tests.train_RL_agents.tiny_runs import new_run, small_pool, train
 from train_RL_agents.run_folder import RunFolder
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Tensors are small here: more threads only wait for one another, and for other programs."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture

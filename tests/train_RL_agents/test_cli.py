@@ -243,10 +243,19 @@ def test_evaluate_with_risk(capsys, tmp_path, policy):
     assert written["setting"]["risk"] == 0.5
 
 
+def test_evaluate_stochastic_policies(capsys, tmp_path, policy):
+    """A policy that is not random while training stays the same."""
+    _, usual = evaluated(capsys, tmp_path / "a.json", policy, "--levels", "1")
+    _, written = evaluated(capsys, tmp_path / "b.json", policy, "--levels", "1", "--stochastic")
+    assert (usual["setting"]["stochastic"], written["setting"]["stochastic"]) == (False, True)
+    assert written["figures"] == usual["figures"]
+
+
 @pytest.mark.parametrize(
     ("argv", "expected"),
     [
         (["--levels", "7"], "--levels=7: must be from 1 to 6"),
+        (["--stochastic", "--risk", "1"], "argument --risk: not allowed with --stochastic"),
         (["--episodes", "0"], "argument --episodes: must be at least 1, not 0"),
         (["--risk", "0"], "argument --risk: must be above 0 and at most 1"),
         (["--fresh", "--seed", "1"], "argument --seed: not allowed with --fresh"),

@@ -189,7 +189,9 @@ def test_quantile_huber_refuses_shapes(targets, taus, weights, name):
 def test_pessimistic_by_hand():
     scalar = torch.tensor([[[1.0], [5.0]], [[2.0], [4.0]]])  # two critics, two robots
     assert pessimistic(scalar, 3).tolist() == [[1.0], [4.0]]
-    quantiles = torch.tensor([[[3.0, 1.0, 2.0], [0.0, 0.0, 9.0]], [[9.0, 8.0, 0.0], [1.0, 2.0, 3.0]]])
+    quantiles = torch.tensor(
+        [[[3.0, 1.0, 2.0], [0.0, 0.0, 9.0]], [[9.0, 8.0, 0.0], [1.0, 2.0, 3.0]]]
+    )
     assert pessimistic(quantiles, 0).tolist() == [[0, 1, 2, 3, 8, 9], [0, 0, 1, 2, 3, 9]]
     assert pessimistic(quantiles, 1).tolist() == [[0, 1, 2, 3], [0, 0, 1, 2]]
     assert pessimistic(quantiles, 2).tolist() == [[0, 1], [0, 0]]

@@ -1,5 +1,7 @@
 """The policy that drives the world: exploration, neutral actions, modes, one pass per call."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from tensordict import TensorDict
@@ -168,11 +170,39 @@ def test_noise_is_read_from_the_device_at_call_time():
 
 
 def test_add_noise_bounds_each_component():
-    greedy, low, high = torch.zeros(1, 2000, 2), torch.tensor([-0.1, -2.0]), torch.tensor([0.2, 3.0])
+    greedy, low, high = (
+        torch.zeros(1, 2000, 2),
+        torch.tensor([-0.1, -2.0]),
+        torch.tensor([0.2, 3.0]),
+    )
     got = add_noise(greedy, torch.ones(1, 1), low, high, seeded())
     assert got.amin((0, 1))[0] == low[0]
     assert got.amax((0, 1))[0] == high[0]
     assert (got[..., 1].min() < -0.5) and (got[..., 1].max() > 0.5)
+
+
+def test_uniform_exploration_replaces_the_right_share_of_continuous_actions():
+    epsilons, robots = [0.0, 0.05, 0.3, 1.0], 20_000
+    wrapper = exploring(Continuous([0.25, -0.5]), epsilons, low=-1.0, high=0.5, uniform=True)
+    taken = actions(wrapper, world_like(len(epsilons), robots))
+    replaced = taken != torch.tensor([0.25, -0.5])
+    assert torch.equal(replaced[..., 0], replaced[..., 1])  # the whole action
+    for row, epsilon in zip(replaced[..., 0], epsilons, strict=True):
+        assert within(int(row.sum()), robots, epsilon), epsilon
+    for component in taken[3].unbind(-1):
+        assert ((component >= -1.0) & (component <= 0.5)).all()
+        assert float(component.mean()) == pytest.approx(-0.25, abs=0.015)
+        assert float(component.std()) == pytest.approx(1.5 / 12**0.5, rel=0.02)
+    assert abs(float(torch.corrcoef(taken[3].T)[0, 1])) < 0.035
+
+
+def test_uniform_exploration_reads_nothing_and_repeats():
+    step, taken = world_like(2, 50), []
+    for _ in range(2):
+        wrapper = exploring(Continuous([0.0, 0.0]), [0.5, 0.5], uniform=True)
+        with no_host_reads():
+            taken.append(actions(wrapper, step))
+    assert torch.equal(*taken)
 
 
 @pytest.mark.parametrize("count", [1, 2, 6])
@@ -185,7 +215,7 @@ def test_exploration_falls_geometrically_over_the_environments(count):
     assert strengths[0] == pytest.approx(0.4)
     if count > 1:
         assert strengths[-1] == pytest.approx(0.04)
-        ratios = [b / a for a, b in zip(strengths[:-1], strengths[1:], strict=True)]
+        ratios = [b / a for a, b in pairwise(strengths)]
         assert ratios == pytest.approx([0.1 ** (1 / (count - 1))] * (count - 1), rel=1e-5)
     wrapper.set_exploration(0.2, 1.0)
     assert wrapper.exploration[:, 0].tolist() == pytest.approx([0.2] * count)

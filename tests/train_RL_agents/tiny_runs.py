@@ -27,15 +27,15 @@ LEVELS = {"num_robots": [2, 3], "num_cores": [0, 1], "num_obstacles": [1, 0],
 TINY: dict[str, Any] = {
     "agent_type": "DQN", "total_timesteps": 160, "eval_freq": 80, "log_freq": 40,
     "device": "cpu", "threads": 1, "compile": False,
-    "trainer": {"num_envs": 4, "batch_size": 8, "buffer_size": 150, "learning_starts": 16,
-                "train_freq": 8},
+    "trainer": {"num_envs": 8, "batch_size": 8, "buffer_size": 150, "learning_starts": 16,
+                "train_freq": 8, "n_steps": 1},
     # Short episodes and wide goals: robots arrive, collide and run out of time.
-    "world": {"max_steps": 12, "vessel": {"goal_distance": 13.0},
+    "world": {"max_steps": 8, "dt": 0.25, "substeps": 2, "vessel": {"goal_distance": 13.0},
               "scenario": {"width": 25.0, "height": 25.0, "clear_r": 5.0}},
     "training_schedule": LEVELS,
     "eval_schedule": {**LEVELS, "num_episodes": [2, 1]},
 }  # fmt: skip
-"""40 vector steps; the buffer is written over, and both evaluations fall on a log entry."""
+"""20 vector steps; the buffer is written over, and both evaluations fall on a log entry."""
 SOFT = ("trainer.target_update_interval=0", "trainer.tau=0.05")
 HARD = ("trainer.target_update_interval=24", "trainer.tau=1.0")
 TIMES = ("train_time", "wall_time")
@@ -130,7 +130,7 @@ def differences(one: Any, other: Any, name: str = "") -> list[str]:
         lacking = [f"{name}.{key}" for key in one.keys() ^ other.keys()]
         pairs = [(one[key], other[key], f"{name}.{key}") for key in one.keys() & other.keys()]
     elif isinstance(one, list) and isinstance(other, list):
-        lacking = [f"{name}: {len(one)} and {len(other)} entries"] * (len(one) != len(other))
+        lacking = [f"{name}.length"] * (len(one) != len(other))
         pairs = [(*each, f"{name}.{i}") for i, each in enumerate(zip(one, other, strict=False))]
     else:
         return [] if same(one, other) else [name]
@@ -166,7 +166,7 @@ def train_and_die(folder: Path, moment: str, count: int) -> None:
     torch.set_num_threads(1)
     with small_pool():
         run = RunFolder.open(folder)
-        trainer = (resume if (run.checkpoints / STATE).exists() else TorchRLTrainer)(run, True)
+        trainer = (resume if (run.checkpoints / STATE).exists() else TorchRLTrainer)(run, quiet=True)
         places: dict[str, tuple[Any, str]] = {
             "step": (trainer.env, "_step"),
             "update": (trainer.learner.optimizer, "step"),

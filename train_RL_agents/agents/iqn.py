@@ -33,6 +33,8 @@ class IQNConfig(AgentConfig):
     """Quantile fractions N per network and update."""
     acting_quantiles: int = 32
     """Quantile fractions when acting, evenly spread below the risk level."""
+    random_fractions: bool = False
+    """While training, act on fractions drawn afresh for every robot, as published."""
     critics: int = 2
     """Independent networks; targets take the smallest of their quantiles, fraction by fraction."""
     embedding: Literal["late", "published"] = "late"
@@ -118,6 +120,14 @@ class IQN(Agent[IQNConfig]):
     def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
         """The action of the highest mean over the quantiles below the risk level."""
         taus = self.acting_taus if risk is None else risk[..., None] * self.acting_taus
+        return self._mean_values(inputs, taus).argmax(-1)
+
+    def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
+        """The action of the highest mean over the same quantiles, or over random ones."""
+        if not self.config.random_fractions:
+            return self.act(inputs)
+        shape = (*inputs.self_state.shape[:-1], self.config.acting_quantiles)
+        taus = torch.rand(shape, generator=generator, device=generator.device)
         return self._mean_values(inputs, taus).argmax(-1)
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:

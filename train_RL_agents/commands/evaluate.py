@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--risk", metavar="X", type=float, help="share of the worst outcomes to judge by, for "
         "agents that know return distributions", **plain)  # fmt: skip
     add("--stochastic", action="store_true", help="act as while training, but without added "
-        "exploration: SAC samples, Rainbow keeps its noise, the others stay the same",
-        **plain)  # fmt: skip
+        "exploration: SAC samples, Rainbow keeps its noise, IQN draws its fractions if "
+        "agent.random_fractions is set, the others stay the same", **plain)  # fmt: skip
     add("--json", metavar="OUT", type=Path, help="write setting and figures there", **plain)
 
 

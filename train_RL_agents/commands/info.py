@@ -93,5 +93,5 @@ def _run(path: Path) -> list[str]:
 def _metrics(metrics: dict[str, Any]) -> str:
     """The figures that matter most, in a line."""
     names = ("success_rate", "collision_rate", "timeout_rate", "avg_time", "avg_return")
-    known = [name for name in names if metrics.get(name) is not None]
-    return ", ".join(f"{name} {metrics[name]:.3f}" for name in known)
+    known = [f"{name} {metrics[name]:.3f}" for name in names if metrics.get(name) is not None]
+    return ", ".join([*known, metrics["note"]] if "note" in metrics else known)
