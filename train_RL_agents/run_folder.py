@@ -44,7 +44,7 @@ def versions() -> dict[str, str]:
 
 
 def _git(*arguments: str) -> str:
-    """What git says about this program's own checkout; empty if it is not one."""
+    """What git says about the checkout that this file is in; empty if it is in none."""
     try:
         result = subprocess.run(
             ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, check=True,
@@ -53,6 +53,14 @@ def _git(*arguments: str) -> str:
     except (OSError, subprocess.SubprocessError):
         return ""
     return result.stdout
+
+
+def _revision() -> tuple[str, str]:
+    """The program's git revision, and a patch of what differs from it."""
+    # A virtual environment may lie inside the checkout of something else.
+    if not _git("ls-files", Path(__file__).name):
+        return "not a git checkout", ""
+    return _git("rev-parse", "HEAD").strip(), _git("diff", "HEAD")
 
 
 class RunFolder:
@@ -100,9 +108,9 @@ class RunFolder:
         except OSError as error:
             raise ConfigError(f"{path}: the run folder cannot be made ({error})") from error
         run.write_config()
-        revision = _git("rev-parse", "HEAD").strip() or "not a git checkout"
+        revision, patch = _revision()
         run._write_json("versions.json", versions() | {"git revision": revision})
-        run._write("git_diff.patch", _git("diff", "HEAD"))
+        run._write("git_diff.patch", patch)
         run._write("command.txt", shlex.join(argv or sys.argv) + "\n")
         return run
 

@@ -69,10 +69,10 @@ class TorchRLTrainer:
             # Weights are drawn on the CPU, so a GPU's global generator is left alone.
             torch.default_generator.manual_seed(run.seed)
             self._build()
-        if (run.checkpoints / STATE).exists():
-            self._load_state(read_checked(run.checkpoints / STATE, TRAINING, self.device))
-        else:
-            self._start()
+            if (run.checkpoints / STATE).exists():
+                self._load_state(read_checked(run.checkpoints / STATE, TRAINING, self.device))
+            else:
+                self._start()
 
     # Set-up -------------------------------------------------------------------------------------
 

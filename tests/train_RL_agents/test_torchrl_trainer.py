@@ -628,7 +628,10 @@ def test_the_same_seed_gives_the_same_run_and_another_does_not(tmp_path):
 def test_global_generators_are_left_alone(tmp_path):
     torch.manual_seed(5)
     before = torch.get_rng_state()
-    train(new_run(tmp_path, "agent_type=AC-IQN"))
+    first = new_run(tmp_path / "first", "agent_type=AC-IQN")
+    train(first, stop_at=104)
+    train(first)
+    TorchRLTrainer(new_run(tmp_path / "next", "agent_type=AC-IQN", f"load_model={first.path}"))
     assert torch.equal(torch.get_rng_state(), before)
 
 
