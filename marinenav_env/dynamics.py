@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.current import current_velocity
+from marinenav_env.layout import stack_last
 from marinenav_env.state import Scenario, State, Vessel
 
 
@@ -170,8 +171,8 @@ def control_step(
         u_r, v_r, r = u_r + dt * du, v_r + dt * dv, r + dt * dr
         wx, wy = cos * u_r - sin * v_r, sin * u_r + cos * v_r
     return (
-        torch.stack((x, y, theta), -1),
-        torch.stack((wx, wy, r), -1),
-        torch.stack((gx, gy, gr), -1),
+        stack_last((x, y, theta)),
+        stack_last((wx, wy, r)),
+        stack_last((gx, gy, gr)),
         thrust,
     )

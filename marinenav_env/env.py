@@ -16,6 +16,7 @@ from torchrl.envs import EnvBase
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.dynamics import continuous_rates, discrete_rates
+from marinenav_env.layout import environments_innermost
 from marinenav_env.parameters import shared_parameters
 from marinenav_env.perception import draw_noise, observe
 from marinenav_env.scenario import ScenarioSampler
@@ -94,7 +95,7 @@ class MarineNavEnv(EnvBase):
         self.config = _matching(config or WorldConfig(), self._given)
         self._advance: Any = partial(advance, config=self.config)
         if compile_step:
-            self._advance = torch.compile(self._advance, fullgraph=True)
+            self._advance = torch.compile(self._advance, fullgraph=True, dynamic=False)
         self._generator = torch.Generator(self.device)
         self._set_seed(seed)
         self._make_specs()
@@ -257,7 +258,9 @@ class MarineNavEnv(EnvBase):
         """Start new episodes where ``done`` [E] is true, or everywhere if it is None."""
         index = self._starts.index(done)
         fresh = self._starts.starts[index]
-        self._now = fresh.clone() if done is None else where(done, fresh, self._now)
+        self._now = (
+            fresh.apply(environments_innermost) if done is None else where(done, fresh, self._now)
+        )
         if self._all_parameters.batch_size[0] == 1:
             self._parameters = self._all_parameters
         else:

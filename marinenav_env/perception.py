@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from marinenav_env.layout import cat_last, environments_innermost, reverse, stack_last
 from marinenav_env.state import Observation, Scenario, Sensor, State, Vessel
 
 
@@ -33,10 +34,12 @@ def draw_noise(
         objects: M.
         dtype: floating-point type.
     """
-    shape = (environments, robots, objects)
+    shape = (objects, robots, environments)
     normal = torch.empty((4, *shape), dtype=dtype, device=generator.device)
     uniform = torch.empty(shape, dtype=dtype, device=generator.device)
-    return Noise(normal.normal_(generator=generator), uniform.uniform_(generator=generator))
+    normal.normal_(generator=generator)
+    uniform.uniform_(generator=generator)
+    return Noise(normal.permute(0, 3, 2, 1), reverse(uniform))
 
 
 def von_mises_quantiles(kappas: list[float], points: int = 4097) -> Tensor:
@@ -107,7 +110,7 @@ def own_state(state: State, goal: Tensor) -> Tensor:
         cos * vx + sin * vy, cos * vy - sin * vx,
         r, left, right,
     )  # fmt: skip
-    return torch.stack(own, -1)
+    return stack_last(own)
 
 
 def observe(
@@ -139,13 +142,13 @@ def observe(
 
     # True objects, [E, 1, M]: the robots first, then the obstacles.
     still = torch.zeros_like(scenario.obstacle_radius)
-    object_x = torch.cat((x, scenario.obstacle_position[..., 0]), -1)[:, None]
-    object_y = torch.cat((y, scenario.obstacle_position[..., 1]), -1)[:, None]
-    object_vx = torch.cat((state.velocity_ground[..., 0], still), -1)[:, None]
-    object_vy = torch.cat((state.velocity_ground[..., 1], still), -1)[:, None]
-    measured = torch.cat((vessel.detect_radius.expand_as(x), scenario.obstacle_radius), -1)[:, None]
-    touching = torch.cat((vessel.radius.expand_as(x), scenario.obstacle_radius), -1)[:, None]
-    present = torch.cat((state.active, scenario.obstacle_mask), -1)[:, None]
+    object_x = cat_last((x, scenario.obstacle_position[..., 0]))[:, None]
+    object_y = cat_last((y, scenario.obstacle_position[..., 1]))[:, None]
+    object_vx = cat_last((state.velocity_ground[..., 0], still))[:, None]
+    object_vy = cat_last((state.velocity_ground[..., 1], still))[:, None]
+    measured = cat_last((vessel.detect_radius.expand_as(x), scenario.obstacle_radius))[:, None]
+    touching = cat_last((vessel.radius.expand_as(x), scenario.obstacle_radius))[:, None]
+    present = cat_last((state.active, scenario.obstacle_mask))[:, None]
     index = torch.arange(object_x.shape[-1], device=x.device)
     present = present & (index != index[:robots, None]) & state.active[..., None]
 
@@ -174,13 +177,15 @@ def observe(
     closest, order = torch.topk(gap, kept, dim=-1, largest=False, sorted=True)
     slot = torch.arange(kept, device=x.device)
     mask = (closest < torch.inf) & (slot < sensor.max_objects[..., None])
-    objects = torch.stack((px, py, vx, vy, radius), -1)
-    objects = objects.gather(-2, order[..., None].expand(*order.shape, 5))
-    objects = torch.where(mask[..., None], objects, 0.0)
+    order, mask = environments_innermost(order), environments_innermost(mask)
+    columns = [
+        torch.where(mask, column.gather(-1, order), 0.0) for column in (px, py, vx, vy, radius)
+    ]
     missing = max_objects - kept
+    objects = stack_last([torch.nn.functional.pad(column, (0, missing)) for column in columns])
     observation = Observation(
         self_state=torch.where(state.active[..., None], own_state(state, scenario.goal), 0.0),
-        objects_state=torch.nn.functional.pad(objects, (0, 0, 0, missing)),
+        objects_state=objects,
         objects_mask=torch.nn.functional.pad(mask, (0, missing)),
         batch_size=[environments],
     )

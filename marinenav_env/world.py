@@ -28,8 +28,10 @@ def where(mask: Tensor, new: Tensors, old: Tensors) -> Tensors:
     """Take environments from ``new`` where the mask [E] is true and from ``old`` elsewhere."""
 
     def pick(a: Tensor, b: Tensor) -> Tensor:
-        return torch.where(mask.view(-1, *[1] * (b.ndim - 1)), a, b)
+        # The old ones come first: the first operand decides the layout of the result.
+        return torch.where(kept.view(-1, *[1] * (b.ndim - 1)), b, a)
 
+    kept = ~mask
     return new.apply(pick, old)
 
 

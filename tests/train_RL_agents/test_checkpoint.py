@@ -31,6 +31,7 @@ from train_RL_agents.checkpoint import (
 from train_RL_agents.config_file import from_dict
 from train_RL_agents.run_folder import RunFolder
 
+FULL = OSError(28, "No space left on device")
 METRICS = {"success_rate": 0.5, "avg_return": -1.25, "avg_time": None, "episodes": 3}
 CONTENT = {
     "format": TRAINING, "version": VERSION, "weights": {"layer": torch.arange(12.0).view(3, 4)},
@@ -59,7 +60,9 @@ def write_policy(path, agent_type="DQN", env_steps=80, **changes):
 # Writing ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("content", ["Wörter\n", b"\x00\xff", CONTENT], ids=["text", "bytes", "dict"])
+@pytest.mark.parametrize(
+    "content", ["Wörter\n", b"\x00\xff", CONTENT], ids=["text", "bytes", "dict"]
+)
 def test_what_is_written_is_read_back(tmp_path, content):
     path = tmp_path / "file"
     for _ in range(2):  # new, and over an old one
@@ -67,9 +70,7 @@ def test_what_is_written_is_read_back(tmp_path, content):
         if isinstance(content, dict):
             assert differences(read_checked(path, TRAINING, CPU), content) == []
         else:
-            assert path.read_bytes() == (
-                content.encode() if isinstance(content, str) else content
-            )
+            assert path.read_bytes() == (content.encode() if isinstance(content, str) else content)
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -84,8 +85,8 @@ def fail(error):
 @pytest.mark.parametrize(
     ("owner", "name", "error", "reason"),
     [
-        (os, "fsync", OSError(28, "No space left on device"), "[Errno 28] No space left on device"),
-        (torch, "save", OSError(28, "No space left on device"), "[Errno 28] No space left on device"),
+        (os, "fsync", FULL, "[Errno 28] No space left on device"),
+        (torch, "save", FULL, "[Errno 28] No space left on device"),
         (torch, "save", RuntimeError("enforce fail.\nframe #0\nframe #1"), "enforce fail."),
         (torch, "save", RuntimeError(), "RuntimeError"),
         (Path, "replace", PermissionError(13, "Permission denied"), "[Errno 13] Permission denied"),
@@ -314,8 +315,8 @@ def test_policies_are_found_by_what_they_are(run):
         assert load_policy(path, "policy_80.pt").env_steps == 80
     single = run.checkpoints / "policy_240.pt"
     assert load_policy(single).env_steps == 240
-    missing = run.checkpoints / "policy_7.pt"
-    assert refusal(load_policy, run.path, "policy_7.pt") == f"{missing}: there is no such checkpoint"
+    message = refusal(load_policy, run.path, "policy_7.pt")
+    assert message == f"{run.checkpoints / 'policy_7.pt'}: there is no such checkpoint"
 
 
 def test_folders_without_a_policy_are_refused(run, tmp_path):

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,7 @@ from tests.train_RL_agents.tiny_runs import (
     small_pool,
     train,
     train_and_die,
+    usual_signals,
     without_times,
 )
 from train_RL_agents.agents import AGENTS
@@ -51,8 +53,8 @@ OTHERS = [(f"agent_type={agent}", "trainer.n_steps=3", *SOFT)
 
 
 @pytest.fixture(autouse=True)
-def _small_pool():
-    with small_pool():
+def _surroundings():
+    with small_pool(), usual_signals():
         yield
 
 
@@ -71,7 +73,16 @@ def uninterrupted(tmp_path_factory):
     return of
 
 
-class Crash(Exception):
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A finished run, only to be read."""
+    with small_pool():
+        run = new_run(tmp_path_factory.mktemp("trained"))
+        train(run)
+    return run
+
+
+class CrashError(Exception):
     """Stands for a process that dies."""
 
 
@@ -80,7 +91,7 @@ def no_temporaries(run):
 
 
 def crash(*args, **kwargs):
-    raise Crash
+    raise CrashError
 
 
 # Exact resume -----------------------------------------------------------------------------------
@@ -130,7 +141,7 @@ def test_a_run_that_dies_goes_on_from_its_last_checkpoint(
         "in place": (Path, "replace"),
     }
     at(trainer, 136, lambda: monkeypatch.setattr(*places[moment], crash))
-    with pytest.raises(Crash):
+    with pytest.raises(CrashError):
         trainer.train()
     monkeypatch.undo()
     assert saved(run)["env_steps"] == 80
@@ -261,7 +272,7 @@ def test_damaged_states_are_refused(tmp_path):
     middle = len(whole) // 2
     for damaged in (
         b"",
-        whole[: middle],
+        whole[:middle],
         whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
         b"something else",
     ):
@@ -291,10 +302,9 @@ def test_files_of_another_kind_or_version_are_refused(tmp_path):
               ("trainer.num_envs=9",), ("trainer.buffer_size=100",),
               ("training_schedule.num_robots=2,4",)],
     ids=" ".join)  # fmt: skip
-def test_a_state_of_another_configuration_is_refused(tmp_path, words):
-    run, other = new_run(tmp_path / "one"), new_run(tmp_path / "other", *words)
-    train(run, stop_at=80)
-    (other.checkpoints / STATE).write_bytes((run.checkpoints / STATE).read_bytes())
+def test_a_state_of_another_configuration_is_refused(tmp_path, trained, words):
+    other = new_run(tmp_path, *words)
+    (other.checkpoints / STATE).write_bytes((trained.checkpoints / STATE).read_bytes())
     refused(other, f"{other.checkpoints / STATE}: does not fit the run's configuration (")
 
 
@@ -439,6 +449,7 @@ def start():
             [sys.executable, "-m", "train_RL_agents", *arguments], cwd=ROOT, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=os.environ | {"OMP_NUM_THREADS": "1"},
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         )  # fmt: skip
         started.append(process)
         return process
@@ -545,8 +556,8 @@ def test_intervals_that_are_no_multiple_of_a_batch_are_kept_on_average(tmp_path)
 
 
 def test_updates_do_not_pile_up_before_learning_starts(tmp_path):
-    trainer = TorchRLTrainer(new_run(tmp_path, "trainer.learning_starts=100", "trainer.train_freq=4"),
-                             quiet=True)  # fmt: skip
+    run = new_run(tmp_path, "trainer.learning_starts=100", "trainer.train_freq=4")
+    trainer = TorchRLTrainer(run, quiet=True)
     updates = {}
     for env_steps in range(88, 168, 8):
         at(trainer, env_steps, lambda: updates.update({trainer.env_steps: trainer.learner.updates}))
@@ -666,13 +677,11 @@ def test_training_starts_from_given_weights(tmp_path, agent):
     assert trainer.learner.updates > 0
 
 
-def test_start_weights_are_not_needed_any_more_on_resume(tmp_path, uninterrupted):
-    first = new_run(tmp_path / "first")
-    train(first)
+def test_start_weights_are_not_needed_any_more_on_resume(tmp_path, trained, uninterrupted):
     policy = tmp_path / "start.pt"
-    load_policy(first.path).path.rename(policy)
+    policy.write_bytes(load_policy(trained.path).path.read_bytes())
     expected = uninterrupted(f"load_model={policy}")
-    run = new_run(tmp_path / "second", f"load_model={policy}")
+    run = new_run(tmp_path, f"load_model={policy}")
     train(run, stop_at=104)
     policy.unlink()
     train(run)
@@ -683,11 +692,9 @@ def test_start_weights_are_not_needed_any_more_on_resume(tmp_path, uninterrupted
                                    ("agent.duelling=false",), ("agent.layer_norm=false",),
                                    ("world.vessel.left_thrust_change=0,500",)],
                          ids=" ".join)  # fmt: skip
-def test_weights_of_another_architecture_are_refused(tmp_path, words):
-    first = new_run(tmp_path / "first")
-    train(first)
-    policy = first.checkpoints / "policy_000000000160.pt"
-    run = new_run(tmp_path / "other", *words, f"load_model={policy}")
+def test_weights_of_another_architecture_are_refused(tmp_path, trained, words):
+    policy = trained.checkpoints / "policy_000000000160.pt"
+    run = new_run(tmp_path, *words, f"load_model={policy}")
     with pytest.raises(ConfigError) as caught:
         TorchRLTrainer(run, quiet=True)
     message = str(caught.value)
@@ -749,7 +756,8 @@ def test_the_training_state_holds_only_what_is_filled(tmp_path):
 def test_evaluations_agree_with_those_of_the_saved_policies(tmp_path, capsys):
     run = new_run(tmp_path, "agent_type=AC-IQN")
     train(run)
-    for row, entry in zip(evaluations(run), read_manifest(run.checkpoints)["policies"], strict=True):
+    entries = read_manifest(run.checkpoints)["policies"]
+    for row, entry in zip(evaluations(run), entries, strict=True):
         out = tmp_path / "out.json"
         command = ["evaluate", "--checkpoint", str(run.checkpoints / entry["file"]), "-D", "cpu",
                    "--json", str(out)]  # fmt: skip

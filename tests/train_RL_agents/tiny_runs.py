@@ -51,16 +51,36 @@ def small_pool() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+@contextmanager
+def usual_signals() -> Iterator[None]:
+    """Within it, Ctrl-C raises also where it is ignored, and a SIGTERM does not end the tests."""
+
+    def terminate(*arguments: Any) -> None:
+        raise RuntimeError("SIGTERM was not heeded")
+
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: terminate}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 def new_run(parent: Path, *overrides: str, seed: int = 0) -> RunFolder:
     return RunFolder.create(from_dict(TINY, overrides), seed, ["marinenav"], parent)
 
 
+def begin(run: RunFolder) -> TorchRLTrainer:
+    """A trainer that starts a run, or goes on from its checkpoint."""
+    return (resume if (run.checkpoints / STATE).exists() else TorchRLTrainer)(run, quiet=True)
+
+
 def train(run: RunFolder, stop_at: int | None = None) -> TorchRLTrainer:
     """Train, or go on; with ``stop_at``, up to a SIGTERM at so many env-steps."""
-    trainer = (resume if (run.checkpoints / STATE).exists() else TorchRLTrainer)(run, quiet=True)
+    trainer = begin(run)
     if stop_at is not None:
         at(trainer, stop_at, lambda: signal.raise_signal(signal.SIGTERM))
-    trainer.train()
+    with usual_signals():
+        trainer.train()
     return trainer
 
 
@@ -165,8 +185,7 @@ def train_and_die(folder: Path, moment: str, count: int) -> None:
     """
     torch.set_num_threads(1)
     with small_pool():
-        run = RunFolder.open(folder)
-        trainer = (resume if (run.checkpoints / STATE).exists() else TorchRLTrainer)(run, quiet=True)
+        trainer = begin(RunFolder.open(folder))
         places: dict[str, tuple[Any, str]] = {
             "step": (trainer.env, "_step"),
             "update": (trainer.learner.optimizer, "step"),
