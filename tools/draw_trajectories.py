@@ -77,7 +77,7 @@ def draw(
             )
         x, y = scenario.goal[robot].tolist()
         axes.plot(y, x, marker="*", markersize=11, color=colour, markeredgecolor="black")
-    axes.set(xlim=(0, 55), ylim=(0, 55), aspect="equal", title=f"level {level + 1}")
+    axes.set(xlim=(-5, 60), ylim=(-5, 60), aspect="equal", title=f"level {level + 1}")
     axes.set(xlabel="y, east (m)", ylabel="x, north (m)")
     axes.label_outer()
 

@@ -1,11 +1,13 @@
 """What a run's folder holds, and that its parts agree."""
 
+import itertools
 import json
 import math
 import shlex
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -320,7 +322,10 @@ def test_what_is_missing_or_not_finite_is_not_logged(tmp_path):
     assert scalars(run) == {"a": [(8, 1.0)], "e": [(8, 0.0)]}
 
 
-def test_entries_after_the_checkpoint_are_hidden(tmp_path):
+def test_entries_after_the_checkpoint_are_hidden(tmp_path, monkeypatch):
+    # Event files are read in the order of their names, which begin with the second of their making.
+    seconds = itertools.count(1_700_000_000.0)
+    monkeypatch.setattr(time, "time", lambda: next(seconds))
     run = new_run(tmp_path)
     for step in (10, 20, 30):
         run.log({"a": 1.0}, step)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
@@ -120,9 +121,20 @@ def arrays(run: RunFolder) -> dict[str, np.ndarray]:
 
 def scalars(run: RunFolder) -> dict[str, list[tuple[int, float]]]:
     """TensorBoard's scalars: step and value by tag."""
-    events = EventAccumulator(str(run.path), size_guidance={"scalars": 0}).Reload()
+    with TemporaryDirectory() as folder:
+        # Files are read in the order of their names, which for runs that one process resumes
+        # within a second end in 8, 9, 10, ...
+        written = sorted(run.path.glob("events*"), key=_written_at)
+        for number, file in enumerate(written):
+            (Path(folder) / f"events.out.tfevents.{number:03}").write_bytes(file.read_bytes())
+        events = EventAccumulator(folder, size_guidance={"scalars": 0}).Reload()
     return {tag: [(event.step, event.value) for event in events.Scalars(tag)]
             for tag in events.Tags()["scalars"]}  # fmt: skip
+
+
+def _written_at(file: Path) -> list[int]:
+    """Second, process and count in the name of an event file."""
+    return [int(part) for part in file.name.split(".") if part.isdecimal()]
 
 
 def results(run: RunFolder) -> dict[str, Any]:
