@@ -39,7 +39,14 @@ from tests.train_RL_agents.tiny_runs import (
     without_times,
 )
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.checkpoint import POLICY, STATE, load_policy, read_checked, read_manifest
+from train_RL_agents.checkpoint import (
+    POLICY,
+    STATE,
+    TRAINING,
+    load_policy,
+    read_checked,
+    read_manifest,
+)
 from train_RL_agents.cli import main
 from train_RL_agents.progress import Clock
 from train_RL_agents.run_folder import RunFolder
@@ -227,12 +234,13 @@ def test_speed_is_that_since_the_resume(tmp_path, monkeypatch):
 def test_times_leave_the_interruption_out(tmp_path):
     run = new_run(tmp_path)
     train(run, stop_at=104)
-    time.sleep(1.0)
+    clock = read_checked(run.checkpoints / STATE, TRAINING, CPU)["clock"]
     began = time.perf_counter()
+    time.sleep(0.5)
     train(RunFolder.open(run.path))
-    took = time.perf_counter() - began
-    first, last = (float(row["wall_time"]) for row in evaluations(run))
-    assert 0.0 < first < last < first + 0.9 + took
+    since = time.perf_counter() - began
+    stopped, last = clock["total"], float(evaluations(run)[1]["wall_time"])
+    assert stopped < last < stopped + since - 0.5
     for row in evaluations(run):
         assert 0.0 < float(row["train_time"]) < float(row["wall_time"])
 
@@ -537,9 +545,9 @@ def test_counts_do_not_depend_on_the_number_of_environments(tmp_path, words, upd
     found = [
         counts(tmp_path, *words, f"trainer.num_envs={envs}", f"trainer.steps_per_batch={steps}",
                "total_timesteps=240", "eval_freq=120", "log_freq=48", "trainer.buffer_size=500")
-        for envs, steps in ((8, 1), (24, 1), (6, 2))
+        for envs, steps in ((8, 1), (12, 2))
     ]  # fmt: skip
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
     assert found[0]["env_steps"] == 240
     assert (found[0]["updates"], found[0]["targets"]) == (updates, targets)
     assert [step for step, _ in found[0]["updates when logged"]] == [48, 96, 144, 192, 240]
@@ -673,8 +681,6 @@ def test_training_starts_from_given_weights(tmp_path, agent):
             for name, target in agent.targets.items():
                 ours = dict(agent.networks[name].state_dict())
                 assert differences(dict(target.state_dict()), ours) == []
-    trainer.train()
-    assert trainer.learner.updates > 0
 
 
 def test_start_weights_are_not_needed_any_more_on_resume(tmp_path, trained, uninterrupted):
