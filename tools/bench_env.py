@@ -36,7 +36,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--obstacles", type=int, default=4)
     parser.add_argument("--cores", type=int, default=0)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="CPU threads")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="CPU threads")
     parser.add_argument("--seconds", type=float, default=2.0, help="length of a repeat")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
@@ -60,7 +60,7 @@ def setting(args: argparse.Namespace) -> dict[str, Any]:
         "python": platform.python_version(),
         **packages,
         "machine": torch.cuda.get_device_name() if cuda else cpu_name(),
-        "processor cores": os.cpu_count(),
+        "processor cores": len(os.sched_getaffinity(0)),
         **{name: value for name, value in vars(args).items() if name not in ("json", "sizes")},
         "dtype": "float32",
         "actions": "uniform, continuous, drawn anew every step",

@@ -155,7 +155,7 @@ class TrainerConfig:
         require_numbers(self, "trainer", fractions, at_least=0.0, at_most=1.0)
         shares = ("tau", "exploration_fraction", "exploration_spread")
         require_numbers(self, "trainer", shares, above=0.0, at_most=1.0)
-        require_numbers(self, "trainer", ("collision_penalty",))
+        require_numbers(self, "trainer", ("collision_penalty",), at_most=0.0)
         require_numbers(self, "trainer", ("average_decay",), at_least=0.0, at_most=0.999999)
 
 
@@ -209,6 +209,11 @@ class TrainConfig(Generic[ConfigType]):
         fine = AGENTS[self.agent_type].gives_priorities or not self.trainer.prioritized
         require(fine, "trainer.prioritized", True, f"false for {self.agent_type}")
         robots = max(self.training_schedule.num_robots)
+        # The first update comes train_freq later; until n steps are made there is nothing to draw.
+        first = self.trainer.num_envs * self.trainer.n_steps - self.trainer.train_freq
+        require(self.trainer.learning_starts >= first, "trainer.learning_starts",
+                self.trainer.learning_starts,
+                f"at least num_envs * n_steps - train_freq, {first}")  # fmt: skip
         rows = self.trainer.num_envs * self.trainer.steps_per_batch * self.trainer.n_steps * robots
         require(rows <= self.trainer.buffer_size, "trainer.buffer_size", self.trainer.buffer_size,
                 f"at least {rows}, what one batch may bring")  # fmt: skip

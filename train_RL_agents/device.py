@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
 from marinenav_env.validation import require
@@ -10,16 +12,20 @@ from marinenav_env.validation import require
 def available_devices() -> list[str]:
     """Names of the devices of this machine, the CPU first."""
     cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    mps = ["mps"] if torch.backends.mps.is_available() else []
-    return ["cpu", *(f"cuda:{index}" for index in range(cuda)), *mps]
+    return ["cpu", *(f"cuda:{index}" for index in range(cuda))]
+
+
+def cpu_cores() -> int:
+    """Cores that this process may use, which may be fewer than the machine has."""
+    return len(os.sched_getaffinity(0))
 
 
 def resolve_device(name: str) -> torch.device:
     """Find a device by name.
 
     Args:
-        name: auto, cpu, cuda, cuda:N or mps. ``auto`` is the first CUDA device if there is one,
-            else the CPU; never mps, which lacks the float64 that evaluation sets are drawn in.
+        name: auto, cpu, cuda or cuda:N. ``auto`` is the first CUDA device if there is one, else
+            the CPU. Others, such as mps, lack the float64 that scenarios are drawn in.
 
     Returns:
         The device, with its index (but for the CPU), as tensors on it report it.
@@ -32,4 +38,4 @@ def resolve_device(name: str) -> torch.device:
         name = "cuda" if "cuda:0" in here else "cpu"
     found = "cuda:0" if name == "cuda" else name
     require(found in here, "device", name, f"auto or one of those here: {', '.join(here)}")
-    return torch.device("mps", 0) if found == "mps" else torch.device(found)
+    return torch.device(found)

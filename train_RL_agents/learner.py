@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+import torch._functorch.config
 from torch import Tensor, nn
 
-from train_RL_agents.agents import Agent, Batch
+from train_RL_agents.agents import Agent, Batch, Losses
 from train_RL_agents.config import TrainerConfig
 
 
@@ -18,6 +19,17 @@ def mix_in(slow: nn.Module, fast: nn.Module, share: float) -> None:
     """Move the parameters of ``slow`` towards those of ``fast`` by a share of the way."""
     with torch.no_grad():
         torch._foreach_lerp_(list(slow.parameters()), list(fast.parameters()), share)
+
+
+def compiled(losses: Callable[..., Losses]) -> Callable[..., Losses]:
+    """The same losses in generated code.
+
+    The backward pass recomputes what is cheap: by default masks of ReLUs are kept as booleans,
+    which generated CPU code writes one by one, a third of the time of an update.
+    """
+    torch._functorch.config.aggressive_recomputation = True
+    result: Callable[..., Losses] = torch.compile(losses, fullgraph=True)
+    return result
 
 
 def cosine(progress: float, first: float, last: float) -> float:
@@ -42,7 +54,7 @@ class Learner:
         self.averaged = copy.deepcopy(agent).requires_grad_(False)
         self._parameters = list(agent.networks.parameters())
         self.optimizer = torch.optim.Adam(self._parameters, lr=config.learning_rate, fused=True)
-        self._losses = torch.compile(agent.losses, fullgraph=True) if compile else agent.losses
+        self._losses = compiled(agent.losses) if compile else agent.losses
         self.updates = 0
 
     def set_progress(self, progress: float) -> None:

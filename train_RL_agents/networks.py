@@ -9,12 +9,19 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-SELF_FEATURES, OBJECT_FEATURES, OBJECTS = 7, 5, 5
-ENCODED, HIDDEN = 256, 128
+from train_RL_agents.features import (
+    OBJECT_FEATURES,
+    OBJECT_SCALE,
+    SELF_FEATURES,
+    SELF_SCALE,
+    Features,
+    encounter_geometry,
+    goal_geometry,
+    widths,
+)
 
-# Raw metres, m/s, rad/s and newtons, divided by these, are of order one.
-SELF_SCALE = (20.0, 20.0, 2.0, 2.0, 1.0, 1000.0, 1000.0)
-OBJECT_SCALE = (20.0, 20.0, 2.0, 2.0, 2.0)
+OBJECTS = 5
+ENCODED, HIDDEN = 256, 128
 
 
 class Inputs(NamedTuple):
@@ -32,16 +39,17 @@ class ObservationNetwork(nn.Module):
     """Base of all networks: encodes raw observations into 256 features.
 
     Args:
-        scaled: divide the inputs by fixed scales; published weights want them raw.
+        features: what the encoder is given (see ``features``); published weights want them raw.
     """
 
-    def __init__(self, scaled: bool = True) -> None:
+    def __init__(self, features: Features = "geometric") -> None:
         super().__init__()
-        self.self_encoder = nn.Sequential(nn.Linear(SELF_FEATURES, 56), nn.ReLU())
-        self.object_encoder = nn.Sequential(nn.Linear(OBJECT_FEATURES, 40), nn.ReLU())
-        self_scale, object_scale = torch.tensor(SELF_SCALE), torch.tensor(OBJECT_SCALE)
-        if not scaled:
-            self_scale, object_scale = torch.ones(SELF_FEATURES), torch.ones(OBJECT_FEATURES)
+        own, each = widths(features)
+        self.self_encoder = nn.Sequential(nn.Linear(own, 56), nn.ReLU())
+        self.object_encoder = nn.Sequential(nn.Linear(each, 40), nn.ReLU())
+        self.geometric, scaled = features == "geometric", features != "raw"
+        self_scale = torch.tensor(SELF_SCALE) if scaled else torch.ones(SELF_FEATURES)
+        object_scale = torch.tensor(OBJECT_SCALE) if scaled else torch.ones(OBJECT_FEATURES)
         self.self_scale: Tensor
         self.object_scale: Tensor
         self.register_buffer("self_scale", 1.0 / self_scale)
@@ -49,10 +57,14 @@ class ObservationNetwork(nn.Module):
 
     def encode(self, inputs: Inputs) -> Tensor:
         """Features [B, 256] of observations [B]."""
-        own = self.self_encoder(inputs.self_state * self.self_scale)
-        objects = self.object_encoder(inputs.objects_state * self.object_scale)
-        objects = objects * inputs.objects_mask[..., None]
-        return torch.cat((own, objects.flatten(-2)), -1)
+        own = inputs.self_state * self.self_scale
+        objects = inputs.objects_state * self.object_scale
+        if self.geometric:
+            own = torch.cat((own, goal_geometry(inputs.self_state)), -1)
+            geometry = encounter_geometry(inputs.self_state, inputs.objects_state)
+            objects = torch.cat((objects, geometry), -1)
+        objects = self.object_encoder(objects) * inputs.objects_mask[..., None]
+        return torch.cat((self.self_encoder(own), objects.flatten(-2)), -1)
 
 
 def squash(value: Tensor) -> Tensor:
@@ -69,8 +81,8 @@ def hidden(inputs: int, outputs: int, layer_norm: bool) -> nn.Module:
 class Actor(ObservationNetwork):
     """From observations to actions in (-1, 1)."""
 
-    def __init__(self, scaled_inputs: bool) -> None:
-        super().__init__(scaled_inputs)
+    def __init__(self, features: Features) -> None:
+        super().__init__(features)
         self.hidden_layer = nn.Linear(ENCODED, HIDDEN)
         self.hidden_layer_2 = nn.Linear(HIDDEN, HIDDEN)
         self.output_layer = nn.Linear(HIDDEN, 2)

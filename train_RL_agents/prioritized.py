@@ -18,6 +18,8 @@ from train_RL_agents.ring import MaskedRingWriter
 _CHILDREN = 128
 _SMALLEST = 1e-6
 """Added to priorities, so that nothing is never drawn."""
+_LARGEST = 1e6
+"""Priorities are clipped to it."""
 
 
 class SumTree:
@@ -105,8 +107,10 @@ class PrioritizedDeviceSampler(Sampler):
         self.tree.write(index, torch.where(kept, self.highest, 0.0))
 
     def update_priority(self, index: Tensor, priority: Tensor, **kwargs: Any) -> None:
-        """Set the priorities of slots [B] from errors [B], at least 0."""
-        raised = (priority.to(torch.float64) + _SMALLEST) ** self._alpha
+        """Set the priorities of slots [B] from errors [B], at least 0; not a number counts as 0."""
+        # One such number would make every sum above it, and so every later draw, one as well.
+        finite = priority.to(torch.float64).nan_to_num(0.0, posinf=_LARGEST, neginf=0.0)
+        raised = (finite.clamp(0.0, _LARGEST) + _SMALLEST) ** self._alpha
         self.highest.copy_(torch.maximum(self.highest, raised.amax()))
         self.tree.write(index, raised)
 

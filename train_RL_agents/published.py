@@ -22,7 +22,7 @@ from train_RL_agents.config_file import from_dict
 
 NOTE = "acting network only; all others are untrained"
 
-_RAW = {"scaled_inputs": False, "layer_norm": False}
+_RAW = {"features": "raw", "layer_norm": False}
 _SCALAR = {"critic": "scalar", "dropped": 0, "action_input": "published"}
 NETWORKS: dict[str, dict[str, Any]] = {
     "AC-IQN": {**_RAW, "critics": 1, "embedding": "published", "quantiles": 8, "target_noise": 0.0},

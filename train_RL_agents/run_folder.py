@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import math
 import platform
@@ -79,6 +80,13 @@ class RunFolder:
         """Env-steps of the checkpoint that the run goes on from; -1 for a new run."""
         self._writer: SummaryWriter | None = None
 
+    @staticmethod
+    def new_parent(save_dir: str) -> Path:
+        """A training folder's path, named after the time, that is not there yet."""
+        named = Path(save_dir) / time.strftime("training_%Y-%m-%d-%H-%M-%S")
+        others = (named.with_name(f"{named.name}_{count}") for count in itertools.count(2))
+        return next(path for path in itertools.chain([named], others) if not path.exists())
+
     @classmethod
     def create(
         cls,
@@ -99,7 +107,7 @@ class RunFolder:
         Raises:
             ConfigError: when the run's folder exists already or cannot be made.
         """
-        parent = parent or Path(config.save_dir) / time.strftime("training_%Y-%m-%d-%H-%M-%S")
+        parent = parent or cls.new_parent(config.save_dir)
         path = parent / f"seed_{seed}"
         require(not path.exists(), "run folder", str(path), "new; use --resume to go on with it")
         run = cls(path, replace(config, seed=(seed,)), seed)

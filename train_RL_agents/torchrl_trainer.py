@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +28,7 @@ from train_RL_agents.checkpoint import (
     save_policy,
     write_atomically,
 )
-from train_RL_agents.device import resolve_device
+from train_RL_agents.device import cpu_cores, resolve_device
 from train_RL_agents.evaluation import Episodes, draw_scenarios, evaluate
 from train_RL_agents.learner import Learner, Meter
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -54,7 +53,7 @@ class TorchRLTrainer:
     def __init__(self, run: RunFolder, quiet: bool = False, bar: bool = True) -> None:
         config = self.config = run.config
         self.run, self.device = run, resolve_device(config.device)
-        torch.set_num_threads(config.threads or os.cpu_count() or 1)
+        torch.set_num_threads(config.threads or cpu_cores())
         self.env_steps, self._logged_at, self.stopped = 0, 0, False
         self.clock, self.meter = Clock(), Meter()
         self.display = Display(config.total_timesteps, quiet, bar)
@@ -384,11 +383,8 @@ def _finite(report: dict[str, Any]) -> dict[str, Any]:
 def resume(run: RunFolder, total_timesteps: int | None = None, **display: bool) -> TorchRLTrainer:
     """A trainer that goes on with a run; with more env-steps if asked for.
 
-    Raises:
-        ConfigError: when the run has no checkpoint yet.
+    A run that was stopped before its first checkpoint, or before its turn, starts anew.
     """
-    if not (run.checkpoints / STATE).exists():
-        raise ConfigError(f"{run.path}: has no checkpoint to resume from")
     if total_timesteps is not None:
         run.config = replace(run.config, total_timesteps=total_timesteps)
     trainer = TorchRLTrainer(run, **display)

@@ -1,14 +1,15 @@
+import os
+
 import pytest
 import torch
 
 from marinenav_env import ConfigError
-from train_RL_agents.device import available_devices, resolve_device
+from train_RL_agents.device import available_devices, cpu_cores, resolve_device
 
 
-def pretend(monkeypatch, *, cuda=0, mps=False):
+def pretend(monkeypatch, *, cuda=0):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda > 0)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: cuda)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
 
 
 def test_without_a_gpu(monkeypatch):
@@ -24,10 +25,9 @@ def test_with_gpus(monkeypatch):
     assert resolve_device("cuda:1") == torch.device("cuda", 1)
 
 
-def test_mps_is_never_chosen_by_itself(monkeypatch):
-    pretend(monkeypatch, mps=True)
-    assert resolve_device("auto") == torch.device("cpu")
-    assert resolve_device("mps") == torch.device("mps", 0)
+def test_cores_are_those_that_may_be_used(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3, 5, 7})
+    assert cpu_cores() == 3
 
 
 @pytest.mark.parametrize("name", ["cuda", "cuda:0", "mps", "gpu", "", "cpu:1"])

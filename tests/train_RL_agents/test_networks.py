@@ -7,11 +7,10 @@ import torch
 from torch import nn
 
 from tests.train_RL_agents.helpers import make_inputs, seeded
+from train_RL_agents.features import OBJECT_SCALE, SELF_SCALE
 from train_RL_agents.networks import (
     ENCODED,
     HIDDEN,
-    OBJECT_SCALE,
-    SELF_SCALE,
     Actor,
     CosineEmbedding,
     Inputs,
@@ -35,7 +34,7 @@ def inputs(*shape, seed=0):
 
 def test_encoding_by_hand():
     """One robot and one object at a time, with plain matrix products."""
-    net, given = ObservationNetwork(), inputs(4)
+    net, given = ObservationNetwork("scaled"), inputs(4)
     got = net.encode(given)
     assert got.shape == (4, ENCODED)
     own_layer, object_layer = net.self_encoder[0], net.object_encoder[0]
@@ -50,7 +49,7 @@ def test_encoding_by_hand():
 
 
 def test_unscaled_networks_take_inputs_as_they_are():
-    scaled, raw = ObservationNetwork(), ObservationNetwork(scaled=False)
+    scaled, raw = ObservationNetwork("scaled"), ObservationNetwork("raw")
     raw.self_encoder.load_state_dict(scaled.self_encoder.state_dict())
     raw.object_encoder.load_state_dict(scaled.object_encoder.state_dict())
     given = inputs(8)
@@ -71,7 +70,7 @@ def test_content_of_empty_slots_does_not_matter():
 
 
 def test_leading_dimensions_are_free():
-    actor, given = Actor(scaled_inputs=True), inputs(3, 4)
+    actor, given = Actor("scaled"), inputs(3, 4)
     flat = Inputs(*(each.flatten(0, 1) for each in given))
     torch.testing.assert_close(actor(given).flatten(0, 1), actor(flat))
     assert actor(Inputs(*(each[0] for each in flat))).shape == (2,)
@@ -83,7 +82,7 @@ def test_squash_is_two_over_pi_atan():
 
 
 def test_actor_by_hand():
-    actor, given = Actor(scaled_inputs=True), inputs(6)
+    actor, given = Actor("scaled"), inputs(6)
     features = actor.encode(given)
     for layer in (actor.hidden_layer, actor.hidden_layer_2):
         features = (features @ layer.weight.T + layer.bias).clamp_min(0.0)

@@ -183,8 +183,7 @@ def test_kill_9_at_any_moment_changes_nothing(tmp_path, uninterrupted):
         if reached:
             assert saved(run)["env_steps"] == reached, moment
         else:
-            with pytest.raises(ConfigError, match="has no checkpoint to resume from"):
-                resume(RunFolder.open(run.path))
+            assert not (run.checkpoints / STATE).exists(), moment
     generator, reached = torch.Generator().manual_seed(0), [80]
     for _ in range(8):
         child("never", seconds=0.2 + float(torch.rand((), generator=generator)))
@@ -259,8 +258,31 @@ def refused(run, expected):
     return str(caught.value)
 
 
-def test_a_run_without_checkpoint_is_not_resumed(tmp_path):
-    refused(new_run(tmp_path), "has no checkpoint to resume from")
+def test_a_run_without_checkpoint_starts_anew(tmp_path, uninterrupted):
+    run = new_run(tmp_path)
+    train(run, stop_at=24)
+    (run.checkpoints / STATE).unlink()
+    resume(RunFolder.open(run.path), quiet=True).train()
+    assert differences(uninterrupted(), results(run)) == []
+
+
+def test_seeds_whose_turn_had_not_come_are_trained_on_resume(tmp_path, monkeypatch):
+    words = [f"{key}={value}" for key, value in (("save_dir", tmp_path), ("seed", "4,5"))]
+    config = tmp_path / "tiny.json"
+    config.write_text(json.dumps(TINY))
+    stops = TorchRLTrainer.train
+
+    def stopped(trainer):
+        at(trainer, 24, lambda: signal.raise_signal(signal.SIGINT))
+        stops(trainer)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TorchRLTrainer, "train", stopped)
+        assert main(["train", "--config", str(config), *words, "--quiet"]) == 130
+    (folder,) = tmp_path.glob("training_*")
+    assert main(["train", "--resume", str(folder), "--quiet"]) == 0
+    for seed in (4, 5):
+        assert saved(RunFolder.open(folder / f"seed_{seed}"))["env_steps"] == 160
 
 
 def test_a_run_without_replay_buffer_is_not_resumed(tmp_path, capsys):

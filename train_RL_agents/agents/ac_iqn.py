@@ -46,8 +46,6 @@ class ACIQNConfig(AgentConfig):
     """Standard deviation of the noise on target actions (1)."""
     kappa: float = 1.0
     """Threshold of the Huber loss (scaled reward)."""
-    scaled_inputs: bool = True
-    """Divide raw observations by fixed scales."""
 
     def __post_init__(self) -> None:
         require_numbers(self, "agent", ("quantiles",), at_least=1, at_most=1024)
@@ -60,7 +58,7 @@ class QuantileCritic(ObservationNetwork):
     """Quantiles of the return of an action."""
 
     def __init__(self, config: ACIQNConfig) -> None:
-        super().__init__(config.scaled_inputs)
+        super().__init__(config.features)
         self.late = config.embedding == "late"
         joined = ENCODED + 2 if self.late else ENCODED
         self.cos_embedding = CosineEmbedding(HIDDEN if self.late else ENCODED)
@@ -98,7 +96,7 @@ class ACIQN(Agent[ACIQNConfig]):
 
     def __init__(self, config: ACIQNConfig, num_actions: int = 25) -> None:
         super().__init__(config, num_actions)
-        self.networks["actor"] = Actor(config.scaled_inputs)
+        self.networks["actor"] = Actor(config.features)
         self.critics = [f"critic_{index}" for index in range(config.critics)]
         for name in self.critics:
             self.networks[name] = QuantileCritic(config)

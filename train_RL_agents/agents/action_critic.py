@@ -34,8 +34,6 @@ class ActionCriticConfig(AgentConfig):
     """Where the action enters: at the input, or as a factor after the first hidden layer."""
     layer_norm: bool = True
     """LayerNorm in the hidden layers of the critics."""
-    scaled_inputs: bool = True
-    """Divide raw observations by fixed scales."""
 
     def __post_init__(self) -> None:
         require_numbers(self, "agent", ("quantiles",), at_least=1, at_most=1024)
@@ -48,7 +46,7 @@ class ActionCritic(ObservationNetwork):
     """Values of given actions: one, or quantiles at fractions (i + 1/2) / N."""
 
     def __init__(self, config: ActionCriticConfig) -> None:
-        super().__init__(config.scaled_inputs)
+        super().__init__(config.features)
         published = config.action_input == "published"
         joined = ENCODED if published else ENCODED + 2
         self.action_encoder = nn.Sequential(nn.Linear(2, HIDDEN), nn.ReLU()) if published else None

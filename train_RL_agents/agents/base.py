@@ -10,12 +10,17 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
+from train_RL_agents.features import Features
 from train_RL_agents.networks import Inputs
 
 
 @dataclass(frozen=True)
 class AgentConfig:
     """Base of the agents' own settings."""
+
+    features: Features = "geometric"
+    """What encoders are given: raw observations, scaled ones, or scaled ones and the geometry of
+    the encounters."""
 
 
 ConfigType = TypeVar("ConfigType", bound=AgentConfig)

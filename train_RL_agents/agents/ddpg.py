@@ -44,7 +44,7 @@ class DDPG(Agent[DDPGConfig]):
 
     def __init__(self, config: DDPGConfig, num_actions: int = 25) -> None:
         super().__init__(config, num_actions)
-        self.networks["actor"] = Actor(config.scaled_inputs)
+        self.networks["actor"] = Actor(config.features)
         self.critics = add_critics(self.networks, config)
         self.make_targets(*self.networks)
 

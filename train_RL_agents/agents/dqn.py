@@ -30,8 +30,6 @@ class DQNConfig(AgentConfig):
     """Independent networks; targets take the smallest of their values."""
     layer_norm: bool = True
     """LayerNorm in the hidden layers."""
-    scaled_inputs: bool = True
-    """Divide raw observations by fixed scales."""
 
     def __post_init__(self) -> None:
         require_numbers(self, "agent", ("critics",), at_least=1, at_most=10)
@@ -41,7 +39,7 @@ class ValueNetwork(ObservationNetwork):
     """Values of all actions."""
 
     def __init__(self, config: DQNConfig, num_actions: int) -> None:
-        super().__init__(config.scaled_inputs)
+        super().__init__(config.features)
         self.hidden_layer = hidden(ENCODED, HIDDEN, config.layer_norm)
         self.hidden_layer_2 = hidden(HIDDEN, HIDDEN, config.layer_norm)
         self.output_layer = nn.Linear(HIDDEN, num_actions)

@@ -47,8 +47,6 @@ class IQNConfig(AgentConfig):
     """LayerNorm in the hidden layers."""
     kappa: float = 1.0
     """Threshold of the Huber loss (scaled reward)."""
-    scaled_inputs: bool = True
-    """Divide raw observations by fixed scales."""
 
     def __post_init__(self) -> None:
         counts = ("quantiles", "acting_quantiles")
@@ -61,7 +59,7 @@ class QuantileNetwork(ObservationNetwork):
     """Quantiles of the return of every action."""
 
     def __init__(self, config: IQNConfig, num_actions: int) -> None:
-        super().__init__(config.scaled_inputs)
+        super().__init__(config.features)
         self.late = config.embedding == "late"
         self.cos_embedding = CosineEmbedding(HIDDEN if self.late else ENCODED)
         self.hidden_layer = hidden(ENCODED, HIDDEN, config.layer_norm)

@@ -30,8 +30,6 @@ class RainbowConfig(AgentConfig):
     """Highest atom (scaled reward)."""
     sigma_0: float = 0.05
     """Initial scale of the noise in the weights."""
-    scaled_inputs: bool = True
-    """Divide raw observations by fixed scales."""
 
     def __post_init__(self) -> None:
         require_numbers(self, "agent", ("atoms",), at_least=2, at_most=1024)
@@ -70,7 +68,7 @@ class DistributionNetwork(ObservationNetwork):
     """Log probabilities of the atoms for every action."""
 
     def __init__(self, config: RainbowConfig, num_actions: int) -> None:
-        super().__init__(config.scaled_inputs)
+        super().__init__(config.features)
         self.shape = (num_actions, config.atoms)
         sizes = ((ENCODED, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, math.prod(self.shape)),
                  (HIDDEN, config.atoms))  # fmt: skip

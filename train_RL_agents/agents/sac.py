@@ -20,6 +20,7 @@ from train_RL_agents.agents.action_critic import (
     pessimistic_values,
 )
 from train_RL_agents.agents.base import Agent, Batch, Losses
+from train_RL_agents.features import Features
 from train_RL_agents.losses import bootstrap
 from train_RL_agents.networks import (
     ENCODED,
@@ -51,8 +52,8 @@ class SACConfig(ActionCriticConfig):
 class GaussianActor(ObservationNetwork):
     """Mean and log standard deviation of the action before squashing."""
 
-    def __init__(self, scaled_inputs: bool) -> None:
-        super().__init__(scaled_inputs)
+    def __init__(self, features: Features) -> None:
+        super().__init__(features)
         self.hidden_layer = nn.Linear(ENCODED, HIDDEN)
         self.hidden_layer_2 = nn.Linear(HIDDEN, HIDDEN)
         self.output_layer_mu = nn.Linear(HIDDEN, 2)
@@ -102,7 +103,7 @@ class SAC(Agent[SACConfig]):
 
     def __init__(self, config: SACConfig, num_actions: int = 25) -> None:
         super().__init__(config, num_actions)
-        self.networks["actor"] = GaussianActor(config.scaled_inputs)
+        self.networks["actor"] = GaussianActor(config.features)
         self.critics = add_critics(self.networks, config)
         self.make_targets(*self.critics)
         self.networks["temperature"] = Temperature(config)

@@ -15,15 +15,17 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("path", metavar="PATH", type=Path, nargs="?",
-                        help="run folder, training folder or policy file")  # fmt: skip
+                        help="run folder, training folder, policy file or folder of pretrained/")  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    from train_RL_agents.checkpoint import PUBLISHED
+
     path: Path | None = arguments.path
     if path is None:
         lines = _machine()
-    elif path.is_file():
+    elif path.is_file() or (path / PUBLISHED).is_file():
         lines = _policy(path)
     else:
         lines = [line for each in runs_in(path) for line in _run(each)]
@@ -64,7 +66,7 @@ def _policy(path: Path) -> list[str]:
     loaded = load_policy(path)
     weights = sum(each.numel() for each in loaded.agent.networks.parameters())
     return [
-        f"{path}: policy after {loaded.env_steps:,} env-steps, {weights:,} weights",
+        f"{loaded.path}: policy after {loaded.env_steps:,} env-steps, {weights:,} weights",
         *(f"  {line}" for line in differences(loaded.config)),
         f"  {_metrics(loaded.metrics)}",
     ]

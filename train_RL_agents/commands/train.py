@@ -23,9 +23,9 @@ _SHORTHANDS = {
     "compile": "compile",
 }
 """Options that stand for keys."""
-_RESUMABLE = ("total_timesteps", "eval_freq", "log_freq", "device", "threads", "compile",
-              "save_replay")  # fmt: skip
-"""Keys that may change when a run goes on; all others would make it another run."""
+_RESUMABLE = ("total_timesteps", "eval_freq", "log_freq", "threads", "compile", "save_replay")
+"""Keys that may change when a run goes on; all others would make it another run. Not the device:
+generators of another kind of device cannot take up the streams of random numbers."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,10 +82,9 @@ def _start(config: TrainConfig[Any], argv: list[str], display: dict[str, bool]) 
 
     # Before there is a folder: a device that is missing should not leave an empty one behind.
     resolve_device(config.device)
-    parent: Path | None = None
-    for seed in config.seed:
-        folder = RunFolder.create(config, seed, argv, parent)
-        parent = folder.path.parent
+    parent = RunFolder.new_parent(config.save_dir)
+    # All at once, so that --resume finds the seeds whose turn had not come.
+    for folder in [RunFolder.create(config, seed, argv, parent) for seed in config.seed]:
         _train(TorchRLTrainer(folder, **display))
     return 0
 
@@ -114,12 +113,15 @@ def runs_in(path: Path) -> list[Path]:
 
 
 def _train(trainer: TorchRLTrainer) -> None:
-    """Train.
+    """Train; with code compiled for this run alone, as there is a limit to its variants.
 
     Raises:
         KeyboardInterrupt: when the trainer was asked to stop; it has saved.
     """
+    import torch
+
     trainer.train()
+    torch.compiler.reset()
     if trainer.stopped:
         raise KeyboardInterrupt
 

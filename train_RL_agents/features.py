@@ -1,0 +1,79 @@
+"""What an encoder is given: raw observations, scaled ones, or scaled ones with encounter geometry.
+
+The geometry is a fixed function of the observation, inside the network, so every network still
+takes raw observations. It spares small networks from learning divisions and square roots.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Features = Literal["raw", "scaled", "geometric"]
+
+SELF_FEATURES, OBJECT_FEATURES = 7, 5
+SELF_GEOMETRY, OBJECT_GEOMETRY = 3, 9
+
+# Raw metres, m/s, rad/s and newtons, divided by these, are of order one.
+SELF_SCALE = (20.0, 20.0, 2.0, 2.0, 1.0, 1000.0, 1000.0)
+OBJECT_SCALE = (20.0, 20.0, 2.0, 2.0, 2.0)
+
+RADIUS = 2.795
+"""Radius of the own vessel (m)."""
+LENGTH, SPEED, HORIZON = 20.0, 2.0, 20.0
+"""Scales of the geometry: metres, m/s, and the seconds that an approach is looked ahead."""
+NEAR = 4.0
+"""Scale at which closeness matters (m)."""
+
+
+def widths(features: Features) -> tuple[int, int]:
+    """Numbers of features of the own vessel and of each object."""
+    more = features == "geometric"
+    return SELF_FEATURES + more * SELF_GEOMETRY, OBJECT_FEATURES + more * OBJECT_GEOMETRY
+
+
+def bearing(position: Tensor) -> tuple[Tensor, Tensor]:
+    """Distance [...] and unit vector [..., 2] of positions [..., 2]; zero at zero."""
+    distance = torch.linalg.vector_norm(position, dim=-1)
+    return distance, position / distance.clamp_min(1e-3)[..., None]
+
+
+def goal_geometry(self_state: Tensor) -> Tensor:
+    """Distance and direction of the goal, [..., 3] of [..., 7]."""
+    distance, direction = bearing(self_state[..., :2])
+    return torch.cat((distance[..., None] / LENGTH, direction), -1)
+
+
+def encounter_geometry(self_state: Tensor, objects_state: Tensor) -> Tensor:
+    """How each object is passed if both keep their velocities.
+
+    Distance at, and time to, the closest point of approach (DCPA, TCPA, as a collision avoidance
+    radar gives them; Lenart, Journal of Navigation 36, 1983), the present clearance, direction and
+    relative velocity.
+
+    Args:
+        self_state: [..., 7].
+        objects_state: [..., K, 5].
+
+    Returns:
+        [..., K, 9].
+    """
+    position, velocity, radius = objects_state.split((2, 2, 1), -1)
+    radius = radius.squeeze(-1) + RADIUS
+    relative = velocity - self_state[..., None, 2:4]
+    distance, direction = bearing(position)
+    closing = -(direction * relative).sum(-1)
+    approach = -(position * relative).sum(-1) / relative.square().sum(-1).clamp_min(1e-3)
+    time = approach.clamp(0.0, HORIZON)
+    missed = torch.linalg.vector_norm(position + time[..., None] * relative, dim=-1) - radius
+    clearance = distance - radius
+    scalars = (
+        clearance / LENGTH,
+        torch.exp(-clearance.clamp_min(0.0) / NEAR),
+        closing / SPEED,
+        time / HORIZON,
+        missed / LENGTH,
+    )
+    return torch.cat((torch.stack(scalars, -1), direction, relative / SPEED), -1)
