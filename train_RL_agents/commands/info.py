@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("path", metavar="PATH", type=Path, nargs="?",
-                        help="run folder, training folder, policy file or folder of pretrained/")  # fmt: skip
+                        help="run, training or pretrained folder, or policy file")  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
