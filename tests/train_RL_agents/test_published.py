@@ -332,7 +332,7 @@ def test_faithful_schedules(name):
 def test_faithful_configurations_train(tmp_path, name):
     """320 env-steps; the last one ends with a hard copy, so the slow networks equal the learned."""
     overrides = [*WORLD, "device=cpu", "threads=1", "compile=false", "total_timesteps=320",
-                 "eval_freq=320", "log_freq=160", "trainer.learning_starts=32",
+                 "eval_freq=320", "log_freq=160", "trainer.learning_starts=64",
                  "trainer.target_update_interval=160", "trainer.buffer_size=2000"]  # fmt: skip
     config = load_config(FAITHFUL[name], overrides)
     with small_pool():
@@ -340,7 +340,7 @@ def test_faithful_configurations_train(tmp_path, name):
         agent = trainer.learner.agent
         before = {key: value.clone() for key, value in agent.networks.state_dict().items()}
         trainer.train()
-    assert trainer.learner.updates == (320 - 32) // 4
+    assert trainer.learner.updates == (320 - 64) // 4
     after = agent.networks.state_dict()
     assert all(value.isfinite().all() for value in after.values())
     for part in agent.networks:

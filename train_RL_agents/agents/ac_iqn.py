@@ -14,9 +14,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.validation import require_numbers
+from marinenav_env.validation import require, require_numbers
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
-from train_RL_agents.losses import bootstrap, quantile_huber
+from train_RL_agents.losses import bootstrap, pessimistic, quantile_huber
 from train_RL_agents.networks import (
     ENCODED,
     HIDDEN,
@@ -36,7 +36,9 @@ class ACIQNConfig(AgentConfig):
     quantiles: int = 16
     """Quantile fractions N per critic and update."""
     critics: int = 2
-    """Independent critics; targets take the smallest of their quantiles, fraction by fraction."""
+    """Independent critics; their quantiles are pooled for the targets."""
+    dropped: int = 1
+    """Highest quantiles of each critic that targets leave out."""
     embedding: Literal["late", "published"] = "late"
     """Where the fractions enter: after the last hidden layer, or as published, before the first
     (then the action enters after it)."""
@@ -51,6 +53,8 @@ class ACIQNConfig(AgentConfig):
         require_numbers(self, "agent", ("quantiles",), at_least=1, at_most=1024)
         require_numbers(self, "agent", ("critics",), at_least=1, at_most=10)
         require_numbers(self, "agent", ("target_noise",), at_least=0.0, at_most=1.0)
+        fine = 0 <= self.dropped < self.quantiles
+        require(fine, "agent.dropped", self.dropped, f"from 0 to {self.quantiles - 1}")
         require_numbers(self, "agent", ("kappa",), above=0.0)
 
 
@@ -138,7 +142,8 @@ class ACIQN(Agent[ACIQNConfig]):
             action = (self.targets["actor"](batch.next_observation) + noise).clamp(-1.0, 1.0)
             slow = [self.targets[name](batch.next_observation, action, target_taus)
                     for name in self.critics]  # fmt: skip
-            targets = bootstrap(batch.reward, batch.discount, torch.stack(slow).amin(0))
+            next_quantiles = pessimistic(torch.stack(slow), self.config.dropped)
+            targets = bootstrap(batch.reward, batch.discount, next_quantiles)
         quantiles = [self.networks[name](batch.observation, batch.action, taus)
                      for name in self.critics]  # fmt: skip
         errors = [quantile_huber(each, targets, taus, self.config.kappa) for each in quantiles]

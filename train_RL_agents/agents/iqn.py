@@ -87,6 +87,20 @@ class QuantileNetwork(ObservationNetwork):
         features = torch.relu(self.hidden_layer_2(features))
         return self._heads(features * self.cos_embedding(taus).mean(-2))
 
+    def of_action(self, inputs: Inputs, taus: Tensor, action: Tensor) -> Tensor:
+        """Quantiles [B, N] of actions [B] at fractions [N]."""
+        if not self.late:
+            index = action[:, None, None].expand(-1, taus.shape[0], 1)
+            return self(inputs, taus).gather(-1, index).squeeze(-1)
+        features = torch.relu(self.hidden_layer(self.encode(inputs)))
+        features = torch.relu(self.hidden_layer_2(features))
+        # One row of the heads per action, so that the 24 others are not computed.
+        weight, bias = self.output_layer.weight, self.output_layer.bias
+        if self.value_layer is not None:
+            weight = weight - weight.mean(0) + self.value_layer.weight
+            bias = bias - bias.mean() + self.value_layer.bias
+        return (features * weight[action]) @ self.cos_embedding(taus).mT + bias[action, None]
+
     def _heads(self, features: Tensor) -> Tensor:
         quantiles: Tensor = self.output_layer(features)
         if self.value_layer is None:
@@ -118,7 +132,7 @@ class IQN(Agent[IQNConfig]):
     def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
         """The action of the highest mean over the quantiles below the risk level."""
         taus = self.acting_taus if risk is None else risk[..., None] * self.acting_taus
-        return self._mean_values(inputs, taus).argmax(-1)
+        return self._mean_values(inputs, taus, self.networks).argmax(-1)
 
     def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
         """The action of the highest mean over the same quantiles, or over random ones."""
@@ -126,7 +140,7 @@ class IQN(Agent[IQNConfig]):
             return self.act(inputs)
         shape = (*inputs.self_state.shape[:-1], self.config.acting_quantiles)
         taus = torch.rand(shape, generator=generator, device=generator.device)
-        return self._mean_values(inputs, taus).argmax(-1)
+        return self._mean_values(inputs, taus, self.networks).argmax(-1)
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:
         """Fractions [2, N], one from each stratum."""
@@ -138,25 +152,22 @@ class IQN(Agent[IQNConfig]):
         """Quantile regression of every network."""
         taus, target_taus = random
         with torch.no_grad():
-            slow = torch.stack(
-                [net(batch.next_observation, target_taus) for net in self.targets.values()]
-            )
-            means = slow.mean((0, 2))
-            if self.config.double:
-                means = self._mean_values(batch.next_observation, target_taus)
-            choice = means.argmax(-1)[:, None, None].expand(-1, slow.shape[2], 1)
-            next_quantiles = slow.amin(0).gather(-1, choice).squeeze(-1)
-            targets = bootstrap(batch.reward, batch.discount, next_quantiles)
-        index = batch.action[:, None, None].expand(-1, taus.shape[0], 1)
-        chosen = [
-            net(batch.observation, taus).gather(-1, index).squeeze(-1)
-            for net in self.networks.values()
-        ]
+            chooser = self.networks if self.config.double else self.targets
+            choice = self._mean_values(batch.next_observation, target_taus, chooser).argmax(-1)
+            slow = [net.of_action(batch.next_observation, target_taus, choice)
+                    for net in _all(self.targets)]  # fmt: skip
+            targets = bootstrap(batch.reward, batch.discount, torch.stack(slow).amin(0))
+        chosen = [net.of_action(batch.observation, taus, batch.action)
+                  for net in _all(self.networks)]  # fmt: skip
         errors = [quantile_huber(each, targets, taus, self.config.kappa) for each in chosen]
         loss = torch.stack(errors).sum()
         return {"loss": loss, "value": chosen[0].mean(), "target": targets.mean()}
 
-    def _mean_values(self, inputs: Inputs, taus: Tensor) -> Tensor:
+    @staticmethod
+    def _mean_values(inputs: Inputs, taus: Tensor, networks: nn.ModuleDict) -> Tensor:
         """Means over fractions and networks, [B, A]."""
-        nets: Any = self.networks.values()
-        return torch.stack([net.mean(inputs, taus) for net in nets]).mean(0)
+        return torch.stack([net.mean(inputs, taus) for net in _all(networks)]).mean(0)
+
+
+def _all(networks: nn.ModuleDict) -> list[Any]:
+    return list(networks.values())
