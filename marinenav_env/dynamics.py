@@ -14,9 +14,12 @@ from marinenav_env.state import Scenario, State, Vessel
 
 def wrap_to_two_pi(angle: Tensor) -> Tensor:
     """Wrap angles (rad) of any shape to [0, 2 pi)."""
-    wrapped = torch.remainder(angle, 2.0 * math.pi)
-    # A tiny negative angle rounds up to 2 pi itself, which the half-open interval excludes.
-    return torch.where(wrapped < 2.0 * math.pi, wrapped, 0.0)
+    turn = 2.0 * math.pi
+    # torch.remainder gives the same bits within a turn of the interval, but calls a slow fmod.
+    wrapped = angle - turn * torch.floor(angle / turn)
+    # The quotient may round up to a whole number, and a tiny negative angle to a whole turn.
+    wrapped = torch.where(wrapped < 0.0, wrapped + turn, wrapped)
+    return torch.where(wrapped < turn, wrapped, 0.0)
 
 
 def wrap_to_pi(angle: Tensor) -> Tensor:
@@ -163,7 +166,7 @@ def control_step(
             x, y, scenario.core_position, scenario.core_circulation, core_radius
         )
         gx, gy, gr = wx + cx, wy + cy, r
-        x, y, theta = x + dt * gx, y + dt * gy, wrap_to_two_pi(theta + dt * r)
+        x, y, theta = x + dt * gx, y + dt * gy, theta + dt * r
         cos, sin = theta.cos(), theta.sin()
         u, v = cos * gx + sin * gy, cos * gy - sin * gx
         u_r, v_r = cos * wx + sin * wy, cos * wy - sin * wx
@@ -171,7 +174,8 @@ def control_step(
         u_r, v_r, r = u_r + dt * du, v_r + dt * dv, r + dt * dr
         wx, wy = cos * u_r - sin * v_r, sin * u_r + cos * v_r
     return (
-        stack_last((x, y, theta)),
+        # Wrapped once a step, not once a substep as published: sine and cosine do not care.
+        stack_last((x, y, wrap_to_two_pi(theta))),
         stack_last((wx, wy, r)),
         stack_last((gx, gy, gr)),
         thrust,

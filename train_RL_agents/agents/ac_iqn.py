@@ -148,11 +148,12 @@ class ACIQN(Agent[ACIQNConfig]):
                      for name in self.critics]  # fmt: skip
         errors = [quantile_huber(each, targets, taus, self.config.kappa) for each in quantiles]
         action = self.networks["actor"](batch.observation)
-        critic = self.networks[self.critics[0]]
-        value = frozen_call(critic, batch.observation, action, taus).mean()
+        middles = self.strata + 0.5 / self.config.quantiles
+        judged = [frozen_call(self.networks[name], batch.observation, action, middles).mean(-1)
+                  for name in self.critics]  # fmt: skip
         return {
             "loss_critic": torch.stack(errors).sum(),
-            "loss_actor": -value,
+            "loss_actor": -torch.stack(judged).amin(0).mean(),
             "value": quantiles[0].mean(),
             "target": targets.mean(),
         }
