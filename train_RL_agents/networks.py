@@ -42,6 +42,9 @@ class ObservationNetwork(nn.Module):
         features: what the encoder is given (see ``features``); published weights want them raw.
     """
 
+    hidden_layer: nn.Module
+    hidden_layer_2: nn.Module
+
     def __init__(self, features: Features = "geometric") -> None:
         super().__init__()
         own, each = widths(features)
@@ -66,6 +69,11 @@ class ObservationNetwork(nn.Module):
         objects = self.object_encoder(objects) * inputs.objects_mask[..., None]
         return torch.cat((self.self_encoder(own), objects.flatten(-2)), -1)
 
+    def trunk(self, features: Tensor) -> Tensor:
+        """Two hidden layers with ReLU, from features [..., F] to [..., 128]."""
+        features = torch.relu(self.hidden_layer(features))
+        return torch.relu(self.hidden_layer_2(features))
+
 
 def squash(value: Tensor) -> Tensor:
     """Map any number into (-1, 1) as the published actors do, (2 / pi) atan."""
@@ -89,9 +97,7 @@ class Actor(ObservationNetwork):
 
     def forward(self, inputs: Inputs) -> Tensor:
         """Actions [B, 2] for observations [B]."""
-        features = torch.relu(self.hidden_layer(self.encode(inputs)))
-        features = torch.relu(self.hidden_layer_2(features))
-        return squash(self.output_layer(features))
+        return squash(self.output_layer(self.trunk(self.encode(inputs))))
 
 
 class CosineEmbedding(nn.Linear):

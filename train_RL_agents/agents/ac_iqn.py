@@ -9,13 +9,13 @@ last hidden layer, so that the trunk is evaluated once and not once per fraction
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from marinenav_env.validation import require, require_numbers
-from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
+from train_RL_agents.agents.base import Agent, Batch, Losses
+from train_RL_agents.agents.quantile import QuantileConfig, draw_fractions, midpoints
 from train_RL_agents.losses import bootstrap, pessimistic, quantile_huber
 from train_RL_agents.networks import (
     ENCODED,
@@ -30,32 +30,19 @@ from train_RL_agents.networks import (
 
 
 @dataclass(frozen=True)
-class ACIQNConfig(AgentConfig):
+class ACIQNConfig(QuantileConfig):
     """Settings of AC-IQN."""
 
-    quantiles: int = 16
-    """Quantile fractions N per critic and update."""
-    critics: int = 2
-    """Independent critics; their quantiles are pooled for the targets."""
     dropped: int = 1
     """Highest quantiles of each critic that targets leave out."""
-    embedding: Literal["late", "published"] = "late"
-    """Where the fractions enter: after the last hidden layer, or as published, before the first
-    (then the action enters after it)."""
-    layer_norm: bool = True
-    """LayerNorm in the hidden layers of the critics."""
-    target_noise: float = 0.1
+    target_noise: float = 0.2
     """Standard deviation of the noise on target actions (1)."""
-    kappa: float = 1.0
-    """Threshold of the Huber loss (scaled reward)."""
 
     def __post_init__(self) -> None:
-        require_numbers(self, "agent", ("quantiles",), at_least=1, at_most=1024)
-        require_numbers(self, "agent", ("critics",), at_least=1, at_most=10)
+        super().__post_init__()
         require_numbers(self, "agent", ("target_noise",), at_least=0.0, at_most=1.0)
         fine = 0 <= self.dropped < self.quantiles
         require(fine, "agent.dropped", self.dropped, f"from 0 to {self.quantiles - 1}")
-        require_numbers(self, "agent", ("kappa",), above=0.0)
 
 
 class QuantileCritic(ObservationNetwork):
@@ -95,7 +82,7 @@ class ACIQN(Agent[ACIQNConfig]):
     continuous = True
     acting = "actor"
     heeds_risk = True
-    strata: Tensor
+    middles: Tensor
     neighbours: Tensor
 
     def __init__(self, config: ACIQNConfig, num_actions: int = 25) -> None:
@@ -105,8 +92,7 @@ class ACIQN(Agent[ACIQNConfig]):
         for name in self.critics:
             self.networks[name] = QuantileCritic(config)
         self.make_targets(*self.networks)
-        strata = torch.arange(config.quantiles) / config.quantiles
-        self.register_buffer("strata", strata, persistent=False)
+        self.register_buffer("middles", midpoints(config.quantiles), persistent=False)
         steps = torch.tensor([0.0, -0.5, 0.5])
         self.register_buffer("neighbours", torch.cartesian_prod(steps, steps), persistent=False)
 
@@ -121,7 +107,7 @@ class ACIQN(Agent[ACIQNConfig]):
                 *choices.shape[:-1], *tensor.shape[action.ndim - 1 :])
             for tensor in inputs
         ))  # fmt: skip
-        taus = (risk[..., None] * (self.strata + 0.5 / self.config.quantiles))[..., None, :]
+        taus = (risk[..., None] * self.middles)[..., None, :]
         taus = taus.expand(*choices.shape[:-1], -1)
         quantiles = self.networks[self.critics[0]](repeated, choices, taus)
         best = quantiles.mean(-1).argmax(-1)[..., None, None].expand(*action.shape[:-1], 1, 2)
@@ -129,10 +115,8 @@ class ACIQN(Agent[ACIQNConfig]):
 
     def draw(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Fractions [2, N], one from each stratum, and the noise [B, 2] of target actions."""
-        count = self.config.quantiles
-        options: dict[str, Any] = {"generator": generator, "device": generator.device}
-        jitter = torch.rand(2, count, **options) / count
-        return self.strata + jitter, torch.randn(batch_size, 2, **options)
+        noise = torch.randn(batch_size, 2, generator=generator, device=generator.device)
+        return draw_fractions(self.middles, generator), noise
 
     def losses(self, batch: Batch, random: tuple[Tensor, Tensor]) -> Losses:
         """Quantile regression of the critics; the actor climbs the mean of the first critic."""
@@ -148,8 +132,7 @@ class ACIQN(Agent[ACIQNConfig]):
                      for name in self.critics]  # fmt: skip
         errors = [quantile_huber(each, targets, taus, self.config.kappa) for each in quantiles]
         action = self.networks["actor"](batch.observation)
-        middles = self.strata + 0.5 / self.config.quantiles
-        judged = [frozen_call(self.networks[name], batch.observation, action, middles).mean(-1)
+        judged = [frozen_call(self.networks[name], batch.observation, action, self.middles).mean(-1)
                   for name in self.critics]  # fmt: skip
         return {
             "loss_critic": torch.stack(errors).sum(),

@@ -47,8 +47,7 @@ class ValueNetwork(ObservationNetwork):
 
     def forward(self, inputs: Inputs) -> Tensor:
         """Values [B, A] of observations [B]."""
-        features = torch.relu(self.hidden_layer(self.encode(inputs)))
-        features = torch.relu(self.hidden_layer_2(features))
+        features = self.trunk(self.encode(inputs))
         values: Tensor = self.output_layer(features)
         if self.value_layer is None:
             return values

@@ -7,13 +7,14 @@ last hidden layer, so that the trunk is evaluated once and not once per fraction
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from marinenav_env.validation import require_numbers
-from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
+from train_RL_agents.agents.base import Agent, Batch, Losses
+from train_RL_agents.agents.quantile import QuantileConfig, draw_fractions, midpoints
 from train_RL_agents.losses import bootstrap, quantile_huber
 from train_RL_agents.networks import (
     ENCODED,
@@ -26,33 +27,21 @@ from train_RL_agents.networks import (
 
 
 @dataclass(frozen=True)
-class IQNConfig(AgentConfig):
+class IQNConfig(QuantileConfig):
     """Settings of IQN."""
 
-    quantiles: int = 16
-    """Quantile fractions N per network and update."""
     acting_quantiles: int = 32
     """Quantile fractions when acting, evenly spread below the risk level."""
     random_fractions: bool = False
     """While training, act on fractions drawn afresh for every robot, as published."""
-    critics: int = 2
-    """Independent networks; targets take the smallest of their quantiles, fraction by fraction."""
-    embedding: Literal["late", "published"] = "late"
-    """Where the fractions enter: after the last hidden layer, or as published, before the first."""
     double: bool = True
     """Choose the next action with the learned network, value it with the slow one."""
     duelling: bool = True
     """Separate heads for the value of the state and the advantages of the actions."""
-    layer_norm: bool = True
-    """LayerNorm in the hidden layers."""
-    kappa: float = 1.0
-    """Threshold of the Huber loss (scaled reward)."""
 
     def __post_init__(self) -> None:
-        counts = ("quantiles", "acting_quantiles")
-        require_numbers(self, "agent", counts, at_least=1, at_most=1024)
-        require_numbers(self, "agent", ("critics",), at_least=1, at_most=10)
-        require_numbers(self, "agent", ("kappa",), above=0.0)
+        super().__post_init__()
+        require_numbers(self, "agent", ("acting_quantiles",), at_least=1, at_most=1024)
 
 
 class QuantileNetwork(ObservationNetwork):
@@ -70,32 +59,26 @@ class QuantileNetwork(ObservationNetwork):
     def forward(self, inputs: Inputs, taus: Tensor) -> Tensor:
         """Quantiles [B, N, A] at fractions [N] or [B, N]."""
         features, embedded = self.encode(inputs)[..., None, :], self.cos_embedding(taus)
-        if not self.late:
-            features = features * embedded
-        features = torch.relu(self.hidden_layer(features))
-        features = torch.relu(self.hidden_layer_2(features))
         if self.late:
-            features = features * embedded
-        return self._heads(features)
+            return self._heads(self.trunk(features) * embedded)
+        return self._heads(self.trunk(features * embedded))
 
     def mean(self, inputs: Inputs, taus: Tensor) -> Tensor:
         """Means [B, A] over the fractions [N] or [B, N]."""
         if not self.late:
             return self(inputs, taus).mean(-2)
         # The heads are linear, so that the mean over fractions can be taken before them.
-        features = torch.relu(self.hidden_layer(self.encode(inputs)))
-        features = torch.relu(self.hidden_layer_2(features))
-        return self._heads(features * self.cos_embedding(taus).mean(-2))
+        return self._heads(self.trunk(self.encode(inputs)) * self.cos_embedding(taus).mean(-2))
 
     def of_action(self, inputs: Inputs, taus: Tensor, action: Tensor) -> Tensor:
         """Quantiles [B, N] of actions [B] at fractions [N]."""
         if not self.late:
             index = action[:, None, None].expand(-1, taus.shape[0], 1)
             return self(inputs, taus).gather(-1, index).squeeze(-1)
-        features = torch.relu(self.hidden_layer(self.encode(inputs)))
-        features = torch.relu(self.hidden_layer_2(features))
+        features = self.trunk(self.encode(inputs))
         # One row of the heads per action, so that the 24 others are not computed.
-        weight, bias = self.output_layer.weight, self.output_layer.bias
+        weight: Tensor = self.output_layer.weight
+        bias: Tensor = self.output_layer.bias
         if self.value_layer is not None:
             weight = weight - weight.mean(0) + self.value_layer.weight
             bias = bias - bias.mean() + self.value_layer.bias
@@ -116,7 +99,7 @@ class IQN(Agent[IQNConfig]):
     continuous = False
     acting = "critic_0"
     heeds_risk = True
-    strata: Tensor
+    middles: Tensor
     acting_taus: Tensor
 
     def __init__(self, config: IQNConfig, num_actions: int = 25) -> None:
@@ -124,10 +107,8 @@ class IQN(Agent[IQNConfig]):
         for index in range(config.critics):
             self.networks[f"critic_{index}"] = QuantileNetwork(config, num_actions)
         self.make_targets(*self.networks)
-        strata = torch.arange(config.quantiles) / config.quantiles
-        acting = (torch.arange(config.acting_quantiles) + 0.5) / config.acting_quantiles
-        self.register_buffer("strata", strata, persistent=False)
-        self.register_buffer("acting_taus", acting, persistent=False)
+        self.register_buffer("middles", midpoints(config.quantiles), persistent=False)
+        self.register_buffer("acting_taus", midpoints(config.acting_quantiles), persistent=False)
 
     def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
         """The action of the highest mean over the quantiles below the risk level."""
@@ -144,9 +125,7 @@ class IQN(Agent[IQNConfig]):
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:
         """Fractions [2, N], one from each stratum."""
-        count = self.config.quantiles
-        jitter = torch.rand(2, count, generator=generator, device=generator.device)
-        return self.strata + jitter / count
+        return draw_fractions(self.middles, generator)
 
     def losses(self, batch: Batch, random: Tensor) -> Losses:
         """Quantile regression of every network."""
@@ -160,8 +139,11 @@ class IQN(Agent[IQNConfig]):
         chosen = [net.of_action(batch.observation, taus, batch.action)
                   for net in _all(self.networks)]  # fmt: skip
         errors = [quantile_huber(each, targets, taus, self.config.kappa) for each in chosen]
-        loss = torch.stack(errors).sum()
-        return {"loss": loss, "value": chosen[0].mean(), "target": targets.mean()}
+        return {
+            "loss": torch.stack(errors).sum(),
+            "value": chosen[0].mean(),
+            "target": targets.mean(),
+        }
 
     @staticmethod
     def _mean_values(inputs: Inputs, taus: Tensor, networks: nn.ModuleDict) -> Tensor:

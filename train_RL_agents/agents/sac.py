@@ -61,8 +61,7 @@ class GaussianActor(ObservationNetwork):
 
     def forward(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Mean and log standard deviation, [B, 2] each."""
-        features = torch.relu(self.hidden_layer(self.encode(inputs)))
-        features = torch.relu(self.hidden_layer_2(features))
+        features = self.trunk(self.encode(inputs))
         log_std = self.output_layer_log_std(features).clamp(-20.0, 2.0)
         return self.output_layer_mu(features), log_std
 
