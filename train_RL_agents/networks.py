@@ -97,7 +97,12 @@ class Actor(ObservationNetwork):
 
     def forward(self, inputs: Inputs) -> Tensor:
         """Actions [B, 2] for observations [B]."""
-        return squash(self.output_layer(self.trunk(self.encode(inputs))))
+        return squash(self.before_squashing(inputs))
+
+    def before_squashing(self, inputs: Inputs) -> Tensor:
+        """Unbounded numbers [B, 2] that become actions."""
+        result: Tensor = self.output_layer(self.trunk(self.encode(inputs)))
+        return result
 
 
 class CosineEmbedding(nn.Linear):

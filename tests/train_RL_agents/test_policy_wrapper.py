@@ -11,7 +11,13 @@ from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
 from tests.train_RL_agents.helpers import make_inputs, no_host_reads, seeded
 from train_RL_agents.agents import AGENTS, Agent, AgentConfig
 from train_RL_agents.networks import ObservationNetwork
-from train_RL_agents.policy_wrapper import RISK, PolicyWrapper, add_noise, epsilon_greedy
+from train_RL_agents.policy_wrapper import (
+    RISK,
+    PolicyWrapper,
+    add_noise,
+    epsilon_greedy,
+    nearness_risk,
+)
 
 ACTIONS = 25
 
@@ -389,3 +395,13 @@ def test_drives_the_world(name, explores):
         # What was recorded is what the agent says about what was recorded.
         again = actions(PolicyWrapper(agent), rollout.exclude("next").flatten(0, 1))
         torch.testing.assert_close(again, taken.flatten(0, 1))
+
+
+def test_risk_adapts_to_the_closest_object_that_is_there():
+    given = make_inputs(4, generator=seeded(0))
+    objects, mask = torch.zeros(4, 5, 5), torch.zeros(4, 5, dtype=torch.bool)
+    objects[:, 0, :2], objects[:, 1, :2] = torch.tensor([30.0, 40.0]), torch.tensor([3.0, -4.0])
+    mask[1, 0] = mask[2, 1] = True  # 50 m away, 5 m away
+    mask[3, :2] = True
+    risk = nearness_risk(given._replace(objects_state=objects, objects_mask=mask))
+    torch.testing.assert_close(risk, torch.tensor([1.0, 1.0, 0.5, 0.5]))

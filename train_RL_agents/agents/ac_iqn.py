@@ -26,6 +26,7 @@ from train_RL_agents.networks import (
     ObservationNetwork,
     frozen_call,
     hidden,
+    squash,
 )
 
 
@@ -35,12 +36,15 @@ class ACIQNConfig(QuantileConfig):
 
     dropped: int = 1
     """Highest quantiles of each critic that targets leave out."""
-    target_noise: float = 0.2
+    target_noise: float = 0.1
     """Standard deviation of the noise on target actions (1)."""
+    saturation_penalty: float = 1e-3
+    """Cost of the squared output of the actor before squashing, as in DDPG."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_numbers(self, "agent", ("target_noise",), at_least=0.0, at_most=1.0)
+        require_numbers(self, "agent", ("saturation_penalty",), at_least=0.0)
         fine = 0 <= self.dropped < self.quantiles
         require(fine, "agent.dropped", self.dropped, f"from 0 to {self.quantiles - 1}")
 
@@ -131,12 +135,13 @@ class ACIQN(Agent[ACIQNConfig]):
         quantiles = [self.networks[name](batch.observation, batch.action, taus)
                      for name in self.critics]  # fmt: skip
         errors = [quantile_huber(each, targets, taus, self.config.kappa) for each in quantiles]
-        action = self.networks["actor"](batch.observation)
+        drive = self.networks["actor"].before_squashing(batch.observation)
+        action, saturation = squash(drive), self.config.saturation_penalty * drive.square().mean()
         judged = [frozen_call(self.networks[name], batch.observation, action, self.middles).mean(-1)
                   for name in self.critics]  # fmt: skip
         return {
             "loss_critic": torch.stack(errors).sum(),
-            "loss_actor": -torch.stack(judged).amin(0).mean(),
+            "loss_actor": saturation - torch.stack(judged).amin(0).mean(),
             "value": quantiles[0].mean(),
             "target": targets.mean(),
         }

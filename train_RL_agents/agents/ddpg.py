@@ -20,7 +20,7 @@ from train_RL_agents.agents.action_critic import (
 )
 from train_RL_agents.agents.base import Agent, Batch, Losses
 from train_RL_agents.losses import bootstrap
-from train_RL_agents.networks import Actor, Inputs, frozen_call
+from train_RL_agents.networks import Actor, Inputs, frozen_call, squash
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,14 @@ class DDPGConfig(ActionCriticConfig):
 
     target_noise: float = 0.1
     """Standard deviation of the noise on target actions (1)."""
+    saturation_penalty: float = 1e-3
+    """Cost of the squared output of the actor before squashing: full thrust changes in all states
+    leave it no gradient to improve by."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_numbers(self, "agent", ("target_noise",), at_least=0.0, at_most=1.0)
+        require_numbers(self, "agent", ("saturation_penalty",), at_least=0.0)
 
 
 class DDPG(Agent[DDPGConfig]):
@@ -67,11 +71,12 @@ class DDPG(Agent[DDPGConfig]):
             )
             targets = bootstrap(batch.reward, batch.discount, next_values)
         values = [self.networks[name](batch.observation, batch.action) for name in self.critics]
-        action = self.networks["actor"](batch.observation)
-        value = frozen_call(self.networks[self.critics[0]], batch.observation, action)
+        drive = self.networks["actor"].before_squashing(batch.observation)
+        value = frozen_call(self.networks[self.critics[0]], batch.observation, squash(drive))
+        saturation = self.config.saturation_penalty * drive.square().mean()
         return {
             "loss_critic": critics_error(values, targets),
-            "loss_actor": -value.mean(),
+            "loss_actor": saturation - value.mean(),
             "value": values[0].mean(),
             "target": targets.mean(),
         }
