@@ -18,9 +18,11 @@ from torch import Tensor
 
 from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.scenario import ScenarioSampler
-from marinenav_env.state import Scenario
+from marinenav_env.state import Scenario, State
 
 Policy = Callable[[TensorDictBase], TensorDictBase]
+Watch = Callable[[TensorDictBase, State, MarineNavEnv], None]
+"""Is shown every step: what the policy saw and did, the state before, and the world after it."""
 GAMMA = 0.99
 _CHECK_EVERY = 25
 """Vector steps between two questions to the device whether all episodes are over."""
@@ -150,6 +152,7 @@ def evaluate(
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
     compile_step: bool = False,
+    watch: Watch | None = None,
 ) -> Episodes:
     """Run every scenario once, all in one batch.
 
@@ -162,6 +165,7 @@ def evaluate(
         seed: of the measurement noise.
         dtype: of the world.
         compile_step: whether to compile the world's step.
+        watch: looks on.
 
     Returns:
         What happened, by episode. The same arguments give the same numbers.
@@ -181,7 +185,10 @@ def evaluate(
         if number % _CHECK_EVERY == 0 and not env.state.active.any():
             break
         active = step.get((GROUP, "mask")) & counting[:, None]
-        step = env.step(policy(step)).get("next")
+        acted, before = policy(step), env.state
+        step = env.step(acted).get("next")
+        if watch is not None:
+            watch(acted, before, env)
         reward = step.get((GROUP, "reward")).squeeze(-1)
         sums["time"] += seconds * active
         sums["energy"] += env.outcome.energy * active
@@ -206,4 +213,4 @@ def evaluate(
     )
 
 
-__all__ = ["Episodes", "Policy", "Report", "draw_scenarios", "evaluate"]
+__all__ = ["Episodes", "Policy", "Report", "Watch", "draw_scenarios", "evaluate"]
