@@ -17,15 +17,15 @@ from train_RL_agents.networks import Inputs
 
 SPEED = 2.0
 """Speed over ground where nothing pushes (m/s)."""
-REACH = 12.0
+REACH = 15.0
 """Gap d0 between the hulls from which on an object pushes (m)."""
-STRENGTH = 40.0
+STRENGTH = 150.0
 """Factor k of the push (m^4/s)."""
 SMALLEST_GAP = 0.5
 """Gaps below this push as this one does (m)."""
 TURNED = 1.0
 """Push to the side per push away (1)."""
-AHEAD = 1.5
+AHEAD = 2.0
 """How far ahead objects are looked for (s)."""
 
 

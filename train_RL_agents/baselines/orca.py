@@ -18,13 +18,15 @@ from marinenav_env import WorldConfig
 from train_RL_agents.baselines.base import Baseline, to_the_goal
 from train_RL_agents.networks import Inputs
 
-SPEED = 2.0
+SPEED = 1.5
 """Wanted speed over ground (m/s)."""
-TOP_SPEED = 2.5
+TOP_SPEED = 2.0
 """Largest speed over ground that is asked for (m/s)."""
 HORIZON = 8.0
-"""Collisions within this time are avoided (s)."""
-MARGIN = 1.0
+"""Collisions with what moves are avoided within this time (s)."""
+STILL_HORIZON = 20.0
+"""Likewise with what stands still (s): a short one would let the vessel stop in front of it."""
+MARGIN = 3.0
 """Added to the sum of the radii, for vessels that cannot change velocity at once (m)."""
 STANDS_STILL = 0.3
 """Objects slower than this are expected to do nothing (m/s)."""
@@ -54,7 +56,7 @@ class ORCA(Baseline):
             objects[..., 2:4],
             objects[..., 4] + self.own_radius + MARGIN,
             torch.where(still, 1.0, 0.5),
-            HORIZON,
+            torch.where(still, STILL_HORIZON, HORIZON),
             self.step,
         )
         # Empty slots allow everything.
@@ -69,7 +71,7 @@ def half_planes(
     velocity: Tensor,
     radius: Tensor,
     share: Tensor,
-    horizon: float,
+    horizon: Tensor,
     step: float,
 ) -> tuple[Tensor, Tensor]:
     """Velocities that each object allows: those w with normal . w >= bound.
@@ -80,7 +82,7 @@ def half_planes(
         velocity: [..., K, 2] of the objects (m/s).
         radius: [..., K] sum of the radii (m).
         share: [..., K] of the change of velocity that is the own one's.
-        horizon: collisions within this time are avoided (s).
+        horizon: [..., K] collisions within this time are avoided (s).
         step: time in which those that touch already get apart (s).
 
     Returns:

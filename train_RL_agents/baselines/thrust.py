@@ -69,7 +69,8 @@ class ThrustController:
         off = off * (speed / 0.2).clamp_max(1.0)
         # Slow while the bow points elsewhere: speed then leads astray.
         thrust = self._thrust(speed * off.cos().clamp_min(0.0), self._yaw_rate(off), u, r)
-        change = self.vessel.max_thrust_rate * self.seconds
+        k: Any = self.vessel
+        change = k.max_thrust_rate * self.seconds
         return ((thrust - own[..., 5:7]) / change).clamp(-1.0, 1.0)
 
     def _yaw_rate(self, off: Tensor) -> Tensor:

@@ -43,7 +43,8 @@ def ours(position, velocity, wanted, share=0.5):
     relative = position[:, 1:] - position[:, :1]
     sizes = torch.full(relative.shape[:-1], 2.0 * RADIUS, dtype=torch.float64)
     planes = half_planes(velocity[:, 0], relative, velocity[:, 1:], sizes,
-                         torch.full_like(sizes, share), HORIZON, STEP)  # fmt: skip
+                         torch.full_like(sizes, share), torch.full_like(sizes, HORIZON),
+                         STEP)  # fmt: skip
     return best_velocity(wanted[:, 0], *planes, TOP_SPEED), planes
 
 
