@@ -18,9 +18,12 @@ from torch import Tensor
 
 from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.scenario import ScenarioSampler
-from marinenav_env.state import Scenario
+from marinenav_env.state import Scenario, State
+from marinenav_env.validation import require
 
 Policy = Callable[[TensorDictBase], TensorDictBase]
+Watch = Callable[[TensorDictBase, State, MarineNavEnv], None]
+"""Is shown every step: what the policy saw and did, the state before, and the world after it."""
 GAMMA = 0.99
 _CHECK_EVERY = 25
 """Vector steps between two questions to the device whether all episodes are over."""
@@ -113,10 +116,15 @@ class Episodes:
         """The inverse of state_dict."""
         return cls(**{name: tensor.cpu() for name, tensor in state.items()})
 
-    def table(self) -> dict[str, dict[str, Any]]:
-        """Reports by level (counted from 1) and overall, as plain numbers."""
+    def table(self, names: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
+        """Reports by level and overall, as plain numbers.
+
+        Args:
+            names: of the levels; "level 1" and so on if None.
+        """
         levels = sorted(set(self.level.tolist()))
-        table = {f"level {level + 1}": asdict(self.report(level)) for level in levels}
+        named = {level: f"level {level + 1}" if names is None else names[level] for level in levels}
+        table = {name: asdict(self.report(level)) for level, name in named.items()}
         return table | {"overall": asdict(self.report())}
 
 
@@ -150,6 +158,7 @@ def evaluate(
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
     compile_step: bool = False,
+    watch: Watch | None = None,
 ) -> Episodes:
     """Run every scenario once, all in one batch.
 
@@ -162,9 +171,13 @@ def evaluate(
         seed: of the measurement noise.
         dtype: of the world.
         compile_step: whether to compile the world's step.
+        watch: looks on.
 
     Returns:
         What happened, by episode. The same arguments give the same numbers.
+
+    Raises:
+        ConfigError: when a scenario has no robot.
     """
     # Nothing ends at a collision here: the sums below stop there by themselves.
     world = replace(world, ends_at_first_collision=False)
@@ -172,6 +185,8 @@ def evaluate(
         world, scenarios=scenarios, continuous=continuous, device=device, dtype=dtype, seed=seed,
         compile_step=compile_step,
     )  # fmt: skip
+    empty = (~env.scenario.robot_mask.any(-1)).sum().item()
+    require(empty == 0, "scenarios without a robot", empty, "0")
     step = env.reset()
     counting = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
     sums = {name: torch.zeros_like(env.state.pose[..., 0]) for name in ("time", "energy", "return")}
@@ -181,7 +196,10 @@ def evaluate(
         if number % _CHECK_EVERY == 0 and not env.state.active.any():
             break
         active = step.get((GROUP, "mask")) & counting[:, None]
-        step = env.step(policy(step)).get("next")
+        acted, before = policy(step), env.state
+        step = env.step(acted).get("next")
+        if watch is not None:
+            watch(acted, before, env)
         reward = step.get((GROUP, "reward")).squeeze(-1)
         sums["time"] += seconds * active
         sums["energy"] += env.outcome.energy * active
@@ -206,4 +224,4 @@ def evaluate(
     )
 
 
-__all__ = ["Episodes", "Policy", "Report", "draw_scenarios", "evaluate"]
+__all__ = ["Episodes", "Policy", "Report", "Watch", "draw_scenarios", "evaluate"]

@@ -117,6 +117,12 @@ class ACIQN(Agent[ACIQNConfig]):
         best = quantiles.mean(-1).argmax(-1)[..., None, None].expand(*action.shape[:-1], 1, 2)
         return torch.where(risk[..., None] < 1.0, choices.gather(-2, best).squeeze(-2), action)
 
+    def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor:
+        """Mean of the critics' quantiles in the middle of the N strata."""
+        taus = self.strata + 0.5 / self.config.quantiles
+        return torch.stack([self.networks[name](inputs, action, taus) for name in self.critics]
+                           ).mean(0)  # fmt: skip
+
     def draw(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Fractions [2, N], one from each stratum, and the noise [B, 2] of target actions."""
         noise = torch.randn(batch_size, 2, generator=generator, device=generator.device)

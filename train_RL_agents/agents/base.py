@@ -89,6 +89,18 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
             [B, 2] in [-1, 1], or [B] int64.
         """
 
+    def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor | None:
+        """Quantiles of the return (scaled rewards) of actions, at even and rising fractions.
+
+        Args:
+            inputs: observations [...].
+            action: [..., 2] or [...] int64.
+
+        Returns:
+            [..., N], or None if the agent does not know them.
+        """
+        return None
+
     def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
         """Actions while training, before exploration is added; the best ones by default."""
         return self.act(inputs)

@@ -115,6 +115,13 @@ class IQN(Agent[IQNConfig]):
         taus = self.acting_taus if risk is None else risk[..., None] * self.acting_taus
         return self._mean_values(inputs, taus, self.networks).argmax(-1)
 
+    def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor:
+        """Mean of the networks' quantiles at the fractions that ``act`` averages over."""
+        nets: Any = self.networks.values()
+        quantiles = torch.stack([net(inputs, self.acting_taus) for net in nets]).mean(0)
+        index = action[..., None, None].expand(*quantiles.shape[:-1], 1)
+        return quantiles.gather(-1, index).squeeze(-1)
+
     def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
         """The action of the highest mean over the same quantiles, or over random ones."""
         if not self.config.random_fractions:

@@ -1,4 +1,4 @@
-"""Evaluate a policy on a fixed set of scenarios."""
+"""Evaluate policies and baselines on the same scenarios."""
 
 from __future__ import annotations
 
@@ -6,37 +6,38 @@ import argparse
 import json
 import secrets
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from marinenav_env import Episode
-    from marinenav_env.state import Scenario
-    from train_RL_agents.checkpoint import LoadedPolicy
-    from train_RL_agents.evaluation import Policy
+from train_RL_agents.tables import COLUMNS, COMPARED, CONDUCT, Result
 
-COLUMNS = {
-    "success": "episodes in which every robot arrives, with the 95% Wilson interval; "
-    "an episode stops at its first collision",
-    "collision": "episodes with a collision",
-    "time-out": "episodes without a collision in which some robot did not arrive in time",
-    "robot success": "robots that arrive when episodes go on after a collision",
-    "time": "seconds under way per robot, mean over successful episodes",
-    "energy": "thrust spent per robot (N s), mean over successful episodes",
-    "return": "sum of 0.99^t reward per robot, mean over all episodes",
-}
-"""What each column of the table means."""
+if TYPE_CHECKING:
+    import torch
+
+    from marinenav_env import WorldConfig
+    from train_RL_agents.checkpoint import LoadedPolicy
+    from train_RL_agents.config import EvalSchedule
+    from train_RL_agents.contenders import Manner
+    from train_RL_agents.evaluation import Episodes
+    from train_RL_agents.recording import Recording
+    from train_RL_agents.suites import ScenarioSet
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     plain: dict[str, Any] = {"default": argparse.SUPPRESS}
     add = parser.add_argument
-    add("--checkpoint", metavar="PATH", type=Path, required=True, help="run folder or policy file")
+    add("policies", metavar="POLICY", nargs="*", help="run folders, policy files or baselines; "
+        "several are compared to the first")  # fmt: skip
+    add("--checkpoint", metavar="PATH", help="run folder or policy file", **plain)
+    add("--policy", metavar="NAME", help="baseline: straight, apf or orca", **plain)
     add("--which", metavar="NAME", default="best",
         help="of a run: best (default), latest or a file's name")  # fmt: skip
-    add("--episodes", metavar="N", type=int, help="a level; by default as while training", **plain)
+    add("--suite", metavar="NAME", help="paper, fresh, currents, crowd, noise or rules, instead of "
+        "levels", **plain)  # fmt: skip
+    add("--episodes", metavar="N", type=int, help="a level, or a group of a suite; by default as "
+        "while training, or the suite's", **plain)  # fmt: skip
     add("--levels", metavar="L", type=int, nargs="+", help="from 1; all by default", **plain)
     add("--scenarios", metavar="FILE", type=Path, help="scenario file, instead of levels", **plain)
     add("--seed", metavar="N", type=int, help="of scenarios and noise; by default the fixed set's",
@@ -49,34 +50,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "exploration: SAC samples, Rainbow keeps its noise, IQN draws its fractions if "
         "agent.random_fractions is set, the others stay the same", **plain)  # fmt: skip
     add("--json", metavar="OUT", type=Path, help="write setting and figures there", **plain)
+    add("--csv", metavar="OUT", type=Path, help="write the figures there", **plain)
+    add("--markdown", metavar="OUT", type=Path, help="write the tables there", **plain)
+    add("--record", metavar="OUT", type=Path, help="write all that happens there (.npz); for one "
+        "policy", **plain)  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     given = vars(arguments)
-    _check(arguments.parser, given)
-    from train_RL_agents.checkpoint import load_policy
+    names = [*given["policies"], *(given[key] for key in ("checkpoint", "policy") if key in given)]
+    _check(arguments.parser, given, names)
+    from train_RL_agents.contenders import Manner, common_world
     from train_RL_agents.device import resolve_device
 
     device = resolve_device(arguments.device)
-    loaded = load_policy(arguments.checkpoint, arguments.which, device)
-    chosen = choose_set(loaded, given)
-    figures = _figures(loaded, chosen, given)
-    setting = _setting(loaded, chosen, given, str(device))
-    _print(setting, figures)
-    if "json" in given:
-        _write(given["json"], {"setting": setting, "figures": figures, "columns": COLUMNS})
+    found = _find(given, device)
+    schedule, world = _defaults(found)
+    world = common_world(found, world)
+    chosen, levels = choose_set(world, schedule, given)
+    manner = Manner(given.get("risk"), "stochastic" in given, chosen.seed + 1, "record" in given)
+    results, recording = _results(names, found, chosen, world, manner, device)
+    setting = _setting(results, chosen, levels, given, str(device), world)
+    _print(setting, results)
+    _write_all(given, setting, results)
+    if recording is not None:
+        from train_RL_agents.recording import save
+
+        save(recording, given["record"])
     return 0
 
 
-def _check(parser: argparse.ArgumentParser, given: dict[str, Any]) -> None:
+def _check(parser: argparse.ArgumentParser, given: dict[str, Any], names: Sequence[str]) -> None:
     """Refuse options that contradict each other or are out of range.
 
     Raises:
         SystemExit: after a message.
     """
+    if not names:
+        parser.error("a POLICY, --checkpoint or --policy is needed")
+    if len(set(names)) < len(names):
+        parser.error("a POLICY is given twice")
     clashes = (("fresh", "seed"), ("scenarios", "levels"), ("scenarios", "episodes"),
-               ("stochastic", "risk"))  # fmt: skip
+               ("stochastic", "risk"), ("suite", "levels"), ("suite", "scenarios"))  # fmt: skip
     for first, second in clashes:
         if first in given and second in given:
             parser.error(f"argument --{second}: not allowed with --{first}")
@@ -84,172 +100,218 @@ def _check(parser: argparse.ArgumentParser, given: dict[str, Any]) -> None:
         parser.error(f"argument --episodes: must be at least 1, not {given['episodes']}")
     if not 0.0 < given.get("risk", 1.0) <= 1.0:
         parser.error(f"argument --risk: must be above 0 and at most 1, not {given['risk']}")
+    if "record" in given and len(names) > 1:
+        parser.error("argument --record: takes one policy")
 
 
-@dataclass(frozen=True)
-class ChosenSet:
-    """What a policy is evaluated on."""
+def _find(given: dict[str, Any], device: torch.device) -> list[LoadedPolicy | str]:
+    """The policies asked for, in the order of their names."""
+    from marinenav_env.validation import require
+    from train_RL_agents.baselines import BASELINES
+    from train_RL_agents.checkpoint import load_policy
+    from train_RL_agents.contenders import find
 
-    scenarios: Scenario | Sequence[Episode]
-    """One per episode."""
-    seed: int
-    """Of the drawing and of the measurement noise."""
-    levels: dict[str, Any] | None
-    """Each level's settings and number of episodes; None for a file."""
-    file: str | None
-    """The scenario file; None for levels."""
+    found = [find(name, given["which"], device) for name in given["policies"]]
+    if "checkpoint" in given:
+        found.append(load_policy(given["checkpoint"], given["which"], device))
+    if "policy" in given:
+        name = given["policy"]
+        require(name in BASELINES, "--policy", name, f"one of {', '.join(BASELINES)}")
+        found.append(name)
+    return found
 
 
-def choose_set(loaded: LoadedPolicy, given: dict[str, Any]) -> ChosenSet:
+def _defaults(found: Sequence[LoadedPolicy | str]) -> tuple[EvalSchedule, WorldConfig]:
+    """Evaluation levels and world of the first trained policy, or the published ones."""
+    from marinenav_env import WorldConfig
+    from train_RL_agents.config import EvalSchedule
+
+    for each in found:
+        if not isinstance(each, str):
+            return each.config.eval_schedule, each.config.world
+    return EvalSchedule(), WorldConfig()
+
+
+def choose_set(
+    world: WorldConfig, schedule: EvalSchedule, given: dict[str, Any]
+) -> tuple[ScenarioSet, dict[str, Any] | None]:
     """Read or draw the scenarios.
 
     Args:
-        loaded: its configuration has the levels, and the size and seed of the fixed set.
+        world: that they are in.
+        schedule: the levels, and the size and seed of the fixed set.
         given: the options given.
 
+    Returns:
+        The scenarios, and what the levels are, if they are of levels.
+
     Raises:
-        ConfigError: when there is no such file or level.
+        ConfigError: when there is no such file, suite or level.
     """
-    seed = given.get("seed", loaded.config.eval_schedule.seed)
-    seed = secrets.randbelow(2**31) if "fresh" in given else seed
+    from train_RL_agents.suites import Part, ScenarioSet, make_set
+
+    fresh = secrets.randbelow(2**31) if "fresh" in given else None
+    if "suite" in given:
+        seed = given.get("seed", fresh)
+        return make_set(given["suite"], world, given.get("episodes"), seed), None
+    seed = given.get("seed", schedule.seed) if fresh is None else fresh
     if "scenarios" not in given:
-        return _draw(loaded, seed, given)
+        return _draw(world, schedule, seed, given)
     from marinenav_env import read_scenarios
 
     file = str(given["scenarios"])
-    return ChosenSet(read_scenarios(file), seed, None, file)
+    # A file does not say which level its episodes are of.
+    return ScenarioSet("scenarios", (), (Part(world, read_scenarios(file)),), seed), None
 
 
-def _draw(loaded: LoadedPolicy, seed: int, given: dict[str, Any]) -> ChosenSet:
+def _draw(
+    world: WorldConfig, schedule: EvalSchedule, seed: int, given: dict[str, Any]
+) -> tuple[ScenarioSet, dict[str, Any]]:
     """Draw all levels and keep those asked for: a level's scenarios do not depend on the others."""
     import torch
 
     from marinenav_env.validation import require
     from train_RL_agents.evaluation import draw_scenarios
+    from train_RL_agents.suites import Part, ScenarioSet, level_names
 
-    schedule = loaded.config.eval_schedule
     levels, counts = schedule.levels(), schedule.num_episodes
     if "episodes" in given:
         counts = (given["episodes"],) * len(levels)
     numbers = sorted(set(given.get("levels", range(1, len(levels) + 1))))
     for number in numbers:
         require(1 <= number <= len(levels), "--levels", number, f"from 1 to {len(levels)}")
-    drawn = draw_scenarios(loaded.config.world, levels, counts, seed)
+    drawn = draw_scenarios(world, levels, counts, seed)
     wanted = torch.isin(drawn.level, torch.tensor(numbers) - 1)
     described = {
         f"level {n}": {**asdict(levels[n - 1]), "episodes": counts[n - 1]} for n in numbers
     }
-    return ChosenSet(drawn[wanted], seed, described, None)
+    parts = (Part(world, drawn[wanted]),)
+    return ScenarioSet("levels", level_names(len(levels)), parts, seed), described
 
 
-def _figures(loaded: LoadedPolicy, chosen: ChosenSet, given: dict[str, Any]) -> dict[str, Any]:
-    """Run the episodes; figures by level and overall, None where there is nothing to average."""
-    import torch
+def _results(
+    names: Sequence[str],
+    found: Sequence[LoadedPolicy | str],
+    chosen: ScenarioSet,
+    world: WorldConfig,
+    manner: Manner,
+    device: torch.device,
+) -> tuple[list[Result], Recording | None]:
+    """Run the episodes of every policy; the recording is that of the last one."""
+    from train_RL_agents.comparison import differences
+    from train_RL_agents.contenders import described, run_set
+    from train_RL_agents.suites import RULES
 
-    from train_RL_agents.evaluation import evaluate
-    from train_RL_agents.policy_wrapper import PolicyWrapper
+    results: list[Result] = []
+    first: Episodes | None = None
+    recording = None
+    for name, each in zip(names, found, strict=True):
+        # Conduct is told from what was recorded.
+        recorded_as = name if manner.quantiles or chosen.name == RULES else None
+        episodes, recording = run_set(each, chosen, world, manner, device, recorded_as)
+        first = first or episodes
+        results.append(
+            Result(
+                name,
+                described(each),
+                episodes.table(chosen.groups) if chosen.groups else _overall(episodes),
+                differences(first, episodes, chosen.groups) if results else None,
+                _conduct(recording, chosen) if recording and chosen.name == RULES else None,
+            )
+        )
+    return results, recording if manner.quantiles else None
 
-    device = next(loaded.agent.parameters()).device
-    # Other numbers than those of the measurement noise.
-    coins = torch.Generator(device).manual_seed(chosen.seed + 1)
-    # The strength of its exploration is 0 until it is set.
-    policy = PolicyWrapper(loaded.agent, generator=coins if "stochastic" in given else None)
-    episodes = evaluate(
-        with_risk(policy, given["risk"]) if "risk" in given else policy,
-        chosen.scenarios,
-        loaded.config.world,
-        continuous=loaded.agent.continuous,
-        device=device,
-        seed=chosen.seed,
-    )
-    table = episodes.table()
-    # A file does not say which level its episodes are of.
-    return table if chosen.file is None else {"overall": table["overall"]}
+
+def _overall(episodes: Episodes) -> dict[str, Any]:
+    return {"overall": asdict(episodes.report())}
 
 
-def with_risk(policy: Policy, risk: float) -> Policy:
-    """Make a policy judge by the worst outcomes.
+def _conduct(recording: Recording, chosen: ScenarioSet) -> dict[str, dict[str, float]]:
+    """How the rules were kept, by encounter."""
+    from train_RL_agents.encounters import ENCOUNTERS, conduct, summary
 
-    Args:
-        policy: reads the risk level, if its agent knows return distributions.
-        risk: share of the worst outcomes, in (0, 1].
-    """
-    import torch
-
-    from train_RL_agents.policy_wrapper import RISK
-
-    def act(step: Any) -> Any:
-        mask = step.get((RISK[0], "mask"))
-        return policy(step.set(RISK, torch.full(mask.shape, risk, device=mask.device)))
-
-    return act
+    seen = conduct(recording)
+    return {name: summary(ENCOUNTERS[name], seen, [group == name for group in recording.groups])
+            for name in chosen.groups}  # fmt: skip
 
 
 def _setting(
-    loaded: LoadedPolicy, chosen: ChosenSet, given: dict[str, Any], device: str
+    results: Sequence[Result],
+    chosen: ScenarioSet,
+    levels: dict[str, Any] | None,
+    given: dict[str, Any],
+    device: str,
+    world: WorldConfig,
 ) -> dict[str, Any]:
-    """Everything that the figures depend on."""
+    """Everything that the figures depend on; of several policies, what they have in common."""
     from train_RL_agents.config_file import to_dict
     from train_RL_agents.run_folder import versions
 
     return {
-        "checkpoint": str(loaded.path.resolve()),
-        "agent_type": loaded.config.agent_type,
-        "env_steps": loaded.env_steps,
+        **(results[0].about if len(results) == 1 else {}),
+        "suite": given.get("suite"),
         "seed": chosen.seed,
-        "levels": chosen.levels,
-        "scenarios": chosen.file,
-        "episodes": len(chosen.scenarios),
+        "levels": levels,
+        "scenarios": str(given["scenarios"]) if "scenarios" in given else None,
+        "episodes": len(chosen),
         "risk": given.get("risk"),
         "stochastic": "stochastic" in given,
         "device": device,
-        "world": to_dict(loaded.config.world),
+        "world": to_dict(world),
         "versions": versions(),
     }
 
 
-def _print(setting: dict[str, Any], figures: dict[str, Any]) -> None:
-    """Print the table, with what each column means below it."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    titles = ["", "episodes", *COLUMNS]
-    table = Table(box=box.SIMPLE, caption_justify="left", caption_style="")
-    for title in titles:
-        table.add_column(title, justify="right" if title else "left", no_wrap=True)
-    for name, row in figures.items():
-        table.add_row(name, *_cells(row))
-    # Without a terminal there is no width to fit into.
-    console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=160)
-    source = setting["scenarios"] or "levels"
-    console.print(f"{setting['agent_type']} after {setting['env_steps']:,} env-steps, "
-                  f"{setting['checkpoint']}, on {source}, seed {setting['seed']}",
-                  soft_wrap=True)  # fmt: skip
-    console.print(table)
-    for title, meaning in COLUMNS.items():
-        console.print(f"{title}: {meaning}", soft_wrap=True)
+def _heading(setting: dict[str, Any], results: Sequence[Result]) -> str:
+    """Who was evaluated, and on what."""
+    source = setting["suite"] or setting["scenarios"] or "levels"
+    return f"{'; '.join(map(_whom, results))}, on {source}, seed {setting['seed']}"
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
-    """One row of the table after its name."""
-
-    def number(name: str, digits: int) -> str:
-        return "-" if row[name] is None else f"{row[name]:.{digits}f}"
-
-    interval = f"[{number('success_low', 3)}, {number('success_high', 3)}]"
-    return [
-        str(row["episodes"]),
-        f"{number('success_rate', 3)} \\{interval}",
-        *(number(name, 3) for name in ("collision_rate", "timeout_rate", "robot_success_rate")),
-        number("avg_time", 1),
-        number("avg_energy", 0),
-        number("avg_return", 2),
-    ]
+def _whom(result: Result) -> str:
+    about = result.about
+    if about["checkpoint"] is None:
+        return str(about["agent_type"])
+    return f"{about['agent_type']} after {about['env_steps']:,} env-steps, {about['checkpoint']}"
 
 
-def _write(path: Path, content: dict[str, Any]) -> None:
+def _print(setting: dict[str, Any], results: Sequence[Result]) -> None:
+    """Print the tables, with what each column means below them."""
+    from train_RL_agents import tables
+
+    tables.print_table(*tables.figure_rows(results), _heading(setting, results))
+    tables.print_meanings(COLUMNS if len(results) == 1 else COMPARED)
+    if results[0].conduct is not None:
+        tables.print_table(*tables.conduct_rows(results), "\nRules of the sea")
+        tables.print_meanings(CONDUCT)
+
+
+def _write_all(given: dict[str, Any], setting: dict[str, Any], results: Sequence[Result]) -> None:
+    """Write the files asked for."""
+    from train_RL_agents import tables
     from train_RL_agents.checkpoint import write_atomically
 
-    write_atomically(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
+    if "json" in given:
+        content = json.dumps(_content(setting, results), indent=2, allow_nan=False)
+        write_atomically(given["json"], content + "\n")
+    if "csv" in given:
+        write_atomically(given["csv"], tables.csv_text(results))
+    if "markdown" in given:
+        parts = [_heading(setting, results) + "\n\n",
+                 tables.markdown_table(*tables.figure_rows(results))]  # fmt: skip
+        if results[0].conduct is not None:
+            parts += ["\n", tables.markdown_table(*tables.conduct_rows(results))]
+        write_atomically(given["markdown"], "".join(parts))
+
+
+def _content(setting: dict[str, Any], results: Sequence[Result]) -> dict[str, Any]:
+    """What the JSON file holds."""
+    columns = COLUMNS if len(results) == 1 else COMPARED
+    content: dict[str, Any] = {"setting": setting, "columns": columns}
+    if len(results) == 1:
+        content["figures"] = results[0].figures
+    else:
+        content["policies"] = [asdict(each) for each in results]
+    if results[0].conduct is not None:
+        content |= {"conduct": results[0].conduct, "conduct_columns": CONDUCT}
+    return content

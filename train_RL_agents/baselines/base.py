@@ -1,0 +1,64 @@
+"""What every baseline is: a wanted velocity, and a controller that tracks it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from tensordict import TensorDictBase
+from tensordict.nn import TensorDictModuleBase
+from torch import Tensor
+
+from marinenav_env import GROUP, WorldConfig
+from train_RL_agents.baselines.thrust import ThrustController
+from train_RL_agents.networks import Inputs
+from train_RL_agents.transitions import OBSERVATION, inputs_of
+
+
+class Baseline(TensorDictModuleBase, ABC):
+    """A TensorDict module that steers all robots of all environments, called as PolicyWrapper is.
+
+    Reads ``robots/observation`` and ``robots/mask``, writes ``robots/action`` [E, R, 2], the
+    continuous one. It learns nothing, keeps nothing between steps, and needs no random numbers.
+
+    Args:
+        world: its vessels are known to the controller.
+    """
+
+    def __init__(self, world: WorldConfig) -> None:
+        super().__init__()
+        self.in_keys = [*((*OBSERVATION, name) for name in Inputs._fields), (GROUP, "mask")]
+        self.out_keys = [(GROUP, "action")]
+        self.own_radius = float(torch.tensor(world.vessel.radius).max())
+        self.controller = ThrustController.of(world)
+
+    @abstractmethod
+    def wanted_velocity(self, inputs: Inputs) -> Tensor:
+        """Where to go.
+
+        Args:
+            inputs: observations [E, R, ...].
+
+        Returns:
+            [E, R, 2] velocity over ground in the body frame (m/s).
+        """
+
+    @torch.no_grad()
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Write the actions of all robots, zero for those that are not active."""
+        inputs = inputs_of(tensordict.get(OBSERVATION))
+        action = self.controller(inputs.self_state, self.wanted_velocity(inputs))
+        active = tensordict.get((GROUP, "mask"))
+        return tensordict.set((GROUP, "action"), torch.where(active[..., None], action, 0.0))
+
+
+def to_the_goal(inputs: Inputs, speed: float) -> Tensor:
+    """The velocity [E, R, 2] straight to the goal (m/s)."""
+    goal = inputs.self_state[..., :2]
+    return speed * torch.nn.functional.normalize(goal, dim=-1)
+
+
+def limited(velocity: Tensor, speed: float) -> Tensor:
+    """Velocities [E, R, 2] cut to a speed (m/s)."""
+    norm = torch.linalg.vector_norm(velocity, dim=-1, keepdim=True)
+    return velocity * (speed / norm.clamp_min(speed))
