@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -15,7 +15,7 @@ from train_RL_agents import evaluation
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.evaluation import Episodes, Policy
-from train_RL_agents.policy_wrapper import RISK, PolicyWrapper
+from train_RL_agents.policy_wrapper import RISK, PolicyWrapper, nearness_risk
 from train_RL_agents.recording import QUANTILES, Recording, concatenate, record
 from train_RL_agents.suites import ScenarioSet
 from train_RL_agents.transitions import OBSERVATION, inputs_of
@@ -25,8 +25,9 @@ from train_RL_agents.transitions import OBSERVATION, inputs_of
 class Manner:
     """How trained policies act; baselines have only one."""
 
-    risk: float | None = None
-    """Share of the worst outcomes to judge by, in (0, 1]; None: all."""
+    risk: float | Literal["adaptive"] | None = None
+    """Share of the worst outcomes to judge by, in (0, 1], or adapted to the closest object; None:
+    all."""
     stochastic: bool = False
     """Act as while training, but without added exploration."""
     seed: int = 0
@@ -96,17 +97,21 @@ def steering(found: LoadedPolicy | str, world: WorldConfig, manner: Manner) -> t
     return (with_quantiles(policy, found) if manner.quantiles else policy), agent.continuous
 
 
-def with_risk(policy: Policy, risk: float) -> Policy:
+def with_risk(policy: Policy, risk: float | Literal["adaptive"]) -> Policy:
     """Make a policy judge by the worst outcomes.
 
     Args:
         policy: reads the risk level, if its agent knows return distributions.
-        risk: share of the worst outcomes, in (0, 1].
+        risk: share of the worst outcomes, in (0, 1], or adapted to the closest object.
     """
 
     def act(step: Any) -> Any:
-        mask = step.get((RISK[0], "mask"))
-        return policy(step.set(RISK, torch.full(mask.shape, risk, device=mask.device)))
+        if risk == "adaptive":
+            level = nearness_risk(inputs_of(step.get(OBSERVATION)))
+        else:
+            mask = step.get((RISK[0], "mask"))
+            level = torch.full(mask.shape, risk, device=mask.device)
+        return policy(step.set(RISK, level))
 
     return act
 

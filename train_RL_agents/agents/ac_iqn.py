@@ -9,6 +9,7 @@ last hidden layer, so that the trunk is evaluated once and not once per fraction
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -119,9 +120,8 @@ class ACIQN(Agent[ACIQNConfig]):
 
     def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor:
         """Mean of the critics' quantiles in the middle of the N strata."""
-        taus = self.strata + 0.5 / self.config.quantiles
-        return torch.stack([self.networks[name](inputs, action, taus) for name in self.critics]
-                           ).mean(0)  # fmt: skip
+        known = [self.networks[name](inputs, action, self.middles) for name in self.critics]
+        return torch.stack(known).mean(0)
 
     def draw(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Fractions [2, N], one from each stratum, and the noise [B, 2] of target actions."""
@@ -141,7 +141,8 @@ class ACIQN(Agent[ACIQNConfig]):
         quantiles = [self.networks[name](batch.observation, batch.action, taus)
                      for name in self.critics]  # fmt: skip
         errors = [quantile_huber(each, targets, taus, self.config.kappa) for each in quantiles]
-        drive = self.networks["actor"].before_squashing(batch.observation)
+        actor: Any = self.networks["actor"]
+        drive = actor.before_squashing(batch.observation)
         action, saturation = squash(drive), self.config.saturation_penalty * drive.square().mean()
         judged = [frozen_call(self.networks[name], batch.observation, action, self.middles).mean(-1)
                   for name in self.critics]  # fmt: skip

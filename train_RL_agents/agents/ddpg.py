@@ -7,6 +7,7 @@ quantiles, of which the highest are dropped from the targets (TQC, Kuznetsov et 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -71,7 +72,8 @@ class DDPG(Agent[DDPGConfig]):
             )
             targets = bootstrap(batch.reward, batch.discount, next_values)
         values = [self.networks[name](batch.observation, batch.action) for name in self.critics]
-        drive = self.networks["actor"].before_squashing(batch.observation)
+        actor: Any = self.networks["actor"]
+        drive = actor.before_squashing(batch.observation)
         value = frozen_call(self.networks[self.critics[0]], batch.observation, squash(drive))
         saturation = self.config.saturation_penalty * drive.square().mean()
         return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import secrets
 from collections.abc import Sequence
@@ -44,8 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         **plain)  # fmt: skip
     add("--fresh", action="store_true", help="scenarios and noise never seen before", **plain)
     add("-D", "--device", metavar="DEV", default="auto", help="auto (default), cpu, cuda, cuda:N")
-    add("--risk", metavar="X", type=float, help="share of the worst outcomes to judge by, for "
-        "agents that know return distributions", **plain)  # fmt: skip
+    add("--risk", metavar="X", type=_risk, help="share of the worst outcomes to judge by, for "
+        "agents that know return distributions; adaptive: clip(distance of the closest object / "
+        "10 m, 0, 1)", **plain)  # fmt: skip
     add("--stochastic", action="store_true", help="act as while training, but without added "
         "exploration: SAC samples, Rainbow keeps its noise, IQN draws its fractions if "
         "agent.random_fractions is set, the others stay the same", **plain)  # fmt: skip
@@ -54,6 +56,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--markdown", metavar="OUT", type=Path, help="write the tables there", **plain)
     add("--record", metavar="OUT", type=Path, help="write all that happens there (.npz); for one "
         "policy", **plain)  # fmt: skip
+
+
+def _risk(text: str) -> float | str:
+    """A risk level from the command line.
+
+    Raises:
+        ArgumentTypeError: when it is none.
+    """
+    if text == "adaptive":
+        return text
+    with contextlib.suppress(ValueError):
+        if 0.0 < float(text) <= 1.0:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"must be adaptive, or above 0 and at most 1, not {text}")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -98,8 +114,6 @@ def _check(parser: argparse.ArgumentParser, given: dict[str, Any], names: Sequen
             parser.error(f"argument --{second}: not allowed with --{first}")
     if given.get("episodes", 1) < 1:
         parser.error(f"argument --episodes: must be at least 1, not {given['episodes']}")
-    if not 0.0 < given.get("risk", 1.0) <= 1.0:
-        parser.error(f"argument --risk: must be above 0 and at most 1, not {given['risk']}")
     if "record" in given and len(names) > 1:
         parser.error("argument --record: takes one policy")
 
