@@ -124,6 +124,8 @@ class TrainerConfig:
     """Factor on rewards inside the learner."""
     collision_penalty: float = -20.0
     """Reward of a collision while training; evaluations keep world.reward.collision_penalty."""
+    timestep_penalty: float = -0.3
+    """Reward of a control step while training, likewise."""
     tau: float = 0.01
     """Share of the learned weights mixed into the target networks at each of their updates."""
     target_update_interval: int = 0
@@ -155,7 +157,7 @@ class TrainerConfig:
         require_numbers(self, "trainer", fractions, at_least=0.0, at_most=1.0)
         shares = ("tau", "exploration_fraction", "exploration_spread")
         require_numbers(self, "trainer", shares, above=0.0, at_most=1.0)
-        require_numbers(self, "trainer", ("collision_penalty",), at_most=0.0)
+        require_numbers(self, "trainer", ("collision_penalty", "timestep_penalty"), at_most=0.0)
         require_numbers(self, "trainer", ("average_decay",), at_least=0.0, at_most=0.999999)
 
 

@@ -35,6 +35,15 @@ class Inputs(NamedTuple):
     """[B, 5] bool."""
 
 
+def repeat(inputs: Inputs, count: int) -> Inputs:
+    """Every observation [B] so many times, [B, count], without copies."""
+    axis = inputs.self_state.ndim - 1
+    return Inputs(*(
+        each.unsqueeze(axis).expand(*each.shape[:axis], count, *each.shape[axis:])
+        for each in inputs
+    ))  # fmt: skip
+
+
 class ObservationNetwork(nn.Module):
     """Base of all networks: encodes raw observations into 256 features.
 
@@ -103,6 +112,15 @@ class Actor(ObservationNetwork):
         """Unbounded numbers [B, 2] that become actions."""
         result: Tensor = self.output_layer(self.trunk(self.encode(inputs)))
         return result
+
+
+def duel(features: Tensor, output_layer: nn.Module, value_layer: nn.Module | None) -> Tensor:
+    """Values [..., A] as advantages and one common value (Wang et al. 2016), or plain ones."""
+    values: Tensor = output_layer(features)
+    if value_layer is None:
+        return values
+    advantages = values - values.mean(-1, keepdim=True)
+    return advantages + value_layer(features)
 
 
 class CosineEmbedding(nn.Linear):

@@ -27,6 +27,7 @@ from train_RL_agents.networks import (
     ObservationNetwork,
     frozen_call,
     hidden,
+    repeat,
     squash,
 )
 
@@ -39,6 +40,9 @@ class ACIQNConfig(QuantileConfig):
     """Highest quantiles of each critic that targets leave out."""
     target_noise: float = 0.1
     """Standard deviation of the noise on target actions (1)."""
+    actor_noise: float = 0.5
+    """Standard deviation of the noise on the actor's output before squashing, under which it
+    climbs: a smoothed value has fewer summits to be stuck on (Nachum et al. 2018)."""
     saturation_penalty: float = 1e-3
     """Cost of the squared output of the actor before squashing, as in DDPG."""
 
@@ -107,13 +111,8 @@ class ACIQN(Agent[ACIQNConfig]):
         if risk is None:
             return action
         choices = (action[..., None, :] + self.neighbours).clamp(-1.0, 1.0)
-        repeated = Inputs(*(
-            tensor.unsqueeze(action.ndim - 1).expand(
-                *choices.shape[:-1], *tensor.shape[action.ndim - 1 :])
-            for tensor in inputs
-        ))  # fmt: skip
-        taus = (risk[..., None] * self.middles)[..., None, :]
-        taus = taus.expand(*choices.shape[:-1], -1)
+        taus = (risk[..., None] * self.middles)[..., None, :].expand(*choices.shape[:-1], -1)
+        repeated = repeat(inputs, choices.shape[-2])
         quantiles = self.networks[self.critics[0]](repeated, choices, taus)
         best = quantiles.mean(-1).argmax(-1)[..., None, None].expand(*action.shape[:-1], 1, 2)
         return torch.where(risk[..., None] < 1.0, choices.gather(-2, best).squeeze(-2), action)
@@ -124,13 +123,13 @@ class ACIQN(Agent[ACIQNConfig]):
         return torch.stack(known).mean(0)
 
     def draw(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Fractions [2, N], one from each stratum, and the noise [B, 2] of target actions."""
-        noise = torch.randn(batch_size, 2, generator=generator, device=generator.device)
+        """Fractions [2, N], one from each stratum, and noise [2, B, 2] of next and own actions."""
+        noise = torch.randn(2, batch_size, 2, generator=generator, device=generator.device)
         return draw_fractions(self.middles, generator), noise
 
     def losses(self, batch: Batch, random: tuple[Tensor, Tensor]) -> Losses:
         """Quantile regression of the critics; the actor climbs the mean of the first critic."""
-        (taus, target_taus), smoothing = random
+        (taus, target_taus), (smoothing, wobble) = random
         with torch.no_grad():
             noise = (self.config.target_noise * smoothing).clamp(-0.5, 0.5)
             action = (self.targets["actor"](batch.next_observation) + noise).clamp(-1.0, 1.0)
@@ -143,7 +142,8 @@ class ACIQN(Agent[ACIQNConfig]):
         errors = [quantile_huber(each, targets, taus, self.config.kappa) for each in quantiles]
         actor: Any = self.networks["actor"]
         drive = actor.before_squashing(batch.observation)
-        action, saturation = squash(drive), self.config.saturation_penalty * drive.square().mean()
+        saturation = self.config.saturation_penalty * drive.square().mean()
+        action = squash(drive + self.config.actor_noise * wobble)
         judged = [frozen_call(self.networks[name], batch.observation, action, self.middles).mean(-1)
                   for name in self.critics]  # fmt: skip
         return {

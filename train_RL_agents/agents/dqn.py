@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from marinenav_env.validation import require_numbers
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
 from train_RL_agents.losses import bootstrap, squared_error
-from train_RL_agents.networks import ENCODED, HIDDEN, Inputs, ObservationNetwork, hidden
+from train_RL_agents.networks import ENCODED, HIDDEN, Inputs, ObservationNetwork, duel, hidden
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,7 @@ class ValueNetwork(ObservationNetwork):
 
     def forward(self, inputs: Inputs) -> Tensor:
         """Values [B, A] of observations [B]."""
-        features = self.trunk(self.encode(inputs))
-        values: Tensor = self.output_layer(features)
-        if self.value_layer is None:
-            return values
-        advantages = values - values.mean(-1, keepdim=True)
-        return advantages + self.value_layer(features)
+        return duel(self.trunk(self.encode(inputs)), self.output_layer, self.value_layer)
 
 
 class DQN(Agent[DQNConfig]):

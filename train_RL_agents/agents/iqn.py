@@ -1,7 +1,7 @@
 """IQN: implicit quantiles of the return of each discrete action (Dabney et al. 2018).
 
-The fractions are drawn once per update, one from each of N equal strata, and may enter after the
-last hidden layer, so that the trunk is evaluated once and not once per fraction.
+Fractions are drawn once per update, one from each of N strata, and may enter after the last hidden
+layer, so that the trunk is evaluated once and not once per fraction.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from train_RL_agents.networks import (
     CosineEmbedding,
     Inputs,
     ObservationNetwork,
+    duel,
     hidden,
 )
 
@@ -59,37 +60,29 @@ class QuantileNetwork(ObservationNetwork):
     def forward(self, inputs: Inputs, taus: Tensor) -> Tensor:
         """Quantiles [B, N, A] at fractions [N] or [B, N]."""
         features, embedded = self.encode(inputs)[..., None, :], self.cos_embedding(taus)
-        if self.late:
-            return self._heads(self.trunk(features) * embedded)
-        return self._heads(self.trunk(features * embedded))
+        late = self.trunk(features) * embedded if self.late else self.trunk(features * embedded)
+        return duel(late, self.output_layer, self.value_layer)
 
     def mean(self, inputs: Inputs, taus: Tensor) -> Tensor:
         """Means [B, A] over the fractions [N] or [B, N]."""
         if not self.late:
             return self(inputs, taus).mean(-2)
         # The heads are linear, so that the mean over fractions can be taken before them.
-        return self._heads(self.trunk(self.encode(inputs)) * self.cos_embedding(taus).mean(-2))
+        features = self.trunk(self.encode(inputs)) * self.cos_embedding(taus).mean(-2)
+        return duel(features, self.output_layer, self.value_layer)
 
     def of_action(self, inputs: Inputs, taus: Tensor, action: Tensor) -> Tensor:
         """Quantiles [B, N] of actions [B] at fractions [N]."""
         if not self.late:
-            index = action[:, None, None].expand(-1, taus.shape[0], 1)
+            index = action[..., None, None].expand(*action.shape, taus.shape[0], 1)
             return self(inputs, taus).gather(-1, index).squeeze(-1)
         features = self.trunk(self.encode(inputs))
         # One row of the heads per action, so that the 24 others are not computed.
-        weight: Tensor = self.output_layer.weight
-        bias: Tensor = self.output_layer.bias
+        weight, bias = self.output_layer.weight, self.output_layer.bias
         if self.value_layer is not None:
             weight = weight - weight.mean(0) + self.value_layer.weight
             bias = bias - bias.mean() + self.value_layer.bias
-        return (features * weight[action]) @ self.cos_embedding(taus).mT + bias[action, None]
-
-    def _heads(self, features: Tensor) -> Tensor:
-        quantiles: Tensor = self.output_layer(features)
-        if self.value_layer is None:
-            return quantiles
-        advantages = quantiles - quantiles.mean(-1, keepdim=True)
-        return advantages + self.value_layer(features)
+        return (features * weight[action]) @ self.cos_embedding(taus).mT + bias[action][..., None]
 
 
 class IQN(Agent[IQNConfig]):
@@ -117,10 +110,8 @@ class IQN(Agent[IQNConfig]):
 
     def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor:
         """Mean of the networks' quantiles at the fractions that ``act`` averages over."""
-        nets: Any = self.networks.values()
-        quantiles = torch.stack([net(inputs, self.acting_taus) for net in nets]).mean(0)
-        index = action[..., None, None].expand(*quantiles.shape[:-1], 1)
-        return quantiles.gather(-1, index).squeeze(-1)
+        return torch.stack([net.of_action(inputs, self.acting_taus, action)
+                            for net in _all(self.networks)]).mean(0)  # fmt: skip
 
     def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
         """The action of the highest mean over the same quantiles, or over random ones."""

@@ -126,15 +126,14 @@ class SAC(Agent[SACConfig]):
         log_temperature = self.networks["temperature"]()
         temperature = log_temperature.detach().exp()
         with torch.no_grad():
-            action, log_density = squashed_sample(
-                self.networks["actor"](batch.next_observation), random[0]
-            )
+            shape = self.networks["actor"](batch.next_observation)
+            action, log_density = squashed_sample(shape, random[0])
             critics = [self.targets[name] for name in self.critics]
             next_values = pessimistic_values(
                 critics, batch.next_observation, action, self.config.dropped
             )
-            next_values = next_values - (temperature * log_density)[:, None]
-            targets = bootstrap(batch.reward, batch.discount, next_values)
+            entropy = -(temperature * log_density)[:, None]
+            targets = bootstrap(batch.reward, batch.discount, next_values + entropy)
         values = [self.networks[name](batch.observation, batch.action) for name in self.critics]
         action, log_density = squashed_sample(self.networks["actor"](batch.observation), random[1])
         judged = [frozen_call(self.networks[name], batch.observation, action).mean(-1)
