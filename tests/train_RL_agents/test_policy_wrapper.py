@@ -11,7 +11,14 @@ from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
 from tests.train_RL_agents.helpers import make_inputs, no_host_reads, seeded
 from train_RL_agents.agents import AGENTS, Agent, AgentConfig
 from train_RL_agents.networks import ObservationNetwork
-from train_RL_agents.policy_wrapper import RISK, PolicyWrapper, add_noise, epsilon_greedy
+from train_RL_agents.policy_wrapper import (
+    QUANTILES,
+    RISK,
+    PolicyWrapper,
+    add_noise,
+    epsilon_greedy,
+    leave_quantiles,
+)
 
 ACTIONS = 25
 
@@ -389,3 +396,18 @@ def test_drives_the_world(name, explores):
         # What was recorded is what the agent says about what was recorded.
         again = actions(PolicyWrapper(agent), rollout.exclude("next").flatten(0, 1))
         torch.testing.assert_close(again, taken.flatten(0, 1))
+
+
+# Distributions of the return
+
+
+@pytest.mark.parametrize("name", ["AC-IQN", "IQN", "DQN"])
+def test_quantiles_are_left_beside_the_same_actions(name):
+    agent = AGENTS[name](AGENTS[name].config_type(), ACTIONS)
+    policy, step = PolicyWrapper(agent), world_like(3, 2)
+    acted = leave_quantiles(policy, agent)(step.clone())
+    assert torch.equal(acted[GROUP, "action"], actions(policy, step))
+    if name == "DQN":
+        assert QUANTILES not in acted.keys(True)
+    else:
+        assert acted[QUANTILES].shape[:2] == (3, 2)

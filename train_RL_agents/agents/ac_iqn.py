@@ -123,6 +123,12 @@ class ACIQN(Agent[ACIQNConfig]):
         best = quantiles.mean(-1).argmax(-1)[..., None, None].expand(*action.shape[:-1], 1, 2)
         return torch.where(risk[..., None] < 1.0, choices.gather(-2, best).squeeze(-2), action)
 
+    def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor:
+        """See Agent."""
+        taus = self.strata + 0.5 / self.config.quantiles
+        quantiles = [self.networks[name](inputs, action, taus) for name in self.critics]
+        return torch.stack(quantiles).mean(0).sort(-1).values
+
     def draw(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Fractions [2, N], one from each stratum, and the noise [B, 2] of target actions."""
         count = self.config.quantiles

@@ -53,6 +53,35 @@ def test_defaults_construct(name):
             assert value.data_ptr() != theirs[entry].data_ptr()
 
 
+@pytest.mark.parametrize("shape", [(6,), (4, 3)])
+def test_quantiles_of_the_return_are_ascending_and_one_row_per_robot(name, shape):
+    agent, given = build(name), make_inputs(*shape, generator=seeded())
+    with torch.no_grad():
+        action = agent.act(given)
+        quantiles = agent.return_quantiles(given, action)
+        alone = agent.return_quantiles(Inputs(*(each[:1] for each in given)), action[:1])
+    if name == "DQN":
+        assert quantiles is None
+        return
+    assert quantiles.shape[:-1] == shape
+    assert (quantiles.diff(dim=-1) >= 0.0).all()
+    assert (quantiles[..., -1] > quantiles[..., 0]).any()
+    torch.testing.assert_close(quantiles[:1], alone)
+
+
+def test_quantiles_have_the_mean_that_the_action_was_chosen_by(name):
+    agent, given = build(name), make_inputs(40, generator=seeded())
+    if name not in ("IQN", "Rainbow"):
+        pytest.skip("does not choose by the mean of a distribution")
+    with torch.no_grad():
+        every = [agent.return_quantiles(given, torch.full((40,), action)).mean(-1)
+                 for action in range(25)]  # fmt: skip
+        chosen = agent.return_quantiles(given, agent.act(given)).mean(-1)
+    # Rainbow's quantiles are atoms: their mean is off by less than half the distance of two.
+    slack = 1e-5 if name == "IQN" else 0.5 * float(agent.support[1] - agent.support[0])
+    assert (chosen >= torch.stack(every).amax(0) - slack).all()
+
+
 @pytest.mark.parametrize("mode", ["act", "behave"])
 @pytest.mark.parametrize("shape", [(1,), (6,), (4, 3)])
 def test_actions_have_the_shape_of_the_robots(name, shape, mode):
