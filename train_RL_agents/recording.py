@@ -26,10 +26,9 @@ from marinenav_env.state import Scenario, State
 from marinenav_env.validation import require
 from train_RL_agents.checkpoint import write_atomically
 from train_RL_agents.evaluation import Episodes, Policy, evaluate
+from train_RL_agents.policy_wrapper import QUANTILES
 
 FORMAT, VERSION = "marinenav recording", 1
-QUANTILES = (GROUP, "quantiles")
-"""Where a policy may leave quantiles of the return of its actions, [E, R, N]."""
 
 
 @dataclass(frozen=True)

@@ -118,9 +118,9 @@ class ACIQN(Agent[ACIQNConfig]):
         return torch.where(risk[..., None] < 1.0, choices.gather(-2, best).squeeze(-2), action)
 
     def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor:
-        """Mean of the critics' quantiles in the middle of the N strata."""
+        """See Agent."""
         known = [self.networks[name](inputs, action, self.middles) for name in self.critics]
-        return torch.stack(known).mean(0)
+        return torch.stack(known).mean(0).sort(-1).values
 
     def draw(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Fractions [2, N], one from each stratum, and noise [2, B, 2] of next and own actions."""

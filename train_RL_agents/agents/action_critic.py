@@ -80,6 +80,11 @@ def pessimistic_values(
     return pessimistic(torch.stack([critic(inputs, action) for critic in critics]), dropped)
 
 
+def critics_quantiles(critics: list[nn.Module], inputs: Inputs, action: Tensor) -> Tensor:
+    """Ascending quantiles [B, N] of the returns of actions, mean over quantile critics."""
+    return torch.stack([critic(inputs, action) for critic in critics]).mean(0).sort(-1).values
+
+
 def critics_error(values: list[Tensor], targets: Tensor) -> Tensor:
     """Sum of the errors of several critics; see losses.critic_error."""
     return torch.stack([critic_error(each, targets) for each in values]).sum()

@@ -105,6 +105,19 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         """Actions while training, before exploration is added; the best ones by default."""
         return self.act(inputs)
 
+    def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor | None:
+        """What the agent knows about the return of actions, beyond its mean.
+
+        Args:
+            inputs: observations [B].
+            action: as from ``act``.
+
+        Returns:
+            [B, N] ascending quantiles at fractions (i + 1/2) / N (scaled rewards), mean over the
+            critics; None if the agent knows means only.
+        """
+        return None
+
     def draw(self, batch_size: int, generator: torch.Generator) -> Any:
         """Random numbers that one call of ``losses`` needs, drawn outside compiled code."""
         return None

@@ -17,6 +17,7 @@ from train_RL_agents.agents.action_critic import (
     ActionCriticConfig,
     add_critics,
     critics_error,
+    critics_quantiles,
     pessimistic_values,
 )
 from train_RL_agents.agents.base import Agent, Batch, Losses
@@ -56,6 +57,12 @@ class DDPG(Agent[DDPGConfig]):
     def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
         """The actor's action; risk does not apply."""
         return self.networks["actor"](inputs)
+
+    def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor | None:
+        """See Agent."""
+        if self.config.critic == "scalar":
+            return None
+        return critics_quantiles([self.networks[name] for name in self.critics], inputs, action)
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:
         """The noise [B, 2] of target actions."""

@@ -121,6 +121,13 @@ class IQN(Agent[IQNConfig]):
         taus = torch.rand(shape, generator=generator, device=generator.device)
         return self._mean_values(inputs, taus, self.networks).argmax(-1)
 
+    def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor:
+        """See Agent."""
+        nets: Any = self.networks.values()
+        quantiles = torch.stack([net(inputs, self.acting_taus) for net in nets]).mean(0)
+        index = action[..., None, None].expand(*quantiles.shape[:-1], 1)
+        return quantiles.gather(-1, index).squeeze(-1).sort(-1).values
+
     def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:
         """Fractions [2, N], one from each stratum."""
         return draw_fractions(self.middles, generator)

@@ -112,6 +112,16 @@ class Rainbow(Agent[RainbowConfig]):
         """The action of the highest mean under one draw of the noise."""
         return self._choose(self.networks["critic"](inputs, self._noise(1, generator)[0]))
 
+    def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor:
+        """See Agent; as many quantiles as atoms."""
+        log_probabilities: Tensor = self.networks["critic"](inputs)
+        index = action[..., None, None].expand(*action.shape, 1, self.config.atoms)
+        below = log_probabilities.gather(-2, index).squeeze(-2).exp().cumsum(-1)
+        steps = torch.arange(self.config.atoms, device=below.device)
+        fractions = ((steps + 0.5) / self.config.atoms).expand(below.shape).contiguous()
+        atom = torch.searchsorted(below.contiguous(), fractions)
+        return self.support[atom.clamp_max(self.config.atoms - 1)]
+
     def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:
         """Noise of the network that learns, of the one that chooses and of the one that values."""
         return self._noise(3, generator)

@@ -17,6 +17,7 @@ from train_RL_agents.agents.action_critic import (
     ActionCriticConfig,
     add_critics,
     critics_error,
+    critics_quantiles,
     pessimistic_values,
 )
 from train_RL_agents.agents.base import Agent, Batch, Losses
@@ -116,6 +117,12 @@ class SAC(Agent[SACConfig]):
         shape = self.networks["actor"](inputs)
         normal = torch.randn(shape[0].shape, generator=generator, device=generator.device)
         return squashed_sample(shape, normal)[0]
+
+    def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor | None:
+        """See Agent."""
+        if self.config.critic == "scalar":
+            return None
+        return critics_quantiles([self.networks[name] for name in self.critics], inputs, action)
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:
         """Standard normal [2, B, 2], for the next and the present actions."""

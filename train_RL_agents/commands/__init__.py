@@ -7,11 +7,12 @@ that help texts come at once.
 
 from types import ModuleType
 
-from train_RL_agents.commands import evaluate, import_weights, info, train
+from train_RL_agents.commands import evaluate, import_weights, info, play, train
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
     "evaluate": evaluate,
+    "play": play,
     "import": import_weights,
     "info": info,
 }

@@ -1,0 +1,295 @@
+"""AC-IQN: its critic in both layer orders, its fractions, targets, risk and actor."""
+
+import pytest
+import torch
+from torch import nn
+
+from marinenav_env import ConfigError
+from tests.train_RL_agents.helpers import make_batch, make_inputs, seeded
+from train_RL_agents.agents.ac_iqn import ACIQN, ACIQNConfig, QuantileCritic
+from train_RL_agents.networks import Inputs
+
+close = pytest.approx
+
+
+@pytest.fixture(autouse=True)
+def _seeded_weights():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
+
+
+class Formula(nn.Module):
+    """Quantiles by a formula of the action and the fractions."""
+
+    def __init__(self, formula):
+        super().__init__()
+        self.formula = formula
+        self.factor = nn.Parameter(torch.ones(()))
+
+    def forward(self, inputs, action, taus):
+        return self.factor * self.formula(action[..., 0, None], action[..., 1, None], taus)
+
+
+class Constant(nn.Module):
+    """An actor that always does the same."""
+
+    def __init__(self, left, right):
+        super().__init__()
+        self.action = nn.Parameter(torch.tensor([left, right]))
+
+    def forward(self, inputs):
+        return self.action.expand(*inputs.self_state.shape[:-1], 2)
+
+
+def agent_with(actor, *formulas, slow=None, **settings):
+    """An AC-IQN whose critics are formulas; ``slow`` are those of its targets."""
+    agent = ACIQN(ACIQNConfig(critics=len(formulas), **settings))
+    agent.networks["actor"] = agent.targets["actor"] = Constant(*actor)
+    for index, formula in enumerate(formulas):
+        agent.networks[f"critic_{index}"] = Formula(formula)
+        agent.targets[f"critic_{index}"] = Formula(slow[index] if slow else formula)
+    return agent
+
+
+def linear(layer, features):
+    """A hidden layer with its norm, in plain terms."""
+    weights, norm = (layer[0], layer[1]) if isinstance(layer, nn.Sequential) else (layer, None)
+    out = features @ weights.weight.T + weights.bias
+    if norm is not None:
+        spread = torch.sqrt(out.var(-1, unbiased=False) + norm.eps)
+        out = (out - out.mean(-1)) / spread * norm.weight + norm.bias
+    return out.clamp_min(0.0)
+
+
+# The critic --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("own_taus", [False, True])
+@pytest.mark.parametrize("embedding", ["late", "published"])
+def test_critic_by_hand(embedding, own_taus):
+    """One robot and one fraction at a time."""
+    generator = seeded()
+    critic = QuantileCritic(ACIQNConfig(embedding=embedding))
+    given, action = make_inputs(4, generator=generator), torch.rand(4, 2, generator=generator)
+    taus = torch.rand(*((4, 3) if own_taus else (3,)), generator=generator)
+    got = critic(given, action, taus)
+    assert got.shape == (4, 3)
+    encoded = critic.encode(given)
+    for b in range(4):
+        for i in range(3):
+            tau = taus[b, i] if own_taus else taus[i]
+            embedded = critic.cos_embedding(tau[None])[0]
+            if embedding == "late":
+                features = torch.cat((encoded[b], action[b]))
+                features = linear(critic.hidden_layer_2, linear(critic.hidden_layer, features))
+                features = features * embedded
+            else:
+                features = linear(critic.hidden_layer, encoded[b] * embedded)
+                features = features * critic.action_encoder(action[b])
+                features = linear(critic.hidden_layer_2, features)
+            expected = critic.output_layer.weight[0] @ features + critic.output_layer.bias[0]
+            torch.testing.assert_close(got[b, i], expected, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("embedding", ["late", "published"])
+def test_critic_with_any_leading_shape(embedding):
+    critic = QuantileCritic(ACIQNConfig(embedding=embedding))
+    given, taus = make_inputs(4, 3, generator=seeded()), torch.rand(4, 3, 6, generator=seeded())
+    action = torch.rand(4, 3, 2, generator=seeded(1))
+    got = critic(given, action, taus)
+    assert got.shape == (4, 3, 6)
+    flat = critic(Inputs(*(each.flatten(0, 1) for each in given)), action.flatten(0, 1),
+                  taus.flatten(0, 1))  # fmt: skip
+    torch.testing.assert_close(got.flatten(0, 1), flat)
+    shared = critic(given, action, taus[0, 0])
+    each = critic(given, action, taus[0, 0].expand(4, 3, 6))
+    torch.testing.assert_close(shared, each)
+
+
+def test_published_architecture_by_name():
+    config = ACIQNConfig(embedding="published", critics=1, layer_norm=False)
+    shapes = {
+        name: tuple(value.shape)
+        for name, value in ACIQN(config).networks["critic_0"].named_parameters()
+    }
+    assert shapes == {
+        "self_encoder.0.weight": (56, 7),
+        "self_encoder.0.bias": (56,),
+        "object_encoder.0.weight": (40, 5),
+        "object_encoder.0.bias": (40,),
+        "action_encoder.0.weight": (128, 2),
+        "action_encoder.0.bias": (128,),
+        "cos_embedding.weight": (256, 64),
+        "cos_embedding.bias": (256,),
+        "hidden_layer.weight": (128, 256),
+        "hidden_layer.bias": (128,),
+        "hidden_layer_2.weight": (128, 128),
+        "hidden_layer_2.bias": (128,),
+        "output_layer.weight": (1, 128),
+        "output_layer.bias": (1,),
+    }
+
+
+# Random numbers, targets, losses -----------------------------------------------------------------
+
+
+def test_one_fraction_from_each_stratum():
+    agent = ACIQN(ACIQNConfig(quantiles=8))
+    drawn = [agent.draw(5, seeded(seed)) for seed in range(200)]
+    taus = torch.stack([fractions for fractions, _ in drawn])
+    assert taus.shape == (200, 2, 8)
+    assert torch.equal((taus * 8).floor(), torch.arange(8.0).expand(200, 2, 8))
+    # Uniform within the stratum, and independent for predictions and targets.
+    inside = (taus * 8) % 1.0
+    assert inside.mean().item() == close(0.5, abs=0.02)
+    assert inside.std().item() == close(12**-0.5, abs=0.02)
+    correlation = torch.corrcoef(torch.stack((inside[:, 0].flatten(), inside[:, 1].flatten())))
+    assert abs(correlation[0, 1].item()) < 0.1
+    assert drawn[0][1].shape == (5, 2)
+    smoothing = torch.cat([noise for _, noise in drawn])
+    assert smoothing.std().item() == close(1.0, abs=0.08)
+
+
+def batch_of(reward, discount, action=(0.0, 0.0)):
+    batch = make_batch(ACIQN(ACIQNConfig()), 1, seeded())
+    return batch._replace(
+        reward=torch.tensor([reward]), discount=torch.tensor([discount]),
+        action=torch.tensor([action]),
+    )  # fmt: skip
+
+
+NO_NOISE = torch.zeros(1, 2)
+
+
+def test_targets_take_the_smallest_of_each_fraction():
+    # One critic is lower at low fractions, the other at high ones.
+    slow = [lambda left, right, taus: 10.0 * taus + 0.0 * left,
+            lambda left, right, taus: 5.0 + 0.0 * taus + 0.0 * left]  # fmt: skip
+    agent = agent_with((0.0, 0.0), *slow, quantiles=2)
+    taus = torch.tensor([[0.1, 0.6], [0.2, 0.9]])
+    losses = agent.losses(batch_of(1.0, 0.5), (taus, NO_NOISE))
+    targets = [1.0 + 0.5 * 2.0, 1.0 + 0.5 * 5.0]  # at 0.2 and 0.9
+    assert losses["target"].item() == close(sum(targets) / 2)
+    # Both critics are fitted to these at 0.1 and 0.6: predictions 1, 6 and 5, 5.
+    error = 0.0
+    for predicted in ([1.0, 6.0], [5.0, 5.0]):
+        for tau, value in zip((0.1, 0.6), predicted, strict=True):
+            for target in targets:
+                delta = target - value
+                huber = 0.5 * delta**2 if abs(delta) <= 1.0 else abs(delta) - 0.5
+                error += abs(tau - (delta < 0.0)) * huber / 2.0
+    assert losses["loss_critic"].item() == close(error)
+    assert losses["value"].item() == close(3.5)
+
+
+def test_terminal_targets_are_the_reward():
+    agent = agent_with((0.0, 0.0), lambda left, right, taus: 99.0 + 0.0 * taus + 0.0 * left)
+    losses = agent.losses(batch_of(-5.0, 0.0), agent.draw(1, seeded()))
+    assert losses["target"].item() == close(-5.0)
+
+
+def test_noise_on_target_actions_is_scaled_and_clipped():
+    slow = [lambda left, right, taus: left + 10.0 * right + 0.0 * taus]
+    agent = agent_with((0.2, -0.9), *slow, target_noise=0.2)
+    taus = torch.full((2, 16), 0.5)
+
+    def target(*noise):
+        losses = agent.losses(batch_of(0.0, 1.0), (taus, torch.tensor([noise])))
+        return losses["target"].item()
+
+    assert target(0.0, 0.0) == close(0.2 - 9.0)
+    assert target(1.0, 2.0) == close(0.4 - 5.0)
+    assert target(-1.0, -1.0) == close(0.0 - 10.0)  # the action ends at -1
+    assert target(100.0, 100.0) == close(0.7 - 4.0)  # the noise at 0.5
+
+
+def test_actor_climbs_the_mean_of_the_first_critic():
+    peak = [lambda left, right, taus: 2.0 * taus - (left - 0.5) ** 2 - (right + 0.25) ** 2,
+            lambda left, right, taus: 100.0 * left + 0.0 * taus]  # fmt: skip
+    agent = agent_with((0.0, 0.0), *peak, quantiles=4)
+    taus = torch.tensor([[0.0, 0.2, 0.4, 0.6]] * 2)
+    losses = agent.losses(batch_of(0.0, 0.0), (taus, NO_NOISE))
+    assert losses["loss_actor"].item() == close(-(2.0 * 0.3 - 0.25 - 0.0625))
+    losses["loss_actor"].backward()
+    gradient = agent.networks["actor"].action.grad.tolist()
+    assert gradient == close([-1.0, 0.5])  # down the loss is towards (0.5, -0.25)
+    assert all(agent.networks[name].factor.grad is None for name in agent.critics)
+
+
+# Risk --------------------------------------------------------------------------------------------
+
+
+def gamble(left, right, taus):
+    """Steering left of -0.25 bets: 2 but for the worst tenth, which is -10. Else 0 for sure."""
+    return torch.where(left < -0.25, torch.where(taus < 0.1, -10.0, 2.0), 0.0 * taus)
+
+
+def test_risk_chooses_among_neighbours_by_the_worst_outcomes():
+    agent = agent_with((-0.5, 0.0), gamble, quantiles=100)
+    given = make_inputs(3, 2, generator=seeded())
+    levels = torch.tensor([[1.0, 0.9], [0.5, 0.3], [0.1, 0.01]])
+    action = agent.act(given, levels)
+    assert torch.equal(action[0, 0], torch.tensor([-0.5, 0.0]))
+    bets = action[..., 0] < -0.25
+    # Mean of the worst share: 0.8, (-1 + 1.6) / 0.9 > 0, (-1 + 0.8) / 0.5 < 0, ...
+    assert bets.tolist() == [[True, True], [False, False], [False, False]]
+
+
+def test_risk_stays_near_the_actor_and_in_bounds():
+    agent = agent_with((0.8, -0.8), lambda left, right, taus: left - right + 0.0 * taus)
+    given = make_inputs(1, generator=seeded())
+    assert agent.act(given, torch.tensor([0.5])).tolist() == [[1.0, -1.0]]
+    away = agent_with((0.8, -0.8), lambda left, right, taus: right - left + 0.0 * taus)
+    assert away.act(given, torch.tensor([0.5]))[0].tolist() == close([0.3, -0.3])
+
+
+def test_without_preference_risk_leaves_the_action_alone():
+    agent = agent_with((0.3, -0.2), lambda left, right, taus: taus + 0.0 * left)
+    action = agent.act(make_inputs(5, generator=seeded()), torch.full((5,), 0.2))
+    torch.testing.assert_close(action, torch.tensor([0.3, -0.2]).expand(5, 2))
+
+
+# Settings ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"quantiles": 0}, {"critics": 0}, {"critics": 11}, {"target_noise": -0.1},
+     {"target_noise": 1.1}, {"kappa": 0.0}, {"quantiles": float("nan")}],
+)  # fmt: skip
+def test_impossible_settings_are_refused(settings):
+    with pytest.raises(ConfigError, match=rf"agent\.{next(iter(settings))}"):
+        ACIQNConfig(**settings)
+
+
+def test_quantiles_of_a_random_reward_are_learned():
+    """Half the rewards are 0, half 1: low fractions must go to 0 and high ones to 1."""
+    agent = ACIQN(ACIQNConfig(kappa=0.05, quantiles=8))
+    critics = [agent.networks[name] for name in agent.critics]
+    optimizer = torch.optim.Adam([p for net in critics for p in net.parameters()], lr=2e-3)
+    generator = seeded(1)
+    for _ in range(250):
+        batch = make_batch(agent, 64, generator)
+        coin = (torch.rand(64, generator=generator) < 0.5).float()
+        batch = batch._replace(reward=coin, discount=torch.zeros(64))
+        optimizer.zero_grad()
+        agent.losses(batch, agent.draw(64, generator))["loss_critic"].backward()
+        optimizer.step()
+    batch = make_batch(agent, 200, generator)
+    taus = torch.tensor([0.2, 0.8])
+    with torch.no_grad():
+        for critic in critics:
+            low, high = critic(batch.observation, batch.action, taus).unbind(-1)
+            assert (low < 0.25).float().mean() > 0.9
+            assert (high > 0.75).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("embedding", ["late", "published"])
+def test_both_layer_orders_send_gradients_everywhere(embedding):
+    agent = ACIQN(ACIQNConfig(embedding=embedding))
+    batch = make_batch(agent, 64, seeded())
+    losses = agent.losses(batch, agent.draw(64, seeded()))
+    (losses["loss_critic"] + losses["loss_actor"]).backward()
+    for name, parameter in agent.networks.named_parameters():
+        assert parameter.grad is not None and parameter.grad.any(), name

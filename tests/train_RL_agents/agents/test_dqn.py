@@ -1,0 +1,205 @@
+"""DQN against numbers worked out by hand and against TorchRL's loss."""
+
+import pytest
+import torch
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModule
+from torch import nn
+from torchrl.modules import QValueActor
+from torchrl.objectives import DQNLoss
+
+from marinenav_env import ConfigError
+from tests.train_RL_agents.helpers import make_batch, make_inputs, seeded
+from train_RL_agents.agents.base import Batch
+from train_RL_agents.agents.dqn import DQN, DQNConfig, ValueNetwork
+from train_RL_agents.networks import Inputs
+
+close = pytest.approx
+NAMES = Inputs._fields
+
+
+class Table(nn.Module):
+    """Values looked up by the first number of the observation."""
+
+    def __init__(self, rows):
+        super().__init__()
+        self.rows = nn.Parameter(torch.tensor(rows))
+
+    def forward(self, inputs):
+        return self.rows[inputs.self_state[..., 0].long()]
+
+
+def tabular(learned, slow, **settings):
+    """A DQN whose networks are tables of values, [state][action] each."""
+    agent = DQN(DQNConfig(critics=len(learned), **settings), len(learned[0][0]))
+    for index, (ours, theirs) in enumerate(zip(learned, slow, strict=True)):
+        agent.networks[f"critic_{index}"] = Table(ours)
+        agent.targets[f"critic_{index}"] = Table(theirs).requires_grad_(False)
+    return agent
+
+
+def states(*numbers):
+    own = torch.zeros(len(numbers), 7)
+    own[:, 0] = torch.tensor(numbers)
+    return Inputs(own, torch.zeros(len(numbers), 5, 5), torch.zeros(len(numbers), 5, dtype=bool))
+
+
+def transition(reward=1.0, discount=0.5):
+    """From state 0 with action 1 to state 1."""
+    return Batch(
+        states(0.0),
+        torch.tensor([1]),
+        torch.tensor([reward]),
+        torch.tensor([discount]),
+        states(1.0),
+    )
+
+
+LEARNED = [[0.0, 2.0], [5.0, 4.0]]  # chooses action 0 in state 1
+SLOW = [[0.0, 0.0], [10.0, 20.0]]  # values action 1 higher there
+
+
+@pytest.mark.parametrize(
+    ("double", "target"),
+    [(True, 1.0 + 0.5 * 10.0), (False, 1.0 + 0.5 * 20.0)],
+)
+def test_targets_of_one_network(double, target):
+    losses = tabular([LEARNED], [SLOW], double=double).losses(transition(), None)
+    assert losses["target"].item() == close(target)
+    assert losses["value"].item() == close(2.0)
+    assert losses["loss"].item() == close(0.5 * (2.0 - target) ** 2)
+
+
+def test_terminal_targets_are_the_reward():
+    losses = tabular([LEARNED], [SLOW]).losses(transition(-5.0, 0.0), None)
+    assert losses["target"].item() == close(-5.0)
+    assert losses["loss"].item() == close(0.5 * 7.0**2)
+
+
+def test_twins_agree_on_the_action_and_take_the_smaller_value():
+    other = [[0.0, 4.0], [0.0, 2.0]]  # with it, action 1 is better on average in state 1
+    slow = [[0.0, 0.0], [100.0, 30.0]]
+    agent = tabular([LEARNED, other], [SLOW, slow])
+    losses = agent.losses(transition(), None)
+    target = 1.0 + 0.5 * min(20.0, 30.0)
+    assert losses["target"].item() == close(target)
+    assert losses["loss"].item() == close(0.5 * (2.0 - target) ** 2 + 0.5 * (4.0 - target) ** 2)
+    assert agent.act(states(0.0, 1.0)).tolist() == [1, 1]
+    # Not double: the slow twins choose, by their average of 55 and 25.
+    single = tabular([LEARNED, other], [SLOW, slow], double=False)
+    assert single.losses(transition(), None)["target"].item() == close(1.0 + 0.5 * 10.0)
+
+
+def test_gradient_moves_the_chosen_value_alone():
+    agent = tabular([LEARNED], [SLOW])
+    agent.losses(transition(), None)["loss"].backward()
+    assert agent.networks["critic_0"].rows.grad.tolist() == [[0.0, 2.0 - 6.0], [0.0, 0.0]]
+
+
+def test_acts_on_the_average_of_the_critics():
+    agent = tabular([[[3.0, 0.0, 2.0]], [[0.0, 3.0, 2.5]]], [[[0.0] * 3], [[0.0] * 3]])
+    assert agent.act(states(0.0)).tolist() == [2]
+
+
+def test_duelling_heads_by_hand():
+    net, given = ValueNetwork(DQNConfig(), 7), make_inputs(9, generator=seeded())
+    features = net.encode(given)
+    for layer in (net.hidden_layer, net.hidden_layer_2):
+        features = layer(features).relu()
+    value = features @ net.value_layer.weight.T + net.value_layer.bias
+    torch.testing.assert_close(net(given).mean(-1, keepdim=True), value)
+    advantage = features @ net.output_layer.weight.T + net.output_layer.bias
+    expected = advantage[:, 0] - advantage[:, 3]
+    torch.testing.assert_close(net(given)[:, 0] - net(given)[:, 3], expected)
+    plain = ValueNetwork(DQNConfig(duelling=False), 7)
+    assert plain.value_layer is None
+    assert "value_layer.weight" not in plain.state_dict()
+
+
+def test_published_architecture_by_name():
+    config = DQNConfig(double=False, duelling=False, critics=1, layer_norm=False)
+    shapes = {
+        name: tuple(value.shape)
+        for name, value in DQN(config).networks["critic_0"].named_parameters()
+    }
+    assert shapes == {
+        "self_encoder.0.weight": (56, 7),
+        "self_encoder.0.bias": (56,),
+        "object_encoder.0.weight": (40, 5),
+        "object_encoder.0.bias": (40,),
+        "hidden_layer.weight": (128, 256),
+        "hidden_layer.bias": (128,),
+        "hidden_layer_2.weight": (128, 128),
+        "hidden_layer_2.bias": (128,),
+        "output_layer.weight": (25, 128),
+        "output_layer.bias": (25,),
+    }
+
+
+class Flat(nn.Module):
+    """A value network with its inputs one by one, as tensordict modules want them."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, *parts):
+        return self.net(Inputs(*parts))
+
+
+def inside(parameters, name):
+    """Where TorchRL keeps a parameter of the network."""
+    return parameters.get(("module", "0", "module", "net", *name.split(".")))
+
+
+@pytest.mark.filterwarnings("ignore:No target network updater")
+@pytest.mark.parametrize("double", [False, True])
+def test_targets_and_gradients_equal_torchrl(double):
+    agent = DQN(DQNConfig(critics=1, double=double), 6)
+    net, slow = agent.networks["critic_0"], agent.targets["critic_0"]
+    with torch.no_grad():
+        for parameter in slow.parameters():
+            parameter.add_(0.05 * torch.randn(parameter.shape, generator=seeded(2)))
+    batch = make_batch(agent, 64, seeded())
+    terminated = batch.discount == 0.0
+
+    module = TensorDictModule(Flat(net), in_keys=list(NAMES), out_keys=["action_value"])
+    actor = QValueActor(module, in_keys=list(NAMES), action_space="categorical")
+    theirs = DQNLoss(actor, action_space="categorical", double_dqn=double, delay_value=True)
+    theirs.make_value_estimator(gamma=0.9)
+    for name, value in slow.named_parameters():
+        inside(theirs.target_value_network_params, name).data.copy_(value)
+    data = TensorDict(
+        {
+            **batch.observation._asdict(),
+            "action": batch.action,
+            "next": TensorDict(
+                {
+                    **batch.next_observation._asdict(),
+                    "reward": batch.reward[:, None],
+                    "terminated": terminated[:, None],
+                    "done": terminated[:, None],
+                },
+                [64],
+            ),
+        },
+        [64],
+    )
+    expected = theirs(data)["loss"]
+    losses = agent.losses(batch, None)
+    torch.testing.assert_close(2.0 * losses["loss"], expected)
+    # Theirs works on the very parameters of the network.
+    parameters = list(net.parameters())
+    ours = torch.autograd.grad(2.0 * losses["loss"], parameters)
+    same = [inside(theirs.value_network_params, name) for name, _ in net.named_parameters()]
+    torch.testing.assert_close(ours, torch.autograd.grad(expected, same), rtol=1e-4, atol=1e-6)
+    # The choice of the next action matters in this example.
+    other = DQN(DQNConfig(critics=1, double=not double), 6)
+    other.load_state_dict(agent.state_dict())
+    assert other.losses(batch, None)["loss"].item() != close(losses["loss"].item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("critics", [0, 11, -1])
+def test_impossible_settings_are_refused(critics):
+    with pytest.raises(ConfigError, match=r"agent\.critics"):
+        DQNConfig(critics=critics)

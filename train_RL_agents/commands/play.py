@@ -1,0 +1,195 @@
+"""Show what a policy does: a film, still pictures, an overview or an interactive page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from train_RL_agents.commands.evaluate import choose_set
+
+if TYPE_CHECKING:
+    from marinenav_env.config import ColregsConfig
+    from train_RL_agents.checkpoint import LoadedPolicy
+    from train_RL_agents.commands.evaluate import ChosenSet
+    from train_RL_agents.episode_view import EpisodeView
+    from train_RL_agents.recording import Recording
+
+_CHOICES = ("scenarios", "levels", "episodes", "seed", "fresh", "which")
+"""Options that choose what is played, and mean nothing for what has been recorded."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    plain: dict[str, Any] = {"default": argparse.SUPPRESS}
+    add = parser.add_argument
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--checkpoint", metavar="PATH", type=Path, nargs="+", help="run folder or "
+                        "policy file; two of them with --html")  # fmt: skip
+    source.add_argument("--recording", metavar="FILE", type=Path, nargs="+", help="recorded "
+                        "evaluation; two of the same scenarios with --html")  # fmt: skip
+    add("--which", metavar="NAME", help="of a run: best (default), latest or a file's name",
+        **plain)  # fmt: skip
+    add("--scenarios", "--scenario", metavar="FILE", type=Path, help="scenario file, instead of "
+        "levels", **plain)  # fmt: skip
+    add("--levels", metavar="L", type=int, nargs="+", help="from 1; all by default", **plain)
+    add("--episodes", metavar="N", type=int, help="a level; by default as while training", **plain)
+    add("--seed", metavar="N", type=int, help="of scenarios and noise; by default the fixed set's",
+        **plain)  # fmt: skip
+    add("--fresh", action="store_true", help="scenarios and noise never seen before", **plain)
+    add("--episode", metavar="K", type=int, help="which of these, from 1: by default the first, "
+        "with --html and --overview all", **plain)  # fmt: skip
+    add("--vessel", metavar="N", type=int, default=1, help="whose view is shown, from 1 (default)")
+    add("--out", metavar="DIR", type=Path, default=Path(), help="folder of films and stills; "
+        "by default this one")  # fmt: skip
+    add("--speed", metavar="X", type=float, default=5.0, help="of the film, times real time; "
+        "5 by default")  # fmt: skip
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--frames", metavar="T", type=int, nargs="+", help="write these frames "
+                       "(control steps, from 0) as PNG, instead of a film", **plain)  # fmt: skip
+    shape.add_argument("--html", metavar="FILE", type=Path, help="write an interactive page, "
+                       "instead of a film", **plain)  # fmt: skip
+    shape.add_argument("--overview", metavar="FILE", type=Path, help="write one picture of all "
+                       "tracks (.png, .pdf, .svg), instead of a film", **plain)  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    given = vars(arguments)
+    _check(arguments.parser, given)
+    from marinenav_env.config import ColregsConfig
+
+    if arguments.recording is not None:
+        from train_RL_agents.recording import load
+
+        recordings, colregs = [load(path) for path in arguments.recording], ColregsConfig()
+    else:
+        recordings, colregs = _play(given)
+    sides = [_views(recording, colregs, given) for recording in recordings]
+    for path in _write(sides, colregs, given):
+        print(path)
+    return 0
+
+
+def _check(parser: argparse.ArgumentParser, given: dict[str, Any]) -> None:
+    """Refuse options that contradict each other or are out of range.
+
+    Raises:
+        SystemExit: after a message.
+    """
+    clashes = [("fresh", "seed"), ("scenarios", "levels"), ("scenarios", "episodes")]
+    if given["recording"] is not None:
+        clashes += [("recording", name) for name in _CHOICES]
+    for first, second in clashes:
+        if first in given and second in given:
+            parser.error(f"argument --{second}: not allowed with --{first}")
+    if given.get("episodes", 1) < 1:
+        parser.error(f"argument --episodes: must be at least 1, not {given['episodes']}")
+    if not 0.1 <= given["speed"] <= 100.0:
+        parser.error(f"argument --speed: must be from 0.1 to 100, not {given['speed']}")
+    source = "checkpoint" if given["recording"] is None else "recording"
+    most = 2 if "html" in given else 1
+    if len(given[source]) > most:
+        advice = "" if most == 2 else "; --html shows two"
+        parser.error(f"argument --{source}: at most {most}, not {len(given[source])}{advice}")
+
+
+def _play(given: dict[str, Any]) -> tuple[list[Recording], ColregsConfig]:
+    """Let every policy play the scenarios that are chosen for the first."""
+    from marinenav_env.validation import require
+    from train_RL_agents.checkpoint import load_policy
+
+    loaded = [load_policy(path, given.get("which", "best")) for path in given["checkpoint"]]
+    world = loaded[0].config.world
+    same = all(each.config.world == world for each in loaded)
+    require(same, "--checkpoint", [str(each.path) for each in loaded], "trained in the same world")
+    chosen = choose_set(loaded[0], given)
+    return [_record(each, chosen) for each in loaded], world.colregs
+
+
+def _record(loaded: LoadedPolicy, chosen: ChosenSet) -> Recording:
+    """Record a policy on all scenarios.
+
+    Also when one is shown: noise is drawn for all at once, so an episode looks the same either way.
+    """
+    from train_RL_agents.policy_wrapper import PolicyWrapper, leave_quantiles
+    from train_RL_agents.recording import record
+
+    _, recording = record(
+        leave_quantiles(PolicyWrapper(loaded.agent), loaded.agent),
+        chosen.scenarios,
+        loaded.config.world,
+        name=f"{loaded.config.agent_type} after {loaded.env_steps:,} env-steps",
+        groups=groups_of(chosen),
+        continuous=loaded.agent.continuous,
+        device=next(loaded.agent.parameters()).device,
+        seed=chosen.seed,
+    )
+    return recording
+
+
+def groups_of(chosen: ChosenSet) -> list[str]:
+    """The level of each scenario; nothing for those of a file, which does not say."""
+    from marinenav_env.state import Scenario
+
+    scenarios = chosen.scenarios
+    if isinstance(scenarios, Scenario):
+        return [f"level {level + 1}" for level in scenarios.level.tolist()]
+    return [""] * len(scenarios)
+
+
+def _views(
+    recording: Recording, colregs: ColregsConfig, given: dict[str, Any]
+) -> list[EpisodeView]:
+    """The episodes asked for.
+
+    Raises:
+        ConfigError: when there is no such episode.
+    """
+    from train_RL_agents.episode_view import view_episode
+
+    every = range(1, len(recording.steps) + 1)
+    first = every if "html" in given or "overview" in given else [1]
+    numbers = [given["episode"]] if "episode" in given else first
+    return [view_episode(recording, number, colregs) for number in numbers]
+
+
+def _write(
+    sides: list[list[EpisodeView]], colregs: ColregsConfig, given: dict[str, Any]
+) -> list[Path]:
+    """Write what is asked for; the files written."""
+    if "html" in given:
+        from train_RL_agents.checkpoint import write_atomically
+        from train_RL_agents.replay_page import write_page
+
+        write_atomically(given["html"], write_page(sides, colregs))
+        return [given["html"]]
+    if "overview" in given:
+        from train_RL_agents.drawing import draw_overview, save_figure
+
+        save_figure(draw_overview(sides[0]), given["overview"])
+        return [given["overview"]]
+    return _film(sides[0][0], colregs, given)
+
+
+def _film(view: EpisodeView, colregs: ColregsConfig, given: dict[str, Any]) -> list[Path]:
+    """Write a film, or stills, of one episode."""
+    from marinenav_env.validation import ConfigError, require
+    from train_RL_agents.animation import require_ffmpeg, write_animation, write_frames
+    from train_RL_agents.drawing import Scene
+
+    for frame in given.get("frames", ()):
+        require(0 <= frame < view.frames, "--frames", frame, f"from 0 to {view.frames - 1}")
+    if "frames" not in given:
+        # Before the work, not after it.
+        require_ffmpeg()
+    scene = Scene(view, given["vessel"] - 1, colregs)
+    try:
+        given["out"].mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{given['out']}: cannot be made ({error.strerror})") from error
+    agent = view.policy.split(" ")[0].lower()
+    name = f"{agent}_episode_{view.number}_vessel_{given['vessel']}"
+    if "frames" in given:
+        return write_frames(scene, given["out"], name, given["frames"])
+    return write_animation(scene, given["out"], name, given["speed"])
