@@ -9,7 +9,7 @@ last hidden layer, so that the trunk is evaluated once and not once per fraction
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -90,6 +90,8 @@ class ACIQN(Agent[ACIQNConfig]):
     config_type = ACIQNConfig
     continuous = True
     acting = "actor"
+    answers: ClassVar[dict[str, str]] = {"action": "left and right command, in [-1, 1]"}
+    rule = "the answer is the action"
     heeds_risk = True
     strata: Tensor
     neighbours: Tensor
@@ -122,6 +124,14 @@ class ACIQN(Agent[ACIQNConfig]):
         quantiles = self.networks[self.critics[0]](repeated, choices, taus)
         best = quantiles.mean(-1).argmax(-1)[..., None, None].expand(*action.shape[:-1], 1, 2)
         return torch.where(risk[..., None] < 1.0, choices.gather(-2, best).squeeze(-2), action)
+
+    def answer(self, inputs: Inputs, taus: Tensor | None = None) -> tuple[Tensor, ...]:
+        """The actor's action [B, 2]."""
+        return (self.networks["actor"](inputs),)
+
+    def decide(self, *answers: Tensor) -> Tensor:
+        """The action itself."""
+        return answers[0]
 
     def draw(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Fractions [2, N], one from each stratum, and the noise [B, 2] of target actions."""

@@ -64,6 +64,10 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
     """Whether ``losses`` heeds weights and gives priorities."""
     heeds_risk: ClassVar[bool] = False
     """Whether ``act`` heeds a risk level."""
+    answers: ClassVar[dict[str, str]]
+    """What ``answer`` gives: the meaning of each tensor by its name."""
+    rule: ClassVar[str]
+    """How ``decide`` turns the answers into an action, in words."""
 
     def __init__(self, config: ConfigType, num_actions: int = 25) -> None:
         super().__init__()
@@ -88,6 +92,30 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         Returns:
             [B, 2] in [-1, 1], or [B] int64.
         """
+
+    @abstractmethod
+    def answer(self, inputs: Inputs, taus: Tensor | None = None) -> tuple[Tensor, ...]:
+        """What an exported network gives, as the field's planners expect it.
+
+        Args:
+            inputs: observations [B].
+            taus: [B, N] fractions; only for agents with ``answer_taus``.
+
+        Returns:
+            The tensors named in ``answers``.
+        """
+
+    @abstractmethod
+    def decide(self, *answers: Tensor) -> Tensor:
+        """The action that answers lead to: what ``act`` chooses; see there."""
+
+    def answering(self) -> list[str]:
+        """Names of the networks that ``answer`` uses."""
+        return [self.acting]
+
+    def answer_taus(self) -> Tensor | None:
+        """The fractions [N] that ``act`` uses; None for agents whose ``answer`` takes none."""
+        return None
 
     def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
         """Actions while training, before exploration is added; the best ones by default."""

@@ -7,7 +7,7 @@ last hidden layer, so that the trunk is evaluated once and not once per fraction
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -101,6 +101,10 @@ class IQN(Agent[IQNConfig]):
     config_type = IQNConfig
     continuous = False
     acting = "critic_0"
+    answers: ClassVar[dict[str, str]] = {
+        "quantiles": "quantile of the return of each action at each fraction (scaled reward)"
+    }
+    rule = "the index of the highest mean over the fractions"
     heeds_risk = True
     strata: Tensor
     acting_taus: Tensor
@@ -119,6 +123,23 @@ class IQN(Agent[IQNConfig]):
         """The action of the highest mean over the quantiles below the risk level."""
         taus = self.acting_taus if risk is None else risk[..., None] * self.acting_taus
         return self._mean_values(inputs, taus).argmax(-1)
+
+    def answer(self, inputs: Inputs, taus: Tensor | None = None) -> tuple[Tensor, ...]:
+        """Quantiles [B, N, A] at fractions [B, N], averaged over the networks."""
+        nets: Any = self.networks.values()
+        return (torch.stack([net(inputs, taus) for net in nets]).mean(0),)
+
+    def decide(self, *answers: Tensor) -> Tensor:
+        """The action of the highest mean."""
+        return answers[0].mean(-2).argmax(-1)
+
+    def answering(self) -> list[str]:
+        """All networks."""
+        return list(self.networks)
+
+    def answer_taus(self) -> Tensor:
+        """The fractions [N] of ``act``."""
+        return self.acting_taus
 
     def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
         """The action of the highest mean over the same quantiles, or over random ones."""

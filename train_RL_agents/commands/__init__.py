@@ -7,11 +7,12 @@ that help texts come at once.
 
 from types import ModuleType
 
-from train_RL_agents.commands import evaluate, import_weights, info, train
+from train_RL_agents.commands import evaluate, export, import_weights, info, train
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
     "evaluate": evaluate,
+    "export": export,
     "import": import_weights,
     "info": info,
 }
