@@ -1,5 +1,7 @@
 """A batched world of autonomous surface vessels in torch, with a TorchRL environment around it."""
 
+import gymnasium
+
 from marinenav_env.config import LEVELS, Level, WorldConfig
 from marinenav_env.env import GROUP, MarineNavEnv
 from marinenav_env.scenario_file import Episode, read_scenarios, write_scenarios
@@ -18,3 +20,5 @@ __all__ = [
     "read_scenarios",
     "write_scenarios",
 ]
+
+gymnasium.register("MarineNav-v0", "marinenav_env.gymnasium_env:MarineNavGymEnv")

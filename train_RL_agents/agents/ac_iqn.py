@@ -9,7 +9,7 @@ last hidden layer, so that the trunk is evaluated once and not once per fraction
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -90,6 +90,8 @@ class ACIQN(Agent[ACIQNConfig]):
     config_type = ACIQNConfig
     continuous = True
     acting = "actor"
+    answers: ClassVar[dict[str, str]] = {"action": "left and right command, in [-1, 1]"}
+    rule = "the answer is the action"
     heeds_risk = True
     middles: Tensor
     neighbours: Tensor
@@ -121,6 +123,14 @@ class ACIQN(Agent[ACIQNConfig]):
         """See Agent."""
         known = [self.networks[name](inputs, action, self.middles) for name in self.critics]
         return torch.stack(known).mean(0).sort(-1).values
+
+    def answer(self, inputs: Inputs, taus: Tensor | None = None) -> tuple[Tensor, ...]:
+        """The actor's action [B, 2]."""
+        return (self.networks["actor"](inputs),)
+
+    def decide(self, *answers: Tensor) -> Tensor:
+        """The action itself."""
+        return answers[0]
 
     def draw(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Fractions [2, N], one from each stratum, and noise [2, B, 2] of next and own actions."""

@@ -64,6 +64,10 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
     """Whether ``losses`` heeds weights and gives priorities."""
     heeds_risk: ClassVar[bool] = False
     """Whether ``act`` heeds a risk level."""
+    answers: ClassVar[dict[str, str]]
+    """What ``answer`` gives: the meaning of each tensor by its name."""
+    rule: ClassVar[str]
+    """How ``decide`` turns the answers into an action, in words."""
 
     def __init__(self, config: ConfigType, num_actions: int = 25) -> None:
         super().__init__()
@@ -101,22 +105,33 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         """
         return None
 
-    def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
-        """Actions while training, before exploration is added; the best ones by default."""
-        return self.act(inputs)
-
-    def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor | None:
-        """What the agent knows about the return of actions, beyond its mean.
+    @abstractmethod
+    def answer(self, inputs: Inputs, taus: Tensor | None = None) -> tuple[Tensor, ...]:
+        """What an exported network gives, as the field's planners expect it.
 
         Args:
             inputs: observations [B].
-            action: as from ``act``.
+            taus: [B, N] fractions; only for agents with ``answer_taus``.
 
         Returns:
-            [B, N] ascending quantiles at fractions (i + 1/2) / N (scaled rewards), mean over the
-            critics; None if the agent knows means only.
+            The tensors named in ``answers``.
         """
+
+    @abstractmethod
+    def decide(self, *answers: Tensor) -> Tensor:
+        """The action that answers lead to: what ``act`` chooses; see there."""
+
+    def answering(self) -> list[str]:
+        """Names of the networks that ``answer`` uses."""
+        return [self.acting]
+
+    def answer_taus(self) -> Tensor | None:
+        """The fractions [N] that ``act`` uses; None for agents whose ``answer`` takes none."""
         return None
+
+    def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
+        """Actions while training, before exploration is added; the best ones by default."""
+        return self.act(inputs)
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Any:
         """Random numbers that one call of ``losses`` needs, drawn outside compiled code."""

@@ -7,7 +7,7 @@ quantiles, of which the highest are dropped from the targets (TQC, Kuznetsov et 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -47,6 +47,8 @@ class DDPG(Agent[DDPGConfig]):
     config_type = DDPGConfig
     continuous = True
     acting = "actor"
+    answers: ClassVar[dict[str, str]] = {"action": "left and right command, in [-1, 1]"}
+    rule = "the answer is the action"
 
     def __init__(self, config: DDPGConfig, num_actions: int = 25) -> None:
         super().__init__(config, num_actions)
@@ -63,6 +65,14 @@ class DDPG(Agent[DDPGConfig]):
         if self.config.critic == "scalar":
             return None
         return critics_quantiles([self.networks[name] for name in self.critics], inputs, action)
+
+    def answer(self, inputs: Inputs, taus: Tensor | None = None) -> tuple[Tensor, ...]:
+        """The actor's action [B, 2]."""
+        return (self.networks["actor"](inputs),)
+
+    def decide(self, *answers: Tensor) -> Tensor:
+        """The action itself."""
+        return answers[0]
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:
         """The noise [B, 2] of target actions."""

@@ -7,7 +7,7 @@ of twin target values (Fujimoto et al. 2018).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -56,6 +56,8 @@ class DQN(Agent[DQNConfig]):
     config_type = DQNConfig
     continuous = False
     acting = "critic_0"
+    answers: ClassVar[dict[str, str]] = {"values": "value of each action (scaled reward)"}
+    rule = "the index of the highest value"
 
     def __init__(self, config: DQNConfig, num_actions: int = 25) -> None:
         super().__init__(config, num_actions)
@@ -66,6 +68,18 @@ class DQN(Agent[DQNConfig]):
     def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
         """The action of the highest value, averaged over the critics; risk does not apply."""
         return self._mean_values(inputs).argmax(-1)
+
+    def answer(self, inputs: Inputs, taus: Tensor | None = None) -> tuple[Tensor, ...]:
+        """Values [B, A], averaged over the critics."""
+        return (self._mean_values(inputs),)
+
+    def decide(self, *answers: Tensor) -> Tensor:
+        """The action of the highest value."""
+        return answers[0].argmax(-1)
+
+    def answering(self) -> list[str]:
+        """All critics."""
+        return list(self.networks)
 
     def losses(self, batch: Batch, random: Any) -> Losses:
         """Squared temporal-difference error of every critic."""

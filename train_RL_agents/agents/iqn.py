@@ -7,7 +7,7 @@ layer, so that the trunk is evaluated once and not once per fraction.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -91,6 +91,10 @@ class IQN(Agent[IQNConfig]):
     config_type = IQNConfig
     continuous = False
     acting = "critic_0"
+    answers: ClassVar[dict[str, str]] = {
+        "quantiles": "quantile of the return of each action at each fraction (scaled reward)"
+    }
+    rule = "the index of the highest mean over the fractions"
     heeds_risk = True
     middles: Tensor
     acting_taus: Tensor
@@ -111,7 +115,24 @@ class IQN(Agent[IQNConfig]):
     def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor:
         """Mean of the networks' quantiles at the fractions that ``act`` averages over."""
         return torch.stack([net.of_action(inputs, self.acting_taus, action)
-                            for net in _all(self.networks)]).mean(0)  # fmt: skip
+                            for net in _all(self.networks)]).mean(0).sort(-1).values  # fmt: skip
+
+    def answer(self, inputs: Inputs, taus: Tensor | None = None) -> tuple[Tensor, ...]:
+        """Quantiles [B, N, A] at fractions [B, N], averaged over the networks."""
+        nets: Any = self.networks.values()
+        return (torch.stack([net(inputs, taus) for net in nets]).mean(0),)
+
+    def decide(self, *answers: Tensor) -> Tensor:
+        """The action of the highest mean."""
+        return answers[0].mean(-2).argmax(-1)
+
+    def answering(self) -> list[str]:
+        """All networks."""
+        return list(self.networks)
+
+    def answer_taus(self) -> Tensor:
+        """The fractions [N] of ``act``."""
+        return self.acting_taus
 
     def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
         """The action of the highest mean over the same quantiles, or over random ones."""
@@ -120,13 +141,6 @@ class IQN(Agent[IQNConfig]):
         shape = (*inputs.self_state.shape[:-1], self.config.acting_quantiles)
         taus = torch.rand(shape, generator=generator, device=generator.device)
         return self._mean_values(inputs, taus, self.networks).argmax(-1)
-
-    def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor:
-        """See Agent."""
-        nets: Any = self.networks.values()
-        quantiles = torch.stack([net(inputs, self.acting_taus) for net in nets]).mean(0)
-        index = action[..., None, None].expand(*quantiles.shape[:-1], 1)
-        return quantiles.gather(-1, index).squeeze(-1).sort(-1).values
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:
         """Fractions [2, N], one from each stratum."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -93,6 +94,10 @@ class Rainbow(Agent[RainbowConfig]):
     config_type = RainbowConfig
     continuous = False
     acting = "critic"
+    answers: ClassVar[dict[str, str]] = {
+        "probabilities": "probability of each atom of the return for each action"
+    }
+    rule = "the index of the highest mean over the atoms, which are evenly spaced"
     gives_priorities = True
     support: Tensor
 
@@ -107,6 +112,14 @@ class Rainbow(Agent[RainbowConfig]):
     def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
         """The action of the highest mean, without noise; risk does not apply."""
         return self._choose(self.networks["critic"](inputs))
+
+    def answer(self, inputs: Inputs, taus: Tensor | None = None) -> tuple[Tensor, ...]:
+        """Probabilities [B, A, atoms], without noise."""
+        return (self.networks["critic"](inputs).exp(),)
+
+    def decide(self, *answers: Tensor) -> Tensor:
+        """The action of the highest mean."""
+        return (answers[0] * self.support).sum(-1).argmax(-1)
 
     def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
         """The action of the highest mean under one draw of the noise."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -100,6 +101,11 @@ class SAC(Agent[SACConfig]):
     config_type = SACConfig
     continuous = True
     acting = "actor"
+    answers: ClassVar[dict[str, str]] = {
+        "mu": "mean of z, before squashing",
+        "log_sigma": "log standard deviation of z",
+    }
+    rule = "(2 / pi) atan(mu); to sample, (2 / pi) atan(z) with z normal"
 
     def __init__(self, config: SACConfig, num_actions: int = 25) -> None:
         super().__init__(config, num_actions)
@@ -111,6 +117,14 @@ class SAC(Agent[SACConfig]):
     def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
         """The squashed mean; risk does not apply."""
         return squash(self.networks["actor"](inputs)[0])
+
+    def answer(self, inputs: Inputs, taus: Tensor | None = None) -> tuple[Tensor, ...]:
+        """Mean and log standard deviation before squashing, [B, 2] each."""
+        return tuple(self.networks["actor"](inputs))
+
+    def decide(self, *answers: Tensor) -> Tensor:
+        """The squashed mean."""
+        return squash(answers[0])
 
     def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
         """A sample."""

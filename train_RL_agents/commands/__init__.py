@@ -7,12 +7,13 @@ that help texts come at once.
 
 from types import ModuleType
 
-from train_RL_agents.commands import evaluate, import_weights, info, play, train
+from train_RL_agents.commands import evaluate, export, import_weights, info, play, train
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
     "evaluate": evaluate,
     "play": play,
+    "export": export,
     "import": import_weights,
     "info": info,
 }

@@ -1,0 +1,94 @@
+"""All vessels as a PettingZoo parallel environment; needs the extra ``pettingzoo``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from marinenav_env.config import WorldConfig
+from marinenav_env.env import GROUP
+from marinenav_env.single import Scenarios, SingleWorld
+
+try:
+    from pettingzoo import ParallelEnv
+except ImportError as error:
+    raise ImportError(
+        "marinenav_env.pettingzoo_env needs PettingZoo; install it with: "
+        "pip install 'marinenav[pettingzoo]'"
+    ) from error
+
+
+class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
+    """Agents ``robot_0``, ``robot_1``, ...: those that the scenario has and that are under way.
+
+    An agent whose vessel arrives or collides gets its last observation and leaves; the episode is
+    over when none is left.
+
+    Args:
+        config: the world; the published one by default.
+        scenarios: see MarineNavEnv; by default a fresh draw from all levels for every episode.
+        continuous: whether actions are continuous or indices of thrust-change pairs.
+
+    Raises:
+        ConfigError: for a setting that cannot be used.
+    """
+
+    metadata = {"name": "marinenav_v0", "render_modes": []}  # noqa: RUF012 (as PettingZoo has it)
+
+    def __init__(
+        self,
+        config: WorldConfig | None = None,
+        *,
+        scenarios: Scenarios = None,
+        continuous: bool = True,
+    ) -> None:
+        self._world = SingleWorld(config, scenarios, continuous)
+        self._index = {f"robot_{robot}": robot for robot in range(self._world.env.num_robots)}
+        self.possible_agents = list(self._index)
+        self.agents: list[str] = []
+        self.observation_spaces = {
+            name: self._world.observation_space() for name in self.possible_agents
+        }
+        self.action_spaces = {name: self._world.action_space() for name in self.possible_agents}
+        self.render_mode = None
+
+    def observation_space(self, agent: str) -> Any:
+        """An agent's observations; the same object every time."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Any:
+        """An agent's actions; the same object every time."""
+        return self.action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Begin an episode; there are no options."""
+        self._world.restart(seed)
+        there = self._world.now.get((GROUP, "mask"))[0].tolist()
+        self.agents = [name for name, robot in self._index.items() if there[robot]]
+        return self._observations(self.agents), {name: {} for name in self.agents}
+
+    def step(
+        self, actions: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Any]]:
+        """Make a control step; every agent under way must act."""
+        world, acting = self._world, self.agents
+        joint: Any = world.env.action_spec.zero().get((GROUP, "action"))
+        for name in acting:
+            joint[0, self._index[name]] = torch.as_tensor(actions[name])
+        world.now.set((GROUP, "action"), joint)
+        world.act()
+        rewards = {name: world.reward(self._index[name]) for name in acting}
+        terminated, truncated = (
+            {name: world.flag(flag, self._index[name]) for name in acting}
+            for flag in ("terminated", "truncated")
+        )
+        infos = {name: world.info(self._index[name]) for name in acting}
+        world.forget_reward()
+        self.agents = [name for name in acting if not (terminated[name] or truncated[name])]
+        return self._observations(acting), rewards, terminated, truncated, infos
+
+    def _observations(self, names: list[str]) -> dict[str, Any]:
+        return {name: self._world.observation(self._index[name]) for name in names}

@@ -1,0 +1,69 @@
+"""Simple policies for vessels that nobody trains: they stay idle, or head straight for their goal.
+
+A scripted policy gives continuous actions [E, R, 2]; ``write_actions`` turns them into what the
+environment takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from marinenav_env.env import GROUP, MarineNavEnv
+
+CRUISE = 400.0
+"""Thrust of each side when the goal is ahead (N)."""
+TURN, DAMPING = 800.0, 600.0
+"""Thrust difference per radian off course (N), and per rad/s of turning already (N)."""
+
+
+def idle(self_state: Tensor, env: MarineNavEnv) -> Tensor:
+    """No change of thrust, [E, R, 2], for states [E, R, 7]."""
+    return torch.zeros_like(self_state[..., :2])
+
+
+def straight(self_state: Tensor, env: MarineNavEnv) -> Tensor:
+    """Head for the goal and mind nothing else: actions [E, R, 2] for states [E, R, 7]."""
+    goal_x, goal_y, _, _, yaw_rate, left, right = self_state.unbind(-1)
+    bearing = torch.atan2(goal_y, goal_x)
+    cruise = CRUISE * bearing.cos().clamp_min(0.0)
+    turn = 0.5 * (TURN * bearing - DAMPING * yaw_rate)
+    missing = torch.stack((cruise + turn - left, cruise - turn - right), -1)
+    seconds = env.config.dt * env.config.substeps
+    rate = env.parameters.vessel.max_thrust_rate[..., None]
+    return (missing / (seconds * rate)).clamp(-1.0, 1.0)
+
+
+SCRIPTED: dict[str, Callable[[Tensor, MarineNavEnv], Tensor]] = {
+    "idle": idle,
+    "straight": straight,
+}
+"""Scripted policies by name."""
+
+
+def write_actions(step: TensorDictBase, env: MarineNavEnv, name: str) -> TensorDictBase:
+    """Write the actions of a scripted policy for all robots.
+
+    Args:
+        step: what the environment gave.
+        env: the environment.
+        name: from SCRIPTED.
+    """
+    action = SCRIPTED[name](step.get((GROUP, "observation", "self_state")), env)
+    return step.set((GROUP, "action"), action if env.continuous else _nearest_pair(action, env))
+
+
+def _nearest_pair(action: Tensor, env: MarineNavEnv) -> Tensor:
+    """The discrete action [E, R] closest to a continuous one [E, R, 2], side by side."""
+    vessel = env.parameters.vessel
+    rates = action * vessel.max_thrust_rate[..., None]
+    left, right = (
+        (wanted[..., None] - offered).abs().argmin(-1)
+        for wanted, offered in zip(
+            rates.unbind(-1), (vessel.left_thrust_change, vessel.right_thrust_change), strict=True
+        )
+    )
+    return left * vessel.right_thrust_change.shape[-1] + right

@@ -1,0 +1,62 @@
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from marinenav_env import Curriculum, Level, WorldConfig
+
+ROOT = Path(__file__).parents[2]
+PAIR = Curriculum((Level(2, 0, 1, 20.0),))
+SHORT = WorldConfig(max_steps=5)
+
+
+@pytest.fixture
+def make():
+    pytest.importorskip("pettingzoo", reason="needs the extra pettingzoo")
+    from marinenav_env.pettingzoo_env import MarineNavParallelEnv
+
+    return MarineNavParallelEnv
+
+
+@pytest.mark.parametrize("continuous", [True, False])
+def test_pettingzoo_finds_nothing_to_complain_about(make, continuous):
+    from pettingzoo.test import parallel_api_test
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        parallel_api_test(make(SHORT, scenarios=PAIR, continuous=continuous), num_cycles=8)
+
+
+def test_agents_are_the_robots_of_the_scenario(make):
+    env = make(SHORT, scenarios=Curriculum((Level(3, 0, 0, 20.0), Level(1, 0, 0, 20.0))))
+    assert env.possible_agents == ["robot_0", "robot_1", "robot_2"]
+    counts = {len(env.reset(seed=seed)[0]) for seed in range(8)}
+    assert counts == {1, 3}
+
+
+def test_agents_that_end_leave_with_a_last_observation(make):
+    one_near = WorldConfig(vessel=type(SHORT.vessel)(goal_distance=(100.0, 2.0)))
+    env = make(one_near, scenarios=PAIR)
+    env.reset(seed=0)
+    idle = {name: np.zeros(2, np.float32) for name in env.agents}
+    observations, rewards, terminated, truncated, infos = env.step(idle)
+    assert terminated == {"robot_0": True, "robot_1": False}
+    assert env.agents == ["robot_1"]
+    assert observations["robot_0"]["self_state"].any()
+    assert infos["robot_0"]["is_success"]
+    assert not any(truncated.values())
+    observations, rewards, *_ = env.step({"robot_1": np.zeros(2, np.float32)})
+    assert list(observations) == list(rewards) == ["robot_1"]
+
+
+def test_without_pettingzoo_it_says_what_to_install_and_all_else_works():
+    code = ("import sys; sys.modules['pettingzoo'] = None; import marinenav_env\n"
+            "try: import marinenav_env.pettingzoo_env\n"
+            "except ImportError as error: print(error)")  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT,
+                          check=True)  # fmt: skip
+    assert done.stdout == ("marinenav_env.pettingzoo_env needs PettingZoo; install it with: "
+                           "pip install 'marinenav[pettingzoo]'\n")  # fmt: skip

@@ -1,0 +1,43 @@
+import pytest
+import torch
+
+from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env.scripted import SCRIPTED, write_actions
+
+QUICK = {"pool_size": 8, "refresh_size": 8}
+
+
+def make_env(continuous=True):
+    alone = Curriculum((Level(1, 0, 0, 30.0),), **QUICK)
+    return MarineNavEnv(WorldConfig(max_steps=200), 8, scenarios=alone, continuous=continuous)
+
+
+@pytest.mark.parametrize("continuous", [True, False])
+def test_straight_arrives_when_nothing_is_in_the_way(continuous):
+    env = make_env(continuous)
+    step = env.reset()
+    for _ in range(150):
+        step = env.step(write_actions(step, env, "straight")).get("next").exclude((GROUP, "reward"))
+    assert env.state.arrived.all()
+
+
+@pytest.mark.parametrize("continuous", [True, False])
+def test_idle_stays_where_it_is(continuous):
+    env = make_env(continuous)
+    step = env.reset()
+    before = env.state.pose.clone()
+    env.step(write_actions(step, env, "idle"))
+    torch.testing.assert_close(env.state.pose, before)
+
+
+def test_discrete_actions_are_the_nearest_pairs():
+    env = make_env(continuous=False)
+    step = env.reset()
+    wanted = torch.tensor([0.8, -0.3])
+    # 800 and -300 N/s are closest to the pair (1000, -500), whose indices are 4 and 1.
+    SCRIPTED["pair"] = lambda state, env: wanted.expand(*state.shape[:-1], 2)
+    try:
+        step = write_actions(step, env, "pair")
+    finally:
+        del SCRIPTED["pair"]
+    assert (step.get((GROUP, "action")) == 4 * 5 + 1).all()

@@ -1,0 +1,34 @@
+"""Write a policy as TorchScript, torch.export program and ONNX, each checked."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add = parser.add_argument
+    add("checkpoint", metavar="CHECKPOINT", type=Path, help="run folder or policy file")
+    add("--which", metavar="NAME", default="best",
+        help="of a run: best (default), latest or a file's name")  # fmt: skip
+    add("--out", metavar="DIR", type=Path, required=True,
+        help="folder for the files and contract.json; made if it is not there")  # fmt: skip
+    add("--format", metavar="NAME", nargs="+", default=["torchscript", "torch"],
+        help="torchscript (for C++), torch (a torch.export program, .pt2), onnx (needs "
+        "'marinenav[export]'); by default the first two")  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from train_RL_agents.checkpoint import load_policy
+    from train_RL_agents.export import CHECKS, CONTRACT, choose_formats, export
+
+    formats = choose_formats(arguments.format)
+    loaded = load_policy(arguments.checkpoint, arguments.which)
+    written = export(loaded, arguments.out, formats)
+    for each in written["files"].values():
+        print(f"{arguments.out / each['file']}: differs from the agent by at most "
+              f"{each['largest_difference']:.1e} on {CHECKS} observations")  # fmt: skip
+    print(f"{arguments.out / CONTRACT}: inputs, outputs and what an action does")
+    return 0

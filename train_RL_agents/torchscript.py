@@ -1,0 +1,73 @@
+"""TorchScript, which PyTorch has deprecated but the field's C++ planners load: all of it is here.
+
+A planner calls ``forward`` with one tuple (self_state, objects_state, objects_mask), and for agents
+with fractions with a second argument, the fractions.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+Answers = tuple[Tensor, ...]
+
+
+class _Planner(nn.Module):
+    """A network of separate inputs, with the observation as one tuple."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(
+        self, observation: tuple[Tensor, Tensor, Tensor], taus: Tensor | None = None
+    ) -> Tensor | Answers:
+        """The answers, or the only one."""
+        more = () if taus is None else (taus,)
+        answers: Tensor | Answers = self.network(*observation, *more)
+        return answers
+
+
+@contextmanager
+def _knowingly() -> Iterator[None]:
+    """Without the warnings that TorchScript is deprecated."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r".*torch\.jit\.", FutureWarning)
+        yield
+
+
+def file_name(agent_type: str) -> str:
+    """The name that planners look for."""
+    return f"traced_{agent_type.replace('-', '_')}_model.pt"
+
+
+def traced(network: nn.Module, example: tuple[Tensor, ...]) -> bytes:
+    """A network as the content of a TorchScript file.
+
+    Args:
+        network: takes self_state, objects_state, objects_mask and perhaps taus.
+        example: one observation with these inputs.
+    """
+    file = io.BytesIO()
+    with _knowingly():
+        module = torch.jit.trace(_Planner(network).eval(), (example[:3], *example[3:]))
+        torch.jit.save(module, file)
+    return file.getvalue()
+
+
+def load(path: Path) -> Callable[..., Answers]:
+    """The network in a file, as a function of separate inputs."""
+    with _knowingly():
+        module = torch.jit.load(str(path))
+
+    def call(*inputs: Tensor) -> Answers:
+        answers = module(inputs[:3], *inputs[3:])
+        return answers if isinstance(answers, tuple) else (answers,)
+
+    return call
