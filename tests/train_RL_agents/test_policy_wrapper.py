@@ -41,6 +41,12 @@ class Scripted(Agent):
         lead = inputs.self_state.shape[:-1]
         return self.answer.expand(*lead, *self.answer.shape).clone()
 
+    def answer(self, inputs, taus=None):
+        raise NotImplementedError
+
+    def decide(self, *answers):
+        raise NotImplementedError
+
     def losses(self, batch, random):
         raise NotImplementedError
 
