@@ -100,7 +100,7 @@ class TrainerConfig:
     """Transitions per update."""
     buffer_size: int = 1_000_000
     """Transitions held in replay."""
-    learning_starts: int = 10_000
+    learning_starts: int = 50_000
     """Env-steps before the first update."""
     train_freq: int = 128
     """Env-steps per update."""
@@ -122,10 +122,8 @@ class TrainerConfig:
     """Exponent of the importance weights at first; it rises linearly to 1."""
     reward_scale: float = 0.1
     """Factor on rewards inside the learner."""
-    collision_penalty: float = -20.0
+    collision_penalty: float = -50.0
     """Reward of a collision while training; evaluations keep world.reward.collision_penalty."""
-    timestep_penalty: float = -0.3
-    """Reward of a control step while training, likewise."""
     tau: float = 0.01
     """Share of the learned weights mixed into the target networks at each of their updates."""
     target_update_interval: int = 0
@@ -135,13 +133,13 @@ class TrainerConfig:
     exploration: Literal["noise", "uniform"] = "noise"
     """How continuous actions explore: each with Gaussian noise, or some replaced by uniform ones,
     as discrete actions always do."""
-    exploration_initial_eps: float = 0.5
+    exploration_initial_eps: float = 1.0
     """Epsilon, or standard deviation of the action noise, of the boldest environment at first."""
-    exploration_final_eps: float = 0.2
+    exploration_final_eps: float = 0.05
     """The same at the end of its decay."""
-    exploration_fraction: float = 1.0
+    exploration_fraction: float = 0.2
     """Share of the run over which it falls, linearly."""
-    exploration_spread: float = 0.1
+    exploration_spread: float = 0.5
     """Strength in the most careful environment as a share of that in the boldest; the others lie
     between, geometrically."""
 
@@ -157,7 +155,7 @@ class TrainerConfig:
         require_numbers(self, "trainer", fractions, at_least=0.0, at_most=1.0)
         shares = ("tau", "exploration_fraction", "exploration_spread")
         require_numbers(self, "trainer", shares, above=0.0, at_most=1.0)
-        require_numbers(self, "trainer", ("collision_penalty", "timestep_penalty"), at_most=0.0)
+        require_numbers(self, "trainer", ("collision_penalty",), at_most=0.0)
         require_numbers(self, "trainer", ("average_decay",), at_least=0.0, at_most=0.999999)
 
 
@@ -171,7 +169,7 @@ class TrainConfig(Generic[ConfigType]):
     """Which agent."""
     seed: tuple[int, ...] = (0,)
     """One run for each seed."""
-    total_timesteps: int = 10_000_000
+    total_timesteps: int = 6_000_000
     """Env-steps of a run, over all its environments."""
     eval_freq: int = 250_000
     """Env-steps between evaluations (and checkpoints)."""

@@ -79,11 +79,7 @@ class TorchRLTrainer:
         """Make the world, the agent and everything between them."""
         config, settings, device = self.config, self.config.trainer, self.device
         agent = make_agent(config, config.world.vessel.num_actions, device)
-        reward = replace(
-            config.world.reward,
-            collision_penalty=settings.collision_penalty,
-            timestep_penalty=settings.timestep_penalty,
-        )
+        reward = replace(config.world.reward, collision_penalty=settings.collision_penalty)
         self.env = MarineNavEnv(
             replace(config.world, reward=reward),
             settings.num_envs,

@@ -40,10 +40,10 @@ class ACIQNConfig(QuantileConfig):
     """Highest quantiles of each critic that targets leave out."""
     target_noise: float = 0.1
     """Standard deviation of the noise on target actions (1)."""
-    actor_noise: float = 0.5
+    actor_noise: float = 0.1
     """Standard deviation of the noise on the actor's output before squashing, under which it
     climbs: a smoothed value has fewer summits to be stuck on (Nachum et al. 2018)."""
-    saturation_penalty: float = 1e-3
+    saturation_penalty: float = 1e-4
     """Cost of the squared output of the actor before squashing, as in DDPG."""
 
     def __post_init__(self) -> None:

@@ -31,7 +31,7 @@ class DDPGConfig(ActionCriticConfig):
 
     target_noise: float = 0.1
     """Standard deviation of the noise on target actions (1)."""
-    saturation_penalty: float = 1e-3
+    saturation_penalty: float = 1e-4
     """Cost of the squared output of the actor before squashing: full thrust changes in all states
     leave it no gradient to improve by."""
 
