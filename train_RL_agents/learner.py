@@ -120,14 +120,15 @@ class Meter:
             self._sums[name] = self._sums[name] + value if self._count else value
         self._count += 1
 
-    def read(self) -> dict[str, float]:
-        """The means since the last reading, in one transfer."""
-        if not self._count:
-            return {}
-        means: Iterable[float] = (torch.stack(list(self._sums.values())) / self._count).tolist()
-        result = dict(zip(self._sums, means, strict=True))
+    def read(self, others: dict[str, Tensor] | None = None) -> dict[str, float]:
+        """The means since the last reading, and other scalars as they are, in one transfer."""
+        means = {name: total / self._count for name, total in self._sums.items()}
+        scalars = means | (others or {})
         self._sums, self._count = {}, 0
-        return result
+        if not scalars:
+            return {}
+        values: Iterable[float] = torch.stack([each.float() for each in scalars.values()]).tolist()
+        return dict(zip(scalars, values, strict=True))
 
     def state_dict(self) -> dict[str, Any]:
         """What has not been read yet."""

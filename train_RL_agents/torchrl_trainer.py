@@ -257,11 +257,11 @@ class TorchRLTrainer:
             "exploration": self.policy.exploration.max(),
             "active": state.active.float().mean() * state.active.shape[-1],
         }
-        values = dict(zip(on_device, torch.stack(list(on_device.values())).tolist(), strict=True))
+        values = self.meter.read(on_device)
         phases, seconds = self.clock.lap()
         rate = self._steps_since_log() / max(seconds, 1e-9)
         scalars: dict[str, float | None] = {
-            f"losses/{name}": value for name, value in self.meter.read().items()
+            f"losses/{name}": value for name, value in values.items() if name not in on_device
         }
         scalars |= {f"time/{name}": share for name, share in phases.items()}
         scalars |= {

@@ -198,3 +198,13 @@ def test_a_state_does_not_follow_later_updates():
     again = replay_of(4, [1, 2]).state_dict()
     for key, value in state["sampler"].items():
         assert torch.equal(value, again["sampler"][key]), key
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf"), -float("inf")])
+def test_one_error_that_is_no_number_does_not_spoil_the_others(broken):
+    replay = replay_of(8, range(8))
+    set_priorities(replay, [0, 1, 2, 3], [1.0, broken, 1.0, 2.0])
+    set_priorities(replay, [1], [1.0])
+    assert replay.sampler.tree.total.isfinite()
+    assert set(counted(replay)) == set(range(8))
+    assert replay.sample()[WEIGHTS].isfinite().all()
