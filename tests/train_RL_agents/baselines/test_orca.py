@@ -1,7 +1,7 @@
 """ORCA against the reference implementation (RVO2, by its Python bindings) and by search."""
 
-import pytest
 import pyrvo
+import pytest
 import torch
 
 from train_RL_agents.baselines.orca import best_velocity, half_planes
