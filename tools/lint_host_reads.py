@@ -26,6 +26,8 @@ DEVICE_CODE: dict[str, list[str]] = {
         f"MarineNavEnv.{n}" for n in ("_step", "_reset", "maybe_reset", "_restart", "_pack")
     ],
     "train_RL_agents/policy_wrapper.py": ["*"],
+    "train_RL_agents/baselines/[!_]*.py": ["*"],
+    "train_RL_agents/recording.py": ["Recorder.__call__", "Recorder._add", "_frame", "_rates"],
     "train_RL_agents/losses.py": ["*"],
     "train_RL_agents/ring.py": ["*"],
     "train_RL_agents/prioritized.py": ["*"],

@@ -16,15 +16,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from marinenav_env.config import VesselConfig
 from marinenav_env.dynamics import wrap_to_pi
 from marinenav_env.state import Scenario
 from train_RL_agents.recording import Recording
 
 CENTRE, RUN = 27.5, 20.0
 """Where courses meet, on both axes of the map (m), and how far beyond it the goals are (m)."""
-OFFSET, TURN, SPEED = 1.5, math.radians(4.0), 0.15
+OFFSET, TURN, SPEED = 1.0, math.radians(2.5), 0.15
 """Largest variation of a start (m), of a course (rad) and of a speed (share)."""
-TURNS, SLOWS = math.radians(10.0), 0.3
+TURNS, SLOWS = math.radians(15.0), 0.3
 """A vessel gives way when her bow is this far off her first course (rad), or when she has lost this
 share of the speed that she has reached before."""
 
@@ -49,15 +50,18 @@ ENCOUNTERS: dict[str, Encounter] = {
     "head-on": Encounter(math.pi, (2.0, 2.0), (18.0, 18.0), (True, True)),
     "crossing from starboard": Encounter(-math.pi / 2, (2.0, 2.0), (18.0, 18.0), (True, False)),
     "crossing from port": Encounter(math.pi / 2, (2.0, 2.0), (18.0, 18.0), (False, True)),
-    "overtaking": Encounter(0.0, (2.0, 0.8), (20.0, 8.0), (True, False), 100.0),
+    "overtaking": Encounter(0.0, (2.0, 0.8), (20.0, 8.0), (True, False), 120.0),
 }
 
 
-def encounter_scenarios(encounter: Encounter, episodes: int, seed: int) -> Scenario:
-    """Scenarios with the geometry of an encounter, slightly varied.
+def encounter_scenarios(
+    encounter: Encounter, vessel: VesselConfig, episodes: int, seed: int
+) -> Scenario:
+    """Scenarios with the geometry of an encounter, slightly varied, both vessels under way.
 
     Args:
         encounter: the geometry.
+        vessel: gives the thrust that keeps the first speed.
         episodes: how many.
         seed: of the variations.
 
@@ -78,13 +82,18 @@ def encounter_scenarios(encounter: Encounter, episodes: int, seed: int) -> Scena
     speed = torch.tensor(encounter.speed, dtype=torch.float64) * (1.0 + varied(SPEED))
     still = torch.zeros(episodes, 2, dtype=torch.float64)
     velocity = torch.stack((speed * heading.cos(), speed * heading.sin(), still), -1)
+    linear, quadratic = (
+        torch.atleast_1d(torch.tensor(value, dtype=torch.float64))[:2]
+        for value in (vessel.xU, vessel.xUU)
+    )
+    drag = -(linear + quadratic * speed) * speed
     none = torch.zeros(episodes, 0, dtype=torch.float64)
     return Scenario(
         goal=CENTRE + RUN * ahead,
         start=start,
         heading=heading,
         velocity=velocity,
-        thrust=torch.zeros_like(start),
+        thrust=0.5 * drag[..., None].expand(-1, -1, 2),
         thruster_angle=torch.zeros_like(start),
         robot_mask=torch.ones(episodes, 2, dtype=torch.bool),
         obstacle_position=none[..., None].expand(-1, -1, 2),

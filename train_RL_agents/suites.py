@@ -130,7 +130,7 @@ def _rules(
     """Encounters of two vessels."""
     parts = []
     for index, encounter in enumerate(ENCOUNTERS.values()):
-        drawn = encounter_scenarios(encounter, episodes, seed + index)
+        drawn = encounter_scenarios(encounter, world.vessel, episodes, seed + index)
         # The vessel that is to be overtaken is given weaker thrusters.
         strongest: PerRobot = world.vessel.max_thrust
         if encounter.other_thrust is not None:

@@ -30,7 +30,7 @@ CONDUCT = {
     "compliance": "encounters without a collision in which the rules were kept: head-on both turn "
     "to starboard; crossing, whoever has the other to starboard gives way and does not cross "
     "ahead; whoever overtakes gives way",
-    "only_own_gave_way": "encounters in which only the own vessel turned (10 degrees) or slowed "
+    "only_own_gave_way": "encounters in which only the own vessel turned (15 degrees) or slowed "
     "(30%) before the closest approach",
     "only_other_gave_way": "likewise only the other vessel",
     "both_gave_way": "likewise both",

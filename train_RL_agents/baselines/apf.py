@@ -57,7 +57,7 @@ def repulsion(inputs: Inputs, own_radius: float) -> Tensor:
     push = STRENGTH * (1.0 / gap - 1.0 / REACH) / gap.square()
     away = -later / distance.clamp_min(1e-6)[..., None]
     # Of the two sides, the one to which the object is passed on its port side.
-    aside = torch.stack((-away[..., 1], away[..., 0]), -1)
+    aside = torch.stack((away[..., 1], -away[..., 0]), -1)
     ahead = (position[..., 0] > 0.0)[..., None]
     direction = away + torch.where(ahead, TURNED * aside, 0.0)
     return (push * inputs.objects_mask)[..., None] * direction

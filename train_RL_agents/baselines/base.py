@@ -29,7 +29,8 @@ class Baseline(TensorDictModuleBase, ABC):
         super().__init__()
         self.in_keys = [*((*OBSERVATION, name) for name in Inputs._fields), (GROUP, "mask")]
         self.out_keys = [(GROUP, "action")]
-        self.own_radius = float(torch.tensor(world.vessel.radius).max())
+        radius = world.vessel.radius
+        self.own_radius = max(radius) if isinstance(radius, tuple) else radius
         self.controller = ThrustController.of(world)
 
     @abstractmethod

@@ -1,0 +1,131 @@
+"""Baselines must really navigate."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from marinenav_env import GROUP, LEVELS, ConfigError, Level, MarineNavEnv, WorldConfig
+from marinenav_env.config import VesselConfig
+from train_RL_agents.baselines import BASELINES
+from train_RL_agents.baselines.apf import repulsion, seconds_to_pass
+from train_RL_agents.baselines.thrust import ThrustController
+from train_RL_agents.evaluation import draw_scenarios, evaluate
+from train_RL_agents.networks import Inputs
+
+WORLD = WorldConfig()
+CPU = torch.device("cpu")
+
+
+def observations(*objects, goal=(20.0, 0.0), velocity=(2.0, 0.0)):
+    """One robot with its bow to the goal."""
+    own = torch.tensor([[[*goal, *velocity, 0.0, 400.0, 400.0]]])
+    rows = [list(each) for each in objects] + [[0.0] * 5] * (5 - len(objects))
+    mask = torch.arange(5) < len(objects)
+    return Inputs(own, torch.tensor(rows)[None, None], mask[None, None])
+
+
+def as_step(inputs, active=True):
+    observation = TensorDict(dict(zip(Inputs._fields, inputs, strict=True)), [1, 1])
+    group = {"observation": observation, "mask": torch.tensor([[active]])}
+    return TensorDict({GROUP: TensorDict(group, [1, 1])}, [1])
+
+
+# Thrust ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wanted", [(2.0, 0.0), (0.8, 0.0), (0.0, 1.5), (-1.0, -1.0), (0.0, 0.0)])
+def test_controller_tracks_a_velocity(wanted):
+    """A fixed velocity in the world frame, from rest with the bow north."""
+    env = MarineNavEnv(WORLD, scenarios=draw_scenarios(WORLD, (Level(1, 0, 0, 40.0),), (1,), 0))
+    step, controller = env.reset(), ThrustController.of(WORLD)
+    course = torch.tensor(wanted)
+    for _ in range(40):
+        theta = env.state.pose[..., 2]
+        cos, sin = theta.cos(), theta.sin()
+        body = torch.stack((cos * course[0] + sin * course[1],
+                            cos * course[1] - sin * course[0]), -1)  # fmt: skip
+        action = controller(step[GROUP, "observation", "self_state"], body)
+        assert action.abs().max() <= 1.0
+        step = env.step(step.set((GROUP, "action"), action))["next"].exclude((GROUP, "reward"))
+    assert torch.allclose(env.state.velocity_ground[0, 0, :2], course, atol=0.15)
+    assert env.state.velocity_ground[0, 0, 2].abs() < 0.05
+
+
+def test_controller_needs_one_vessel_for_all():
+    world = WorldConfig(vessel=VesselConfig(m=(400.0, 500.0)))
+    with pytest.raises(ConfigError, match=r"world.vessel.m=.*: must be one number for all robots"):
+        BASELINES["straight"](world)
+
+
+# Wanted velocities -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_alone_the_goal_is_all(name):
+    baseline = BASELINES[name](WORLD)
+    wanted = baseline.wanted_velocity(observations(goal=(6.0, 8.0)))[0, 0]
+    assert math.atan2(wanted[1], wanted[0]) == pytest.approx(math.atan2(8.0, 6.0))
+    assert wanted.norm() >= 1.5
+
+
+@pytest.mark.parametrize("name", ["apf", "orca"])
+@pytest.mark.parametrize("other", [(9.0, 0.3, 0.0, 0.0, 1.0), (12.0, 0.3, -2.0, 0.0, 2.8)])
+def test_what_is_ahead_is_avoided(name, other):
+    wanted = BASELINES[name](WORLD).wanted_velocity(observations(other))[0, 0]
+    assert abs(math.atan2(wanted[1], wanted[0])) > 0.1 or wanted[0] < 1.0
+
+
+def test_repulsion_grows_as_the_gap_shrinks():
+    near, far = (repulsion(observations((distance, 0.0, 2.0, 0.0, 1.0)), 2.8)[0, 0, 0]
+                 for distance in (7.0, 12.0))  # fmt: skip
+    assert near[0] < far[0] < 0.0  # away
+    assert near[1] > far[1] > 0.0  # and to starboard
+    assert not repulsion(observations((19.0, 0.0, 2.0, 0.0, 1.0)), 2.8).any()
+
+
+def test_seconds_to_pass():
+    position = torch.tensor([[10.0, 5.0], [10.0, 5.0], [-10.0, 0.0], [4.0, 0.0]])
+    relative = torch.tensor([[-2.0, 0.0], [-10.0, 0.0], [-2.0, 0.0], [0.0, 0.0]])
+    assert seconds_to_pass(position, relative, 3.0).tolist() == pytest.approx([3.0, 1.0, 0.0, 0.0])
+
+
+# Whole episodes ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_robots_that_are_not_active_are_not_steered(name):
+    baseline = BASELINES[name](WORLD)
+    inputs = observations((9.0, 0.3, 0.0, 0.0, 1.0), goal=(-9.0, 9.0))
+    assert baseline(as_step(inputs))[GROUP, "action"].any()
+    assert not baseline(as_step(inputs, active=False))[GROUP, "action"].any()
+    assert baseline.out_keys == [(GROUP, "action")]
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_alone_every_baseline_arrives(name):
+    world = WorldConfig(max_steps=100)
+    drawn = draw_scenarios(world, (Level(1, 0, 0, 30.0),), (10,), 3)
+    found = evaluate(BASELINES[name](world), drawn, world, continuous=True, device=CPU)
+    assert found.success.all()
+
+
+def test_on_level_3_avoiding_beats_going_straight():
+    world = WorldConfig(max_steps=200)
+    drawn = draw_scenarios(world, (LEVELS[2],), (10,), 4)
+    success = {
+        name: evaluate(baseline(world), drawn, world, continuous=True, device=CPU).success.sum()
+        for name, baseline in BASELINES.items()
+    }
+    assert success["straight"] <= 1
+    assert success["apf"] >= 6
+    assert success["orca"] >= 5
+
+
+def test_currents_are_compensated():
+    world = replace(WORLD, max_steps=120)
+    drawn = draw_scenarios(world, (Level(1, 8, 0, 30.0),), (8,), 3)
+    found = evaluate(BASELINES["straight"](world), drawn, world, continuous=True, device=CPU)
+    assert found.success.sum() >= 7
