@@ -91,7 +91,8 @@ class EpisodeView:
     @property
     def title(self) -> str:
         """Which episode this is."""
-        group = f" ({self.group})" if self.group else ""
+        # Scenarios of a file are of no group.
+        group = f" ({self.group})" if self.group not in ("", "all") else ""
         return f"episode {self.number}{group}, {self.outcome}"
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -157,26 +156,3 @@ class PolicyWrapper(TensorDictModuleBase):
         count = self.exploration.shape[0]
         steps = torch.linspace(0.0, 1.0, count, device=self.exploration.device)
         self.exploration.copy_((largest * spread**steps)[:, None])
-
-
-def leave_quantiles(
-    policy: Callable[[TensorDictBase], TensorDictBase], agent: Agent[Any]
-) -> Callable[[TensorDictBase], TensorDictBase]:
-    """Make a policy leave what its agent knows about the returns of the actions taken.
-
-    Args:
-        policy: writes actions.
-        agent: whose actions they are.
-
-    Returns:
-        A policy that acts the same, and writes ``robots/quantiles`` if the agent knows them.
-    """
-
-    @torch.no_grad()
-    def act(step: TensorDictBase) -> TensorDictBase:
-        acted = policy(step)
-        inputs = inputs_of(acted.get(OBSERVATION))
-        quantiles = agent.return_quantiles(inputs, acted.get((GROUP, "action")))
-        return acted if quantiles is None else acted.set(QUANTILES, quantiles)
-
-    return act

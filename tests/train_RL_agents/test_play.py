@@ -81,6 +81,12 @@ def test_page_of_two_policies(played):
     assert text.count('"title"') == 12
 
 
+def test_page_of_a_baseline_on_a_suite(played):
+    (page,) = played("--checkpoint", "straight", "--suite", "currents", "--episodes", "1", "--html",
+                     "page.html")  # fmt: skip
+    assert '"policy": "straight"' in page.read_text()
+
+
 def test_page_of_two_recordings(played):
     (page,) = played("--recording", "{}/recording.npz", "{}/plain.npz", "--html", "page.html")
     assert page.read_text().count('"title"') == 16
@@ -94,7 +100,7 @@ def test_page_of_one_episode(played):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("--checkpoint {}/nowhere", "must be a policy file or a run folder"),
+        ("--checkpoint {}/nowhere", "nowhere: neither a checkpoint nor a baseline"),
         ("--checkpoint {}/recording.npz", "damaged, or not a checkpoint"),
         ("--recording {}/nowhere.npz", "there is no such recording"),
         ("--recording {}/text.npz", "not a recording of this program"),

@@ -12,12 +12,10 @@ from tests.train_RL_agents.helpers import make_inputs, no_host_reads, seeded
 from train_RL_agents.agents import AGENTS, Agent, AgentConfig
 from train_RL_agents.networks import ObservationNetwork
 from train_RL_agents.policy_wrapper import (
-    QUANTILES,
     RISK,
     PolicyWrapper,
     add_noise,
     epsilon_greedy,
-    leave_quantiles,
     nearness_risk,
 )
 
@@ -413,18 +411,3 @@ def test_risk_adapts_to_the_closest_object_that_is_there():
     mask[3, :2] = True
     risk = nearness_risk(given._replace(objects_state=objects, objects_mask=mask))
     torch.testing.assert_close(risk, torch.tensor([1.0, 1.0, 0.5, 0.5]))
-
-
-# Distributions of the return
-
-
-@pytest.mark.parametrize("name", ["AC-IQN", "IQN", "DQN"])
-def test_quantiles_are_left_beside_the_same_actions(name):
-    agent = AGENTS[name](AGENTS[name].config_type(), ACTIONS)
-    policy, step = PolicyWrapper(agent), world_like(3, 2)
-    acted = leave_quantiles(policy, agent)(step.clone())
-    assert torch.equal(acted[GROUP, "action"], actions(policy, step))
-    if name == "DQN":
-        assert QUANTILES not in acted.keys(True)
-    else:
-        assert acted[QUANTILES].shape[:2] == (3, 2)

@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     device = resolve_device(arguments.device)
     found = _find(given, device)
-    schedule, world = _defaults(found)
+    schedule, world = defaults(found)
     world = common_world(found, world)
     chosen, levels = choose_set(world, schedule, given)
     manner = Manner(given.get("risk"), "stochastic" in given, chosen.seed + 1, "record" in given)
@@ -135,7 +135,7 @@ def _find(given: dict[str, Any], device: torch.device) -> list[LoadedPolicy | st
     return found
 
 
-def _defaults(found: Sequence[LoadedPolicy | str]) -> tuple[EvalSchedule, WorldConfig]:
+def defaults(found: Sequence[LoadedPolicy | str]) -> tuple[EvalSchedule, WorldConfig]:
     """Evaluation levels and world of the first trained policy, or the published ones."""
     from marinenav_env import WorldConfig
     from train_RL_agents.config import EvalSchedule

@@ -6,16 +6,15 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.commands.evaluate import choose_set
+from train_RL_agents.commands.evaluate import choose_set, defaults
 
 if TYPE_CHECKING:
     from marinenav_env.config import ColregsConfig
     from train_RL_agents.checkpoint import LoadedPolicy
-    from train_RL_agents.commands.evaluate import ChosenSet
     from train_RL_agents.episode_view import EpisodeView
     from train_RL_agents.recording import Recording
 
-_CHOICES = ("scenarios", "levels", "episodes", "seed", "fresh", "which")
+_CHOICES = ("suite", "scenarios", "levels", "episodes", "seed", "fresh", "which")
 """Options that choose what is played, and mean nothing for what has been recorded."""
 
 
@@ -24,14 +23,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     plain: dict[str, Any] = {"default": argparse.SUPPRESS}
     add = parser.add_argument
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--checkpoint", metavar="PATH", type=Path, nargs="+", help="run folder or "
-                        "policy file; two of them with --html")  # fmt: skip
+    source.add_argument("--checkpoint", metavar="PATH", nargs="+", help="run folder, policy file "
+                        "or baseline; two of them with --html")  # fmt: skip
     source.add_argument("--recording", metavar="FILE", type=Path, nargs="+", help="recorded "
                         "evaluation; two of the same scenarios with --html")  # fmt: skip
     add("--which", metavar="NAME", help="of a run: best (default), latest or a file's name",
         **plain)  # fmt: skip
     add("--scenarios", "--scenario", metavar="FILE", type=Path, help="scenario file, instead of "
         "levels", **plain)  # fmt: skip
+    add("--suite", metavar="NAME", help="see evaluate, instead of levels", **plain)
     add("--levels", metavar="L", type=int, nargs="+", help="from 1; all by default", **plain)
     add("--episodes", metavar="N", type=int, help="a level; by default as while training", **plain)
     add("--seed", metavar="N", type=int, help="of scenarios and noise; by default the fixed set's",
@@ -77,7 +77,8 @@ def _check(parser: argparse.ArgumentParser, given: dict[str, Any]) -> None:
     Raises:
         SystemExit: after a message.
     """
-    clashes = [("fresh", "seed"), ("scenarios", "levels"), ("scenarios", "episodes")]
+    clashes = [("fresh", "seed"), ("scenarios", "levels"), ("scenarios", "episodes"),
+               ("suite", "levels"), ("suite", "scenarios")]  # fmt: skip
     if given["recording"] is not None:
         clashes += [("recording", name) for name in _CHOICES]
     for first, second in clashes:
@@ -95,47 +96,32 @@ def _check(parser: argparse.ArgumentParser, given: dict[str, Any]) -> None:
 
 
 def _play(given: dict[str, Any]) -> tuple[list[Recording], ColregsConfig]:
-    """Let every policy play the scenarios that are chosen for the first."""
-    from marinenav_env.validation import require
-    from train_RL_agents.checkpoint import load_policy
+    """Let every policy play the scenarios that are chosen for the first.
 
-    loaded = [load_policy(path, given.get("which", "best")) for path in given["checkpoint"]]
-    world = loaded[0].config.world
-    same = all(each.config.world == world for each in loaded)
-    require(same, "--checkpoint", [str(each.path) for each in loaded], "trained in the same world")
-    chosen = choose_set(loaded[0], given)
-    return [_record(each, chosen) for each in loaded], world.colregs
-
-
-def _record(loaded: LoadedPolicy, chosen: ChosenSet) -> Recording:
-    """Record a policy on all scenarios.
-
-    Also when one is shown: noise is drawn for all at once, so an episode looks the same either way.
+    All of them, also when one is shown: noise is drawn for all at once, so that an episode looks
+    the same either way.
     """
-    from train_RL_agents.policy_wrapper import PolicyWrapper, leave_quantiles
-    from train_RL_agents.recording import record
+    import torch
 
-    _, recording = record(
-        leave_quantiles(PolicyWrapper(loaded.agent), loaded.agent),
-        chosen.scenarios,
-        loaded.config.world,
-        name=f"{loaded.config.agent_type} after {loaded.env_steps:,} env-steps",
-        groups=groups_of(chosen),
-        continuous=loaded.agent.continuous,
-        device=next(loaded.agent.parameters()).device,
-        seed=chosen.seed,
-    )
-    return recording
+    from train_RL_agents.contenders import Manner, common_world, find, run_set
+
+    device = torch.device("cpu")
+    found = [find(name, given.get("which", "best"), device) for name in given["checkpoint"]]
+    schedule, world = defaults(found)
+    world = common_world(found, world)
+    chosen, _ = choose_set(world, schedule, given)
+    recordings = [
+        run_set(each, chosen, world, Manner(quantiles=True), device, _name(each))[1]
+        for each in found
+    ]
+    return [each for each in recordings if each is not None], world.colregs
 
 
-def groups_of(chosen: ChosenSet) -> list[str]:
-    """The level of each scenario; nothing for those of a file, which does not say."""
-    from marinenav_env.state import Scenario
-
-    scenarios = chosen.scenarios
-    if isinstance(scenarios, Scenario):
-        return [f"level {level + 1}" for level in scenarios.level.tolist()]
-    return [""] * len(scenarios)
+def _name(found: LoadedPolicy | str) -> str:
+    """What a policy is called in pictures."""
+    if isinstance(found, str):
+        return found
+    return f"{found.config.agent_type} after {found.env_steps:,} env-steps"
 
 
 def _views(
