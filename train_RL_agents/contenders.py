@@ -15,8 +15,8 @@ from train_RL_agents import evaluation
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.evaluation import Episodes, Policy
-from train_RL_agents.policy_wrapper import RISK, PolicyWrapper, nearness_risk
-from train_RL_agents.recording import QUANTILES, Recording, concatenate, record
+from train_RL_agents.policy_wrapper import QUANTILES, RISK, PolicyWrapper, nearness_risk
+from train_RL_agents.recording import Recording, concatenate, record
 from train_RL_agents.suites import ScenarioSet
 from train_RL_agents.transitions import OBSERVATION, inputs_of
 

@@ -29,7 +29,7 @@ class Scripted(Agent):
 
     def __init__(self, action):
         super().__init__(AgentConfig(), ACTIONS)
-        self.answer = nn.Parameter(torch.as_tensor(action), requires_grad=False)
+        self.given = nn.Parameter(torch.as_tensor(action), requires_grad=False)
         self.calls, self.shapes, self.risks = 0, [], []
 
     def act(self, inputs, risk=None):
@@ -37,7 +37,7 @@ class Scripted(Agent):
         self.shapes.append([tuple(each.shape) for each in inputs])
         self.risks.append(risk)
         lead = inputs.self_state.shape[:-1]
-        return self.answer.expand(*lead, *self.answer.shape).clone()
+        return self.given.expand(*lead, *self.given.shape).clone()
 
     def answer(self, inputs, taus=None):
         raise NotImplementedError
@@ -245,7 +245,7 @@ def test_eval_mode_is_deterministic_and_leaves_the_generator_alone(agent):
     before = generator.get_state()
     wrapper.eval()
     first = actions(wrapper, step)
-    assert torch.equal(first, agent.answer.expand_as(first))
+    assert torch.equal(first, agent.given.expand_as(first))
     assert torch.equal(generator.get_state(), before)
     wrapper.train()
     assert not torch.equal(actions(wrapper, step), first)
@@ -268,7 +268,7 @@ def test_inactive_robots_get_the_neutral_action(agent, explores):
     taken = [actions(wrapper, world_like(2, 3, active)) for _ in range(20)]
     inactive = torch.stack(taken)[:, ~active]
     assert not inactive.any()
-    assert inactive.dtype == agent.answer.dtype
+    assert inactive.dtype == agent.given.dtype
     assert torch.stack(taken)[:, active].any()
 
 

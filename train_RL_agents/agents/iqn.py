@@ -78,11 +78,11 @@ class QuantileNetwork(ObservationNetwork):
             return self(inputs, taus).gather(-1, index).squeeze(-1)
         features = self.trunk(self.encode(inputs))
         # One row of the heads per action, so that the 24 others are not computed.
-        weight, bias = self.output_layer.weight, self.output_layer.bias
+        weight, bias = self.output_layer.weight[action], self.output_layer.bias[action]
         if self.value_layer is not None:
-            weight = weight - weight.mean(0) + self.value_layer.weight
-            bias = bias - bias.mean() + self.value_layer.bias
-        return (features * weight[action]) @ self.cos_embedding(taus).mT + bias[action][..., None]
+            weight = weight - self.output_layer.weight.mean(0) + self.value_layer.weight
+            bias = bias - self.output_layer.bias.mean() + self.value_layer.bias
+        return (features * weight) @ self.cos_embedding(taus).mT + bias[..., None]
 
 
 class IQN(Agent[IQNConfig]):

@@ -1,5 +1,7 @@
 """AC-IQN: its critic in both layer orders, its fractions, targets, risk and actor."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -7,7 +9,7 @@ from torch import nn
 from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import make_batch, make_inputs, seeded
 from train_RL_agents.agents.ac_iqn import ACIQN, ACIQNConfig, QuantileCritic
-from train_RL_agents.networks import Inputs
+from train_RL_agents.networks import Inputs, squash
 
 close = pytest.approx
 
@@ -36,10 +38,14 @@ class Constant(nn.Module):
 
     def __init__(self, left, right):
         super().__init__()
-        self.action = nn.Parameter(torch.tensor([left, right]))
+        # What becomes the action in (2 / pi) atan.
+        self.drive = nn.Parameter(torch.tan(0.5 * math.pi * torch.tensor([left, right])))
+
+    def before_squashing(self, inputs):
+        return self.drive.expand(*inputs.self_state.shape[:-1], 2)
 
     def forward(self, inputs):
-        return self.action.expand(*inputs.self_state.shape[:-1], 2)
+        return squash(self.before_squashing(inputs))
 
 
 def agent_with(actor, *formulas, slow=None, **settings):
@@ -108,7 +114,7 @@ def test_critic_with_any_leading_shape(embedding):
 
 
 def test_published_architecture_by_name():
-    config = ACIQNConfig(embedding="published", critics=1, layer_norm=False)
+    config = ACIQNConfig(embedding="published", critics=1, layer_norm=False, features="raw")
     shapes = {
         name: tuple(value.shape)
         for name, value in ACIQN(config).networks["critic_0"].named_parameters()
@@ -146,7 +152,7 @@ def test_one_fraction_from_each_stratum():
     assert inside.std().item() == close(12**-0.5, abs=0.02)
     correlation = torch.corrcoef(torch.stack((inside[:, 0].flatten(), inside[:, 1].flatten())))
     assert abs(correlation[0, 1].item()) < 0.1
-    assert drawn[0][1].shape == (5, 2)
+    assert drawn[0][1].shape == (2, 5, 2)
     smoothing = torch.cat([noise for _, noise in drawn])
     assert smoothing.std().item() == close(1.0, abs=0.08)
 
@@ -159,18 +165,20 @@ def batch_of(reward, discount, action=(0.0, 0.0)):
     )  # fmt: skip
 
 
-NO_NOISE = torch.zeros(1, 2)
+NO_NOISE = torch.zeros(2, 1, 2)
 
 
-def test_targets_take_the_smallest_of_each_fraction():
-    # One critic is lower at low fractions, the other at high ones.
+@pytest.mark.parametrize("dropped", [0, 1])
+def test_targets_pool_the_quantiles_but_the_highest(dropped):
     slow = [lambda left, right, taus: 10.0 * taus + 0.0 * left,
             lambda left, right, taus: 5.0 + 0.0 * taus + 0.0 * left]  # fmt: skip
-    agent = agent_with((0.0, 0.0), *slow, quantiles=2)
+    agent = agent_with((0.0, 0.0), *slow, quantiles=2, dropped=dropped)
     taus = torch.tensor([[0.1, 0.6], [0.2, 0.9]])
     losses = agent.losses(batch_of(1.0, 0.5), (taus, NO_NOISE))
-    targets = [1.0 + 0.5 * 2.0, 1.0 + 0.5 * 5.0]  # at 0.2 and 0.9
-    assert losses["target"].item() == close(sum(targets) / 2)
+    # At 0.2 and 0.9 the critics say 2, 9 and 5, 5; one a critic is left out.
+    kept = (2.0, 5.0, 5.0, 9.0)[: 4 - 2 * dropped]
+    targets = [1.0 + 0.5 * value for value in kept]
+    assert losses["target"].item() == close(sum(targets) / len(targets))
     # Both critics are fitted to these at 0.1 and 0.6: predictions 1, 6 and 5, 5.
     error = 0.0
     for predicted in ([1.0, 6.0], [5.0, 5.0]):
@@ -178,7 +186,7 @@ def test_targets_take_the_smallest_of_each_fraction():
             for target in targets:
                 delta = target - value
                 huber = 0.5 * delta**2 if abs(delta) <= 1.0 else abs(delta) - 0.5
-                error += abs(tau - (delta < 0.0)) * huber / 2.0
+                error += abs(tau - (delta < 0.0)) * huber / len(targets)
     assert losses["loss_critic"].item() == close(error)
     assert losses["value"].item() == close(3.5)
 
@@ -195,7 +203,8 @@ def test_noise_on_target_actions_is_scaled_and_clipped():
     taus = torch.full((2, 16), 0.5)
 
     def target(*noise):
-        losses = agent.losses(batch_of(0.0, 1.0), (taus, torch.tensor([noise])))
+        smoothing = torch.stack((torch.tensor([noise]), torch.zeros(1, 2)))
+        losses = agent.losses(batch_of(0.0, 1.0), (taus, smoothing))
         return losses["target"].item()
 
     assert target(0.0, 0.0) == close(0.2 - 9.0)
@@ -204,17 +213,29 @@ def test_noise_on_target_actions_is_scaled_and_clipped():
     assert target(100.0, 100.0) == close(0.7 - 4.0)  # the noise at 0.5
 
 
-def test_actor_climbs_the_mean_of_the_first_critic():
+def test_actor_climbs_the_critic_that_says_less():
     peak = [lambda left, right, taus: 2.0 * taus - (left - 0.5) ** 2 - (right + 0.25) ** 2,
-            lambda left, right, taus: 100.0 * left + 0.0 * taus]  # fmt: skip
+            lambda left, right, taus: 100.0 + left + 0.0 * taus]  # fmt: skip
     agent = agent_with((0.0, 0.0), *peak, quantiles=4)
     taus = torch.tensor([[0.0, 0.2, 0.4, 0.6]] * 2)
     losses = agent.losses(batch_of(0.0, 0.0), (taus, NO_NOISE))
-    assert losses["loss_actor"].item() == close(-(2.0 * 0.3 - 0.25 - 0.0625))
+    # The mean over the middles of the strata, whatever fractions are drawn.
+    assert losses["loss_actor"].item() == close(-(2.0 * 0.5 - 0.25 - 0.0625))
     losses["loss_actor"].backward()
-    gradient = agent.networks["actor"].action.grad.tolist()
-    assert gradient == close([-1.0, 0.5])  # down the loss is towards (0.5, -0.25)
+    slope = 2.0 / math.pi  # of squashing, at 0
+    gradient = agent.networks["actor"].drive.grad.tolist()
+    assert gradient == close([-1.0 * slope, 0.5 * slope])  # the loss falls towards (0.5, -0.25)
     assert all(agent.networks[name].factor.grad is None for name in agent.critics)
+
+
+def test_actor_climbs_under_noise_and_pays_for_saturation():
+    agent = agent_with((0.5, 0.0), lambda left, right, taus: left + 0.0 * taus,
+                       actor_noise=0.3, saturation_penalty=0.1)  # fmt: skip
+    wobble = torch.tensor([[[0.0, 0.0]], [[2.0, 0.0]]])
+    losses = agent.losses(batch_of(0.0, 0.0), (torch.full((2, 16), 0.5), wobble))
+    # tan(pi / 4) = 1 is the drive of action 0.5.
+    value = 2.0 / math.pi * math.atan(1.0 + 0.3 * 2.0)
+    assert losses["loss_actor"].item() == close(0.1 * 0.5 - value)
 
 
 # Risk --------------------------------------------------------------------------------------------

@@ -117,7 +117,7 @@ def test_duelling_heads_by_hand():
 
 
 def test_published_architecture_by_name():
-    config = DQNConfig(double=False, duelling=False, critics=1, layer_norm=False)
+    config = DQNConfig(double=False, duelling=False, critics=1, layer_norm=False, features="raw")
     shapes = {
         name: tuple(value.shape)
         for name, value in DQN(config).networks["critic_0"].named_parameters()
