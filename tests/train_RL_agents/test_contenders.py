@@ -54,7 +54,7 @@ def test_worlds_must_be_alike():
     assert common_world(["apf", here], default) is here.config.world
     rewarded = untrained("DQN", "world.reward.goal_reward=20")
     assert common_world([here, rewarded], default) is here.config.world
-    with pytest.raises(ConfigError, match="world.sensor is not that of there"):
+    with pytest.raises(ConfigError, match=r"world\.sensor is not that of there"):
         common_world([here, other], default)
 
 
