@@ -1,6 +1,8 @@
+import csv
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,11 @@ from train_RL_agents import torchrl_trainer
 from train_RL_agents.checkpoint import STATE, make_agent, save_policy
 from train_RL_agents.cli import main
 from train_RL_agents.commands import COMMANDS
-from train_RL_agents.commands.evaluate import COLUMNS
 from train_RL_agents.config_file import from_dict
 from train_RL_agents.evaluation import draw_scenarios
+from train_RL_agents.recording import load
 from train_RL_agents.run_folder import RunFolder
+from train_RL_agents.tables import COLUMNS, COMPARED, CONDUCT
 
 SMALL = {"agent_type": "DQN", "agent.critics": 1, "device": "cpu",
          "world.max_steps": 3, "eval_schedule.num_episodes": [2] * 6}  # fmt: skip
@@ -275,6 +278,102 @@ def test_interrupted_evaluation_is_quiet(capsys, monkeypatch, policy):
     monkeypatch.setattr("train_RL_agents.evaluation.evaluate", interrupt)
     assert main(["evaluate", "--checkpoint", str(policy)]) == 130
     assert capsys.readouterr().err == ""
+
+
+# Several policies, suites and files
+
+
+def written(capsys, *argv):
+    """What an evaluation prints."""
+    assert main(["evaluate", "-D", "cpu", *map(str, argv)]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_policy_is_compared_to_baselines_on_the_same_scenarios(capsys, tmp_path, policy):
+    files = {kind: tmp_path / f"out.{kind}" for kind in ("json", "csv", "markdown")}
+    options = [word for kind, path in files.items() for word in (f"--{kind}", path)]
+    text = written(capsys, policy, "straight", "apf", "--levels", "1", "2", *options)
+    for word in ("straight", "apf", "level 2", "overall", *COMPARED, *COMPARED.values()):
+        assert word in text
+    content = json.loads(files["json"].read_text())
+    assert [each["name"] for each in content["policies"]] == [str(policy), "straight", "apf"]
+    first, second, third = content["policies"]
+    assert first["differences"] is None
+    assert second["differences"]["overall"]["difference"] == 0.0
+    assert first["about"]["agent_type"] == "DQN"
+    assert third["figures"]["level 1"]["episodes"] == 2
+    assert (content["setting"]["episodes"], content["setting"]["suite"]) == (4, None)
+    rows = list(csv.DictReader(files["csv"].open()))
+    assert [row["group"] for row in rows[:4]] == ["level 1"] * 3 + ["level 2"]
+    assert [row["policy"] for row in rows[:3]] == [str(policy), "straight", "apf"]
+    assert len(rows) == 9
+    assert rows[1]["difference_low"] == "0.0"
+    assert rows[0]["avg_time"] == ""
+    lines = files["markdown"].read_text().splitlines()
+    assert lines[2].startswith("|  | policy | episodes | success |")
+    assert len(lines) == 4 + 9
+    # Alone it has the same figures.
+    _, alone = evaluated(capsys, tmp_path / "alone.json", policy, "--levels", "1", "2")
+    assert alone["figures"] == first["figures"]
+
+
+def test_a_suite_is_reported_by_group(capsys, tmp_path, policy):
+    path = tmp_path / "out.json"
+    written(capsys, policy, "--suite", "noise", "--episodes", "1", "--json", path)
+    content = json.loads(path.read_text())
+    assert list(content["figures"]) == ["noise x 0", "noise x 1", "noise x 2", "noise x 4",
+                                        "overall"]  # fmt: skip
+    assert content["figures"]["noise x 4"]["episodes"] == 6
+    assert content["setting"]["suite"] == "noise"
+
+
+def test_rules_are_scored(capsys, tmp_path, policy):
+    path = tmp_path / "out.json"
+    text = written(capsys, policy, "straight", "--suite", "rules", "--episodes", "2",
+                   "--json", path, "--csv", tmp_path / "out.csv")  # fmt: skip
+    assert "Rules of the sea" in text
+    assert "compliance" in text
+    content = json.loads(path.read_text())
+    conduct = content["policies"][1]["conduct"]
+    assert list(conduct) == ["head-on", "crossing from starboard", "crossing from port",
+                             "overtaking"]  # fmt: skip
+    assert set(conduct["head-on"]) == set(CONDUCT)
+    assert "compliance" in (tmp_path / "out.csv").read_text().splitlines()[0]
+
+
+def test_episodes_are_recorded(capsys, tmp_path):
+    config = from_dict(SMALL)
+    drawn = draw_scenarios(config.world, config.eval_schedule.levels()[:2], [1, 1], 5)
+    scenarios, path = tmp_path / "scenarios.json", tmp_path / "episodes.npz"
+    vessels = [replace(each, goal=each.start) for each in episodes_of(drawn, config.world, 5)]
+    write_scenarios(scenarios, vessels)
+    written(capsys, "--policy", "straight", "--scenarios", scenarios, "--record", path)
+    recording = load(path)
+    assert recording.policy == "straight"
+    assert recording.groups == ("all", "all")
+    # They start where they are to go.
+    assert recording.outcomes == ["success", "success"]
+    assert recording.steps.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("--policy x", "--policy='x': must be one of straight, apf, orca"),
+        ("nobody", "nobody: neither a checkpoint nor a baseline (straight, apf, orca)"),
+        ("apf --suite x", "--suite='x': must be one of paper, fresh, currents"),
+        ("apf --suite paper --episodes 3", "--episodes=3: must be left out"),
+        ("apf --suite paper --levels 1", "argument --levels: not allowed with --suite"),
+        ("apf --suite paper --scenarios f", "argument --scenarios: not allowed with --suite"),
+        ("apf orca --record x.npz", "argument --record: takes one policy"),
+        ("apf --policy apf", "a POLICY is given twice"),
+        ("--checkpoint absent", "checkpoint='absent': must be a policy file or a run folder"),
+        ("setup.cfg", "setup.cfg: damaged, or not a checkpoint of this program"),
+    ],
+)
+def test_wrong_policies_and_suites(capsys, monkeypatch, line, expected):
+    monkeypatch.chdir(Path(train_RL_agents.__file__).parents[1])
+    assert refused(capsys, "evaluate", *line.split()).startswith(expected)
 
 
 # Info
