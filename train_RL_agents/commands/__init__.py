@@ -7,7 +7,7 @@ that help texts come at once.
 
 from types import ModuleType
 
-from train_RL_agents.commands import evaluate, export, import_weights, info, train
+from train_RL_agents.commands import evaluate, export, import_weights, info, plot, train
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
@@ -15,4 +15,5 @@ COMMANDS: dict[str, ModuleType] = {
     "export": export,
     "import": import_weights,
     "info": info,
+    "plot": plot,
 }
