@@ -7,7 +7,7 @@ that help texts come at once.
 
 from types import ModuleType
 
-from train_RL_agents.commands import evaluate, export, import_weights, info, plot, train
+from train_RL_agents.commands import evaluate, export, import_weights, info, plot, train, tune
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
@@ -16,4 +16,5 @@ COMMANDS: dict[str, ModuleType] = {
     "import": import_weights,
     "info": info,
     "plot": plot,
+    "tune": tune,
 }
