@@ -27,6 +27,7 @@ from train_RL_agents import torchscript
 from train_RL_agents.agents import Agent
 from train_RL_agents.checkpoint import LoadedPolicy, write_atomically
 from train_RL_agents.config_file import to_dict
+from train_RL_agents.extras import need
 from train_RL_agents.features import OBJECT_FEATURES, OBJECT_SCALE, SELF_FEATURES, SELF_SCALE
 from train_RL_agents.networks import OBJECTS, Inputs
 from train_RL_agents.run_folder import versions
@@ -151,7 +152,7 @@ def _make_onnx(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
 
 def _translations() -> dict[Any, Any]:
     """How two operators become ONNX where the exporter's own way does not do."""
-    onnxscript = _need("onnxscript")
+    onnxscript = need("onnxscript", "export")
     op, tensor = onnxscript.opset18, onnxscript.ir.tensor
 
     def atan(self):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
@@ -181,7 +182,9 @@ def _quietly() -> Iterator[None]:
 
 
 def _load_onnx(path: Path) -> Call:
-    session = _need("onnxruntime").InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    session = need("onnxruntime", "export").InferenceSession(
+        str(path), providers=["CPUExecutionProvider"]
+    )
     names = [node.name for node in session.get_inputs()]
 
     def call(*inputs: Tensor) -> Answers:
@@ -189,20 +192,6 @@ def _load_onnx(path: Path) -> Call:
         return tuple(torch.from_numpy(answer) for answer in session.run(None, fed))
 
     return call
-
-
-def _need(name: str) -> Any:
-    """Import a package of the extra ``export``.
-
-    Raises:
-        ConfigError: when it is not installed.
-    """
-    try:
-        return __import__(name)
-    except ImportError as error:
-        raise ConfigError(
-            f"--format onnx: needs {name}; install it with: pip install 'marinenav[export]'"
-        ) from error
 
 
 FORMATS: dict[str, Format] = {

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -216,16 +217,9 @@ def test_command_refuses_in_one_sentence(tmp_path, capsys, monkeypatch):
     )
     assert not out.exists()
     assert "the folder cannot be made" in refusal(path, "--out", path)
-    real = __import__
-
-    def lacking(name, *arguments, **options):
-        if name == "onnxscript":
-            raise ImportError(name)
-        return real(name, *arguments, **options)
-
-    monkeypatch.setattr("builtins.__import__", lacking)
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
     message = refusal(path, "--out", out, "--format", "onnx")
-    assert message == ("marinenav: error: --format onnx: needs onnxscript; install it with: "
+    assert message == ("marinenav: error: onnxscript is not installed, and this needs it: "
                        "pip install 'marinenav[export]'\n")  # fmt: skip
 
 

@@ -7,7 +7,16 @@ that help texts come at once.
 
 from types import ModuleType
 
-from train_RL_agents.commands import evaluate, export, import_weights, info, play, train
+from train_RL_agents.commands import (
+    evaluate,
+    export,
+    import_weights,
+    info,
+    play,
+    plot,
+    train,
+    tune,
+)
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
@@ -16,4 +25,6 @@ COMMANDS: dict[str, ModuleType] = {
     "export": export,
     "import": import_weights,
     "info": info,
+    "plot": plot,
+    "tune": tune,
 }

@@ -1,0 +1,34 @@
+"""Draw learning curves, success by level and who is better, with the tables behind them."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add = parser.add_argument
+    add("runs", metavar="RUN", type=Path, nargs="+",
+        help="run folders or folders of them, evaluations.npz files, or JSON files of "
+        "marinenav evaluate (for the levels alone)")  # fmt: skip
+    add("--out", metavar="DIR", type=Path, required=True, help="folder for PNG, PDF and CSV")
+    add("--by", choices=("agent", "folder"), default="agent",
+        help="what runs are put together by: their agent (default), or the folder they were "
+        "made in")  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from train_RL_agents import curves, plotting
+
+    plotting.figures()  # says what is missing before anything is computed
+    groups = curves.grouped(curves.read_runs(arguments.runs), arguments.by)
+    tables = {
+        "curves": curves.curve_table(groups),
+        "levels": curves.level_table(groups),
+        "improvement": curves.improvement_table(groups),
+    }
+    for path in plotting.write(arguments.out, tables):
+        print(path)
+    return 0

@@ -1,0 +1,27 @@
+"""Packages that only some commands need."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+def need(name: str, extra: str) -> Any:
+    """Import a package that an extra brings.
+
+    Args:
+        name: of the package or module.
+        extra: of setup.cfg.
+
+    Raises:
+        ConfigError: when it is not installed; the sentence says how to install it.
+    """
+    from marinenav_env.validation import ConfigError
+
+    try:
+        return import_module(name)
+    except ImportError as error:
+        package = name.partition(".")[0]
+        raise ConfigError(
+            f"{package} is not installed, and this needs it: pip install 'marinenav[{extra}]'"
+        ) from error
