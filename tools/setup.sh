@@ -53,6 +53,6 @@ fi
 rm -f "$stamp"
 echo "setup: installing (about 3 GB of downloads the first time, 6 GB on disk: some minutes)"
 "$venv/bin/python" -m pip install --quiet --upgrade pip
-"$venv/bin/python" -m pip install --quiet -e '.[dev,plot]'
+"$venv/bin/python" -m pip install --quiet -e '.[dev,all]'
 printf '%s\n' "$want" >"$stamp"
 echo "setup: done in $((SECONDS - started)) s"

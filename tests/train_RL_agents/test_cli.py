@@ -260,7 +260,7 @@ def test_evaluate_stochastic_policies(capsys, tmp_path, policy):
         (["--levels", "7"], "--levels=7: must be from 1 to 6"),
         (["--stochastic", "--risk", "1"], "argument --risk: not allowed with --stochastic"),
         (["--episodes", "0"], "argument --episodes: must be at least 1, not 0"),
-        (["--risk", "0"], "argument --risk: must be above 0 and at most 1"),
+        (["--risk", "0"], "argument --risk: must be adaptive, or above 0 and at most 1"),
         (["--fresh", "--seed", "1"], "argument --seed: not allowed with --fresh"),
         (["--scenarios", "x", "--levels", "1"], "argument --levels: not allowed with --scenarios"),
         (["--scenarios", "absent.json"], "absent.json: cannot be read as a scenario file"),
