@@ -30,6 +30,24 @@ from train_RL_agents.config import TrainConfig
 from train_RL_agents.config_file import flatten, load_config, to_dict
 
 CONFIG = "trial_config.json"
+LAYOUT: dict[str, dict[str, list[Any]]] = {
+    "does it learn": {
+        "success, 95% interval": [
+            "Margin", ["eval/success_rate", "eval/success_low", "eval/success_high"],
+        ],
+        "success by level": ["Multiline", [r"eval/success_rate_level_\d+"]],
+        "how the others fail": ["Multiline", ["eval/collision_rate$", "eval/timeout_rate$"]],
+        "time under way (s)": ["Multiline", ["eval/avg_time"]],
+        "return": ["Multiline", ["eval/avg_return"]],
+    },
+    "is it well": {
+        "losses": ["Multiline", ["losses/loss.*"]],
+        "value and its target": ["Multiline", ["losses/value", "losses/target"]],
+        "env-steps per second": ["Multiline", ["charts/SPS"]],
+        "where the time goes": ["Multiline", ["time/.*"]],
+    },
+}  # fmt: skip
+"""TensorBoard's page of custom scalars: what to look at first, by question and chart."""
 _PACKAGES = ("marinenav", "torch", "torchrl", "tensordict", "numpy", "gymnasium", "tensorboard")
 
 
@@ -162,6 +180,7 @@ class RunFolder:
         try:
             if self._writer is None:
                 self._writer = SummaryWriter(str(self.path), purge_step=self.resumed_at + 1)
+                self._writer.add_custom_scalars(LAYOUT)
             yield self._writer
         except OSError as error:
             raise ConfigError(

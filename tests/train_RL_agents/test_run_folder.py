@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.custom_scalar import layout_pb2
 from tensorboard.plugins.hparams.metadata import SESSION_END_INFO_TAG, SESSION_START_INFO_TAG
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
@@ -313,6 +315,18 @@ def test_settings_and_final_metrics_are_in_the_same_run(finished):
     final, logged = evaluations(finished)[-1], scalars(finished)
     for name in ("success_rate", "collision_rate", "avg_return"):
         assert logged[f"hparam/{name}"] == [(160, pytest.approx(float(final[name])))]
+
+
+def test_the_custom_page_charts_tags_that_runs_write(finished):
+    events = EventAccumulator(str(finished.path)).Reload()
+    content = events.Tensors("custom_scalars__config__")[-1].tensor_proto.string_val[0]
+    page = layout_pb2.Layout.FromString(content)
+    assert [category.title for category in page.category] == list(run_folder.LAYOUT)
+    written = events.Tags()["scalars"]
+    for charts in run_folder.LAYOUT.values():
+        for _, patterns in charts.values():
+            for pattern in patterns:
+                assert any(re.search(pattern, tag) for tag in written), pattern
 
 
 def test_what_is_missing_or_not_finite_is_not_logged(tmp_path):
