@@ -70,9 +70,10 @@ class SumTree:
         node = torch.zeros(mass.shape, dtype=torch.int64, device=mass.device)
         for level in reversed(self.levels):
             running = level[node].cumsum(-1)
-            # The second condition keeps rounding from going past the last child above 0.
-            passed = (running <= mass[:, None]) & (running < running[:, -1:])
-            child = passed.sum(-1)
+            passed = torch.searchsorted(running, mass[:, None], right=True)
+            # Rounding must not go past the last child above 0, where the total is reached.
+            last = torch.searchsorted(running, running[:, -1:].contiguous())
+            child = torch.minimum(passed, last).squeeze(-1)
             before = torch.where(
                 child > 0, running.gather(-1, (child - 1).clamp_min(0)[:, None]).squeeze(-1), 0.0
             )
