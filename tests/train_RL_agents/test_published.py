@@ -365,3 +365,8 @@ def test_imported_weights_can_be_trained_on(tmp_path):
         trainer = TorchRLTrainer(RunFolder.create(config, 0, [], tmp_path), quiet=True)
     for key, value in trainer.learner.agent.networks["critic_0"].named_parameters():
         assert torch.equal(value, named_weights("DQN")[key])
+
+
+def test_the_faithful_actor_learns_without_what_we_added():
+    agent = load_config(FAITHFUL["AC-IQN"]).agent
+    assert (agent.target_noise, agent.actor_noise, agent.saturation_penalty) == (0.0, 0.0, 0.0)

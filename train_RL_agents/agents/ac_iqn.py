@@ -138,7 +138,7 @@ class ACIQN(Agent[ACIQNConfig]):
         return draw_fractions(self.middles, generator), noise
 
     def losses(self, batch: Batch, random: tuple[Tensor, Tensor]) -> Losses:
-        """Quantile regression of the critics; the actor climbs the mean of the first critic."""
+        """Quantile regression of the critics; the actor climbs the one that says less."""
         (taus, target_taus), (smoothing, wobble) = random
         with torch.no_grad():
             noise = (self.config.target_noise * smoothing).clamp(-0.5, 0.5)
