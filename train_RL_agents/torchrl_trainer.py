@@ -29,13 +29,13 @@ from train_RL_agents.checkpoint import (
     write_atomically,
 )
 from train_RL_agents.device import cpu_cores, resolve_device
-from train_RL_agents.evaluation import Episodes, draw_scenarios, evaluate
+from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate
 from train_RL_agents.learner import Learner, Meter
+from train_RL_agents.memory.replay import STORED, Replay
+from train_RL_agents.memory.transitions import MultiStep, batch_of
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.progress import Clock, Display
-from train_RL_agents.replay import STORED, Replay
 from train_RL_agents.run_folder import RunFolder
-from train_RL_agents.transitions import MultiStep, batch_of
 
 
 class TorchRLTrainer:

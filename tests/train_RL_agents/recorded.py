@@ -8,10 +8,10 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.scenario_file import Episode
-from tests.train_RL_agents.test_evaluation import EPISODES, episode, to_the_goal
-from train_RL_agents.episode_view import EpisodeView
+from tests.train_RL_agents.evaluation.test_episodes import EPISODES, episode, to_the_goal
+from train_RL_agents.evaluation.recording import Recording, record
+from train_RL_agents.figures.episode_view import EpisodeView
 from train_RL_agents.policy_wrapper import QUANTILES
-from train_RL_agents.recording import Recording, record
 
 HEAD_ON_PAIR = 1
 """Index of the episode in which the first two of three vessels meet head-on, and collide."""

@@ -16,10 +16,10 @@ from train_RL_agents.checkpoint import STATE, make_agent, save_policy
 from train_RL_agents.cli import main
 from train_RL_agents.commands import COMMANDS
 from train_RL_agents.config_file import from_dict
-from train_RL_agents.evaluation import draw_scenarios
-from train_RL_agents.recording import load
+from train_RL_agents.evaluation.episodes import draw_scenarios
+from train_RL_agents.evaluation.recording import load
+from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, CONDUCT
 from train_RL_agents.run_folder import RunFolder
-from train_RL_agents.tables import COLUMNS, COMPARED, CONDUCT
 
 SMALL = {"agent_type": "DQN", "agent.critics": 1, "device": "cpu",
          "world.max_steps": 3, "eval_schedule.num_episodes": [2] * 6}  # fmt: skip
@@ -275,7 +275,7 @@ def test_interrupted_evaluation_is_quiet(capsys, monkeypatch, policy):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("train_RL_agents.evaluation.evaluate", interrupt)
+    monkeypatch.setattr("train_RL_agents.evaluation.episodes.evaluate", interrupt)
     assert main(["evaluate", "--checkpoint", str(policy)]) == 130
     assert capsys.readouterr().err == ""
 

@@ -38,7 +38,7 @@ from train_RL_agents import run_folder
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.checkpoint import load_policy, read_manifest
 from train_RL_agents.config_file import from_dict, load_config, to_dict
-from train_RL_agents.evaluation import draw_scenarios, evaluate
+from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run_folder import RunFolder, versions
 

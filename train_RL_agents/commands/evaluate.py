@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.tables import COLUMNS, COMPARED, CONDUCT, Result
+from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, CONDUCT, Result
 
 if TYPE_CHECKING:
     import torch
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from marinenav_env import WorldConfig
     from train_RL_agents.checkpoint import LoadedPolicy
     from train_RL_agents.config import EvalSchedule
-    from train_RL_agents.contenders import Manner
-    from train_RL_agents.evaluation import Episodes
-    from train_RL_agents.recording import Recording
-    from train_RL_agents.suites import ScenarioSet
+    from train_RL_agents.evaluation.contenders import Manner
+    from train_RL_agents.evaluation.episodes import Episodes
+    from train_RL_agents.evaluation.recording import Recording
+    from train_RL_agents.evaluation.suites import ScenarioSet
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,8 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
     given = vars(arguments)
     names = [*given["policies"], *(given[key] for key in ("checkpoint", "policy") if key in given)]
     _check(arguments.parser, given, names)
-    from train_RL_agents.contenders import Manner, common_world
     from train_RL_agents.device import resolve_device
+    from train_RL_agents.evaluation.contenders import Manner, common_world
 
     device = resolve_device(arguments.device)
     found = _find(given, device)
@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     _print(setting, results)
     _write_all(given, setting, results)
     if recording is not None:
-        from train_RL_agents.recording import save
+        from train_RL_agents.evaluation.recording import save
 
         save(recording, given["record"])
     return 0
@@ -123,7 +123,7 @@ def _find(given: dict[str, Any], device: torch.device) -> list[LoadedPolicy | st
     from marinenav_env.validation import require
     from train_RL_agents.baselines import BASELINES
     from train_RL_agents.checkpoint import load_policy
-    from train_RL_agents.contenders import find
+    from train_RL_agents.evaluation.contenders import find
 
     found = [find(name, given["which"], device) for name in given["policies"]]
     if "checkpoint" in given:
@@ -162,7 +162,7 @@ def choose_set(
     Raises:
         ConfigError: when there is no such file, suite or level.
     """
-    from train_RL_agents.suites import Part, ScenarioSet, make_set
+    from train_RL_agents.evaluation.suites import Part, ScenarioSet, make_set
 
     fresh = secrets.randbelow(2**31) if "fresh" in given else None
     if "suite" in given:
@@ -185,8 +185,8 @@ def _draw(
     import torch
 
     from marinenav_env.validation import require
-    from train_RL_agents.evaluation import draw_scenarios
-    from train_RL_agents.suites import Part, ScenarioSet, level_names
+    from train_RL_agents.evaluation.episodes import draw_scenarios
+    from train_RL_agents.evaluation.suites import Part, ScenarioSet, level_names
 
     levels, counts = schedule.levels(), schedule.num_episodes
     if "episodes" in given:
@@ -212,9 +212,9 @@ def _results(
     device: torch.device,
 ) -> tuple[list[Result], Recording | None]:
     """Run the episodes of every policy; the recording is that of the last one."""
-    from train_RL_agents.comparison import differences
-    from train_RL_agents.contenders import described, run_set
-    from train_RL_agents.suites import RULES
+    from train_RL_agents.evaluation.comparison import differences
+    from train_RL_agents.evaluation.contenders import described, run_set
+    from train_RL_agents.evaluation.suites import RULES
 
     results: list[Result] = []
     first: Episodes | None = None
@@ -242,7 +242,7 @@ def _overall(episodes: Episodes) -> dict[str, Any]:
 
 def _conduct(recording: Recording, chosen: ScenarioSet) -> dict[str, dict[str, float]]:
     """How the rules were kept, by encounter."""
-    from train_RL_agents.encounters import ENCOUNTERS, conduct, summary
+    from train_RL_agents.evaluation.encounters import ENCOUNTERS, conduct, summary
 
     seen = conduct(recording)
     return {name: summary(ENCOUNTERS[name], seen, [group == name for group in recording.groups])
@@ -291,7 +291,7 @@ def _whom(result: Result) -> str:
 
 def _print(setting: dict[str, Any], results: Sequence[Result]) -> None:
     """Print the tables, with what each column means below them."""
-    from train_RL_agents import tables
+    from train_RL_agents.evaluation import tables
 
     tables.print_table(*tables.figure_rows(results), _heading(setting, results))
     tables.print_meanings(COLUMNS if len(results) == 1 else COMPARED)
@@ -302,8 +302,8 @@ def _print(setting: dict[str, Any], results: Sequence[Result]) -> None:
 
 def _write_all(given: dict[str, Any], setting: dict[str, Any], results: Sequence[Result]) -> None:
     """Write the files asked for."""
-    from train_RL_agents import tables
     from train_RL_agents.checkpoint import write_atomically
+    from train_RL_agents.evaluation import tables
 
     if "json" in given:
         content = json.dumps(_content(setting, results), indent=2, allow_nan=False)

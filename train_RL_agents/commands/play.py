@@ -11,8 +11,8 @@ from train_RL_agents.commands.evaluate import choose_set, defaults
 if TYPE_CHECKING:
     from marinenav_env.config import ColregsConfig
     from train_RL_agents.checkpoint import LoadedPolicy
-    from train_RL_agents.episode_view import EpisodeView
-    from train_RL_agents.recording import Recording
+    from train_RL_agents.evaluation.recording import Recording
+    from train_RL_agents.figures.episode_view import EpisodeView
 
 _CHOICES = ("suite", "scenarios", "levels", "episodes", "seed", "fresh", "which")
 """Options that choose what is played, and mean nothing for what has been recorded."""
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env.config import ColregsConfig
 
     if arguments.recording is not None:
-        from train_RL_agents.recording import load
+        from train_RL_agents.evaluation.recording import load
 
         recordings, colregs = [load(path) for path in arguments.recording], ColregsConfig()
     else:
@@ -103,7 +103,7 @@ def _play(given: dict[str, Any]) -> tuple[list[Recording], ColregsConfig]:
     """
     import torch
 
-    from train_RL_agents.contenders import Manner, common_world, find, run_set
+    from train_RL_agents.evaluation.contenders import Manner, common_world, find, run_set
 
     device = torch.device("cpu")
     found = [find(name, given.get("which", "best"), device) for name in given["checkpoint"]]
@@ -132,7 +132,7 @@ def _views(
     Raises:
         ConfigError: when there is no such episode.
     """
-    from train_RL_agents.episode_view import view_episode
+    from train_RL_agents.figures.episode_view import view_episode
 
     every = range(1, len(recording.steps) + 1)
     first = every if "html" in given or "overview" in given else [1]
@@ -146,12 +146,12 @@ def _write(
     """Write what is asked for; the files written."""
     if "html" in given:
         from train_RL_agents.checkpoint import write_atomically
-        from train_RL_agents.replay_page import write_page
+        from train_RL_agents.figures.replay_page import write_page
 
         write_atomically(given["html"], write_page(sides, colregs))
         return [given["html"]]
     if "overview" in given:
-        from train_RL_agents.drawing import draw_overview, save_figure
+        from train_RL_agents.figures.drawing import draw_overview, save_figure
 
         save_figure(draw_overview(sides[0]), given["overview"])
         return [given["overview"]]
@@ -161,8 +161,8 @@ def _write(
 def _film(view: EpisodeView, colregs: ColregsConfig, given: dict[str, Any]) -> list[Path]:
     """Write a film, or stills, of one episode."""
     from marinenav_env.validation import ConfigError, require
-    from train_RL_agents.animation import require_ffmpeg, write_animation, write_frames
-    from train_RL_agents.drawing import Scene
+    from train_RL_agents.figures.animation import require_ffmpeg, write_animation, write_frames
+    from train_RL_agents.figures.drawing import Scene
 
     for frame in given.get("frames", ()):
         require(0 <= frame < view.frames, "--frames", frame, f"from 0 to {view.frames - 1}")

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from train_RL_agents import curves, plotting
+    from train_RL_agents.figures import curves, plotting
 
     plotting.figures()  # says what is missing before anything is computed
     groups = curves.grouped(curves.read_runs(arguments.runs), arguments.by)

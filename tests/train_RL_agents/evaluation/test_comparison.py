@@ -1,0 +1,46 @@
+import pytest
+import torch
+from scipy.stats import bootstrap
+
+from train_RL_agents.evaluation.comparison import differences, paired_difference
+from train_RL_agents.evaluation.episodes import Episodes
+
+
+def episodes(success, level=None):
+    flags = torch.tensor(success, dtype=torch.bool)
+    ones = torch.ones(len(flags))
+    level = torch.zeros(len(flags), dtype=torch.int64) if level is None else torch.tensor(level)
+    return Episodes(level, flags, ~flags, ones, flags.float(), ones, ones, ones)
+
+
+def test_interval_of_the_difference_is_scipys():
+    generator = torch.Generator().manual_seed(0)
+    first, other = (torch.rand(80, generator=generator) < share for share in (0.6, 0.8))
+    found = paired_difference(episodes(first.tolist()), episodes(other.tolist()))
+    gain = other.double().numpy() - first.double().numpy()
+    expected = bootstrap((gain,), lambda x, axis: x.mean(axis), method="percentile",
+                         n_resamples=10_000, rng=1).confidence_interval  # fmt: skip
+    assert found.difference == pytest.approx(gain.mean())
+    assert found.difference_low == pytest.approx(expected.low, abs=0.02)
+    assert found.difference_high == pytest.approx(expected.high, abs=0.02)
+    assert found.won - found.lost == pytest.approx(gain.sum())
+
+
+def test_pairs_matter():
+    """Of two policies with the same rates, the interval is narrow where they agree."""
+    half = [True, False] * 20
+    same = paired_difference(episodes(half), episodes(half))
+    assert (same.difference, same.difference_low, same.difference_high) == (0.0, 0.0, 0.0)
+    opposite = paired_difference(episodes(half), episodes(half[1:] + half[:1]))
+    assert opposite.difference == 0.0
+    assert opposite.difference_low < -0.2 < 0.2 < opposite.difference_high
+    assert (opposite.won, opposite.lost) == (20, 20)
+
+
+def test_by_group():
+    first = episodes([True, True, False, False], [0, 0, 2, 2])
+    other = episodes([True, False, True, True], [0, 0, 2, 2])
+    table = differences(first, other, ("a", "b", "c"))
+    assert list(table) == ["a", "c", "overall"]
+    assert [row["difference"] for row in table.values()] == [-0.5, 1.0, 0.25]
+    assert list(differences(first, other, ())) == ["overall"]

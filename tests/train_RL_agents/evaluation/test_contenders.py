@@ -1,0 +1,98 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from marinenav_env import ConfigError, Level, WorldConfig
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.checkpoint import LoadedPolicy
+from train_RL_agents.config_file import from_dict
+from train_RL_agents.evaluation.contenders import Manner, common_world, described, find, run_set
+from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
+from train_RL_agents.evaluation.suites import Part, ScenarioSet
+
+CPU = torch.device("cpu")
+WORLD = WorldConfig(max_steps=6)
+
+
+def untrained(agent_type, *overrides):
+    config = from_dict({"agent_type": agent_type}, overrides)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        agent = AGENTS[agent_type](config.agent)
+    return LoadedPolicy(agent.eval(), config, CPU_PATH, 7, {})
+
+
+CPU_PATH = type("P", (), {"resolve": lambda self: "there", "__str__": lambda self: "there"})()
+
+
+def two_parts():
+    first, second = (
+        draw_scenarios(WORLD, (Level(robots, 0, robots, 20.0),), (2,), robots) for robots in (3, 2)
+    )
+    second.level = torch.ones_like(second.level)
+    return ScenarioSet("two", ("a", "b"), (Part(WORLD, first), Part(WORLD, second)), 0)
+
+
+def test_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert find("apf", "best", CPU) == "apf"
+    with pytest.raises(ConfigError, match=r"^nobody: neither a checkpoint nor a baseline \(str"):
+        find("nobody", "best", CPU)
+    # A folder comes before a baseline.
+    (tmp_path / "apf").mkdir()
+    with pytest.raises(ConfigError, match="must be a policy file or a run folder"):
+        find("apf", "best", CPU)
+    assert described("apf")["agent_type"] == "apf"
+    assert described(untrained("DQN"))["env_steps"] == 7
+
+
+def test_worlds_must_be_alike():
+    here, other = untrained("DQN"), untrained("DQN", "world.sensor.range=10")
+    default = WorldConfig(max_steps=3)
+    assert common_world(["apf"], default) is default
+    assert common_world(["apf", here], default) is here.config.world
+    rewarded = untrained("DQN", "world.reward.goal_reward=20")
+    assert common_world([here, rewarded], default) is here.config.world
+    with pytest.raises(ConfigError, match=r"world\.sensor is not that of there"):
+        common_world([here, other], default)
+
+
+def test_parts_are_run_in_order():
+    chosen = two_parts()
+    joined, nothing = run_set("straight", chosen, WORLD, Manner(), CPU)
+    assert nothing is None
+    assert joined.level.tolist() == [0, 0, 1, 1]
+    assert joined.robots.tolist() == [3, 3, 2, 2]
+    again, recording = run_set("straight", chosen, WORLD, Manner(), CPU, "straight")
+    assert torch.equal(again.returns, joined.returns)
+    assert recording.groups == ("a", "a", "b", "b")
+    assert recording.robot_mask.sum(-1).tolist() == [3, 3, 2, 2]
+    assert recording.obstacle_mask.sum(-1).tolist() == [3, 3, 2, 2]
+
+
+@pytest.mark.parametrize(("agent_type", "count"), [("AC-IQN", 16), ("IQN", 16), ("DQN", None)])
+def test_quantiles_are_recorded_where_they_are_known(agent_type, count):
+    loaded = untrained(agent_type)
+    _, recording = run_set(loaded, two_parts(), WORLD, Manner(quantiles=True), CPU, "x")
+    if count is None:
+        assert recording.quantiles is None
+    else:
+        assert recording.quantiles.shape[:3] == recording.reward.shape
+        assert recording.quantiles.shape[-1] >= 8
+        acted = recording.active[:-1]
+        assert recording.quantiles[acted].any(-1).all()
+        assert not recording.quantiles[~acted].any()
+
+
+def test_scenarios_without_a_robot_are_refused():
+    nobody = draw_scenarios(WORLD, (Level(2, 0, 0, 80.0),), (2,), 0)
+    with pytest.raises(ConfigError, match="scenarios without a robot=2: must be 0"):
+        evaluate(lambda step: step, nobody, WORLD, continuous=True, device=CPU)
+
+
+def test_more_robots_than_there_are_vessels():
+    world = replace(WORLD, vessel=replace(WORLD.vessel, radius=(2.8, 2.8)))
+    chosen = ScenarioSet("x", (), (Part(world, two_parts().parts[0].scenarios),), 0)
+    with pytest.raises(ConfigError, match="one number, or one for each of 3 robots"):
+        run_set("straight", chosen, WORLD, Manner(), CPU)

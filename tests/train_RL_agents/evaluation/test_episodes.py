@@ -1,0 +1,418 @@
+"""Evaluation against a slow computation, episode by episode and robot by robot."""
+
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from tensordict.nn import TensorDictModuleBase
+
+from marinenav_env import GROUP, LEVELS, Episode, Level, MarineNavEnv, WorldConfig
+from marinenav_env.config import SensorConfig
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.evaluation.episodes import (
+    Episodes,
+    Report,
+    draw_scenarios,
+    evaluate,
+    wilson_interval,
+)
+from train_RL_agents.policy_wrapper import PolicyWrapper
+
+close = pytest.approx
+CPU = torch.device("cpu")
+WORLD = WorldConfig(max_steps=40)
+SECONDS = 0.5
+"""Length of a control step."""
+
+
+# Wilson's interval -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "low", "high"),
+    [
+        # Newcombe, Statistics in Medicine 17 (1998), table I, method 3
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+        (5, 10, 0.2366, 0.7634),
+        (10, 10, 0.7225, 1.0),
+    ],
+)
+def test_wilson_interval_against_published_values(count, total, low, high):
+    assert wilson_interval(count, total) == close((low, high), abs=5e-5)
+
+
+def test_wilson_interval_solves_its_equation():
+    """Its ends are where the share lies just z standard deviations away."""
+    for count, total in ((3, 17), (50, 60), (299, 300)):
+        for end in wilson_interval(count, total, z=1.7):
+            deviation = math.sqrt(end * (1.0 - end) / total)
+            assert abs(count / total - end) == close(1.7 * deviation)
+
+
+def test_wilson_interval_without_data_says_nothing():
+    assert wilson_interval(0, 0) == (0.0, 1.0)
+
+
+# A set of scenarios in which everything happens --------------------------------------------------
+
+
+def episode(starts, goals, headings, obstacles=(), noise=0.0):
+    count = len(starts)
+    sensor = SensorConfig(pos_std=noise, vel_std=noise, r_mean_ratio=1.0 if noise == 0.0 else 0.8)
+    return Episode(
+        start=[list(map(float, each)) for each in starts],
+        goal=[list(map(float, each)) for each in goals],
+        heading=list(headings),
+        velocity=[[0.0, 0.0, 0.0] for _ in range(count)],
+        thruster_angle=[[0.0, 0.0] for _ in range(count)],
+        thrust=[[0.0, 0.0] for _ in range(count)],
+        obstacles=[list(each) for each in obstacles],
+        sensor=sensor,
+    )
+
+
+EPISODES = [
+    # Both arrive, one much earlier.
+    episode([(5, 5), (5, 25)], [(15, 5), (30, 25)], [0.0, 0.0]),
+    # Head-on: the first two collide; the third arrives long after that.
+    episode([(5, 5), (25, 5), (5, 40)], [(30, 5), (0, 5), (30, 40)], [0.0, math.pi, 0.0]),
+    # The first arrives before the second hits an obstacle; the third would arrive after that.
+    episode(
+        [(5, 5), (5, 25), (5, 45)], [(10, 5), (40, 25), (30, 45)], [0.0, 0.0, 0.0], [(22, 25, 1.0)]
+    ),
+    # One arrives, the other has no time to.
+    episode([(5, 5), (5, 25)], [(12, 5), (90, 25)], [0.0, 0.0]),
+    # A single robot, at its goal soon after a turn.
+    episode([(5, 5)], [(20, 5)], [0.6]),
+    # A single robot that needs all the time there is.
+    episode([(5, 5)], [(95, 5)], [0.0]),
+    # Rules of the sea: two meet at an angle without touching.
+    episode([(5, 5), (25, -24)], [(32, 5), (25, 8)], [0.0, math.pi / 2]),
+]
+
+
+def to_the_goal(step):
+    """Steers for the goal by the own state alone: 400 N on average, more on the outer side."""
+    own = step[GROUP, "observation", "self_state"]
+    bearing = torch.atan2(own[..., 1], own[..., 0])
+    turn = (1.5 * bearing - 0.5 * own[..., 4]).clamp(-0.3, 0.3)
+    wanted = torch.stack((400.0 + 1000.0 * turn, 400.0 - 1000.0 * turn), -1)
+    action = ((wanted - own[..., 5:7]) / 500.0).clamp(-1.0, 1.0)
+    return step.set((GROUP, "action"), action)
+
+
+def play(one, policy, world, stop_at_collision):
+    """One episode, one robot at a time, in an environment of its own."""
+    world = replace(world, ends_at_first_collision=stop_at_collision)
+    env = MarineNavEnv(world, scenarios=[one], dtype=torch.float64)
+    robots = len(one.start)
+    time, energy, returns = ([0.0] * robots for _ in range(3))
+    step, first_collision, rules = env.reset(), None, False
+    for number in range(world.max_steps):
+        active = step[GROUP, "mask"][0].tolist()
+        step = env.step(policy(step))["next"]
+        rules |= env.outcome.colregs.any().item()
+        thrust = env.state.thrust[0].abs().sum(-1).tolist()
+        reward = step[GROUP, "reward"][0, :, 0].tolist()
+        for r in range(robots):
+            if active[r]:
+                time[r] += SECONDS
+                energy[r] += SECONDS * thrust[r]
+                returns[r] += 0.99**number * reward[r]
+        if env.state.collided.any() and first_collision is None:
+            first_collision = number
+        if step["done"].item():
+            break
+        step = step.exclude((GROUP, "reward"))
+    return {
+        "steps": number + 1,
+        "collision": first_collision,
+        "rules": rules,
+        "arrived": env.state.arrived[0].tolist(),
+        "time": sum(time) / robots,
+        "energy": sum(energy) / robots,
+        "return": sum(returns) / robots,
+    }
+
+
+@pytest.fixture(scope="module")
+def slow():
+    """Per episode: as published (stops at the first collision), and with the world going on."""
+    return [
+        (play(one, to_the_goal, WORLD, True), play(one, to_the_goal, WORLD, False))
+        for one in EPISODES
+    ]
+
+
+@pytest.fixture(scope="module")
+def fast():
+    return evaluate(to_the_goal, EPISODES, WORLD, continuous=True, device=CPU, dtype=torch.float64)
+
+
+def test_everything_happens(slow):
+    """What the scenarios were made for, by the slow computation alone."""
+    stopped, going_on = zip(*slow, strict=True)
+    assert [each["collision"] is not None for each in stopped] == [False, True, True] + [False] * 4
+    assert stopped[0]["arrived"] == [True, True]
+    assert stopped[1]["arrived"] == [False, False, False]
+    assert going_on[1]["arrived"] == [False, False, True]
+    assert going_on[1]["steps"] > stopped[1]["steps"]
+    assert stopped[2]["arrived"] == [True, False, False]
+    assert going_on[2]["arrived"] == [True, False, True]
+    assert stopped[3]["arrived"] == [True, False]
+    assert stopped[3]["steps"] == WORLD.max_steps
+    assert stopped[5]["arrived"] == [False]
+    assert stopped[6]["arrived"] == [True, True]
+    assert stopped[6]["rules"]
+
+
+def test_success_and_collision(fast, slow):
+    assert fast.collision.tolist() == [each["collision"] is not None for each, _ in slow]
+    assert fast.success.tolist() == [all(each["arrived"]) for each, _ in slow]
+    assert fast.success.tolist() == [True, False, False, False, True, False, True]
+
+
+def test_sums_stop_at_the_first_collision(fast, slow):
+    for name, ours in (("time", fast.time), ("energy", fast.energy), ("return", fast.returns)):
+        assert ours.tolist() == close([each[name] for each, _ in slow], rel=1e-9), name
+        # It would be another number if they did not.
+        going_on = [each[name] for _, each in slow]
+        assert ours[1].item() != close(going_on[1], rel=1e-3)
+
+
+def test_robots_that_arrive_are_counted_to_the_end(fast, slow):
+    assert fast.robots.tolist() == [len(one.start) for one in EPISODES]
+    assert fast.robots_arrived.tolist() == [sum(each["arrived"]) for _, each in slow]
+    assert fast.report().robot_success_rate == close(9 / 14)
+
+
+def test_report_of_the_set(fast, slow):
+    report = fast.report()
+    assert report.episodes == 7
+    assert report.success_rate == close(3 / 7)
+    assert report.collision_rate == close(2 / 7)
+    assert report.timeout_rate == close(2 / 7)
+    assert (report.success_low, report.success_high) == close(wilson_interval(3, 7))
+    assert (report.collision_low, report.collision_high) == close(wilson_interval(2, 7))
+    assert (report.timeout_low, report.timeout_high) == close(wilson_interval(2, 7))
+    good = [each for each, _ in slow if all(each["arrived"])]
+    assert report.avg_time == close(sum(each["time"] for each in good) / 3)
+    assert report.avg_energy == close(sum(each["energy"] for each in good) / 3)
+    assert report.avg_return == close(sum(each["return"] for each, _ in slow) / 7)
+
+
+def test_the_worlds_own_stop_makes_no_difference(fast):
+    """Evaluation looks beyond the first collision whatever the world says."""
+    other = evaluate(
+        to_the_goal, EPISODES, replace(WORLD, ends_at_first_collision=True),
+        continuous=True, device=CPU, dtype=torch.float64,
+    )  # fmt: skip
+    for name, value in fast.state_dict().items():
+        assert torch.equal(other.state_dict()[name], value), name
+
+
+def test_padding_makes_no_difference(fast):
+    """An episode alone gives what it gives among others with more robots and obstacles."""
+    for index in (0, 4):
+        alone = evaluate(
+            to_the_goal, [EPISODES[index]], WORLD, continuous=True, device=CPU, dtype=torch.float64
+        )
+        for name, value in fast.state_dict().items():
+            torch.testing.assert_close(alone.state_dict()[name][0], value[index])
+
+
+def test_discrete_policies():
+    """Action 18 (500 N/s on both sides) and 0 (none): 250 N for one step, then 500 N."""
+
+    def ahead(step):
+        own = step[GROUP, "observation", "self_state"]
+        return step.set((GROUP, "action"), torch.where(own[..., 5] < 400.0, 18, 0))
+
+    got = evaluate(ahead, EPISODES[:1] + EPISODES[5:6], WORLD, continuous=False, device=CPU)
+    assert got.success.tolist() == [True, False]
+    assert got.energy.tolist() == close([1000.0 * time - 250.0 for time in got.time.tolist()])
+
+
+# The report --------------------------------------------------------------------------------------
+
+
+def made_up():
+    """Four episodes of two levels."""
+    return Episodes(
+        level=torch.tensor([0, 0, 0, 2]),
+        success=torch.tensor([True, False, True, False]),
+        collision=torch.tensor([False, True, False, False]),
+        robots=torch.tensor([3, 3, 3, 5]),
+        robots_arrived=torch.tensor([3, 1, 3, 4]),
+        time=torch.tensor([10.0, 99.0, 20.0, 99.0], dtype=torch.float64),
+        energy=torch.tensor([1.0, 99.0, 3.0, 99.0], dtype=torch.float64),
+        returns=torch.tensor([4.0, 3.0, 2.0, 1.0], dtype=torch.float64),
+    )
+
+
+def test_report_by_hand():
+    assert made_up().report() == Report(
+        4, 0.5, *wilson_interval(2, 4), 0.25, *wilson_interval(1, 4), 0.25, *wilson_interval(1, 4),
+        robot_success_rate=close(11 / 14), avg_time=15.0, avg_energy=2.0, avg_return=2.5,
+    )  # fmt: skip
+
+
+def test_table_by_level():
+    table = made_up().table()
+    assert list(table) == ["level 1", "level 3", "overall"]
+    assert table["level 1"]["episodes"] == 3
+    assert table["level 1"]["success_rate"] == close(2 / 3)
+    assert table["level 1"]["collision_rate"] == close(1 / 3)
+    assert table["level 1"]["timeout_rate"] == 0.0
+    assert table["level 1"]["robot_success_rate"] == close(7 / 9)
+    assert table["level 3"]["timeout_rate"] == 1.0
+    assert table["level 3"]["avg_return"] == 1.0
+    assert table["level 3"]["avg_time"] is None  # no successful episode
+    assert table["level 3"]["avg_energy"] is None
+    assert table["overall"]["episodes"] == 4
+
+
+def test_episodes_round_trip():
+    state = made_up().state_dict()
+    again = Episodes.from_state_dict(state)
+    assert again.table()["level 1"] == made_up().table()["level 1"]
+    assert all(torch.equal(value, state[name]) for name, value in again.state_dict().items())
+
+
+# Repetition --------------------------------------------------------------------------------------
+
+
+def shy(step):
+    """Steers for the goal but turns away from what is near: depends on noisy measurements."""
+    step = to_the_goal(step)
+    near = step[GROUP, "observation", "objects_state"][..., 0, 1]
+    push = torch.stack((0.3 * near.sign(), -0.3 * near.sign()), -1) * (near != 0)[..., None]
+    return step.set((GROUP, "action"), (step[GROUP, "action"] + push).clamp(-1.0, 1.0))
+
+
+@pytest.fixture(scope="module")
+def scenarios():
+    levels = (Level(3, 0, 0, 20.0), Level(3, 2, 2, 20.0))
+    return draw_scenarios(WORLD, levels, (3, 4), seed=5)
+
+
+def same(one, other):
+    return all(torch.equal(value, other.state_dict()[name])
+               for name, value in one.state_dict().items())  # fmt: skip
+
+
+def test_same_arguments_same_numbers(scenarios):
+    first, again, other = (
+        evaluate(shy, scenarios, WORLD, continuous=True, device=CPU, seed=seed)
+        for seed in (3, 3, 4)
+    )
+    assert same(first, again)
+    assert not torch.equal(first.returns, other.returns)  # other measurement noise
+    assert first.level.tolist() == [0] * 3 + [1] * 4
+
+
+def test_a_learned_policy_repeats_too(scenarios):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        agent = AGENTS["DQN"](AGENTS["DQN"].config_type())
+    first, again = (
+        evaluate(PolicyWrapper(agent), scenarios, WorldConfig(max_steps=10), continuous=False,
+                 device=CPU)
+        for _ in range(2)
+    )  # fmt: skip
+    assert same(first, again)
+    assert first.returns.isfinite().all()
+
+
+def test_policies_are_asked_once_per_step_and_without_gradients(scenarios):
+    class Watched(TensorDictModuleBase):
+        in_keys, out_keys = [], [(GROUP, "action")]
+        calls = 0
+
+        def forward(self, step):
+            self.calls += 1
+            assert not torch.is_grad_enabled()
+            assert (GROUP, "reward") not in step.keys(True)
+            mask = step[GROUP, "mask"]
+            return step.set((GROUP, "action"), torch.zeros(*mask.shape, 2))
+
+    policy = Watched()
+    got = evaluate(policy, scenarios, WorldConfig(max_steps=8), continuous=True, device=CPU)
+    assert policy.calls == 8
+    assert got.time.tolist() == close([4.0] * 7)
+    assert not got.success.any()
+
+
+def test_stops_soon_after_the_last_episode():
+    asked = []
+
+    def counted(step):
+        asked.append(step[GROUP, "mask"].any().item())
+        return to_the_goal(step)
+
+    evaluate(counted, EPISODES[4:5], WorldConfig(max_steps=100), continuous=True, device=CPU)
+    assert 0 < sum(asked) < len(asked) < sum(asked) + 30
+
+
+# Scenarios ---------------------------------------------------------------------------------------
+
+
+def test_draw_scenarios_counts_and_repeats():
+    counts = (2, 0, 3, 1, 1, 2)
+    first, again, other = (
+        draw_scenarios(WorldConfig(), LEVELS, counts, seed) for seed in (7, 7, 8)
+    )
+    assert first.batch_size == (9,)
+    assert first.level.tolist() == [0, 0, 2, 2, 2, 3, 4, 5, 5]
+    for name in ("goal", "start", "heading", "obstacle_position", "robot_mask"):
+        assert torch.equal(getattr(first, name), getattr(again, name))
+    assert not torch.equal(first.start, other.start)
+    assert first.start.dtype == torch.float64
+    assert first.start.device == CPU
+    levels = [LEVELS[index] for index in first.level.tolist()]
+    assert first.robot_mask.sum(-1).tolist() == [level.num_robots for level in levels]
+    assert first.obstacle_mask.sum(-1).tolist() == [level.num_obstacles for level in levels]
+    far = torch.linalg.vector_norm(first.goal - first.start, dim=-1)
+    for distance, mask, level in zip(far, first.robot_mask, levels, strict=True):
+        assert (distance[mask] >= level.min_start_goal_dis).all()
+
+
+def test_global_random_numbers_are_neither_used_nor_moved(scenarios):
+    def run():
+        drawn = draw_scenarios(WORLD, (Level(3, 0, 0, 20.0),), (2,), seed=1)
+        got = evaluate(shy, drawn, WorldConfig(max_steps=5), continuous=True, device=CPU)
+        return drawn.start, got.returns
+
+    results = []
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)
+        before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+        results.append(run())
+        assert torch.equal(torch.get_rng_state(), before[0])
+        assert random.getstate() == before[1]
+        assert np.random.get_state()[1].tolist() == before[2]
+    assert torch.equal(results[0][0], results[1][0])
+    assert torch.equal(results[0][1], results[1][1])
+
+
+def test_evaluating_does_not_disturb_a_world_in_training(scenarios):
+    """Steps go the same way whether or not something is evaluated in between."""
+    ends = []
+    for interrupted in (False, True):
+        env = MarineNavEnv(WORLD, scenarios=scenarios, seed=3)
+        step = env.reset()
+        for number in range(4):
+            step = env.step(shy(step))["next"].exclude((GROUP, "reward"))
+            if interrupted and number == 1:
+                evaluate(shy, scenarios, WORLD, continuous=True, device=CPU, seed=3)
+        ends.append(step[GROUP, "observation", "objects_state"])
+    assert torch.equal(*ends)
+    assert ends[0].any()

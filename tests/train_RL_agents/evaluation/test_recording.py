@@ -1,0 +1,156 @@
+"""Recordings against worlds that are played alone, one episode at a time."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from marinenav_env import GROUP, ConfigError, MarineNavEnv
+from tests.train_RL_agents.evaluation.test_episodes import EPISODES, WORLD, to_the_goal
+from train_RL_agents.evaluation.episodes import evaluate
+from train_RL_agents.evaluation.recording import QUANTILES, TENSORS, concatenate, load, record, save
+
+CPU = torch.device("cpu")
+GROUPS = [f"group {index}" for index in range(len(EPISODES))]
+OUTCOMES = ["success", "collision", "collision", "timeout", "success", "timeout", "success"]
+
+
+def recorded(episodes, policy=to_the_goal, groups=GROUPS):
+    return record(policy, episodes, WORLD, name="to the goal", groups=groups[: len(episodes)],
+                  continuous=True, device=CPU)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return recorded(EPISODES)
+
+
+def same(one, other):
+    for name in TENSORS:
+        ours, theirs = getattr(one, name), getattr(other, name)
+        assert (ours is None and theirs is None) or torch.equal(ours, theirs), name
+    assert (one.dt, one.policy, one.groups) == (other.dt, other.policy, other.groups)
+
+
+def test_recording_changes_no_figure(whole):
+    plain = evaluate(to_the_goal, EPISODES, WORLD, continuous=True, device=CPU)
+    for name, value in plain.state_dict().items():
+        assert torch.equal(value, whole[0].state_dict()[name]), name
+
+
+def test_outcomes_and_lengths(whole):
+    episodes, recording = whole
+    assert recording.outcomes == OUTCOMES
+    assert recording.dt == 0.5
+    assert recording.steps.max() == WORLD.max_steps == recording.actions.shape[0]
+    # Time, energy and return of the report are sums over what is recorded.
+    under_way = recording.active[:-1].sum((0, 2)) * 0.5
+    assert under_way.tolist() == pytest.approx((episodes.time * episodes.robots).tolist())
+    spent = (recording.thrust[1:].abs().sum(-1) * recording.active[:-1]).sum((0, 2)) * 0.5
+    assert spent.tolist() == pytest.approx((episodes.energy * episodes.robots).tolist(), rel=1e-5)
+    discount = 0.99 ** torch.arange(len(recording.reward))
+    returns = (discount[:, None] * recording.reward.sum(-1)).sum(0)
+    assert returns.tolist() == pytest.approx((episodes.returns * episodes.robots).tolist(),
+                                             rel=1e-4)  # fmt: skip
+
+
+@pytest.mark.parametrize("index", range(len(EPISODES)))
+def test_every_step_is_that_of_the_world(whole, index):
+    recording = whole[1]
+    robots, steps = len(EPISODES[index].start), int(recording.steps[index])
+    env = MarineNavEnv(WORLD, scenarios=[EPISODES[index]])
+    step = env.reset()
+    for number in range(steps):
+        part = {name: getattr(recording, name)[number, index, :robots] for name in
+                ("self_state", "poses", "thrust", "velocities", "active", "actions")}  # fmt: skip
+        own = step[GROUP, "observation", "self_state"][0]
+        assert torch.allclose(part["self_state"], own, atol=1e-4)
+        assert torch.allclose(part["poses"], env.state.pose[0], atol=1e-4)
+        assert torch.allclose(part["velocities"], env.state.velocity_ground[0], atol=1e-5)
+        assert torch.allclose(part["thrust"], env.state.thrust[0], atol=1e-2)
+        assert torch.equal(part["active"], env.state.active[0])
+        acted = to_the_goal(step)
+        command = 1000.0 * acted[GROUP, "action"][0] * env.state.active[0, :, None]
+        assert torch.allclose(part["actions"], command, atol=1e-1)
+        step = env.step(acted)["next"]
+        for name in ("collided", "arrived", "colregs"):
+            ours = getattr(recording, name)[number, index, :robots]
+            assert torch.equal(ours, getattr(env.outcome, name)[0]), name
+        phi = recording.phi[number, index, :robots]
+        assert torch.allclose(phi, env.outcome.phi[0], atol=1e-4)
+        step = step.exclude((GROUP, "reward"))
+    over = env.state.collided.any() or not env.state.active.any()
+    assert over == (OUTCOMES[index] != "timeout")
+
+
+def test_after_its_end_an_episode_stands_still(whole):
+    recording = whole[1]
+    for index, steps in enumerate(recording.steps.tolist()):
+        assert (recording.poses[steps:, index] == recording.poses[steps, index]).all()
+        assert (recording.thrust[steps:, index] == recording.thrust[steps, index]).all()
+        assert not recording.active[steps:, index].any()
+        for name in ("self_state", "objects_mask", "actions", "reward", "collided", "phi"):
+            assert not getattr(recording, name)[steps:, index].any(), name
+
+
+def test_things(whole):
+    recording = whole[1]
+    assert recording.robot_mask.sum(-1).tolist() == [len(each.start) for each in EPISODES]
+    assert recording.obstacle_mask.sum(-1).tolist() == [0, 0, 1, 0, 0, 0, 0]
+    assert recording.obstacle_position[2, 0].tolist() == [22.0, 25.0]
+    assert recording.map_size.tolist() == [[55.0, 55.0]] * len(EPISODES)
+    assert recording.goals[1, 2].tolist() == [30.0, 40.0]
+    assert recording.vessel_length[0, 0] == 5.0
+    assert recording.sensor_range[0, 0] == 20.0
+    assert recording.groups == tuple(GROUPS)
+
+
+def test_quantiles_of_a_policy_that_knows_them():
+    def knowing(step):
+        quantiles = torch.arange(3.0).expand(*step[GROUP, "mask"].shape, 3)
+        return to_the_goal(step).set(QUANTILES, quantiles)
+
+    recording = recorded(EPISODES[:1], knowing)[1]
+    assert recording.quantiles.shape == (*recording.reward.shape, 3)
+    assert recording.quantiles[0, 0, 0].tolist() == [0.0, 1.0, 2.0]
+
+
+def test_parts_are_joined_to_the_whole(whole):
+    parts = [recorded(EPISODES[index : index + 1], groups=GROUPS[index:])[1]
+             for index in range(len(EPISODES))]  # fmt: skip
+    joined = concatenate(parts)
+    expected = whole[1]
+    assert joined.groups == expected.groups
+    assert joined.outcomes == OUTCOMES
+    for name in ("poses", "velocities", "actions", "reward", "active", "steps", "goals"):
+        ours, theirs = getattr(joined, name), getattr(expected, name)
+        assert torch.allclose(ours.float(), theirs.float(), atol=1e-1, rtol=1e-4), name
+
+
+def test_round_trip(whole, tmp_path):
+    save(whole[1], tmp_path / "a.npz")
+    same(load(tmp_path / "a.npz"), whole[1])
+
+
+def test_other_files_are_refused(whole, tmp_path):
+    path = tmp_path / "a.npz"
+    with pytest.raises(ConfigError, match="there is no such recording"):
+        load(path)
+    for content in (b"", b"text", b"PK\x03\x04"):
+        path.write_bytes(content)
+        with pytest.raises(ConfigError, match="not a recording"):
+            load(path)
+    np.savez(path, poses=np.zeros(3))
+    with pytest.raises(ConfigError, match="not a recording"):
+        load(path)
+    np.savez(path, about=np.array(json.dumps({"format": "other"})))
+    with pytest.raises(ConfigError, match="'other': must be a marinenav recording"):
+        load(path)
+    np.savez(path, about=np.array(json.dumps({"format": "marinenav recording", "version": 2})))
+    with pytest.raises(ConfigError, match="must be at most 1; update marinenav"):
+        load(path)
+    save(whole[1], path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ConfigError, match="not a recording"):
+        load(path)

@@ -1,0 +1,115 @@
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from marinenav_env import LEVELS, ConfigError, WorldConfig
+from train_RL_agents.config import EvalSchedule
+from train_RL_agents.evaluation.encounters import ENCOUNTERS
+from train_RL_agents.evaluation.episodes import draw_scenarios
+from train_RL_agents.evaluation.suites import CROWDS, NOISE, SUITES, make_set
+
+WORLD = WorldConfig()
+
+
+def equal(one, other):
+    names = ("start", "goal", "heading", "robot_mask", "obstacle_position")
+    return all(torch.equal(getattr(one, name), getattr(other, name)) for name in names)
+
+
+def test_paper_is_the_fixed_set_of_training():
+    schedule = EvalSchedule()
+    fixed = draw_scenarios(WORLD, schedule.levels(), schedule.num_episodes, schedule.seed)
+    paper = make_set("paper", WORLD)
+    assert (len(paper), paper.seed) == (60, 0)
+    assert equal(paper.parts[0].scenarios, fixed)
+    assert paper.groups == tuple(f"level {number}" for number in range(1, 7))
+
+
+def test_fresh_is_new_each_time_but_for_its_seed():
+    first, again, other = (make_set("fresh", WORLD, 2, seed) for seed in (3, 3, None))
+    assert len(first) == len(other) == 12
+    assert equal(first.parts[0].scenarios, again.parts[0].scenarios)
+    assert not equal(first.parts[0].scenarios, other.parts[0].scenarios)
+    assert make_set("fresh", WORLD, 2, other.seed).seed == other.seed
+
+
+def test_currents():
+    (part,) = make_set("currents", WORLD, 20).parts
+    drawn = part.scenarios
+    assert drawn.robot_mask.shape == (20, 6)
+    # Where 500 draws leave no room there are fewer.
+    assert drawn.robot_mask.sum(-1).float().mean() > 4.5
+    assert (drawn.core_circulation != 0).sum(-1).float().mean() > 5.0
+    assert drawn.obstacle_mask.shape == (20, 8)
+
+
+def test_crowds_have_the_density_of_the_published_map():
+    chosen = make_set("crowd", WORLD, 2)
+    published = 5 / (55.0 * 55.0)
+    for index, (robots, part) in enumerate(zip(CROWDS, chosen.parts, strict=True)):
+        room = part.world.scenario
+        assert robots / (room.width * room.height) == pytest.approx(published)
+        assert part.scenarios.robot_mask.sum(-1).tolist() == [robots] * 2
+        assert part.scenarios.obstacle_mask.sum(-1).tolist() == [robots * 4 // 5] * 2
+        assert part.scenarios.start.max() <= room.width
+        assert part.scenarios.level.tolist() == [index] * 2
+    assert part.scenarios.start.max() > 100.0
+
+
+def test_noise_changes_nothing_but_the_sensors():
+    world = replace(WORLD, sensor=replace(WORLD.sensor, vel_std=(0.1,) * 5))
+    chosen = make_set("noise", world, 1)
+    assert chosen.groups == ("noise x 0", "noise x 1", "noise x 2", "noise x 4")
+    for factor, part in zip(NOISE, chosen.parts, strict=True):
+        assert equal(part.scenarios, chosen.parts[0].scenarios)
+        sensor = part.world.sensor
+        assert sensor.pos_std == pytest.approx(factor * 0.05)
+        assert sensor.vel_std == pytest.approx((factor * 0.1,) * 5)
+        assert replace(part.world, sensor=world.sensor) == world
+    assert len(chosen) == 4 * len(LEVELS)
+
+
+def test_rules_are_two_vessels_each():
+    chosen = make_set("rules", WORLD, 3)
+    assert chosen.groups == tuple(ENCOUNTERS)
+    for index, part in enumerate(chosen.parts):
+        assert part.scenarios.robot_mask.tolist() == [[True, True]] * 3
+        assert part.scenarios.level.tolist() == [index] * 3
+    assert chosen.parts[-1].world.vessel.max_thrust == (1000.0, 120.0)
+    assert chosen.parts[0].world == WORLD
+
+
+def test_every_suite_repeats():
+    for name in SUITES:
+        count = None if name == "paper" else 1
+        first, again = (make_set(name, WORLD, count, 5) for _ in range(2))
+        assert (first.name, first.seed, len(first)) == (name, 5, len(again))
+        for one, other in zip(first.parts, again.parts, strict=True):
+            assert one.world == other.world
+            assert equal(one.scenarios, other.scenarios)
+
+
+def test_what_is_refused():
+    with pytest.raises(ConfigError, match="--suite='papr': must be one of paper, fresh"):
+        make_set("papr", WORLD)
+    with pytest.raises(ConfigError, match="--episodes=5: must be left out: paper is a fixed set"):
+        make_set("paper", WORLD, 5)
+
+
+def test_starts_of_encounters():
+    """Who sees whom where, in the body frame of the own vessel."""
+    bearings = {"head-on": 0.0, "crossing from starboard": math.pi / 4,
+                "crossing from port": -math.pi / 4, "overtaking": 0.0}  # fmt: skip
+    for name, part in zip(ENCOUNTERS, make_set("rules", WORLD, 20).parts, strict=True):
+        drawn = part.scenarios
+        to_other = drawn.start[:, 1] - drawn.start[:, 0]
+        bearing = torch.atan2(to_other[:, 1], to_other[:, 0]) - drawn.heading[:, 0]
+        assert (bearing - bearings[name]).abs().max() < 0.45, name
+        assert bearing.std() > 0.01
+        # Each is under way on her course, with the thrust for it.
+        speed = drawn.velocity[..., :2].norm(dim=-1)
+        assert torch.allclose(drawn.thrust.sum(-1), 100.0 * speed + 150.0 * speed**2)
+        course = torch.stack((drawn.heading.cos(), drawn.heading.sin()), -1)
+        assert torch.allclose(drawn.velocity[..., :2], speed[..., None] * course)

@@ -1,0 +1,267 @@
+"""Exported policies: what planners load, checked against the agents and from C++."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.checkpoint import LoadedPolicy, save_policy
+from train_RL_agents.cli import main
+from train_RL_agents.config_file import from_dict
+from train_RL_agents.exporting import export as module
+from train_RL_agents.exporting.export import (
+    CONTRACT,
+    FORMATS,
+    Deployed,
+    check,
+    choose_formats,
+    export,
+    random_inputs,
+)
+from train_RL_agents.exporting.torchscript import file_name
+from train_RL_agents.networks import Inputs
+from train_RL_agents.published import import_agent, published_config, read_weights
+
+ROOT = Path(__file__).parents[3]
+PROBE = ROOT / "tests" / "data" / "published_probe.npz"
+PLANNERS = {
+    "AC-IQN": [(1, 2)], "IQN": [(1, 32, 25)], "DDPG": [(1, 2)], "DQN": [(1, 25)],
+    "SAC": [(1, 2), (1, 2)], "Rainbow": [(1, 25, 51)],
+}  # fmt: skip
+"""Shapes of what the field's planners are given."""
+
+
+def make_policy(name, **settings):
+    config = from_dict({"agent_type": name, **settings})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        agent = AGENTS[name](config.agent).eval()
+    return LoadedPolicy(agent, config, Path("policy.pt"), 7, {})
+
+
+# What is exported
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_deployed_answers_lead_to_the_agents_own_actions(name):
+    agent = make_policy(name).agent
+    inputs = random_inputs(agent, 200)
+    answers = Deployed(agent).answers(*inputs)
+    assert len(answers) == len(agent.answers)
+    assert [(1, *answer.shape[1:]) for answer in answers] == PLANNERS[name]
+    expected = agent.double().act(Inputs(*inputs[:3]))
+    torch.testing.assert_close(agent.decide(*answers), expected, rtol=0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_deployed_holds_only_what_answers_and_leaves_the_agent_alone(name):
+    agent = make_policy(name).agent
+    before = {key: value.clone() for key, value in agent.state_dict().items()}
+    deployed = Deployed(agent)
+    assert set(deployed.agent.networks) == set(agent.answering())
+    assert not list(deployed.agent.targets)
+    assert all(parameter.dtype == torch.float64 for parameter in deployed.parameters())
+    torch.testing.assert_close(agent.state_dict(), before, rtol=0.0, atol=0.0)
+
+
+def test_random_inputs_are_of_the_planners_shapes_and_float64():
+    inputs = random_inputs(make_policy("IQN").agent, 1)
+    assert [tuple(tensor.shape) for tensor in inputs] == [(1, 7), (1, 5, 5), (1, 5), (1, 32)]
+    assert {tensor.dtype for tensor in inputs} == {torch.float64}
+    assert len(random_inputs(make_policy("DQN").agent, 1)) == 3
+
+
+# Files
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_torchscript_is_what_planners_load(name, tmp_path):
+    policy = make_policy(name)
+    export(policy, tmp_path, ["torchscript"])
+    planner = torch.jit.load(tmp_path / file_name(name))
+    inputs = random_inputs(policy.agent, 1, seed=5)
+    answers = planner(inputs[:3], *inputs[3:])
+    answers = answers if isinstance(answers, tuple) else (answers,)
+    assert [tuple(answer.shape) for answer in answers] == PLANNERS[name]
+    assert {answer.dtype for answer in answers} == {torch.float64}
+    expected = Deployed(policy.agent).answers(*inputs)
+    torch.testing.assert_close(answers, expected, rtol=0.0, atol=1e-12)
+
+
+def test_torchscript_files_are_named_as_planners_look_for_them():
+    assert file_name("AC-IQN") == "traced_AC_IQN_model.pt"
+    assert file_name("SAC") == "traced_SAC_model.pt"
+
+
+def test_published_weights_answer_as_the_published_network(tmp_path):
+    with np.load(PROBE) as file:
+        probe = dict(file)
+    prefix = "SAC/weights/"
+    weights = {
+        key.removeprefix(prefix): np.moveaxis(probe[key], 0, -1).copy().view("<f4")[..., 0]
+        for key in probe if key.startswith(prefix)
+    }  # fmt: skip
+    np.savez(tmp_path / "weights.npz", **weights)
+    agent = import_agent("SAC", read_weights(tmp_path / "weights.npz"), tmp_path)
+    policy = LoadedPolicy(agent, published_config("SAC"), Path("policy.pt"), 0, {})
+    export(policy, tmp_path, ["torchscript"])
+    planner = torch.jit.load(tmp_path / file_name("SAC"))
+    inputs = [torch.from_numpy(probe[key]).double() for key in ("self_obs", "objects", "mask")]
+    for number, answer in enumerate(planner(tuple(inputs))):
+        np.testing.assert_allclose(
+            answer.numpy(), probe[f"SAC/answer/{number}"], rtol=0.0, atol=1e-6
+        )
+
+
+@pytest.mark.parametrize("name", ["AC-IQN", "IQN", "SAC"])
+def test_program_answers_batches_of_any_size(name, tmp_path):
+    policy = make_policy(name)
+    written = export(policy, tmp_path, ["torch"])
+    call = FORMATS["torch"].load(tmp_path / f"{name}.pt2")
+    for count in (1, 3, 100):
+        inputs = random_inputs(policy.agent, count, seed=count)
+        expected = Deployed(policy.agent).answers(*inputs)
+        torch.testing.assert_close(call(*inputs), expected, rtol=0.0, atol=1e-12)
+    assert written["files"]["torch"]["largest_difference"] < 1e-12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AGENTS)
+def test_onnx_answers_as_the_agent(name, tmp_path):
+    for package in ("onnxscript", "onnxruntime"):
+        pytest.importorskip(package, reason="needs the extra export")
+    policy = make_policy(name)
+    written = export(policy, tmp_path, ["onnx"])
+    assert written["files"]["onnx"]["largest_difference"] < 2e-7
+    session = FORMATS["onnx"].load(tmp_path / f"{name}.onnx")
+    assert len(session(*random_inputs(policy.agent, 2))[0]) == 2
+
+
+@pytest.mark.parametrize("part", ["answers", "action"])
+def test_a_file_that_answers_otherwise_is_refused_and_removed(part, tmp_path):
+    policy, other = make_policy("DQN"), make_policy("DQN")
+    with torch.no_grad():
+        for network in other.agent.networks.values():
+            # All values alike change no action, one value alone does.
+            network.output_layer.bias[...] += 2e-6 if part == "answers" else 0.0
+            network.output_layer.bias[3] += 0.0 if part == "answers" else 100.0
+            network.value_layer.bias += 2e-6 if part == "answers" else 0.0
+    export(other, tmp_path, ["torchscript"])
+    path = tmp_path / file_name("DQN")
+    with pytest.raises(ValueError, match="not kept, as its answers differ"):
+        check(path, "torchscript", policy.agent)
+    assert not path.exists()
+
+
+# The contract
+
+
+def test_contract_says_what_goes_in_and_comes_out(tmp_path):
+    policy = make_policy("IQN", **{"world.dt": 0.1, "world.vessel.max_thrust": 900.0})
+    written = export(policy, tmp_path, ["torchscript"])
+    assert written == json.loads((tmp_path / CONTRACT).read_text())
+    assert (written["agent"], written["env_steps"]) == ("IQN", 7)
+    named = {each["name"]: each for each in written["inputs"]}
+    assert list(named) == ["self_state", "objects_state", "objects_mask", "taus"]
+    assert [each["shape"] for each in named.values()] == [[1, 7], [1, 5, 5], [1, 5], [1, 32]]
+    assert len(named["self_state"]["columns"]) == 7
+    assert len(named["objects_state"]["columns"]) == 5
+    assert named["taus"]["usual"] == policy.agent.acting_taus.tolist()
+    assert written["outputs"][0]["shape"] == [1, 32, 25]
+    action = written["action"]
+    assert action["control_step"]["value"] == pytest.approx(1.0)
+    assert action["thrust_limits"]["value"] == [-500.0, 900.0]
+    assert action["rates"]["value"][8] == [-500.0, 500.0]
+    assert len(action["rates"]["value"]) == 25
+    assert written["files"]["torchscript"]["file"] == file_name("IQN")
+
+
+def test_contract_of_a_continuous_agent_has_one_rate(tmp_path):
+    action = export(make_policy("DDPG"), tmp_path, [])["action"]
+    assert action["rate"] == {"value": 1000.0, "unit": "N/s"}
+
+
+# The command
+
+
+def test_command_writes_files_and_contract(tmp_path, capsys):
+    policy = make_policy("DQN", **{"agent.critics": 1})
+    save_policy(tmp_path / "policy.pt", policy.agent, policy.config, 7, {})
+    out = tmp_path / "new" / "folder"
+    assert main(["export", str(tmp_path / "policy.pt"), "--out", str(out)]) == 0
+    names = {"traced_DQN_model.pt", "DQN.pt2", CONTRACT}
+    assert {path.name for path in out.iterdir()} == names
+    printed = capsys.readouterr().out
+    assert all(str(out / name) in printed for name in names)
+
+
+def test_command_refuses_in_one_sentence(tmp_path, capsys, monkeypatch):
+    policy = make_policy("DQN", **{"agent.critics": 1})
+    path = tmp_path / "policy.pt"
+    save_policy(path, policy.agent, policy.config, 7, {})
+
+    def refusal(*argv):
+        assert main(["export", *map(str, argv)]) == 2
+        return capsys.readouterr().err
+
+    out = tmp_path / "out"
+    assert refusal(tmp_path / "none", "--out", out).count("\n") == 1
+    assert "--format='tflite': must be one or more of torchscript, torch, onnx" in refusal(
+        path, "--out", out, "--format", "tflite"
+    )
+    assert not out.exists()
+    assert "the folder cannot be made" in refusal(path, "--out", path)
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    message = refusal(path, "--out", out, "--format", "onnx")
+    assert message == ("marinenav: error: onnxscript is not installed, and this needs it: "
+                       "pip install 'marinenav[export]'\n")  # fmt: skip
+
+
+def test_formats_are_taken_once():
+    assert choose_formats(["torch", "onnx", "torch"]) == ["torch", "onnx"]
+    assert module.FORMATS.keys() == {"torchscript", "torch", "onnx"}
+
+
+# C++
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory):
+    """tools/run_traced.cpp, compiled against the libtorch inside the torch wheel."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("there is no C++ compiler (g++)")
+    torch_folder, program = Path(torch.__file__).parent, tmp_path_factory.mktemp("cpp") / "run"
+    include, libraries = torch_folder / "include", torch_folder / "lib"
+    command = [
+        compiler, "-std=c++20", "-O0", str(ROOT / "tools" / "run_traced.cpp"), "-o", str(program),
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+        f"-I{include}", f"-I{include / 'torch' / 'csrc' / 'api' / 'include'}",
+        f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-ltorch_cpu", "-lc10",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return program
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AGENTS)
+def test_cpp_gets_the_answers_that_python_gets(name, runner, tmp_path):
+    policy = make_policy(name)
+    export(policy, tmp_path, ["torchscript"])
+    inputs = random_inputs(policy.agent, 20, seed=9)
+    rows = torch.cat([tensor.flatten(1) for tensor in inputs], -1).numpy()
+    np.savetxt(tmp_path / "observations.txt", rows, fmt="%.17g")
+    command = [str(runner), str(tmp_path / file_name(name)), str(tmp_path / "observations.txt")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    got = np.array([[float(word) for word in line.split()] for line in done.stdout.splitlines()])
+    answers = Deployed(policy.agent).answers(*inputs)
+    expected = torch.cat([answer.flatten(1) for answer in answers], -1).numpy()
+    np.testing.assert_allclose(got, expected, rtol=0.0, atol=1e-6)

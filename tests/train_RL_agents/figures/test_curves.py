@@ -1,0 +1,175 @@
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from marinenav_env import ConfigError
+from train_RL_agents.figures.curves import (
+    Run,
+    curve,
+    curve_table,
+    grouped,
+    improvement,
+    improvement_table,
+    level_table,
+    pooled_levels,
+    read_runs,
+)
+
+
+def make_folder(path, agent="DQN", success=((0, 1), (1, 1)), steps=(100, 200), **arrays):
+    """A run folder with evaluations alone."""
+    path.mkdir(parents=True)
+    shape = np.shape(success)
+    given = {"rewards": np.ones(shape), "times": np.full(shape, 20.0), **arrays}
+    np.savez(path / "evaluations.npz", timesteps=steps, successes=success, **given)
+    schedule = {"eval_schedule": {"num_episodes": [1, shape[1] - 1]}}
+    (path / "trial_config.json").write_text(json.dumps({"agent_type": agent, **schedule}))
+    with (path / "evaluations.csv").open("w") as file:
+        table = csv.DictWriter(file, ["env_steps", "wall_time"])
+        table.writeheader()
+        table.writerows({"env_steps": n, "wall_time": 0.6 * n} for n in steps)
+    return path
+
+
+def make_run(success, steps=(1.0, 2.0), levels=None, agent="A"):
+    return Run(agent, "here", {"steps": np.array(steps)}, {"success": np.array(success)},
+               levels or {})  # fmt: skip
+
+
+# Reading
+
+
+def test_run_folders_are_found_wherever_they_are(tmp_path):
+    for seed in range(2):
+        make_folder(tmp_path / "study" / "training_1" / f"seed_{seed}")
+    runs = read_runs([tmp_path / "study"])
+    assert [run.agent for run in runs] == ["DQN", "DQN"]
+    assert {run.folder for run in runs} == {"study"}
+    np.testing.assert_allclose(runs[0].axes["minutes"], [1.0, 2.0])
+    assert runs[0].levels == {"level 1": (1, 1), "level 2": (1, 1), "overall": (2, 2)}
+
+
+def test_time_counts_only_where_the_episode_succeeds(tmp_path):
+    path = make_folder(tmp_path / "a", times=np.array([[10.0, 20.0], [30.0, 50.0]]))
+    found = curve(read_runs([path]), "steps", "time")
+    np.testing.assert_allclose(found.mean, [20.0, 40.0])
+
+
+def test_files_of_stable_baselines3_are_read(tmp_path):
+    path = tmp_path / "ppo" / "evaluations.npz"
+    path.parent.mkdir()
+    np.savez(path, timesteps=[10, 20], results=[[1.0, 3.0], [4.0, 6.0]],
+             ep_lengths=[[5, 5], [6, 6]], successes=[[False, True], [True, True]])  # fmt: skip
+    [run] = read_runs([path])
+    assert run.agent == "ppo"
+    np.testing.assert_allclose(curve([run], "steps", "return").mean, [2.0, 5.0])
+    np.testing.assert_allclose(curve([run], "steps", "success").mean, [0.5, 1.0])
+    assert curve([run], "minutes", "success") is None
+    assert run.levels == {"overall": (2, 2)}
+
+
+def test_values_of_each_robot_become_those_of_the_episode(tmp_path):
+    path = make_folder(tmp_path / "a", rewards=np.arange(8.0).reshape(2, 2, 2))
+    np.testing.assert_allclose(curve(read_runs([path]), "steps", "return").mean, [1.5, 5.5])
+
+
+def test_figures_of_an_evaluation_are_levels(tmp_path):
+    path = tmp_path / "best.json"
+    figures = {"level 1": {"success_rate": 0.97, "episodes": 100}}
+    path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": figures}))
+    [run] = read_runs([path])
+    assert (run.agent, run.levels) == ("SAC", {"level 1": (97, 100)})
+
+
+@pytest.mark.parametrize("content", ["empty", "damaged", "timeless", "json", "uneven"])
+def test_what_cannot_be_read_is_refused_in_one_sentence(tmp_path, content):
+    path = tmp_path / "evaluations.npz"
+    if content == "empty":
+        path = tmp_path
+    elif content == "damaged":
+        path.write_bytes(b"no archive")
+    elif content == "timeless":
+        np.savez(path, successes=[[True]])
+    elif content == "uneven":
+        np.savez(path, timesteps=[1, 2], successes=[[True]])
+    else:
+        path = tmp_path / "some.json"
+        path.write_text('{"a": 1}')
+    with pytest.raises(ConfigError) as caught:
+        read_runs([path])
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+# Statistics
+
+
+def test_a_curve_is_the_mean_over_runs_as_far_as_all_go():
+    runs = [make_run([[0, 0], [1, 1], [1, 1]], (1, 2, 3)), make_run([[1, 1], [1, 0]], (1, 2.5))]
+    found = curve(runs, "steps", "success")
+    np.testing.assert_allclose(found.x, [1.0, 2.0, 2.5])
+    np.testing.assert_allclose(found.mean, [0.5, 1.0, 0.75])
+    assert found.runs == 2
+
+
+def test_the_band_holds_the_mean_and_narrows_with_episodes():
+    coins = np.random.default_rng(1)
+    widths = []
+    for episodes in (20, 500):
+        found = curve([make_run(coins.random((2, episodes)) < 0.7)], "steps", "success")
+        assert (found.low <= found.mean).all()
+        assert (found.mean <= found.high).all()
+        widths.append((found.high - found.low).max())
+    # The width of a mean of n coins is about 4 standard errors.
+    assert widths[1] == pytest.approx(3.92 * np.sqrt(0.21 / 500), rel=0.25)
+    assert widths[0] > 3 * widths[1]
+
+
+def test_the_band_knows_that_runs_differ():
+    alike = [make_run(np.tile([0.0, 1.0], (2, 50)))] * 4
+    apart = [make_run(np.full((2, 100), value)) for value in (0.0, 0.0, 1.0, 1.0)]
+    width = [curve(runs, "steps", "success") for runs in (alike, apart)]
+    assert (width[1].high - width[1].low > 3 * (width[0].high - width[0].low)).all()
+
+
+def test_nothing_succeeds_yet_is_a_gap():
+    runs = [make_run([[0.0, 0.0], [1.0, 1.0]])]
+    runs[0].episodes["time"] = np.array([[np.nan, np.nan], [5.0, 7.0]])
+    found = curve(runs, "steps", "time")
+    assert np.isnan([found.mean[0], found.low[0], found.high[0]]).all()
+    assert found.mean[1] == 6.0
+
+
+def test_levels_are_pooled_over_runs_with_wilson_intervals():
+    levels = {"level 1": (8, 10), "overall": (8, 10)}
+    runs = [make_run([[1], [1]], levels=levels), make_run([[1], [1]], levels={"level 1": (2, 10)})]
+    assert pooled_levels(runs)["level 1"] == (10, 20)
+    row = level_table({"A": runs})[0]
+    assert (row["successes"], row["episodes"], row["rate"]) == (10, 20, 0.5)
+    # Wilson (1927) for 10 of 20.
+    assert (row["low"], row["high"]) == pytest.approx((0.2993, 0.7007), abs=1e-4)
+
+
+def test_improvement_is_the_share_of_pairs_that_do_better():
+    def runs(*counts):
+        return [make_run([[1], [1]], levels={"level 1": (n, 100)}) for n in counts]
+
+    assert improvement(runs(90, 80), runs(85, 10))[0] == 0.75
+    assert improvement(runs(50), runs(50))[0] == 0.5
+    value, low, high = improvement(runs(99, 98, 99), runs(5, 6, 7))
+    assert (value, low, high) == (1.0, 1.0, 1.0)
+    assert improvement(runs(50), [make_run([[1], [1]])]) is None
+    rows = improvement_table({"A": runs(90), "B": runs(10), "C": runs(50)})
+    assert [(row["group"], row["over"]) for row in rows] == [("A", "B"), ("A", "C"), ("B", "C")]
+
+
+def test_tables_have_every_group_and_axis(tmp_path):
+    paths = [make_folder(tmp_path / name, name) for name in ("IQN", "DQN")]
+    groups = grouped(read_runs(paths), "agent")
+    assert list(groups) == ["DQN", "IQN"]
+    rows = curve_table(groups)
+    assert {row["axis"] for row in rows} == {"steps", "minutes"}
+    assert {row["metric"] for row in rows} == {"success", "return", "time"}
+    assert len(rows) == 2 * 2 * 3 * 2

@@ -1,0 +1,133 @@
+"""Views of recorded episodes against the recording and the outlines that the rules describe."""
+
+import math
+
+import numpy as np
+import pytest
+
+from marinenav_env import ConfigError
+from marinenav_env.config import ColregsConfig
+from tests.train_RL_agents.recorded import (
+    CROSSING_PAIR,
+    HEAD_ON_PAIR,
+    in_turned_frame,
+    small_recording,
+)
+from train_RL_agents.figures.episode_view import (
+    CROSSING,
+    HEAD_ON,
+    NO_RULE,
+    view_episode,
+    zone_in_world,
+    zone_outline,
+)
+
+RULES = ColregsConfig()
+
+
+@pytest.mark.parametrize("number", range(1, 9))
+def test_view_is_the_recording_cut_to_what_was_there(number):
+    recording, row = small_recording(), number - 1
+    view = view_episode(recording, number)
+    steps, there = int(recording.steps[row]), recording.robot_mask[row]
+    assert (view.frames, view.vessels) == (steps + 1, int(there.sum()))
+    for name in ("poses", "velocities", "thrust"):
+        expected = getattr(recording, name)[: steps + 1, row, there].numpy()
+        assert np.array_equal(getattr(view, name), expected)
+    # While the episode goes on, those are active that the recording calls so.
+    assert np.array_equal(view.active[:-1], recording.active[:steps, row, there].numpy())
+    assert view.title == f"episode {number} (group {number}), {recording.outcomes[row]}"
+    arrived = np.hypot(*(view.goals - view.poses[-1, :, :2]).T) <= view.goal_distance
+    assert np.array_equal(view.arrived[-1], arrived & ~view.collided[-1])
+    assert view.distance[0] == pytest.approx(np.hypot(*(view.goals - view.poses[0, :, :2]).T))
+
+
+@pytest.mark.parametrize("number", range(1, 9))
+def test_rules_are_those_that_the_world_asked_for(number):
+    recording, row = small_recording(), number - 1
+    view = view_episode(recording, number)
+    steps, there = int(recording.steps[row]), recording.robot_mask[row]
+    # What the world said after a step holds in the frame that the next one begins with.
+    told = recording.active[1:steps, row, there].numpy()
+    said = recording.colregs[: steps - 1, row, there].numpy()
+    assert np.array_equal((view.rule[1:-1] != NO_RULE)[told], said[told])
+    turn = recording.phi[: steps - 1, row, there].numpy()
+    assert view.turn[1:-1][told] == pytest.approx(turn[told], abs=1e-5)
+
+
+def test_meeting_head_on_and_crossing_are_told_apart():
+    recording = small_recording()
+    head_on = view_episode(recording, HEAD_ON_PAIR + 1).rule
+    crossing = view_episode(recording, CROSSING_PAIR + 1).rule
+    assert set(np.unique(head_on)) == {NO_RULE, HEAD_ON}
+    assert set(np.unique(crossing)) == {NO_RULE, CROSSING}
+
+
+def test_objects_are_seen_where_they_are_in_the_world():
+    """Without noise, what is seen is where the others and the obstacles are."""
+    view = view_episode(small_recording(), 3)
+    assert view.seen.any(0).any(0).any()
+    known = 0
+    for frame in range(view.frames - 1):
+        others = np.concatenate((view.poses[frame, :, :2], view.obstacles[:, :2]))
+        for vessel in range(view.vessels):
+            for place in view.objects[frame, vessel][view.seen[frame, vessel]][:, :2]:
+                assert np.hypot(*(others - place).T).min() < 1e-4
+                known += 1
+    assert known > 10
+    assert not view.seen[-1].any()
+    assert not view.objects[~view.seen].any()
+
+
+@pytest.mark.parametrize("rule", [CROSSING, HEAD_ON])
+def test_outline_holds_just_the_points_of_the_zone(rule):
+    """Points of a grid, against the inequalities of the specification."""
+    corners = zone_outline(rule, RULES)
+    sides = np.roll(corners, -1, 0) - corners
+    for x in np.arange(-12.25, 20.0, 1.5):
+        for y in np.arange(-20.25, 7.0, 1.5):
+            if rule == CROSSING:
+                expected = -9 <= x <= 12 and -17 <= y <= 0 and not (y + 7 > -(7 / 12) * (x - 12))
+            else:
+                expected = 0 <= x <= 17 and abs(y) <= 4.5
+            crosses = sides[:, 0] * (y - corners[:, 1]) - sides[:, 1] * (x - corners[:, 0])
+            inside = (crosses > 0).all() or (crosses < 0).all()
+            assert inside == expected, (x, y)
+
+
+def test_a_corner_that_is_not_cut_stays():
+    whole = zone_outline(CROSSING, ColregsConfig(crossing_corner_y=20.0))
+    assert sorted(map(tuple, whole.tolist())) == [(-9, -17), (-9, 0), (12, -17), (12, 0)]
+
+
+@pytest.mark.parametrize("index", [HEAD_ON_PAIR, CROSSING_PAIR])
+def test_zone_is_drawn_where_the_vessel_is_in_it(index):
+    view = view_episode(small_recording(), index + 1)
+    frame, vessel = np.argwhere(view.rule != NO_RULE)[0]
+    rule = view.rule[frame, vessel]
+    outline = zone_in_world(view, vessel, frame, RULES)
+    x, y, vx, vy, _ = view.objects[frame, vessel, view.rule_object[frame, vessel]]
+    turned = [in_turned_frame(point, (x, y), (vx, vy)) for point in outline]
+    assert np.array(turned) == pytest.approx(zone_outline(rule, RULES), abs=1e-4)
+    # The vessel itself is within.
+    sides, own = np.roll(outline, -1, 0) - outline, view.poses[frame, vessel, :2] - outline
+    crosses = sides[:, 0] * own[:, 1] - sides[:, 1] * own[:, 0]
+    assert (crosses > 0).all() or (crosses < 0).all()
+    assert 0.0 < view.turn[frame, vessel] < math.pi
+
+
+def test_without_a_rule_there_is_no_zone():
+    view = view_episode(small_recording(), 5)
+    assert zone_in_world(view, 0, 0, RULES).shape == (0, 2)
+
+
+@pytest.mark.parametrize("number", [0, 9, -1])
+def test_an_episode_that_is_not_there_is_refused(number):
+    with pytest.raises(ConfigError, match=rf"--episode={number}: must be from 1 to 8"):
+        view_episode(small_recording(), number)
+
+
+def test_quantiles_are_optional():
+    assert view_episode(small_recording(False), 1).quantiles is None
+    view = view_episode(small_recording(), 1)
+    assert view.quantiles.shape == (view.frames, view.vessels, 8)

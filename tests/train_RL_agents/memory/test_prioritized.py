@@ -1,0 +1,210 @@
+"""Prioritised sampling against plain Python, and through the replay buffer."""
+
+import io
+import random
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from tests.train_RL_agents.helpers import no_host_reads, seeded
+from train_RL_agents.memory.prioritized import SumTree
+from train_RL_agents.memory.replay import SLOT, STORED, WEIGHTS, Replay
+
+CPU = torch.device("cpu")
+close = pytest.approx
+
+
+def rows_of(ids, stored=None):
+    ids = torch.as_tensor(ids)
+    stored = torch.ones(ids.shape, dtype=torch.bool) if stored is None else torch.as_tensor(stored)
+    return TensorDict({"action": ids, STORED: stored}, ids.shape)
+
+
+def replay_of(capacity, ids=(), batch_size=1000, alpha=1.0, seed=0):
+    example = TensorDict({"action": torch.zeros((), dtype=torch.int64)})
+    replay = Replay(example, capacity, batch_size, seeded(seed), alpha)
+    for identity in ids:
+        replay.extend(rows_of([identity]))
+    return replay
+
+
+def set_priorities(replay, slots, priorities):
+    drawn = TensorDict({SLOT: torch.tensor(slots)}, [len(slots)])
+    replay.update_priority(drawn, torch.tensor(priorities))
+
+
+def counted(replay, batches=50):
+    """How often each transition is drawn, by id."""
+    ids = torch.cat([replay.sample()["action"] for _ in range(batches)])
+    return dict(zip(*(each.tolist() for each in ids.unique(return_counts=True)), strict=True))
+
+
+# The tree ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 5, 128, 129, 20_000])
+def test_tree_against_a_list(size):
+    chance, tree, numbers = random.Random(size), SumTree(size, CPU), [0.0] * size
+    for _ in range(20):
+        index = [chance.randrange(size) for _ in range(chance.randint(1, 40))]
+        index = list(dict.fromkeys(index))
+        values = [chance.choice([0.0, 0.5, 1.0, 3.0]) for _ in index]
+        tree.write(torch.tensor(index), torch.tensor(values))
+        for where, value in zip(index, values, strict=True):
+            numbers[where] = value
+    assert tree.read(torch.arange(size)).tolist() == numbers
+    total = sum(numbers)
+    assert tree.total.item() == total
+    masses = [chance.random() * total for _ in range(300)]
+    borders = [sum(numbers[:k]) for k in range(0, size, max(1, size // 50))]
+    masses += [border for border in borders if border < total]
+    found = tree.find(torch.tensor(masses, dtype=torch.float64)).tolist()
+    for mass, where in zip(masses, found, strict=True):
+        below = sum(numbers[:where])
+        assert below <= mass < below + numbers[where]  # so it is not a number that is 0
+
+
+def test_tree_never_finds_zeros_at_the_upper_end():
+    """Rounding may ask for the total itself."""
+    tree = SumTree(1000, CPU)
+    tree.write(torch.arange(300), torch.full((300,), 0.1))
+    mass = torch.stack((tree.total, tree.total * (1 + 1e-15), tree.total * (1 - 1e-15)))
+    assert tree.find(mass).tolist() == [299] * 3
+
+
+def test_equal_values_at_repeated_indices_count_once():
+    tree = SumTree(300, CPU)
+    tree.write(torch.tensor([7, 7, 200, 7]), torch.tensor([2.0, 2.0, 1.0, 2.0]))
+    assert tree.total.item() == 3.0
+
+
+# Through the replay buffer -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
+def test_transitions_are_drawn_in_proportion(alpha):
+    ids, priorities = [10, 11, 12, 13], [1.0, 4.0, 0.25, 9.0]
+    replay = replay_of(8, ids, alpha=alpha)
+    set_priorities(replay, [0, 1, 2, 3], priorities)
+    counts, draws = counted(replay), 50_000
+    raised = [priority**alpha for priority in priorities]
+    for identity, weight in zip(ids, raised, strict=True):
+        # Strata make it less random than independent draws would be.
+        assert counts[identity] / draws == close(weight / sum(raised), abs=0.003)
+
+
+def test_importance_weights_by_hand():
+    replay = replay_of(8, [10, 11, 12], alpha=1.0)
+    set_priorities(replay, [0, 1, 2], [1.0, 2.0, 5.0])
+    for beta in (0.0, 0.5, 1.0):
+        replay.set_beta(beta)
+        drawn = replay.sample()
+        raw = {10: (3 / 8) ** -beta, 11: (6 / 8) ** -beta, 12: (15 / 8) ** -beta}
+        for identity, weight in zip(drawn["action"].tolist(), drawn[WEIGHTS].tolist(), strict=True):
+            assert weight == close(raw[identity] / max(raw.values()), rel=1e-5)
+        assert drawn[WEIGHTS].dtype == torch.float32
+        assert set(drawn["action"].tolist()) == {10, 11, 12}
+
+
+def test_new_transitions_come_with_the_highest_priority():
+    replay = replay_of(8, [10, 11])
+    set_priorities(replay, [0, 1], [0.5, 4.0])
+    set_priorities(replay, [1], [2.0])
+    replay.extend(rows_of([12, 99], [True, False]))
+    counts = counted(replay)
+    assert set(counts) == {10, 11, 12}
+    assert counts[12] / counts[11] == close(2.0, rel=0.02)  # 4, not 2
+
+
+def test_overwritten_transitions_lose_their_priority():
+    replay = replay_of(3, [10, 11, 12])
+    set_priorities(replay, [0, 1, 2], [1.0, 1.0, 1.0])
+    replay.extend(rows_of([13]))
+    counts = counted(replay)
+    assert set(counts) == {11, 12, 13}
+    assert counts[13] / counts[11] == close(1.0, abs=0.02)
+
+
+@pytest.mark.parametrize("alpha", [None, 0.7])
+def test_slots_are_those_of_the_rows(alpha):
+    replay = replay_of(5, range(20, 28), alpha=alpha)
+    by_slot = replay.state_dict()["rows"]["action"]
+    drawn = replay.sample()
+    assert torch.equal(by_slot[drawn[SLOT]], drawn["action"])
+    assert (WEIGHTS in drawn) == (alpha is not None)
+
+
+def test_uniform_replay_ignores_priorities():
+    replay, other = replay_of(5, range(5), alpha=None), replay_of(5, range(5), alpha=None)
+    set_priorities(replay, [0], [100.0])
+    replay.set_beta(0.1)
+    assert torch.equal(replay.sample()["action"], other.sample()["action"])
+
+
+def test_nothing_stored_gives_blank_rows_with_harmless_weights():
+    """As when learning starts before the first n-step window has closed."""
+    replay = replay_of(5, alpha=0.5)
+    replay.extend(rows_of([9, 9], [False, False]))
+    replay.set_beta(0.4)
+    drawn = replay.sample()
+    assert not drawn["action"].any()
+    assert drawn[WEIGHTS].tolist() == [1.0] * 1000
+    replay.update_priority(drawn, torch.zeros(1000))
+    replay.extend(rows_of([3]))
+    assert counted(replay) == {3: 50_000}
+
+
+def test_no_host_reads():
+    replay = replay_of(200, batch_size=16, alpha=0.5)
+    batches = [rows_of(range(100 * k, 100 * k + 100), torch.arange(100) % 3 > 0) for k in range(5)]
+    with no_host_reads():
+        for batch in batches:
+            replay.extend(batch)
+            replay.set_beta(0.5)
+            drawn = replay.sample()
+            replay.update_priority(drawn, drawn["action"].float())
+            replay.update_priority(drawn, None)
+    assert drawn[WEIGHTS].isfinite().all()
+
+
+@pytest.mark.parametrize("stored", [3, 12])
+def test_state_dict_round_trip(stored):
+    replay = replay_of(8, range(1, stored + 1), alpha=0.5, seed=3)
+    held = min(stored, 8)
+    set_priorities(replay, list(range(held)), [float(k) for k in range(held)])
+    replay.set_beta(0.6)
+    state, stream = replay.state_dict(), io.BytesIO()
+    assert len(state["sampler"]["priorities"]) == held
+    torch.save(state, stream)
+    stream.seek(0)
+    # The other one has been full, with high priorities: nothing of that may be left.
+    other = replay_of(8, range(100, 120), alpha=0.5, seed=3)
+    set_priorities(other, list(range(8)), [50.0] * 8)
+    other.load_state_dict(torch.load(stream, weights_only=True))
+    for _ in range(3):
+        theirs, ours = replay.sample(), other.sample()
+        for key in ("action", SLOT, WEIGHTS):
+            assert torch.equal(theirs[key], ours[key])
+        for each in (replay, other):
+            each.extend(rows_of([50, 51], [True, False]))
+
+
+def test_a_state_does_not_follow_later_updates():
+    replay = replay_of(4, [1, 2])
+    state = replay.state_dict()
+    set_priorities(replay, [0, 1], [7.0, 8.0])
+    replay.set_beta(0.1)
+    again = replay_of(4, [1, 2]).state_dict()
+    for key, value in state["sampler"].items():
+        assert torch.equal(value, again["sampler"][key]), key
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf"), -float("inf")])
+def test_one_error_that_is_no_number_does_not_spoil_the_others(broken):
+    replay = replay_of(8, range(8))
+    set_priorities(replay, [0, 1, 2, 3], [1.0, broken, 1.0, 2.0])
+    set_priorities(replay, [1], [1.0])
+    assert replay.sampler.tree.total.isfinite()
+    assert set(counted(replay)) == set(range(8))
+    assert replay.sample()[WEIGHTS].isfinite().all()

@@ -1,0 +1,209 @@
+"""Replay against a ring kept in Python lists."""
+
+import io
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from tests.train_RL_agents.helpers import no_host_reads, seeded
+from train_RL_agents.memory.replay import STORED, Replay
+
+
+def example():
+    """A nested row: a number, an index and a flag."""
+    return TensorDict(
+        {
+            "observation": {"x": torch.zeros(2), "mask": torch.zeros(3, dtype=torch.bool)},
+            "action": torch.zeros((), dtype=torch.int64),
+        }
+    )
+
+
+def rows_of(ids, stored):
+    """Rows whose every field can be told from their id; row i is kept where stored[i]."""
+    ids = torch.as_tensor(ids)
+    bits = torch.stack([ids % 2 == 0, ids % 3 == 0, ids % 5 == 0], -1)
+    return TensorDict(
+        {
+            "observation": {"x": torch.stack([ids, -ids], -1).float(), "mask": bits},
+            "action": ids,
+            STORED: torch.as_tensor(stored),
+        },
+        ids.shape,
+    )
+
+
+def check_consistent(rows):
+    """Every field of a row belongs to the same id."""
+    ids = rows["action"]
+    expected = rows_of(ids, torch.ones(ids.shape, dtype=torch.bool))
+    assert torch.equal(rows["observation", "x"], expected["observation", "x"])
+    assert torch.equal(rows["observation", "mask"], expected["observation", "mask"])
+
+
+def held(replay):
+    """Ids held, slot by slot."""
+    state = replay.state_dict()
+    check_consistent(TensorDict(state["rows"], [int(state["filled"])]))
+    return state["rows"]["action"].tolist()
+
+
+class Ring:
+    """The same ring, one row at a time."""
+
+    def __init__(self, capacity):
+        self.slots, self.cursor, self.capacity = [], 0, capacity
+
+    def extend(self, ids, stored):
+        for identity, keep in zip(ids, stored, strict=True):
+            if keep and len(self.slots) < self.capacity:
+                self.slots.append(identity)
+            elif keep:
+                self.slots[self.cursor] = identity
+            self.cursor = (self.cursor + bool(keep)) % self.capacity
+
+
+def filled_replay(capacity, ids, batch_size=64, seed=0):
+    replay = Replay(example(), capacity, batch_size, seeded(seed))
+    for identity in ids:
+        replay.extend(rows_of([identity], [True]))
+    return replay
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("capacity", [7, 32])
+def test_ring_matches_the_list(capacity, seed):
+    generator = seeded(seed)
+    replay, ring = Replay(example(), capacity, 4, seeded()), Ring(capacity)
+    written = 1
+    for turn in range(60):
+        count = int(torch.randint(1, capacity + 1, (), generator=generator))
+        share = (0.0, 1.0, 0.1, 0.5, 0.9)[turn % 5]  # all masked, all stored, some
+        stored = (torch.rand(count, generator=generator) < share).tolist()
+        ids = list(range(written, written + count))
+        written += count
+        replay.extend(rows_of(ids, stored))
+        ring.extend(ids, stored)
+        assert held(replay) == ring.slots
+        assert int(replay.filled) == len(ring.slots)
+    assert written > 10 * capacity  # it went round many times
+
+
+def test_masked_rows_change_nothing():
+    replay = filled_replay(5, [1, 2, 3])
+    before = held(replay)
+    for _ in range(3):
+        replay.extend(rows_of([7, 8, 9, 10], [False] * 4))
+        assert held(replay) == before
+    replay.extend(rows_of([4], [True]))
+    assert held(replay) == [1, 2, 3, 4]
+
+
+def test_exactly_full_then_over_the_oldest():
+    replay = Replay(example(), 4, 4, seeded())
+    replay.extend(rows_of([1, 2, 3, 4], [True] * 4))
+    assert held(replay) == [1, 2, 3, 4]
+    replay.extend(rows_of([5, 6, 7], [True, False, True]))
+    assert held(replay) == [5, 7, 3, 4]
+    replay.extend(rows_of([8, 9, 10, 11], [True] * 4))
+    assert held(replay) == [10, 11, 8, 9]
+
+
+def test_rows_are_copied_in_and_out():
+    replay = Replay(example(), 4, 8, seeded())
+    given = rows_of([3], [True])
+    replay.extend(given)
+    given["action"].fill_(99)
+    replay.sample()["action"].fill_(98)
+    assert held(replay) == [3]
+
+
+def test_before_anything_is_stored_a_blank_row_is_drawn():
+    replay = Replay(example(), 4, 8, seeded())
+    replay.extend(rows_of([9, 9], [False, False]))  # goes to the spare slot
+    drawn = replay.sample()
+    assert drawn["action"].tolist() == [0] * 8
+    assert not drawn["observation", "x"].any()
+
+
+@pytest.mark.parametrize("fill", [1, 6, 20, 33])
+def test_sampling_is_uniform_over_filled_slots(fill):
+    capacity, draws = 20, 200
+    replay = filled_replay(capacity, range(1, fill + 1), batch_size=500, seed=11)
+    replay.extend(rows_of([1000, 1001], [False, False]))
+    expected_ids = held(replay)
+    counts = dict.fromkeys(expected_ids, 0)
+    for _ in range(draws):
+        drawn = replay.sample()
+        assert drawn.batch_size == (500,)
+        check_consistent(drawn)
+        for identity in drawn["action"].tolist():
+            counts[identity] += 1  # a KeyError if a spare, overwritten or blank slot is drawn
+    mean = draws * 500 / len(counts)
+    chi_square = sum((count - mean) ** 2 / mean for count in counts.values())
+    freedom = len(counts) - 1
+    assert chi_square <= freedom + 4.0 * (2.0 * freedom) ** 0.5  # four standard deviations
+    if freedom > 4:
+        assert chi_square > 0.1 * freedom  # as random as that, too
+
+
+def test_sampling_depends_on_its_own_generator_alone():
+    replays = [filled_replay(50, range(50), batch_size=16, seed=seed) for seed in (1, 1, 2)]
+    state = torch.get_rng_state()
+    first, same, other = (replay.sample()["action"].tolist() for replay in replays)
+    assert first == same != other
+    assert replays[0].sample()["action"].tolist() != first
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_no_host_reads():
+    replay = Replay(example(), 8, 4, seeded())
+    batches = [
+        rows_of([1, 2, 3], [True, False, True]),
+        rows_of([4, 5], [False, False]),
+        rows_of([6, 7, 8, 9, 10, 11, 12], [True] * 7),
+    ]
+    with no_host_reads():
+        for batch in batches:
+            replay.extend(batch)
+            drawn = replay.sample()
+    check_consistent(drawn)
+    assert held(replay) == [12, 3, 6, 7, 8, 9, 10, 11]
+
+
+@pytest.mark.parametrize("stored", [0, 3, 8, 13])
+def test_state_holds_filled_slots_only_and_restores_everything(stored):
+    capacity = 8
+    replay = filled_replay(capacity, range(1, stored + 1), seed=4)
+    state = replay.state_dict()
+    for tensor in (state["rows"]["action"], state["rows"]["observation"]["x"]):
+        assert tensor.shape[0] == min(stored, capacity)
+        # A view of the whole storage would be written to disk in full.
+        assert tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+    stream = io.BytesIO()
+    torch.save(state, stream)
+    stream.seek(0)
+    # The other one has been used before: nothing of that may be left.
+    other = filled_replay(capacity, range(100, 111), seed=4)
+    other.load_state_dict(torch.load(stream, weights_only=True))
+    assert held(other) == held(replay)
+    for each in (replay, other):
+        each.extend(rows_of([50, 51, 52], [True, False, True]))
+    assert held(other) == held(replay)
+    assert torch.equal(other.sample()["action"], replay.sample()["action"])
+
+
+def test_a_state_does_not_follow_later_writes():
+    replay = filled_replay(4, [1, 2])
+    state = replay.state_dict()
+    replay.extend(rows_of([3, 4, 5], [True] * 3))
+    other = filled_replay(4, [])
+    other.load_state_dict(state)
+    assert held(other) == [1, 2]
+
+
+def test_adding_a_single_row_is_refused():
+    replay = filled_replay(4, [1])
+    with pytest.raises(NotImplementedError):
+        replay.writer.add(rows_of([2], [True])[0])

@@ -1,0 +1,493 @@
+"""Multi-step transitions against one robot's stream at a time, in plain Python."""
+
+import copy
+import io
+import random
+from dataclasses import dataclass
+
+import pytest
+import torch
+from tensordict import TensorDict
+from torchrl.collectors import Collector
+
+from marinenav_env import GROUP, Episode, MarineNavEnv, WorldConfig
+from tests.train_RL_agents.helpers import no_host_reads
+from train_RL_agents.memory.replay import STORED
+from train_RL_agents.memory.transitions import MultiStep, batch_of
+
+GAMMA, SCALE = 0.9, 0.1
+
+
+@dataclass
+class Step:
+    """One step of one robot. Observations are numbers that never occur twice."""
+
+    seen: float = 0.0
+    active: bool = False
+    action: int = 0
+    reward: float = 0.0
+    after: float = 0.0
+    terminated: bool = False
+    truncated: bool = False
+
+
+class Stream:
+    """A made-up world: robots terminate, episodes are cut, slots stay empty, resets follow."""
+
+    def __init__(self, envs, robots, seed, death=0.15, cut=0.06, absent=0.2):
+        self.random = random.Random(seed)
+        self.shape, self.rates = (envs, robots), (death, cut, absent)
+        self.count = 0
+        self.now = [self._fresh() for _ in range(envs)]
+
+    def _unique(self):
+        self.count += 1
+        return float(self.count)
+
+    def _fresh(self):
+        """Present robots (at least one) with their first observation; None for the others."""
+        present = [self.random.random() >= self.rates[2] for _ in range(self.shape[1])]
+        present[self.random.randrange(self.shape[1])] = True
+        return {"present": present, "seen": [self._unique() if p else None for p in present]}
+
+    def step(self):
+        """One vector step, [E][R] of Step."""
+        death, cut, _ = self.rates
+        rows = []
+        for e, env in enumerate(self.now):
+            row = []
+            for r, seen in enumerate(env["seen"]):
+                if seen is None:  # absent or ended: the flag of ended ones stays up
+                    row.append(Step(action=-1, terminated=env["present"][r]))
+                    continue
+                ends = self.random.random() < death
+                row.append(
+                    Step(
+                        seen,
+                        True,
+                        self.random.randrange(25),
+                        self.random.uniform(-5.0, 5.0),
+                        self._unique(),
+                        terminated=ends,
+                    )
+                )
+            alive = [step.active and not step.terminated for step in row]
+            over = not any(alive) or self.random.random() < cut
+            for step, goes_on in zip(row, alive, strict=True):
+                step.truncated = over and not step.terminated and (goes_on or not step.active)
+            env["seen"] = [
+                step.after if goes_on else None for step, goes_on in zip(row, alive, strict=True)
+            ]
+            if over:
+                self.now[e] = self._fresh()
+            rows.append(row)
+        return rows
+
+
+def observation(values):
+    """A tag for each robot, spread over all parts of its observation."""
+    own = values[..., None].expand(*values.shape, 7)
+    bits = torch.stack([(values // 2**k) % 2 == 1 for k in range(5)], -1)
+    return {
+        "self_state": own.clone(),
+        "objects_state": -own[..., :5, None].expand(*values.shape, 5, 5).clone(),
+        "objects_mask": bits,
+    }
+
+
+def collected(steps):
+    """What a collector would make of T vector steps: a batch [E, T]."""
+
+    def column(name, dtype):
+        values = [[[getattr(s, name) for s in row] for row in step] for step in steps]
+        return torch.tensor(values, dtype=dtype).transpose(0, 1).contiguous()
+
+    seen, after = column("seen", torch.float64), column("after", torch.float64)
+    terminated, truncated = column("terminated", torch.bool), column("truncated", torch.bool)
+    batch = [*seen.shape[:2]]
+    following = {
+        "observation": TensorDict(observation(after), seen.shape),
+        "reward": column("reward", torch.float64)[..., None],
+        "terminated": terminated[..., None],
+        "truncated": truncated[..., None],
+        "done": (terminated | truncated)[..., None],
+    }
+    return TensorDict(
+        {
+            GROUP: TensorDict(
+                {
+                    "observation": TensorDict(observation(seen), seen.shape),
+                    "mask": column("active", torch.bool),
+                    "action": column("action", torch.int64),
+                },
+                seen.shape,
+            ),
+            "next": TensorDict({GROUP: TensorDict(following, seen.shape)}, batch),
+        },
+        batch,
+    )
+
+
+def expected_rows(steps, n):
+    """Rows by the tag of their first observation, from each robot's own episodes.
+
+    Each comes with the number of the vector step in which it closes.
+    """
+    rows = {}
+    for e in range(len(steps[0])):
+        for r in range(len(steps[0][0])):
+            episode = []
+            for t, vector in enumerate(steps):
+                step = vector[e][r]
+                if not step.active:
+                    continue
+                episode.append((t, step))
+                if step.terminated or step.truncated:
+                    rows |= windows(episode, n, complete=True)
+                    episode = []
+            rows |= windows(episode, n, complete=False)
+    return rows
+
+
+def windows(episode, n, complete):
+    """Rows of one episode of one robot; windows still open at the end only if it is complete."""
+    rows = {}
+    for first in range(len(episode)):
+        part = episode[first : first + n]
+        if len(part) < n and not complete:
+            continue
+        reward = sum(GAMMA**k * SCALE * step.reward for k, (_, step) in enumerate(part))
+        closing, last = part[-1]
+        discount = 0.0 if last.terminated else GAMMA ** len(part)
+        start = part[0][1]
+        rows[start.seen] = (closing, start.action, reward, discount, last.after)
+    return rows
+
+
+def stored(rows):
+    """The rows that replay would keep."""
+    return rows[rows[STORED]].exclude(STORED)
+
+
+def as_dictionary(rows, closing):
+    """Stored rows as expected_rows has them; every part of an observation must agree."""
+    found = {}
+    for row in stored(rows):
+        tags = []
+        for name in ("observation", "next_observation"):
+            tag = row[name, "self_state"][0]
+            whole = observation(tag)
+            for part, value in whole.items():
+                assert torch.equal(row[name, part], value), (name, part)
+            tags.append(float(tag))
+        assert tags[0] not in found, "stored twice"
+        values = (int(row["action"]), float(row["reward"]), float(row["discount"]))
+        found[tags[0]] = (closing, *values, tags[1])
+    return found
+
+
+def check_equal(found, expected):
+    assert found.keys() == expected.keys()
+    for tag, (closing, action, reward, discount, after) in expected.items():
+        assert found[tag][0] == closing
+        assert found[tag][1] == action
+        assert found[tag][2] == pytest.approx(reward, abs=1e-12)
+        assert found[tag][3] == pytest.approx(discount, abs=1e-12)
+        assert found[tag][4] == after
+
+
+def one_robot(*steps):
+    """A stream of a single environment with a single robot."""
+    return [[[step]] for step in steps]
+
+
+def run(steps, n, per_batch=1):
+    """All rows of a stream, with the vector step in which each closed."""
+    streams, found = MultiStep(n, GAMMA, SCALE), {}
+    for begin in range(0, len(steps), per_batch):
+        rows = streams.rows(collected(steps[begin : begin + per_batch]))
+        envs, robots = len(steps[0]), len(steps[0][0])
+        size = n * envs * robots
+        taken = len(steps[begin : begin + per_batch])
+        assert rows.batch_size == (taken * size,)
+        for offset in range(taken):
+            part = as_dictionary(rows[offset * size : (offset + 1) * size], begin + offset)
+            assert not part.keys() & found.keys(), "stored twice"
+            found |= part
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("per_batch", [1, 4, 7])
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_random_streams(n, per_batch, seed):
+    world = Stream(envs=3, robots=3, seed=seed)
+    steps = [world.step() for _ in range(84)]
+    found = run(steps, n, per_batch)
+    check_equal(found, expected_rows(steps, n))
+    # The streams hold what matters: terminations, time-outs, and windows cut short by both.
+    ends = [step for vector in steps for row in vector for step in row if step.active]
+    assert sum(step.terminated for step in ends) > 20
+    assert sum(step.truncated for step in ends) > 5
+
+
+def closing_step(before):
+    """A vector step in which every robot that is under way terminates."""
+    after = []
+    for row in before:
+        goes_on = [step.active and not step.terminated and not step.truncated for step in row]
+        after.append(
+            [
+                Step(step.after, True, 1, 1.0, 1e6 + step.after, True) if alive else Step()
+                for step, alive in zip(row, goes_on, strict=True)
+            ]
+        )
+    return after
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_every_active_step_opens_exactly_one_row(n):
+    world = Stream(envs=4, robots=3, seed=9)
+    steps = [world.step() for _ in range(60)]
+    steps.append(closing_step(steps[-1]))
+    found = run(steps, n)
+    starts = [step.seen for vector in steps for row in vector for step in row if step.active]
+    assert len(starts) == len(set(starts)) > 200
+    assert sorted(found) == sorted(starts)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_terminal_transitions_are_stored_with_discount_zero(n):
+    steps = one_robot(
+        Step(1.0, True, 4, 10.0, 2.0),
+        Step(2.0, True, 5, 20.0, 3.0, terminated=True),
+        Step(4.0, True, 6, 99.0, 5.0),  # the next episode
+    )
+    found = run(steps, n)
+    assert found[2.0] == (1, 5, pytest.approx(2.0), 0.0, 3.0)
+    if n == 1:
+        assert found[1.0] == (0, 4, pytest.approx(1.0), pytest.approx(0.9), 2.0)
+    else:
+        assert found[1.0] == (1, 4, pytest.approx(1.0 + 0.9 * 2.0), 0.0, 3.0)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_time_outs_bootstrap_from_the_last_observation_before_the_reset(n):
+    steps = one_robot(
+        Step(1.0, True, 4, 10.0, 2.0),
+        Step(2.0, True, 5, 20.0, 3.0, truncated=True),
+        Step(40.0, True, 6, 99.0, 50.0),  # the next episode starts at 40
+        Step(50.0, True, 6, 99.0, 60.0),
+    )
+    found = run(steps, n)
+    assert found[2.0] == (1, 5, pytest.approx(2.0), pytest.approx(0.9), 3.0)
+    if n == 3:
+        assert found[1.0] == (1, 4, pytest.approx(1.0 + 0.9 * 2.0), pytest.approx(0.81), 3.0)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_robots_that_have_ended_are_not_stored(n):
+    ended = Step(0.0, False, 3, 0.0, 0.0, terminated=True)
+    steps = [
+        [[Step(1.0, True, 1, 1.0, 2.0, terminated=True), Step(10.0, True, 1, 1.0, 11.0)]],
+        [[ended, Step(11.0, True, 1, 1.0, 12.0)]],
+        [[ended, Step(12.0, True, 1, 1.0, 13.0)]],
+        [[ended, Step(13.0, True, 1, 1.0, 14.0, truncated=True)]],
+    ]
+    assert sorted(run(steps, n)) == [1.0, 10.0, 11.0, 12.0, 13.0]
+
+
+def test_streams_do_not_mix():
+    """Rewards are powers of ten, so that a sum tells which steps went into it."""
+    a = [Step(1.0 + t, True, 0, 10.0**t, 2.0 + t) for t in range(4)]
+    b = [Step(101.0 + t, True, 0, 10.0 ** (t + 4), 102.0 + t) for t in range(4)]
+    a[1].terminated = True
+    a[2].seen = 50.0
+    streams = MultiStep(2, 1.0, 1.0)
+    found = {}
+    for t in range(4):
+        found |= as_dictionary(streams.rows(collected([[[a[t], b[t]]]])), t)
+    sums = {tag: row[2] for tag, row in found.items()}
+    assert sums == {
+        1.0: 11.0,  # both steps of the first episode
+        2.0: 10.0,  # its last step alone
+        50.0: 1100.0,  # the second episode
+        101.0: 110000.0,
+        102.0: 1100000.0,
+        103.0: 11000000.0,
+    }
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize("split", [1, 17])
+def test_resumed_streams_give_identical_rows(n, split):
+    world = Stream(envs=3, robots=2, seed=5)
+    steps = [world.step() for _ in range(40)]
+    whole = MultiStep(n, GAMMA, SCALE)
+    rows = [whole.rows(collected([step])) for step in steps]
+    first = MultiStep(n, GAMMA, SCALE)
+    for step in steps[:split]:
+        first.rows(collected([step]))
+    stream = io.BytesIO()
+    torch.save(first.state_dict(), stream)
+    stream.seek(0)
+    first.rows(collected([steps[split]]))  # what was saved must not follow
+    second = MultiStep(n, GAMMA, SCALE)
+    second.load_state_dict(torch.load(stream, weights_only=True))
+    for step, expected in zip(steps[split:], rows[split:], strict=True):
+        got = second.rows(collected([step]))
+        assert torch.equal(got[STORED], expected[STORED])
+        same = stored(got) == stored(expected)
+        assert all(bool(leaf.all()) for leaf in same.values(True, True))
+
+
+def test_loading_an_untouched_state_forgets_open_windows():
+    world = Stream(envs=1, robots=2, seed=1, death=0.0, cut=0.0)
+    steps = [world.step() for _ in range(6)]
+    streams = MultiStep(3, GAMMA, SCALE)
+    for step in steps[:3]:
+        streams.rows(collected([step]))
+    streams.load_state_dict(MultiStep(3, GAMMA, SCALE).state_dict())
+    assert not streams.rows(collected([steps[3]]))[STORED].any()
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_no_host_reads(n):
+    world = Stream(envs=2, robots=2, seed=2)
+    batches = [collected([world.step() for _ in range(2)]) for _ in range(4)]
+    streams = MultiStep(n, GAMMA, SCALE)
+    with no_host_reads():
+        kept = [streams.rows(batch)[STORED] for batch in batches]
+    assert torch.cat(kept).any()
+
+
+def test_batch_of_puts_every_field_in_its_place():
+    steps = one_robot(Step(1.0, True, 4, 10.0, 2.0, truncated=True))
+    batch = batch_of(stored(MultiStep(1, GAMMA, SCALE).rows(collected(steps))))
+    assert batch.action.tolist() == [4]
+    assert batch.reward.tolist() == pytest.approx([1.0])
+    assert batch.discount.tolist() == pytest.approx([0.9])
+    for inputs, tag in ((batch.observation, 1.0), (batch.next_observation, 2.0)):
+        assert inputs.self_state.tolist() == [[tag] * 7]
+        assert inputs.objects_state.tolist() == [[[-tag] * 5] * 5]
+        assert inputs.objects_mask.tolist() == [[tag == 1.0, tag == 2.0, False, False, False]]
+
+
+# With the real world ----------------------------------------------------------------------------
+
+
+def episode(starts, goals, obstacles=()):
+    """Vessels at rest that head for their goals."""
+    count = len(starts)
+    blank = [[0.0, 0.0] for _ in range(count)]
+    return Episode(
+        start=starts,
+        goal=goals,
+        heading=[0.0] * count,
+        velocity=[[0.0, 0.0, 0.0] for _ in range(count)],
+        thruster_angle=blank,
+        thrust=copy.deepcopy(blank),
+        obstacles=[list(each) for each in obstacles],
+    )
+
+
+def full_ahead(step):
+    """Every robot accelerates; those in odd slots of odd environments do nothing."""
+    action = torch.ones(*step[GROUP, "mask"].shape, 2)
+    action[1::2, 1::2] = 0.0
+    return step.set((GROUP, "action"), action)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("per_batch", [1, 5])
+def test_collector_on_the_real_world(n, per_batch):
+    """Arrival, collision, time-out and empty slots, through the collector and its resets."""
+    episodes = [
+        # The first arrives, the second hits an obstacle.
+        episode([[5, 5], [5, 25]], [[12, 5], [40, 25]], [(14, 25, 1)]),
+        # The first arrives, the second stays where it is.
+        episode([[5, 5], [5, 25]], [[10, 5], [40, 25]]),
+        # A single robot on its way until time is up.
+        episode([[5, 5]], [[50, 5]]),
+    ]
+    env = MarineNavEnv(WorldConfig(max_steps=14), scenarios=episodes, seed=1)
+    envs, robots, batches = 3, 2, 60 // per_batch
+    collector = Collector(
+        env, full_ahead, frames_per_batch=envs * per_batch, total_frames=envs * per_batch * batches,
+        track_traj_ids=False, use_buffers=False, auto_register_policy_transforms=False,
+        trust_policy=True,
+    )  # fmt: skip
+    streams, parts, rows = MultiStep(n, GAMMA, SCALE), [], []
+    for batch in collector:
+        parts.append(batch.clone())
+        rows.append(stored(streams.rows(batch)))
+    collector.shutdown()
+    whole, rows = torch.cat(parts, 1), torch.cat(rows)
+    assert whole.batch_size == (envs, 60)
+
+    # Which robot-steps there were, straight from the batch, one robot and one step at a time.
+    group, after = whole[GROUP], whole["next", GROUP]
+    expected, ends = [], {"arrived or collided": 0, "timed out": 0}
+    for e in range(envs):
+        for r in range(robots):
+            open_ = []
+            for t in range(60):
+                if not group["mask"][e, t, r]:
+                    assert not open_
+                    continue
+                open_.append(t)
+                over = bool(after["done"][e, t, r])
+                if over:
+                    kind = "arrived or collided" if after["terminated"][e, t, r] else "timed out"
+                    ends[kind] += 1
+                first = [open_.pop(0)] if len(open_) == n and not over else []
+                for start in open_ if over else first:
+                    gained = [float(after["reward"][e, k, r]) for k in range(start, t + 1)]
+                    reward = sum(GAMMA**k * SCALE * value for k, value in enumerate(gained))
+                    dead = bool(after["terminated"][e, t, r])
+                    discount = 0.0 if dead else GAMMA ** len(gained)
+                    expected.append((e, start, t, r, reward, discount))
+                if over:
+                    open_ = []
+    assert ends["arrived or collided"] >= 9
+    assert ends["timed out"] >= 8
+    assert len(rows) == len(expected)
+    # Rows come in another order: match them by first observation, last one and reward.
+    keys = torch.stack([
+        torch.cat((
+            group["observation", "self_state"][e, start, r],
+            group["observation", "objects_state"][e, start, r].flatten(),
+            after["observation", "self_state"][e, t, r],
+            after["observation", "objects_state"][e, t, r].flatten(),
+            group["action"][e, start, r],
+            torch.tensor([reward, discount]),
+        ))
+        for e, start, t, r, reward, discount in expected
+    ])  # fmt: skip
+    found = torch.cat(
+        (
+            rows["observation", "self_state"],
+            rows["observation", "objects_state"].flatten(1),
+            rows["next_observation", "self_state"],
+            rows["next_observation", "objects_state"].flatten(1),
+            rows["action"],
+            rows["reward"][:, None],
+            rows["discount"][:, None],
+        ),
+        1,
+    )
+    remaining = list(range(len(found)))
+    for key in keys:
+        distance = (found[remaining] - key).abs().amax(1)
+        best = int(distance.argmin())
+        assert float(distance[best]) < 1e-4
+        del remaining[best]
+    assert not remaining
+
+    # The observation after a step is the one before the next, but for a reset in between; so what
+    # a time-out bootstraps from is of the old episode.
+    cut = whole["next", "done"][:, :-1, 0]
+    now, then = group["observation", "self_state"][:, 1:], after["observation", "self_state"]
+    gap = (now - then[:, :-1]).abs().amax(-1) * group["mask"][:, 1:]
+    assert not gap[~cut].any()
+    assert (gap[cut].amax(-1) > 1.0).all()

@@ -1,0 +1,1 @@
+"""Evaluation: episodes, suites, contenders, comparisons, recordings."""

@@ -1,0 +1,187 @@
+"""Who is evaluated: trained policies and baselines alike, run on the same scenario sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from marinenav_env import ConfigError, WorldConfig
+from marinenav_env.state import Scenario
+from train_RL_agents.baselines import BASELINES
+from train_RL_agents.checkpoint import LoadedPolicy, load_policy
+from train_RL_agents.evaluation import episodes as evaluation
+from train_RL_agents.evaluation.episodes import Episodes, Policy
+from train_RL_agents.evaluation.recording import Recording, concatenate, record
+from train_RL_agents.evaluation.suites import ScenarioSet
+from train_RL_agents.memory.transitions import OBSERVATION, inputs_of
+from train_RL_agents.policy_wrapper import QUANTILES, RISK, PolicyWrapper, nearness_risk
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How trained policies act; baselines have only one."""
+
+    risk: float | Literal["adaptive"] | None = None
+    """Share of the worst outcomes to judge by, in (0, 1], or adapted to the closest object; None:
+    all."""
+    stochastic: bool = False
+    """Act as while training, but without added exploration."""
+    seed: int = 0
+    """Of the random numbers of stochastic policies."""
+    quantiles: bool = False
+    """Leave quantiles of the return for a recording, if the agent knows them."""
+
+
+def find(name: str, which: str, device: torch.device) -> LoadedPolicy | str:
+    """A trained policy, or the name of a baseline.
+
+    Args:
+        name: a baseline's name, a run folder or a policy file.
+        which: of a run, see load_policy.
+        device: where a trained policy goes.
+
+    Raises:
+        ConfigError: when there is neither.
+    """
+    path = Path(name)
+    if path.exists():
+        return load_policy(path, which, device)
+    if name in BASELINES:
+        return name
+    raise ConfigError(f"{name}: neither a checkpoint nor a baseline ({', '.join(BASELINES)})")
+
+
+def common_world(found: Sequence[LoadedPolicy | str], default: WorldConfig) -> WorldConfig:
+    """The world to evaluate in: that of the first trained policy.
+
+    Args:
+        found: who is evaluated.
+        default: the world if all are baselines.
+
+    Raises:
+        ConfigError: when others were trained with other vessels, sensors or time steps.
+    """
+    loaded = [each for each in found if isinstance(each, LoadedPolicy)]
+    if not loaded:
+        return default
+    first = loaded[0]
+    for other in loaded[1:]:
+        for key in ("vessel", "sensor", "dt", "substeps"):
+            ours, theirs = (getattr(each.config.world, key) for each in (first, other))
+            if ours != theirs:
+                raise ConfigError(f"{other.path}: world.{key} is not that of {first.path}, "
+                                  "so that they cannot be compared")  # fmt: skip
+    return first.config.world
+
+
+def steering(found: LoadedPolicy | str, world: WorldConfig, manner: Manner) -> tuple[Policy, bool]:
+    """A policy that acts, and whether its actions are continuous.
+
+    Args:
+        found: a trained policy or the name of a baseline.
+        world: where it acts.
+        manner: how a trained policy acts.
+    """
+    if isinstance(found, str):
+        return BASELINES[found](world), True
+    agent = found.agent
+    device = next(agent.parameters()).device
+    coins = torch.Generator(device).manual_seed(manner.seed)
+    # The strength of its exploration is 0 until it is set.
+    policy: Policy = PolicyWrapper(agent, generator=coins if manner.stochastic else None)
+    policy = policy if manner.risk is None else with_risk(policy, manner.risk)
+    return (with_quantiles(policy, found) if manner.quantiles else policy), agent.continuous
+
+
+def with_risk(policy: Policy, risk: float | Literal["adaptive"]) -> Policy:
+    """Make a policy judge by the worst outcomes.
+
+    Args:
+        policy: reads the risk level, if its agent knows return distributions.
+        risk: share of the worst outcomes, in (0, 1], or adapted to the closest object.
+    """
+
+    def act(step: Any) -> Any:
+        if risk == "adaptive":
+            level = nearness_risk(inputs_of(step.get(OBSERVATION)))
+        else:
+            mask = step.get((RISK[0], "mask"))
+            level = torch.full(mask.shape, risk, device=mask.device)
+        return policy(step.set(RISK, level))
+
+    return act
+
+
+def with_quantiles(policy: Policy, loaded: LoadedPolicy) -> Policy:
+    """Make a policy leave quantiles of the return of its actions, if its agent knows them."""
+
+    def act(step: Any) -> Any:
+        acted = policy(step)
+        action = acted.get((QUANTILES[0], "action"))
+        known = loaded.agent.return_quantiles(inputs_of(acted.get(OBSERVATION)), action)
+        return acted if known is None else acted.set(QUANTILES, known)
+
+    return act
+
+
+def run_set(
+    found: LoadedPolicy | str,
+    chosen: ScenarioSet,
+    world: WorldConfig,
+    manner: Manner,
+    device: torch.device,
+    name: str | None = None,
+) -> tuple[Episodes, Recording | None]:
+    """Run all scenarios of a set once.
+
+    Args:
+        found: who steers.
+        chosen: the scenarios.
+        world: that the set was made from; what the policy knows of its vessels.
+        manner: how a trained policy acts.
+        device: where to run.
+        name: of the policy in a recording; nothing is recorded if None.
+
+    Returns:
+        What happened, by episode, in the order of the set; and the recording.
+    """
+    policy, continuous = steering(found, world, manner)
+    episodes, recordings = [], []
+    for part in chosen.parts:
+        options: dict[str, Any] = {"continuous": continuous, "device": device, "seed": chosen.seed}
+        if name is None:
+            episodes.append(evaluation.evaluate(policy, part.scenarios, part.world, **options))
+            continue
+        groups = _groups(part.scenarios, chosen.groups)
+        seen, recording = record(
+            policy, part.scenarios, part.world, name=name, groups=groups, **options
+        )
+        episodes.append(seen)
+        recordings.append(recording)
+    names = [item.name for item in fields(Episodes)]
+    joined = Episodes(**{
+        each: torch.cat([getattr(seen, each) for seen in episodes]) for each in names
+    })  # fmt: skip
+    return joined, concatenate(recordings) if recordings else None
+
+
+def _groups(scenarios: Any, names: Sequence[str]) -> list[str]:
+    """The group of each scenario; a file has none."""
+    if isinstance(scenarios, Scenario) and names:
+        return [names[index] for index in scenarios.level.tolist()]
+    return ["all"] * len(scenarios)
+
+
+def described(found: LoadedPolicy | str) -> dict[str, Any]:
+    """What a policy is, as plain values."""
+    if isinstance(found, str):
+        return {"checkpoint": None, "agent_type": found, "env_steps": None}
+    return {
+        "checkpoint": str(found.path.resolve()),
+        "agent_type": found.config.agent_type,
+        "env_steps": found.env_steps,
+    }

@@ -1,0 +1,194 @@
+"""Evaluation suites, by name: groups of scenarios, each in a world of its own.
+
+A new suite is one function here and one line in SUITES.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from marinenav_env import LEVELS, Episode, Level, WorldConfig
+from marinenav_env.config import PerRobot
+from marinenav_env.state import Scenario
+from marinenav_env.validation import require
+from train_RL_agents.evaluation.encounters import ENCOUNTERS, encounter_scenarios
+from train_RL_agents.evaluation.episodes import draw_scenarios
+
+
+@dataclass(frozen=True)
+class Part:
+    """Scenarios that are run in one batch."""
+
+    world: WorldConfig
+    """The world that they are in."""
+    scenarios: Scenario | Sequence[Episode]
+    """N of them; the ``level`` of scenario tensors is the index of their group in the set."""
+
+
+@dataclass(frozen=True)
+class ScenarioSet:
+    """What policies are evaluated on."""
+
+    name: str
+    """Of the suite; else levels, or scenarios of a file."""
+    groups: tuple[str, ...]
+    """Names of the groups that figures are reported of."""
+    parts: tuple[Part, ...]
+    """The scenarios, in one or more batches."""
+    seed: int
+    """Of the drawing and of the measurement noise."""
+
+    def __len__(self) -> int:
+        return sum(len(part.scenarios) for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A way to make a scenario set."""
+
+    about: str
+    """What it is, in one line."""
+    make: Callable[[WorldConfig, int, int], tuple[tuple[str, ...], tuple[Part, ...]]]
+    """From a world, the number of episodes and a seed to group names and parts."""
+    episodes: int
+    """Episodes by default, of each group (of each level in ``noise``)."""
+    seed: int | None = 0
+    """Seed by default; None: another one each time."""
+    fixed: bool = False
+    """Whether the number of episodes cannot be chosen."""
+
+
+def level_names(count: int) -> tuple[str, ...]:
+    """Names of levels, counted from 1."""
+    return tuple(f"level {number}" for number in range(1, count + 1))
+
+
+def _levels(
+    world: WorldConfig, episodes: int, seed: int
+) -> tuple[tuple[str, ...], tuple[Part, ...]]:
+    """The six published levels."""
+    drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
+    return level_names(len(LEVELS)), (Part(world, drawn),)
+
+
+def _currents(
+    world: WorldConfig, episodes: int, seed: int
+) -> tuple[tuple[str, ...], tuple[Part, ...]]:
+    """Strong currents in a crowded map."""
+    drawn = draw_scenarios(world, (Level(6, 8, 8, 40.0),), (episodes,), seed)
+    return ("6 robots, 8 obstacles, 8 cores",), (Part(world, drawn),)
+
+
+CROWDS = (10, 20, 30, 40, 50)
+"""Robots of the groups of ``crowd``."""
+
+
+def _crowd(
+    world: WorldConfig, episodes: int, seed: int
+) -> tuple[tuple[str, ...], tuple[Part, ...]]:
+    """Maps that grow with the fleet: as many robots and obstacles an area as in level 6."""
+    parts = []
+    for index, robots in enumerate(CROWDS):
+        growth = math.sqrt(robots / LEVELS[-1].num_robots)
+        wide = replace(
+            world.scenario,
+            width=growth * world.scenario.width,
+            height=growth * world.scenario.height,
+        )
+        own = replace(world, scenario=wide)
+        level = Level(robots, 0, robots * LEVELS[-1].num_obstacles // LEVELS[-1].num_robots, 40.0)
+        parts.append(Part(own, _of_group(draw_scenarios(own, (level,), (episodes,), seed), index)))
+    return tuple(f"{robots} robots" for robots in CROWDS), tuple(parts)
+
+
+NOISE = (0, 1, 2, 4)
+"""Factors of the groups of ``noise``."""
+
+
+def _noise(
+    world: WorldConfig, episodes: int, seed: int
+) -> tuple[tuple[str, ...], tuple[Part, ...]]:
+    """The same scenarios of all levels with more and less noise on positions and velocities."""
+    drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
+    parts = []
+    for index, factor in enumerate(NOISE):
+        sensor = world.sensor
+        noisy = replace(sensor, pos_std=_times(sensor.pos_std, factor),
+                        vel_std=_times(sensor.vel_std, factor))  # fmt: skip
+        parts.append(Part(replace(world, sensor=noisy), _of_group(drawn, index)))
+    return tuple(f"noise x {factor}" for factor in NOISE), tuple(parts)
+
+
+def _rules(
+    world: WorldConfig, episodes: int, seed: int
+) -> tuple[tuple[str, ...], tuple[Part, ...]]:
+    """Encounters of two vessels."""
+    parts = []
+    for index, encounter in enumerate(ENCOUNTERS.values()):
+        drawn = encounter_scenarios(encounter, world.vessel, episodes, seed + index)
+        # The vessel that is to be overtaken is given weaker thrusters.
+        strongest: PerRobot = world.vessel.max_thrust
+        if encounter.other_thrust is not None:
+            strongest = (max(strongest) if isinstance(strongest, tuple) else strongest,
+                         encounter.other_thrust)  # fmt: skip
+        own = replace(world, vessel=replace(world.vessel, max_thrust=strongest))
+        parts.append(Part(own, _of_group(drawn, index)))
+    return tuple(ENCOUNTERS), tuple(parts)
+
+
+def _of_group(scenarios: Scenario, index: int) -> Scenario:
+    """The same scenarios, as a group of that index."""
+    marked = scenarios.clone()
+    marked.level = torch.full_like(scenarios.level, index)
+    return marked
+
+
+def _times(value: PerRobot, factor: float) -> PerRobot:
+    if isinstance(value, tuple):
+        return tuple(factor * each for each in value)
+    return factor * value
+
+
+RULES = "rules"
+"""The suite that is scored by the rules of the sea, too."""
+
+SUITES: dict[str, Suite] = {
+    "paper": Suite("the fixed 60: ten scenarios of each published level", _levels, 10, fixed=True),
+    "fresh": Suite("the published levels, scenarios never seen before", _levels, 100, None),
+    "currents": Suite("6 robots among 8 obstacles and 8 vortex cores", _currents, 60),
+    "crowd": Suite("10 to 50 robots on maps that grow with their number", _crowd, 10),
+    "noise": Suite("the published levels with sensor noise x 0, 1, 2 and 4", _noise, 10),
+    RULES: Suite("two vessels head-on, crossing and overtaking, scored by the rules", _rules, 25),
+}
+
+
+def make_set(
+    name: str, world: WorldConfig, episodes: int | None = None, seed: int | None = None
+) -> ScenarioSet:
+    """Draw the scenarios of a suite.
+
+    Args:
+        name: of the suite.
+        world: the world that it varies.
+        episodes: how many, see Suite; its default if None.
+        seed: of the drawing and of the measurement noise; its default if None.
+
+    Returns:
+        The same scenarios for the same arguments, if there is a seed.
+
+    Raises:
+        ConfigError: when there is no such suite, or its size is fixed.
+    """
+    require(name in SUITES, "--suite", name, f"one of {', '.join(SUITES)}")
+    suite = SUITES[name]
+    fine = episodes is None or not suite.fixed
+    require(fine, "--episodes", episodes, f"left out: {name} is a fixed set of {suite.episodes}")
+    seed = suite.seed if seed is None else seed
+    seed = secrets.randbelow(2**31) if seed is None else seed
+    groups, parts = suite.make(world, suite.episodes if episodes is None else episodes, seed)
+    return ScenarioSet(name, groups, parts, seed)

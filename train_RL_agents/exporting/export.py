@@ -1,0 +1,366 @@
+"""Policies for use elsewhere: files that need nothing of this project, each checked once written.
+
+All formats compute in float64, take raw observations and give what ``Agent.answer`` gives. A JSON
+contract beside them says what goes in and what comes out.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from marinenav_env import WorldConfig
+from marinenav_env.validation import ConfigError, require
+from train_RL_agents.agents import Agent
+from train_RL_agents.checkpoint import LoadedPolicy, write_atomically
+from train_RL_agents.config_file import to_dict
+from train_RL_agents.exporting import torchscript
+from train_RL_agents.exporting.torchscript import Answers
+from train_RL_agents.extras import need
+from train_RL_agents.features import OBJECT_FEATURES, OBJECT_SCALE, SELF_FEATURES, SELF_SCALE
+from train_RL_agents.networks import OBJECTS, Inputs
+from train_RL_agents.run_folder import versions
+
+INPUTS = ("self_state", "objects_state", "objects_mask", "taus")
+TOLERANCE = 1e-6
+"""Largest difference between the answers of a file and those of the agent."""
+CHECKS = 64
+"""Observations that each file is checked on."""
+CONTRACT = "contract.json"
+
+Call = Callable[..., Answers]
+
+
+class Deployed(nn.Module):
+    """An agent as others call it: float64, without targets and networks that do not answer.
+
+    Args:
+        agent: is copied.
+    """
+
+    def __init__(self, agent: Agent[Any]) -> None:
+        super().__init__()
+        self.agent = copy.deepcopy(agent).cpu().double().eval().requires_grad_(False)
+        self.agent.targets = nn.ModuleDict()
+        for name in list(self.agent.networks):
+            if name not in agent.answering():
+                del self.agent.networks[name]
+
+    def forward(
+        self,
+        self_state: Tensor,
+        objects_state: Tensor,
+        objects_mask: Tensor,
+        taus: Tensor | None = None,
+    ) -> Tensor | Answers:
+        """Answers [B, ...], or the only one, to float64 observations [B]; so is the mask."""
+        answers = self.agent.answer(Inputs(self_state, objects_state, objects_mask), taus)
+        return answers if len(answers) > 1 else answers[0]
+
+    def answers(self, *inputs: Tensor) -> Answers:
+        """The same, always as a tuple."""
+        answers = self(*inputs)
+        return answers if isinstance(answers, tuple) else (answers,)
+
+
+def random_inputs(agent: Agent[Any], count: int, seed: int = 0) -> tuple[Tensor, ...]:
+    """Observations of the size that the world's have, and taus for agents that take them.
+
+    Args:
+        agent: whose inputs they are.
+        count: B, how many.
+        seed: of the draw; the first observation is all zero.
+    """
+    options: dict[str, Any] = {"generator": torch.Generator().manual_seed(seed),
+                               "dtype": torch.float64}  # fmt: skip
+    own = torch.randn(count, SELF_FEATURES, **options) * torch.tensor(SELF_SCALE)
+    mask = (torch.rand(count, OBJECTS, **options) < 0.6).double()
+    objects = torch.randn(count, OBJECTS, OBJECT_FEATURES, **options) * torch.tensor(OBJECT_SCALE)
+    # A radius is not negative, and slots that are not filled are zero.
+    objects = torch.cat((objects[..., :4], objects[..., 4:].abs()), -1) * mask[..., None]
+    there = (torch.arange(count) > 0).double()
+    taus = agent.answer_taus()
+    more = () if taus is None else (taus.cpu().double().repeat(count, 1),)
+    return own * there[:, None], objects * there[:, None, None], mask * there[:, None], *more
+
+
+# Formats ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file."""
+
+    name: Callable[[str], str]
+    """The file's name for an agent's."""
+    make: Callable[[Deployed, tuple[Tensor, ...]], bytes]
+    """The file's content, of a network and a few observations."""
+    load: Callable[[Path], Call]
+    """The network in a file, as a function of separate inputs."""
+
+
+def _make_torchscript(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
+    return torchscript.traced(network, tuple(tensor[:1] for tensor in example))
+
+
+def _make_program(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
+    program = torch.export.export(network, example, dynamic_shapes=_any_batch(example))
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    return file.getvalue()
+
+
+def _load_program(path: Path) -> Call:
+    module = torch.export.load(path).module()
+
+    def call(*inputs: Tensor) -> Answers:
+        answers = module(*inputs)
+        return answers if isinstance(answers, tuple) else (answers,)
+
+    return call
+
+
+def _any_batch(example: tuple[Tensor, ...]) -> tuple[dict[int, Any], ...]:
+    """That the first dimension of every input may be of any size."""
+    batch = torch.export.Dim("batch")
+    return tuple({0: batch} for _ in example)
+
+
+def _make_onnx(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
+    with _quietly():
+        program = torch.onnx.export(
+            network, example, dynamo=True, verbose=False, dynamic_shapes=_any_batch(example),
+            input_names=list(INPUTS[: len(example)]), output_names=list(network.agent.answers),
+            custom_translation_table=_translations(),
+        )  # fmt: skip
+    assert program is not None  # dynamo=True gives one
+    content: bytes = program.model_proto.SerializeToString()
+    return content
+
+
+def _translations() -> dict[Any, Any]:
+    """How two operators become ONNX where the exporter's own way does not do."""
+    onnxscript = need("onnxscript", "export")
+    op, tensor = onnxscript.opset18, onnxscript.ir.tensor
+
+    def atan(self):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+        # onnxruntime has no arc tangent of float64; that of float32 is right to 1e-7.
+        return op.CastLike(op.Atan(op.Cast(self, to=1)), self)
+
+    def scalar_tensor(s, dtype=1, layout="", device="", pin_memory=False):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+        # The exporter rounds numbers to float32, and pi in float32 is not pi.
+        return op.Constant(value=tensor(np.float64(s)))
+
+    aten = torch.ops.aten
+    return {aten.atan.default: atan, aten.scalar_tensor.default: scalar_tensor}
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without what the exporter says about packages and names that do not matter here."""
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
+
+
+def _load_onnx(path: Path) -> Call:
+    session = need("onnxruntime", "export").InferenceSession(
+        str(path), providers=["CPUExecutionProvider"]
+    )
+    names = [node.name for node in session.get_inputs()]
+
+    def call(*inputs: Tensor) -> Answers:
+        fed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
+        return tuple(torch.from_numpy(answer) for answer in session.run(None, fed))
+
+    return call
+
+
+FORMATS: dict[str, Format] = {
+    "torchscript": Format(torchscript.file_name, _make_torchscript, torchscript.load),
+    "torch": Format(lambda agent: f"{agent}.pt2", _make_program, _load_program),
+    "onnx": Format(lambda agent: f"{agent}.onnx", _make_onnx, _load_onnx),
+}
+"""What ``--format`` offers."""
+
+
+# Writing and checking ---------------------------------------------------------------------------
+
+
+def export(loaded: LoadedPolicy, out: Path, formats: list[str]) -> dict[str, Any]:
+    """Write a policy in some formats, check every file, and write the contract.
+
+    Args:
+        loaded: the policy.
+        out: folder; made if it is not there.
+        formats: names from FORMATS.
+
+    Returns:
+        The contract.
+
+    Raises:
+        ConfigError: when a package is missing, or a file does not answer as the agent does.
+    """
+    network, agent_type = Deployed(loaded.agent), loaded.config.agent_type
+    example = random_inputs(loaded.agent, CHECKS)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{out}: the folder cannot be made ({error})") from error
+    files = {}
+    for name in formats:
+        kind = FORMATS[name]
+        path = out / kind.name(agent_type)
+        write_atomically(path, kind.make(network, example))
+        files[name] = {"file": path.name, "largest_difference": check(path, name, loaded.agent)}
+    written = contract(loaded, files)
+    write_atomically(out / CONTRACT, json.dumps(written, indent=2, allow_nan=False) + "\n")
+    return written
+
+
+def check(path: Path, kind: str, agent: Agent[Any]) -> float:
+    """Compare a file with the agent on random observations, as one batch and one by one.
+
+    Args:
+        path: the file; it is deleted when it fails.
+        kind: its format.
+        agent: what it was made of.
+
+    Returns:
+        The largest absolute difference of an answer.
+
+    Raises:
+        ConfigError: when an answer differs by more than TOLERANCE, or leads to another action.
+    """
+    call, inputs = FORMATS[kind].load(path), random_inputs(agent, CHECKS, seed=1)
+    exact = Deployed(agent)
+    expected = exact.answers(*inputs)
+    got = call(*inputs)
+    single = call(*(tensor[-1:] for tensor in inputs))
+    pairs = [*zip(got, expected, strict=True),
+             *((one, all_[-1:]) for one, all_ in zip(single, expected, strict=True))]  # fmt: skip
+    difference = max(float((one - other).abs().max()) for one, other in pairs)
+    # Not what the file answers but what becomes of it: the agent's own action.
+    chosen = exact.agent.decide(*got)
+    wanted = copy.deepcopy(agent).cpu().double().act(Inputs(*inputs[:3]))
+    same = torch.allclose(chosen.double(), wanted.double(), rtol=0.0, atol=TOLERANCE)
+    if not (difference <= TOLERANCE and same):
+        path.unlink()
+        raise ConfigError(
+            f"{path}: not kept, as its answers differ from the agent's by {difference:.1e}, "
+            f"more than {TOLERANCE:.0e}, or lead to another action"
+        )
+    return difference
+
+
+# The contract -----------------------------------------------------------------------------------
+
+
+def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
+    """What the author of a planner has to know, as JSON holds it.
+
+    Args:
+        loaded: the policy.
+        files: what was written, by format.
+    """
+    agent, world = loaded.agent, loaded.config.world
+    answers = Deployed(agent).answers(*random_inputs(agent, 1))
+    names = zip(agent.answers.items(), answers, strict=True)
+    return {
+        "format": "marinenav export",
+        "version": 1,
+        "versions": versions(),
+        "agent": loaded.config.agent_type,
+        "policy": loaded.path.name,
+        "env_steps": loaded.env_steps,
+        "files": files,
+        "dtype": "float64, the mask included",
+        "frames": {
+            "body": "x forward, y to starboard; origin at the own vessel",
+            "world": "x north, y east; yaw from x towards y, clockwise from above",
+        },
+        "scaling": "none: inputs are raw, in the units given; networks scale by themselves",
+        "inputs": _inputs(agent, world),
+        "outputs": [
+            {"name": name, "shape": list(answer.shape), "meaning": meaning}
+            for (name, meaning), answer in names
+        ],
+        "call": {
+            "torchscript": "forward((self_state, objects_state, objects_mask)[, taus])",
+            "torch, onnx": "the inputs in this order; the first dimension may be of any size",
+        },
+        "action": _action(agent, world),
+        "check": {"observations": CHECKS, "tolerance": TOLERANCE},
+    }
+
+
+def _inputs(agent: Agent[Any], world: WorldConfig) -> list[dict[str, Any]]:
+    """The inputs: name, shape and the meaning of every column."""
+    own = ["goal x (m, body)", "goal y (m, body)", "velocity over ground x (m/s, body)",
+           "velocity over ground y (m/s, body)", "yaw rate (rad/s)", "left thrust (N)",
+           "right thrust (N)"]  # fmt: skip
+    each = ["position x (m, body)", "position y (m, body)",
+            "velocity over ground x (m/s, body, not relative)",
+            "velocity over ground y (m/s, body, not relative)", "radius (m)"]  # fmt: skip
+    order = f"the {OBJECTS} with the smallest distance less radius, nearest first; the rest zero"
+    inputs: list[dict[str, Any]] = [
+        {"name": "self_state", "shape": [1, SELF_FEATURES], "columns": own},
+        {"name": "objects_state", "shape": [1, OBJECTS, OBJECT_FEATURES], "columns": each,
+         "rows": order, "seen": to_dict(world.sensor)},
+        {"name": "objects_mask", "shape": [1, OBJECTS], "meaning": "1 for an object, 0 for none"},
+    ]  # fmt: skip
+    taus = agent.answer_taus()
+    if taus is not None:
+        meaning = "fractions in (0, 1); times x below 1 they judge by the worst share x"
+        inputs.append({"name": "taus", "shape": [1, len(taus)], "meaning": meaning,
+                       "usual": taus.tolist()})  # fmt: skip
+    return inputs
+
+
+def _action(agent: Agent[Any], world: WorldConfig) -> dict[str, Any]:
+    """What an action does to the vessel."""
+    vessel = world.vessel
+    common = {
+        "rule": agent.rule,
+        "control_step": {"value": world.dt * world.substeps, "unit": "s"},
+        "effect": "each side's thrust changes at the commanded rate for one control step, and is "
+        "kept within the limits",
+        "thrust_limits": {"value": [vessel.min_thrust, vessel.max_thrust], "unit": "N"},
+    }
+    if agent.continuous:
+        meaning = "command (left, right) times this is the rate"
+        return {**common, "rate": {"value": vessel.max_thrust_rate, "unit": "N/s"},
+                "meaning": meaning}  # fmt: skip
+    pairs = [[left, right] for left in vessel.left_thrust_change
+             for right in vessel.right_thrust_change]  # fmt: skip
+    meaning = "index of a pair of rates (left, right)"
+    return {**common, "rates": {"value": pairs, "unit": "N/s"}, "meaning": meaning}
+
+
+def choose_formats(names: list[str]) -> list[str]:
+    """The formats asked for, each once.
+
+    Raises:
+        ConfigError: for a name that is not known.
+    """
+    for name in names:
+        require(name in FORMATS, "--format", name, f"one or more of {', '.join(FORMATS)}")
+    return list(dict.fromkeys(names))

@@ -1,0 +1,1 @@
+"""Pictures of episodes and of results."""

@@ -1,0 +1,331 @@
+"""What evaluations say about agents: curves over seeds, levels, and who is better; numbers only.
+
+Runs are read from run folders, from ``evaluations.npz`` files as the field and stable-baselines3
+write them, and, for the comparison by level, from what ``marinenav evaluate --json`` writes.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marinenav_env.validation import ConfigError, require
+from train_RL_agents.config_file import read_json
+from train_RL_agents.evaluation.episodes import wilson_interval
+
+Array = NDArray[np.float64]
+METRICS = {
+    "success": "success rate",
+    "return": "return",
+    "time": "time under way (s)",
+    "energy": "energy (N s)",
+}
+"""What curves show. Time and energy are means over successful episodes."""
+AXES = {"steps": "environment steps", "minutes": "wall time (min)"}
+"""What curves are drawn against."""
+_KEYS = {
+    "success": ("successes",),
+    "return": ("rewards", "results"),
+    "time": ("times",),
+    "energy": ("energies",),
+}
+"""Names of the metrics in evaluations.npz."""
+_DRAWS = 500
+"""Bootstrap samples."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run's evaluations: N of them, of K episodes each."""
+
+    agent: str
+    """Name of the agent."""
+    folder: str
+    """Name of the folder that the run was made in."""
+    axes: dict[str, Array]
+    """Where the evaluations are, [N], by name from AXES."""
+    episodes: dict[str, Array]
+    """[N, K] by metric; nan where an episode does not count."""
+    levels: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Successes and episodes of the last evaluation, by level and overall."""
+
+    def group(self, by: str) -> str:
+        """What the run is put together by: agent or folder."""
+        return str(getattr(self, by))
+
+
+# Reading ----------------------------------------------------------------------------------------
+
+
+def read_runs(paths: Sequence[Path]) -> list[Run]:
+    """Read runs.
+
+    Args:
+        paths: run folders, training folders with several, folders of training folders,
+            evaluations.npz files, or JSON files of ``marinenav evaluate``.
+
+    Raises:
+        ConfigError: when there is nothing to read in one of them.
+    """
+    return [run for path in paths for run in _read(path)]
+
+
+def _read(path: Path) -> list[Run]:
+    if path.suffix == ".json":
+        return [_read_figures(path)]
+    if path.suffix == ".npz":
+        return [_read_arrays(path)]
+    files = sorted(path.rglob("evaluations.npz"))
+    require(len(files) > 0, "RUN", str(path), "a run folder with evaluations.npz")
+    return [_read_arrays(file) for file in files]
+
+
+def _read_arrays(path: Path) -> Run:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            known = {"timesteps", *(name for names in _KEYS.values() for name in names)}
+            found = {name: np.asarray(archive[name], np.float64)
+                     for name in archive.files if name in known}  # fmt: skip
+    except Exception as error:  # a damaged archive raises whatever its bytes lead to
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ConfigError(f"{path}: cannot be read as evaluations ({reason})") from error
+    require("timesteps" in found, str(path), sorted(found), "arrays with timesteps")
+    episodes = {}
+    for metric, names in _KEYS.items():
+        for name in names:
+            if name in found:
+                # Some have a value for each robot: an episode's is their mean.
+                value = found[name].reshape(*found[name].shape[:2], -1).mean(-1)
+                episodes[metric] = value
+    count = len(found["timesteps"])
+    for metric, value in episodes.items():
+        require(len(value) == count > 0, f"{path}: {metric}", len(value), f"{count} evaluations")
+    for metric in {"time", "energy"} & episodes.keys() if "success" in episodes else ():
+        episodes[metric] = np.where(episodes["success"] > 0.0, episodes[metric], np.nan)
+    folder = path.parent
+    config = folder / "trial_config.json"
+    settings = read_json(config) if config.is_file() else {}
+    axes = {"steps": found["timesteps"]} | _minutes(folder / "evaluations.csv", count)
+    agent = str(settings.get("agent_type", folder.name))
+    return Run(agent, _made_in(folder), axes, episodes, _levels(episodes, settings))
+
+
+def _made_in(folder: Path) -> str:
+    """The folder above ``training_TIME/seed_N``, where it is such a run; else its own name."""
+    full = folder.resolve()
+    return full.parents[1].name if full.parent.name.startswith("training_") else full.name
+
+
+def _minutes(table: Path, count: int) -> dict[str, Array]:
+    """Wall time of the evaluations (min), where the run recorded it."""
+    if not table.is_file():
+        return {}
+    with table.open(encoding="utf-8", newline="") as file:
+        seconds = [float(row["wall_time"]) for row in csv.DictReader(file) if "wall_time" in row]
+    return {"minutes": np.array(seconds) / 60.0} if len(seconds) == count else {}
+
+
+def _levels(episodes: dict[str, Array], settings: dict[str, Any]) -> dict[str, tuple[int, int]]:
+    """Successes and episodes by level, which lie one after another in an evaluation."""
+    if "success" not in episodes:
+        return {}
+    last = episodes["success"][-1] > 0.0
+    counts = settings.get("eval_schedule", {}).get("num_episodes", [])
+    levels = {}
+    if sum(counts) == len(last):
+        parts = np.split(last, np.cumsum(counts)[:-1])
+        levels = {f"level {number}": (int(part.sum()), len(part))
+                  for number, part in enumerate(parts, 1) if len(part)}  # fmt: skip
+    return levels | {"overall": (int(last.sum()), len(last))}
+
+
+def _read_figures(path: Path) -> Run:
+    """What ``marinenav evaluate --json`` wrote: no curve, but levels."""
+    content = read_json(path)
+    try:
+        agent = str(content["setting"]["agent_type"])
+        levels = {name: (round(row["success_rate"] * row["episodes"]), int(row["episodes"]))
+                  for name, row in content["figures"].items()}  # fmt: skip
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{path}: not what marinenav evaluate --json writes") from error
+    return Run(agent, path.resolve().parent.name, {}, {}, levels)
+
+
+def grouped(runs: Sequence[Run], by: str) -> dict[str, list[Run]]:
+    """Runs by agent or by folder, in the order of their names."""
+    names = sorted({run.group(by) for run in runs})
+    return {name: [run for run in runs if run.group(by) == name] for name in names}
+
+
+# Statistics -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A metric of a group along an axis; arrays [T]."""
+
+    x: Array
+    mean: Array
+    low: Array
+    """Lower end of the 95% bootstrap interval of the mean."""
+    high: Array
+    runs: int
+
+
+def curve(runs: Sequence[Run], axis: str, metric: str, points: int = 200) -> Curve | None:
+    """The mean of a metric over runs, with a band.
+
+    Between evaluations the last one holds. The band is a bootstrap over runs and, within each,
+    over episodes, so that it says something of a single run, too. It goes as far as all runs do.
+
+    Args:
+        runs: of one group.
+        axis: from AXES.
+        metric: from METRICS.
+        points: at most so many values of x.
+
+    Returns:
+        None where no run has both.
+    """
+    having = [run for run in runs if axis in run.axes and metric in run.episodes]
+    if not having:
+        return None
+    begin = max(run.axes[axis][0] for run in having)
+    end = min(run.axes[axis][-1] for run in having)
+    x = np.unique(np.concatenate([run.axes[axis] for run in having]))
+    x = x[(x >= begin) & (x <= end)]
+    if len(x) == 0:
+        return None
+    x = x[np.linspace(0, len(x) - 1, min(points, len(x))).round().astype(int)]
+    rows = [np.searchsorted(run.axes[axis], x, side="right") - 1 for run in having]
+    values = [run.episodes[metric][row] for run, row in zip(having, rows, strict=True)]
+
+    def mean(chosen: Sequence[Array]) -> Array:
+        return _mean(np.stack([_mean(each, 1) for each in chosen]), 0)
+
+    low, high = bootstrap(values, mean)
+    return Curve(x, mean(values), low, high, len(having))
+
+
+def _mean(values: Array, axis: int) -> Array:
+    """Mean of what is not nan; nan where there is nothing."""
+    counted = ~np.isnan(values)
+    total = np.where(counted, values, 0.0).sum(axis)
+    count = counted.sum(axis)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def bootstrap(
+    values: Sequence[Array], statistic: Callable[[Sequence[Array]], Array], draws: int = _DRAWS
+) -> tuple[Array, Array]:
+    """95% percentile interval, resampling runs and, in each, episodes.
+
+    Args:
+        values: [T, K] of each run.
+        statistic: from such arrays to [T].
+        draws: bootstrap samples.
+
+    Returns:
+        Lower and upper ends, [T].
+    """
+    coins = np.random.default_rng(0)
+    samples = np.stack([statistic(_resampled(values, coins)) for _ in range(draws)])
+    empty = np.isnan(samples).all(0)
+    ends = np.nanpercentile(np.where(empty, 0.0, samples), [2.5, 97.5], axis=0)
+    low, high = np.where(empty, np.nan, ends)
+    return low, high
+
+
+def _resampled(values: Sequence[Array], coins: np.random.Generator) -> list[Array]:
+    chosen = [values[index] for index in coins.integers(len(values), size=len(values))]
+    return [each[:, coins.integers(each.shape[1], size=each.shape[1])] for each in chosen]
+
+
+def pooled_levels(runs: Sequence[Run]) -> dict[str, tuple[int, int]]:
+    """Successes and episodes by level, summed over runs."""
+    pooled: dict[str, tuple[int, int]] = {}
+    for run in runs:
+        for name, (count, total) in run.levels.items():
+            before = pooled.get(name, (0, 0))
+            pooled[name] = before[0] + count, before[1] + total
+    return pooled
+
+
+def improvement(ours: Sequence[Run], theirs: Sequence[Run]) -> tuple[float, float, float] | None:
+    """Probability that a run of one group does better than one of another on a level.
+
+    Agarwal et al. 2021: the mean over levels of the share of pairs of runs in which ours has the
+    higher success rate, a tie counting half. The interval is a bootstrap over runs and episodes.
+
+    Returns:
+        Probability and the ends of its 95% interval; None without common levels.
+    """
+    both = [{name for run in runs for name in run.levels} for runs in (ours, theirs)]
+    names = sorted((both[0] & both[1]) - {"overall"}) or sorted(both[0] & both[1])
+    if not names:
+        return None
+    coins, sides = np.random.default_rng(0), (ours, theirs)
+    counts = [np.array([[run.levels.get(name, (0, 1)) for name in names] for run in runs])
+              for runs in sides]  # fmt: skip
+
+    def share(rates: Sequence[Array]) -> float:
+        gap = rates[0][:, None] - rates[1][None]
+        return float(((gap > 0.0) + 0.5 * (gap == 0.0)).mean())
+
+    def draw(count: NDArray[Any]) -> Array:
+        chosen = count[coins.integers(len(count), size=len(count))]
+        total = chosen[..., 1]
+        return np.asarray(coins.binomial(total, chosen[..., 0] / total) / total, np.float64)
+
+    samples = [share([draw(count) for count in counts]) for _ in range(_DRAWS)]
+    low, high = np.percentile(samples, [2.5, 97.5])
+    return share([count[..., 0] / count[..., 1] for count in counts]), float(low), float(high)
+
+
+# Tables -----------------------------------------------------------------------------------------
+
+
+def curve_table(groups: dict[str, list[Run]]) -> list[dict[str, Any]]:
+    """Every point of every curve."""
+    rows = []
+    for name, runs in groups.items():
+        for axis in AXES:
+            for metric in METRICS:
+                found = curve(runs, axis, metric)
+                points = () if found is None else zip(
+                    found.x, found.mean, found.low, found.high, strict=True)  # fmt: skip
+                for x, mean, low, high in points:
+                    rows.append({"group": name, "axis": axis, "x": x, "metric": metric,
+                                 "mean": mean, "low": low, "high": high,
+                                 "runs": found.runs if found else 0})  # fmt: skip
+    return rows
+
+
+def level_table(groups: dict[str, list[Run]]) -> list[dict[str, Any]]:
+    """Success by level, pooled over runs, with Wilson intervals."""
+    rows = []
+    for name, runs in groups.items():
+        for level, (count, total) in pooled_levels(runs).items():
+            low, high = wilson_interval(count, total)
+            rows.append({"group": name, "level": level, "successes": count, "episodes": total,
+                         "rate": count / total, "low": low, "high": high,
+                         "runs": len(runs)})  # fmt: skip
+    return rows
+
+
+def improvement_table(groups: dict[str, list[Run]]) -> list[dict[str, Any]]:
+    """Every pair of groups."""
+    rows = []
+    for one, other in combinations(groups, 2):
+        found = improvement(groups[one], groups[other])
+        if found is not None:
+            rows.append({"group": one, "over": other, "probability": found[0],
+                         "low": found[1], "high": found[2]})  # fmt: skip
+    return rows

@@ -1,0 +1,492 @@
+"""Pictures of episodes, to scale: what the animation, still frames and overviews share.
+
+North is up and east to the right. Colours are those of Okabe and Ito, told apart by colour-blind
+readers; numbers and line styles tell vessels apart in grey, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from marinenav_env.config import ColregsConfig
+from marinenav_env.current import current_velocity
+from marinenav_env.validation import ConfigError, require
+from train_RL_agents.figures.episode_view import NO_RULE, RULES, EpisodeView, Floats, zone_in_world
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
+STYLES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
+HULL_EVERY = 8
+"""Control steps between two hulls in an overview."""
+MOST_PANELS = 12
+"""Episodes that an overview shows at most."""
+MARGIN = 4.0
+"""Room around everything that is drawn on a map (m)."""
+STRONG_CURRENT = 1.0
+"""Water this fast or faster has the darkest colour (m/s)."""
+THRUST_SCALE = 0.0025
+"""Length of an arrow of thrust (m/N)."""
+SECONDS_AHEAD = 2.0
+"""Arrows of velocity reach to where an object is in so many seconds."""
+
+Limits = tuple[float, float, float, float]
+"""Lowest and highest x, lowest and highest y (m)."""
+
+
+def require_plotting(module: str = "matplotlib") -> None:
+    """Make sure that what draws is installed.
+
+    Raises:
+        ConfigError: when it is not.
+    """
+    try:
+        __import__(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"{module} is not installed, and drawing needs it: pip install 'marinenav[plot]'"
+        ) from error
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure (inches) that is drawn in memory."""
+    require_plotting()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=100)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def colour(vessel: int) -> str:
+    """The colour of a vessel."""
+    return COLOURS[vessel % len(COLOURS)]
+
+
+def style(vessel: int) -> Any:
+    """The line style of a vessel; with the colour it is unique among 42."""
+    return STYLES[vessel % len(STYLES)]
+
+
+def on_page(points: Floats) -> Floats:
+    """From x north, y east to across and up, [..., 2]."""
+    return points[..., ::-1]
+
+
+def hull_outline(pose: Floats, size: Floats) -> Floats:
+    """Corners [5, 2] in the world (m) of a hull with a pointed bow.
+
+    Args:
+        pose: [3] x, y (m), yaw (rad).
+        size: [2] length and width (m).
+    """
+    outline = np.array([[0.5, 0.0], [0.2, 0.5], [-0.5, 0.5], [-0.5, -0.5], [0.2, -0.5]])
+    return from_body(pose, outline * size)
+
+
+def from_body(pose: Floats, points: NDArray[Any]) -> Floats:
+    """From a body frame to the world, [N, 2] (m)."""
+    cos, sin = math.cos(pose[2]), math.sin(pose[2])
+    turned = points @ np.array([[cos, sin], [-sin, cos]])
+    return np.asarray(turned + pose[:2], np.float32)
+
+
+def map_limits(view: EpisodeView) -> Limits:
+    """The part of the world that holds the map and all tracks, with a margin."""
+    points = np.concatenate((
+        np.zeros((1, 2)), np.array([view.map_size]), view.poses[..., :2].reshape(-1, 2), view.goals
+    ))  # fmt: skip
+    (x_low, y_low), (x_high, y_high) = points.min(0) - MARGIN, points.max(0) + MARGIN
+    return float(x_low), float(x_high), float(y_low), float(y_high)
+
+
+def current_field(view: EpisodeView, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Velocity of the water (m/s) along x and y at points of any shape."""
+    cores = torch.as_tensor(view.cores)
+    if len(cores) == 0:
+        return np.zeros_like(x), np.zeros_like(x)
+    flow = current_velocity(
+        torch.as_tensor(x).reshape(1, -1), torch.as_tensor(y).reshape(1, -1),
+        cores[None, :, :2], cores[None, :, 2], cores[:1, 3],
+    )  # fmt: skip
+    return flow[0].numpy().reshape(x.shape), flow[1].numpy().reshape(x.shape)
+
+
+def draw_current(axes: Axes, view: EpisodeView, limits: Limits) -> AxesImage | None:
+    """Draw the water's speed as colour and its velocity as arrows; nothing where it is still."""
+    if len(view.cores) == 0:
+        return None
+    x_low, x_high, y_low, y_high = limits
+    fine = _grid(np.linspace(x_low, x_high, 200), np.linspace(y_low, y_high, 200))
+    image = axes.imshow(
+        np.hypot(*current_field(view, *fine)), cmap="Blues", alpha=0.6, vmin=0.0,
+        vmax=STRONG_CURRENT, origin="lower", extent=(y_low, y_high, x_low, x_high), zorder=0,
+    )  # fmt: skip
+    coarse = _grid(np.arange(x_low + 2.0, x_high, 4.0), np.arange(y_low + 2.0, y_high, 4.0))
+    north, east = current_field(view, *coarse)
+    shortened = np.minimum(1.0, 0.6 / np.maximum(np.hypot(north, east), 1e-6))
+    axes.quiver(
+        coarse[1], coarse[0], east * shortened, north * shortened, color="0.35", width=0.0022,
+        angles="xy", scale_units="xy", scale=0.17, pivot="mid", zorder=1,
+    )  # fmt: skip
+    return image
+
+
+def _grid(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
+    """The coordinates of all points of a grid, each [len(x), len(y)] (m)."""
+    north, east = np.meshgrid(x.astype(np.float32), y.astype(np.float32), indexing="ij")
+    return north, east
+
+
+def draw_map(axes: Axes, view: EpisodeView, limits: Limits) -> AxesImage | None:
+    """Draw what does not move: map, currents, obstacles, goals.
+
+    Returns:
+        The field of the current, for a colour bar, if there is any.
+    """
+    from matplotlib.patches import Circle, Rectangle
+
+    x_low, x_high, y_low, y_high = limits
+    north, east = view.map_size
+    image = draw_current(axes, view, limits)
+    axes.add_artist(Rectangle((0.0, 0.0), east, north, fill=False, edgecolor="0.6", linewidth=0.8))
+    for x, y, radius in view.obstacles.tolist():
+        axes.add_artist(Circle((y, x), radius, facecolor="0.35", edgecolor="black", zorder=2))
+    for vessel, (x, y) in enumerate(view.goals.tolist()):
+        axes.plot(y, x, "*", markersize=12, color=colour(vessel), markeredgecolor="black", zorder=3)
+        axes.annotate(str(vessel + 1), (y, x), (6, 5), textcoords="offset points", fontsize=9,
+                      zorder=3)  # fmt: skip
+    axes.set(xlim=(y_low, y_high), ylim=(x_low, x_high), aspect="equal")
+    axes.set(xlabel="y, east (m)", ylabel="x, north (m)")
+    return image
+
+
+def draw_track(axes: Axes, view: EpisodeView, vessel: int, last: int) -> list[Artist]:
+    """Draw where a vessel went up to a frame."""
+    track = view.poses[: last + 1, vessel]
+    options: dict[str, Any] = {"color": colour(vessel), "linestyle": style(vessel)}
+    return list(axes.plot(track[:, 1], track[:, 0], linewidth=1.3, zorder=4, **options))
+
+
+def draw_hull(axes: Axes, view: EpisodeView, vessel: int, frame: int, alpha: float) -> Artist:
+    """Draw a vessel's hull, to scale."""
+    from matplotlib.patches import Polygon
+
+    outline = on_page(hull_outline(view.poses[frame, vessel], view.hulls[vessel]))
+    edge = "black" if alpha == 1.0 else colour(vessel)
+    patch = Polygon(outline, facecolor=colour(vessel), edgecolor=edge, alpha=alpha, zorder=5)
+    return axes.add_artist(patch)
+
+
+def draw_vessel(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> list[Artist]:
+    """Draw a vessel with its track, number and thrusts; pale, with a mark, when it has ended."""
+    from matplotlib.patheffects import withStroke
+
+    active, pose = view.active[frame, vessel], view.poses[frame, vessel]
+    artists = draw_track(axes, view, vessel, frame)
+    artists.append(draw_hull(axes, view, vessel, frame, 1.0 if active else 0.35))
+    mark = "×" if view.collided[frame, vessel] else ""
+    artists.append(axes.text(
+        pose[1], pose[0], f"{vessel + 1}{mark}", fontsize=9, fontweight="bold", ha="center",
+        va="center", zorder=7, clip_on=True,
+        path_effects=[withStroke(linewidth=2.0, foreground="white")],
+    ))  # fmt: skip
+    if active:
+        artists += draw_thrust(axes, view, vessel, frame)
+    return artists
+
+
+def draw_thrust(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> list[Artist]:
+    """Draw the thrust of both sides as arrows beside the hull."""
+    side = 0.5 * view.hulls[vessel, 1] + 0.5
+    lengths = THRUST_SCALE * view.thrust[frame, vessel]
+    body = np.array([[0.0, -side], [lengths[0], -side], [0.0, side], [lengths[1], side]])
+    ends = on_page(from_body(view.poses[frame, vessel], body))
+    pairs = ((ends[0], ends[1]), (ends[2], ends[3]))
+    return [draw_arrow(axes, start, end, head="-|>") for start, end in pairs]
+
+
+def draw_arrow(
+    axes: Axes, start: Floats, end: Floats, linestyle: Any = "-", head: str = "->"
+) -> Artist:
+    """Draw a black arrow between two points of the page (m)."""
+    from matplotlib.patches import FancyArrowPatch
+
+    patch = FancyArrowPatch(
+        (float(start[0]), float(start[1])), (float(end[0]), float(end[1])), arrowstyle=head,
+        mutation_scale=8, shrinkA=0, shrinkB=0, linestyle=linestyle, color="black", zorder=6,
+    )  # fmt: skip
+    return axes.add_artist(patch)
+
+
+def draw_perception(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> list[Artist]:
+    """Draw how far a vessel sees, and the objects that it sees, as measured."""
+    from matplotlib.patches import Circle
+
+    x, y, _ = view.poses[frame, vessel].tolist()
+    if not view.active[frame, vessel]:
+        return []
+    reach = Circle((y, x), view.ranges[vessel], fill=False, edgecolor=colour(vessel),
+                   linestyle=(0, (6, 3)), linewidth=1.2, zorder=3)  # fmt: skip
+    artists: list[Artist] = [axes.add_artist(reach)]
+    for px, py, vx, vy, radius in view.objects[frame, vessel][view.seen[frame, vessel]].tolist():
+        measured = Circle((py, px), radius, fill=False, edgecolor="black", linestyle="--",
+                          linewidth=1.1, zorder=6)  # fmt: skip
+        artists.append(axes.add_artist(measured))
+        artists += axes.plot(py, px, "+", color="black", markersize=5, zorder=6)
+        if math.hypot(vx, vy) > 0.3:
+            centre = np.array([py, px], np.float32)
+            ahead = SECONDS_AHEAD * np.array([vy, vx], np.float32)
+            artists.append(draw_arrow(axes, centre, centre + ahead))
+    return artists
+
+
+def draw_zone(
+    axes: Axes, view: EpisodeView, vessel: int, frame: int, config: ColregsConfig
+) -> list[Artist]:
+    """Draw the zone in which a vessel must give way, and the course that it should turn to."""
+    from matplotlib.patches import Polygon
+
+    outline = zone_in_world(view, vessel, frame, config)
+    if len(outline) == 0:
+        return []
+    patch = Polygon(on_page(outline), facecolor="#F0E442", edgecolor="black", alpha=0.35,
+                    hatch="//", linewidth=1.0, zorder=1.5)  # fmt: skip
+    velocity, position = view.velocities[frame, vessel], view.poses[frame, vessel, :2]
+    course = math.atan2(velocity[1], velocity[0]) + float(view.turn[frame, vessel])
+    asked = position + 7.0 * np.array([math.cos(course), math.sin(course)], np.float32)
+    arrow = draw_arrow(axes, on_page(position), on_page(asked), linestyle=(0, (3, 2)))
+    return [axes.add_artist(patch), arrow]
+
+
+def legend_entries(vessel: int) -> tuple[list[Artist], list[str]]:
+    """Samples and texts that explain an animation."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    own, black = colour(vessel), "black"
+    entries: dict[str, Artist] = {
+        "goal": Line2D([], [], marker="*", color="white", markerfacecolor="0.6",
+                       markeredgecolor=black, markersize=11),
+        "obstacle": Line2D([], [], marker="o", color="white", markerfacecolor="0.35",
+                           markeredgecolor=black, markersize=9),
+        f"detection range of {vessel + 1}": Line2D([], [], color=own, linestyle=(0, (6, 3))),
+        f"as {vessel + 1} sees it (dashed)": Line2D(
+            [], [], marker="o", color="white", markerfacecolor="none", markeredgecolor=black,
+            markersize=10),
+        "thrust of each side": Line2D([], [], color=black, marker=">", markersize=5),
+        f"velocity seen, {SECONDS_AHEAD:g} s ahead": Line2D(
+            [], [], color=black, marker=">", markersize=5, markerfacecolor="white"),
+        "course asked for": Line2D([], [], color=black, linestyle=(0, (3, 2)), marker=">",
+                                   markersize=5, markerfacecolor="white"),
+        "zone of the rule": Patch(facecolor="#F0E442", edgecolor=black, alpha=0.35, hatch="//"),
+        "ended (×: collided)": Patch(facecolor="0.5", alpha=0.35),
+    }  # fmt: skip
+    return list(entries.values()), list(entries)
+
+
+def status(view: EpisodeView, vessel: int, frame: int) -> str:
+    """How a vessel fares in a frame, in three lines."""
+    ended = "collided" if view.collided[frame, vessel] else "at its goal"
+    state = "under way" if view.active[frame, vessel] else ended
+    rule, turn = int(view.rule[frame, vessel]), math.degrees(view.turn[frame, vessel])
+    asked = "none" if rule == NO_RULE else f"{RULES[rule]}, turn {turn:.0f}° to starboard"
+    return (
+        f"vessel {vessel + 1}: {state}, {view.speed[frame, vessel]:.1f} m/s, "
+        f"{view.distance[frame, vessel]:.1f} m to its goal\n"
+        f"objects seen: {int(view.seen[frame, vessel].sum())}\n"
+        f"rule: {asked}"
+    )
+
+
+class Scene:
+    """An episode with the numbers of one vessel, drawn frame by frame.
+
+    Args:
+        view: the episode.
+        vessel: the chosen vessel, from 0.
+        colregs: the zones of its world.
+    """
+
+    def __init__(self, view: EpisodeView, vessel: int, colregs: ColregsConfig) -> None:
+        require(0 <= vessel < view.vessels, "--vessel", vessel + 1, f"from 1 to {view.vessels}")
+        self.view, self.vessel, self.colregs = view, vessel, colregs
+        self.figure = new_figure(12.8, 7.2)
+        self.map = self.figure.add_axes((0.05, 0.08, 0.5, 0.86))
+        self.title = self.figure.text(0.3, 0.955, "", ha="center", fontsize=11)
+        self._draw_map()
+        self._draw_panels()
+        self._moving: list[Artist] = []
+        self._still: Any = None
+
+    def _draw_map(self) -> None:
+        image = draw_map(self.map, self.view, map_limits(self.view))
+        if image is not None:
+            bar = self.figure.add_axes((0.565, 0.08, 0.011, 0.86))
+            self.figure.colorbar(image, bar, extend="max", label="speed of the water (m/s)")
+
+    def _draw_panels(self) -> None:
+        """Draw the numbers of the chosen vessel over time; only a cursor moves in them."""
+        view, vessel = self.view, self.vessel
+        time = np.arange(view.frames) * view.dt
+        left, width = 0.68, 0.25
+        self.text = self.figure.text(left - 0.03, 0.94, "", va="top", fontsize=9.5, linespacing=1.4)
+        height, panels = 0.15, (0.66, 0.45)
+        thrust, speed = (self.figure.add_axes((left, low, width, height)) for low in panels)
+        distance = speed.twinx()
+        thrust.plot(time, view.thrust[:, vessel, 0], color=COLOURS[0], label="left")
+        thrust.plot(time, view.thrust[:, vessel, 1], "--", color=COLOURS[1], label="right")
+        thrust.set(ylabel="thrust (N)", xlim=(0.0, time[-1]))
+        lines = speed.plot(time, view.speed[:, vessel], color=COLOURS[0], label="speed")
+        lines += distance.plot(time, view.distance[:, vessel], "--", color=COLOURS[1],
+                               label="to the goal")  # fmt: skip
+        speed.set(ylabel="speed (m/s)", xlim=(0.0, time[-1]), ylim=(0.0, None), xlabel="time (s)")
+        distance.set(ylabel="distance (m)", ylim=(0.0, None))
+        above: dict[str, Any] = {
+            "loc": "lower right", "bbox_to_anchor": (1.0, 0.98), "ncols": 2, "frameon": False,
+            "fontsize": 9, "borderaxespad": 0.0,
+        }  # fmt: skip
+        thrust.legend(**above)
+        speed.legend(handles=lines, **above)
+        self._cursors = [axes.axvline(0.0, color="black", linewidth=1.0)
+                         for axes in (thrust, speed)]  # fmt: skip
+        self.returns = self._draw_returns_axes((left, 0.225, width, height))
+        self.figure.legend(*legend_entries(vessel), loc="lower left", ncols=2, fontsize=9,
+                           bbox_to_anchor=(left - 0.045, 0.0), frameon=False)  # fmt: skip
+
+    def _draw_returns_axes(self, place: tuple[float, float, float, float]) -> Axes | None:
+        """Axes for the distribution of the return, where the policy knows it."""
+        if self.view.quantiles is None:
+            return None
+        axes = self.figure.add_axes(place)
+        shown = self.view.quantiles[self.view.active[:, self.vessel], self.vessel]
+        margin = 0.05 * float(np.ptp(shown)) + 1e-3
+        axes.set(xlim=(shown.min() - margin, shown.max() + margin), ylim=(0.0, 1.0))
+        axes.set(xlabel="return of the chosen action (scaled)", ylabel="share below")
+        return axes
+
+    def show(self, frame: int) -> None:
+        """Draw a frame, instead of the one before.
+
+        Args:
+            frame: from 0.
+        """
+        for artist in self._moving:
+            artist.remove()
+        view, vessel = self.view, self.vessel
+        self._moving = [artist for each in range(view.vessels)
+                        for artist in draw_vessel(self.map, view, each, frame)]  # fmt: skip
+        self._moving += draw_perception(self.map, view, vessel, frame)
+        self._moving += draw_zone(self.map, view, vessel, frame, self.colregs)
+        self._moving += self._show_returns(frame)
+        for cursor in self._cursors:
+            cursor.set_xdata([frame * view.dt] * 2)
+        self.title.set_text(f"{view.policy}, {view.title}, t = {frame * view.dt:.1f} s")
+        self.text.set_text(status(view, vessel, frame))
+
+    def _show_returns(self, frame: int) -> list[Artist]:
+        """Draw the distribution of the return, and its mean."""
+        quantiles, axes = self.view.quantiles, self.returns
+        if axes is None or quantiles is None or not self.view.active[frame, self.vessel]:
+            return []
+        values = np.sort(quantiles[frame, self.vessel])
+        share = (np.arange(len(values)) + 0.5) / len(values)
+        artists: list[Artist] = list(axes.plot(values, share, color=COLOURS[0], marker=".",
+                                               markersize=4))  # fmt: skip
+        mean = float(values.mean())
+        artists.append(axes.axvline(mean, color=COLOURS[1], linestyle="--"))
+        artists.append(axes.text(0.98, 1.03, f"dashed: mean {mean:.2f}", fontsize=9, ha="right",
+                                 transform=axes.transAxes))  # fmt: skip
+        return artists
+
+    def image(self, frame: int) -> NDArray[np.uint8]:
+        """A frame as pixels [height, width, 3]; what does not move is drawn once."""
+        self.show(frame)
+        moving = [*self._moving, *self._cursors, self.title, self.text]
+        for artist in moving:
+            artist.set_animated(True)
+        canvas: Any = self.figure.canvas
+        if self._still is None:
+            canvas.draw()
+            self._still = canvas.copy_from_bbox(self.figure.bbox)
+        canvas.restore_region(self._still)
+        for artist in sorted(moving, key=lambda each: each.get_zorder()):
+            artist.draw(canvas.get_renderer())
+        return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+    def save(self, frame: int, path: Path) -> None:
+        """Write a frame as a picture."""
+        self.show(frame)
+        for artist in (*self._cursors, self.title, self.text):
+            artist.set_animated(False)
+        save_figure(self.figure, path, dpi=150)
+
+
+def save_figure(figure: Figure, path: Path, dpi: float = 100) -> None:
+    """Write a figure in the format that its file's name ends in.
+
+    Raises:
+        ConfigError: when there is no such format, or it cannot be written.
+    """
+    formats = figure.canvas.get_supported_filetypes()
+    ending = path.suffix.removeprefix(".").lower()
+    require(ending in formats, "picture", str(path), f"a file that ends in {', '.join(formats)}")
+    try:
+        figure.savefig(path, dpi=dpi)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def draw_overview(views: Sequence[EpisodeView]) -> Figure:
+    """Draw the tracks of several episodes side by side.
+
+    Raises:
+        ConfigError: when there are too many.
+    """
+    count = len(views)
+    require(1 <= count <= MOST_PANELS, "--overview", count, f"from 1 to {MOST_PANELS} episodes")
+    columns = min(3, count)
+    rows = -(-count // columns)
+    figure = new_figure(max(3.4 * columns, 5.0), 3.4 * rows + 0.4)
+    figure.set_layout_engine("constrained")
+    grid = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes, view in zip(grid, views, strict=False):
+        draw_whole_episode(axes, view)
+    for axes in grid[count:]:
+        axes.remove()
+    gap = " " if columns == 3 else "\n"
+    figure.suptitle(f"{views[0].policy}:{gap}hulls every {HULL_EVERY * views[0].dt:g} s to scale, "
+                    f"goals as stars,{gap}obstacles in grey", fontsize=11)  # fmt: skip
+    return figure
+
+
+def draw_whole_episode(axes: Axes, view: EpisodeView) -> None:
+    """Draw the tracks of an episode with a hull every few seconds."""
+    draw_map(axes, view, map_limits(view))
+    for vessel in range(view.vessels):
+        last = int(view.active[:, vessel].sum())
+        last = min(last, view.frames - 1)
+        draw_track(axes, view, vessel, last)
+        for frame in range(0, last + 1, HULL_EVERY):
+            draw_hull(axes, view, vessel, frame, 0.45)
+        x, y, _ = view.poses[0, vessel].tolist()
+        axes.text(y, x, str(vessel + 1), fontsize=8, ha="center", va="center", zorder=7)
+        if view.collided[-1, vessel]:
+            x, y, _ = view.poses[last, vessel].tolist()
+            axes.plot(y, x, "X", color="black", markersize=7, zorder=8)
+    axes.set_title(view.title, fontsize=10)
+
+
+__all__ = ["Scene", "draw_overview", "require_plotting", "save_figure"]

@@ -1,0 +1,156 @@
+"""Pictures of what ``curves`` computes; needs matplotlib, the extra ``plot``."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+from marinenav_env.validation import ConfigError
+from train_RL_agents.checkpoint import write_atomically
+from train_RL_agents.extras import need
+from train_RL_agents.figures.curves import AXES, METRICS
+
+Rows = list[dict[str, Any]]
+
+# Okabe and Ito's colours, told apart by colour-blind readers; the rest helps in grey.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+HATCHES = ("", "//", "..", "xx", "\\\\", "--", "oo")
+KINDS = ("png", "pdf")
+
+
+def figures() -> Any:
+    """The module of figures of matplotlib, which draws without a screen.
+
+    Raises:
+        ConfigError: when matplotlib is not installed.
+    """
+    return need("matplotlib.figure", "plot")
+
+
+def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Colour, line, marker and hatch of each group; no two look alike, also in grey."""
+    looks = zip(cycle(COLOURS), cycle(STYLES), cycle(MARKERS), cycle(HATCHES))
+    return {
+        name: {"color": colour, "linestyle": line, "marker": marker, "hatch": hatch}
+        for name, (colour, line, marker, hatch) in zip(names, looks, strict=False)
+    }
+
+
+def _groups(rows: Rows) -> list[str]:
+    return list(dict.fromkeys(row["group"] for row in rows))
+
+
+def draw_curves(rows: Rows) -> Any:
+    """Every metric by steps and by wall time, with bands."""
+    axes_names = [name for name in AXES if any(row["axis"] == name for row in rows)]
+    metrics = [name for name in METRICS if any(row["metric"] == name for row in rows)]
+    size = (3.6 * len(metrics), 3.0 * len(axes_names) + 0.6)
+    picture = figures().Figure(figsize=size, layout="constrained")
+    grid = picture.subplots(len(axes_names), len(metrics), squeeze=False)
+    looks = styles(_groups(rows))
+    for line, axis in zip(grid, axes_names, strict=True):
+        for axes, metric in zip(line, metrics, strict=True):
+            chosen = [row for row in rows if row["axis"] == axis and row["metric"] == metric]
+            for name in _groups(chosen):
+                _draw_curve(axes, [row for row in chosen if row["group"] == name], looks[name])
+            axes.set(xlabel=AXES[axis], ylabel=METRICS[metric])
+            axes.grid(alpha=0.3)
+            axes.set_ylim((0.0, 1.02) if metric == "success" else None)
+    # Not every group has every metric: the legend is of all panels together.
+    found = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in grid.flat]
+    handles = {label: handle for pairs in found for handle, label in pairs}
+    picture.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=4)
+    return picture
+
+
+def _draw_curve(axes: Any, rows: Rows, look: dict[str, Any]) -> None:
+    """One line with its band; the label says how many runs it is the mean of."""
+    x, mean, low, high = ([row[name] for row in rows] for name in ("x", "mean", "low", "high"))
+    runs = rows[0]["runs"]
+    label = f"{rows[0]['group']} ({runs} run{'s' if runs > 1 else ''})"
+    line = {name: look[name] for name in ("color", "linestyle", "marker")}
+    axes.plot(x, mean, **line, label=label, markersize=4, markevery=max(1, len(x) // 8), lw=1.4)
+    axes.fill_between(x, low, high, color=look["color"], alpha=0.15, linewidth=0)
+
+
+def draw_levels(rows: Rows) -> Any:
+    """Bars of success by level, with Wilson intervals."""
+    names, levels = _groups(rows), list(dict.fromkeys(row["level"] for row in rows))
+    looks, width = styles(names), 0.8 / len(names)
+    picture = figures().Figure(
+        figsize=(max(6.0, 0.5 * len(levels) * len(names) + 2.0), 3.6), layout="constrained"
+    )
+    axes = picture.subplots()
+    for number, name in enumerate(names):
+        own = [row for row in rows if row["group"] == name]
+        x = [levels.index(row["level"]) + (number - (len(names) - 1) / 2) * width for row in own]
+        gaps = [[max(0.0, row["rate"] - row["low"]) for row in own],
+                [max(0.0, row["high"] - row["rate"]) for row in own]]  # fmt: skip
+        axes.bar(x, [row["rate"] for row in own], width, yerr=gaps, capsize=2, label=name,
+                 color=looks[name]["color"], hatch=looks[name]["hatch"], edgecolor="white",
+                 error_kw={"elinewidth": 1.0})  # fmt: skip
+    axes.set_xticks(range(len(levels)), levels)
+    axes.set(ylabel="success rate, 95% Wilson", ylim=(0.0, 1.02))
+    picture.legend(loc="outside upper center", ncols=4)
+    return picture
+
+
+def draw_improvement(rows: Rows) -> Any:
+    """Probability of improvement of every pair, with intervals."""
+    picture = figures().Figure(figsize=(6.0, 0.4 * len(rows) + 1.2), layout="constrained")
+    axes = picture.subplots()
+    for height, row in enumerate(reversed(rows)):
+        axes.plot([row["low"], row["high"]], [height, height], color=COLOURS[0], lw=2.0)
+        axes.plot(row["probability"], height, marker="o", color=COLOURS[0])
+    axes.axvline(0.5, color="0.4", linestyle=":")
+    labels = [f"{row['group']} over {row['over']}" for row in reversed(rows)]
+    axes.set_yticks(range(len(rows)), labels)
+    axes.set(xlim=(-0.02, 1.02), xlabel="probability of improvement, 95% bootstrap")
+    return picture
+
+
+DRAWINGS = {"curves": draw_curves, "levels": draw_levels, "improvement": draw_improvement}
+
+
+def write(out: Path, tables: dict[str, Rows]) -> list[Path]:
+    """Write every table that has rows, as CSV and as pictures.
+
+    Args:
+        out: folder; made if it is not there.
+        tables: by name, from DRAWINGS.
+
+    Returns:
+        The files.
+
+    Raises:
+        ConfigError: when matplotlib is missing or a file cannot be written.
+    """
+    figures()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{out}: the folder cannot be made ({error})") from error
+    files = []
+    for name, rows in tables.items():
+        if not rows:
+            continue
+        text = io.StringIO()
+        table = csv.DictWriter(text, fieldnames=list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
+        contents: dict[str, str | bytes] = {"csv": text.getvalue()}
+        picture = DRAWINGS[name](rows)
+        for kind in KINDS:
+            image = io.BytesIO()
+            picture.savefig(image, format=kind, dpi=130)
+            contents[kind] = image.getvalue()
+        for kind, content in contents.items():
+            files.append(out / f"{name}.{kind}")
+            write_atomically(files[-1], content)
+    return files

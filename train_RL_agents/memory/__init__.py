@@ -1,0 +1,1 @@
+"""Experience: multi-step rows and replay on the device."""
