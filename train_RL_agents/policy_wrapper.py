@@ -12,23 +12,10 @@ from torch import Tensor
 from marinenav_env import GROUP
 from train_RL_agents.agents import Agent
 from train_RL_agents.memory.transitions import OBSERVATION, inputs_of
-from train_RL_agents.networks import Inputs
 
 RISK = (GROUP, "risk")
 QUANTILES = (GROUP, "quantiles")
 """Where a policy may leave quantiles of the return of its actions, [E, R, N]."""
-
-
-def nearness_risk(inputs: Inputs, full: float = 10.0) -> Tensor:
-    """Risk level [B] adapted to the closest object, clip(distance / full, 0, 1); 1 without any.
-
-    Args:
-        inputs: observations [B].
-        full: distance from which all outcomes count (m).
-    """
-    distance = torch.linalg.vector_norm(inputs.objects_state[..., :2], dim=-1)
-    closest = torch.where(inputs.objects_mask, distance, torch.inf).amin(-1)
-    return (closest / full).clamp(0.0, 1.0)
 
 
 def epsilon_greedy(

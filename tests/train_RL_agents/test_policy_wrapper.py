@@ -16,7 +16,6 @@ from train_RL_agents.policy_wrapper import (
     PolicyWrapper,
     add_noise,
     epsilon_greedy,
-    nearness_risk,
 )
 
 ACTIONS = 25
@@ -332,11 +331,15 @@ class Gamble(nn.Module):
         bet = torch.where(taus < 0.1, -10.0, 2.0)
         return torch.where(action[..., :1] < -0.25, bet, 0.0 * bet)
 
+    def mean(self, inputs, actions, taus):
+        return self(inputs, actions, taus[..., None, :]).mean(-1)
+
 
 @pytest.fixture
 def gambler():
     """An AC-IQN whose actor bets, and whose critic knows what that means."""
-    agent = AGENTS["AC-IQN"](AGENTS["AC-IQN"].config_type())
+    config_type = AGENTS["AC-IQN"].config_type
+    agent = AGENTS["AC-IQN"](config_type(critics=1, risk="neutral", refine=False))
     nn.init.zeros_(agent.networks["actor"].output_layer.weight)
     with torch.no_grad():
         agent.networks["actor"].output_layer.bias.copy_(torch.tensor([-1.0, 0.0]))  # -> (-0.5, 0)
@@ -401,13 +404,3 @@ def test_drives_the_world(name, explores):
         # What was recorded is what the agent says about what was recorded.
         again = actions(PolicyWrapper(agent), rollout.exclude("next").flatten(0, 1))
         torch.testing.assert_close(again, taken.flatten(0, 1))
-
-
-def test_risk_adapts_to_the_closest_object_that_is_there():
-    given = make_inputs(4, generator=seeded(0))
-    objects, mask = torch.zeros(4, 5, 5), torch.zeros(4, 5, dtype=torch.bool)
-    objects[:, 0, :2], objects[:, 1, :2] = torch.tensor([30.0, 40.0]), torch.tensor([3.0, -4.0])
-    mask[1, 0] = mask[2, 1] = True  # 50 m away, 5 m away
-    mask[3, :2] = True
-    risk = nearness_risk(given._replace(objects_state=objects, objects_mask=mask))
-    torch.testing.assert_close(risk, torch.tensor([1.0, 1.0, 0.5, 0.5]))

@@ -12,22 +12,22 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from marinenav_env.validation import require, require_numbers
+from train_RL_agents.agents.action_critic import ImplicitQuantileCritic
 from train_RL_agents.agents.base import Agent, Batch, Losses
-from train_RL_agents.agents.quantile import QuantileConfig, draw_fractions, midpoints
+from train_RL_agents.agents.quantile import (
+    QuantileConfig,
+    draw_fractions,
+    midpoints,
+    risk_level,
+)
 from train_RL_agents.losses import bootstrap, pessimistic, quantile_huber
 from train_RL_agents.networks import (
-    ENCODED,
-    HIDDEN,
     Actor,
-    CosineEmbedding,
     Inputs,
-    ObservationNetwork,
     frozen_call,
-    hidden,
-    repeat,
     squash,
 )
 
@@ -45,6 +45,9 @@ class ACIQNConfig(QuantileConfig):
     climbs: a smoothed value has fewer summits to be stuck on (Nachum et al. 2018)."""
     saturation_penalty: float = 1e-4
     """Cost of the squared output of the actor before squashing, as in DDPG."""
+    refine: bool = True
+    """Evaluations take the best of nine neighbours of the actor's action, judged by the critics at
+    the risk level; false: only where a risk level below 1 is asked for."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -52,36 +55,6 @@ class ACIQNConfig(QuantileConfig):
         require_numbers(self, "agent", ("saturation_penalty",), at_least=0.0)
         fine = 0 <= self.dropped < self.quantiles
         require(fine, "agent.dropped", self.dropped, f"from 0 to {self.quantiles - 1}")
-
-
-class QuantileCritic(ObservationNetwork):
-    """Quantiles of the return of an action."""
-
-    def __init__(self, config: ACIQNConfig) -> None:
-        super().__init__(config.features)
-        self.late = config.embedding == "late"
-        joined = ENCODED + 2 if self.late else ENCODED
-        self.cos_embedding = CosineEmbedding(HIDDEN if self.late else ENCODED)
-        self.hidden_layer = hidden(joined, HIDDEN, config.layer_norm)
-        self.hidden_layer_2 = hidden(HIDDEN, HIDDEN, config.layer_norm)
-        self.action_encoder = None if self.late else nn.Sequential(nn.Linear(2, HIDDEN), nn.ReLU())
-        self.output_layer = nn.Linear(HIDDEN, 1)
-
-    def forward(self, inputs: Inputs, action: Tensor, taus: Tensor) -> Tensor:
-        """Quantiles [B, N] at fractions [N] or [B, N] of actions [B, 2]."""
-        features, embedded = self.encode(inputs), self.cos_embedding(taus)
-        if self.action_encoder is None:
-            features = torch.relu(self.hidden_layer(torch.cat((features, action), -1)))
-            features = torch.relu(self.hidden_layer_2(features))
-            # (features x embedded) W^T, without an [B, N, 128] intermediate where taus are shared.
-            weighted = embedded * self.output_layer.weight
-            if taus.ndim == 1:
-                return features @ weighted.mT + self.output_layer.bias
-            return (weighted @ features[..., None]).squeeze(-1) + self.output_layer.bias
-        features = torch.relu(self.hidden_layer(features[..., None, :] * embedded))
-        features = features * self.action_encoder(action)[..., None, :]
-        features = torch.relu(self.hidden_layer_2(features))
-        return self.output_layer(features).squeeze(-1)
 
 
 class ACIQN(Agent[ACIQNConfig]):
@@ -101,23 +74,41 @@ class ACIQN(Agent[ACIQNConfig]):
         self.networks["actor"] = Actor(config.features)
         self.critics = [f"critic_{index}" for index in range(config.critics)]
         for name in self.critics:
-            self.networks[name] = QuantileCritic(config)
+            self.networks[name] = ImplicitQuantileCritic(config)
         self.make_targets(*self.networks)
         self.register_buffer("middles", midpoints(config.quantiles), persistent=False)
         steps = torch.tensor([0.0, -0.5, 0.5])
         self.register_buffer("neighbours", torch.cartesian_prod(steps, steps), persistent=False)
 
     def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
-        """The actor's action; below risk level 1 the neighbour of it with the best bad outcomes."""
+        """The actor's action, or the neighbour of it that the critics like better."""
         action: Tensor = self.networks["actor"](inputs)
-        if risk is None:
+        if risk is None and not self.config.refine:
             return action
+        level = risk_level(self.config, inputs, risk)
+        if level is None:
+            level = torch.ones_like(action[..., 0])
+        better = self._best_neighbour(inputs, action, level[..., None] * self.middles)
+        if self.config.refine:
+            return better
+        return torch.where(level[..., None] < 1.0, better, action)
+
+    def _best_neighbour(self, inputs: Inputs, action: Tensor, taus: Tensor) -> Tensor:
+        """Of an action [B, 2] and those half a unit around it, the best by the less hopeful critic.
+
+        An actor is smooth, and where passing on either side is good it passes through what lies
+        between; a choice can jump.
+        """
         choices = (action[..., None, :] + self.neighbours).clamp(-1.0, 1.0)
-        taus = (risk[..., None] * self.middles)[..., None, :].expand(*choices.shape[:-1], -1)
-        repeated = repeat(inputs, choices.shape[-2])
-        quantiles = self.networks[self.critics[0]](repeated, choices, taus)
-        best = quantiles.mean(-1).argmax(-1)[..., None, None].expand(*action.shape[:-1], 1, 2)
-        return torch.where(risk[..., None] < 1.0, choices.gather(-2, best).squeeze(-2), action)
+        critics: list[Any] = [self.networks[name] for name in self.critics]
+        values = [critic.mean(inputs, choices, taus) for critic in critics]
+        best = torch.stack(values).amin(0).argmax(-1)[..., None, None]
+        return choices.gather(-2, best.expand(*action.shape[:-1], 1, 2)).squeeze(-2)
+
+    def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
+        """The actor's action."""
+        action: Tensor = self.networks["actor"](inputs)
+        return action
 
     def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor:
         """See Agent."""
@@ -125,8 +116,12 @@ class ACIQN(Agent[ACIQNConfig]):
         return torch.stack(known).mean(0).sort(-1).values
 
     def answer(self, inputs: Inputs, taus: Tensor | None = None) -> tuple[Tensor, ...]:
-        """The actor's action [B, 2]."""
-        return (self.networks["actor"](inputs),)
+        """The action [B, 2]."""
+        return (self.act(inputs),)
+
+    def answering(self) -> list[str]:
+        """The actor, and the critics if they have a say."""
+        return ["actor", *self.critics] if self.config.refine else ["actor"]
 
     def decide(self, *answers: Tensor) -> Tensor:
         """The action itself."""

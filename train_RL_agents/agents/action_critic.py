@@ -1,4 +1,4 @@
-"""Critics of given actions, scalar or with fixed quantiles, as DDPG and SAC share them.
+"""Critics of given actions: scalar or with fixed quantiles (DDPG, SAC), or implicit (AC-IQN).
 
 Twin critics with pessimistic targets are TD3's (Fujimoto et al. 2018); dropping the highest of the
 pooled quantiles is TQC's (Kuznetsov et al. 2020).
@@ -14,8 +14,17 @@ from torch import Tensor, nn
 
 from marinenav_env.validation import require, require_numbers
 from train_RL_agents.agents.base import AgentConfig
+from train_RL_agents.agents.quantile import QuantileConfig
 from train_RL_agents.losses import critic_error, pessimistic
-from train_RL_agents.networks import ENCODED, HIDDEN, Inputs, ObservationNetwork, hidden
+from train_RL_agents.networks import (
+    ENCODED,
+    HIDDEN,
+    CosineEmbedding,
+    Inputs,
+    ObservationNetwork,
+    hidden,
+    repeat,
+)
 
 
 @dataclass(frozen=True)
@@ -88,3 +97,49 @@ def critics_quantiles(critics: list[nn.Module], inputs: Inputs, action: Tensor) 
 def critics_error(values: list[Tensor], targets: Tensor) -> Tensor:
     """Sum of the errors of several critics; see losses.critic_error."""
     return torch.stack([critic_error(each, targets) for each in values]).sum()
+
+
+class ImplicitQuantileCritic(ObservationNetwork):
+    """Quantiles of the return of a given action at any fractions (AC-IQN's critic)."""
+
+    def __init__(self, config: QuantileConfig) -> None:
+        super().__init__(config.features)
+        self.late = config.embedding == "late"
+        joined = ENCODED + 2 if self.late else ENCODED
+        self.cos_embedding = CosineEmbedding(HIDDEN if self.late else ENCODED)
+        self.hidden_layer = hidden(joined, HIDDEN, config.layer_norm)
+        self.hidden_layer_2 = hidden(HIDDEN, HIDDEN, config.layer_norm)
+        self.action_encoder = None if self.late else nn.Sequential(nn.Linear(2, HIDDEN), nn.ReLU())
+        self.output_layer = nn.Linear(HIDDEN, 1)
+
+    def forward(self, inputs: Inputs, action: Tensor, taus: Tensor) -> Tensor:
+        """Quantiles [B, N] at fractions [N] or [B, N] of actions [B, 2]."""
+        features, embedded = self.encode(inputs), self.cos_embedding(taus)
+        if self.action_encoder is None:
+            features = self.late_trunk(features, action)
+            # (features x embedded) W^T, without an [B, N, 128] intermediate where taus are shared.
+            weighted = embedded * self.output_layer.weight
+            if taus.ndim == 1:
+                return features @ weighted.mT + self.output_layer.bias
+            return (weighted @ features[..., None]).squeeze(-1) + self.output_layer.bias
+        features = torch.relu(self.hidden_layer(features[..., None, :] * embedded))
+        features = features * self.action_encoder(action)[..., None, :]
+        features = torch.relu(self.hidden_layer_2(features))
+        return self.output_layer(features).squeeze(-1)
+
+    def mean(self, inputs: Inputs, actions: Tensor, taus: Tensor) -> Tensor:
+        """Means [B, K] over fractions [B, N] of actions [B, K, 2]."""
+        count = actions.shape[-2]
+        if not self.late:
+            taus = taus[..., None, :].expand(*actions.shape[:-1], -1)
+            return self(repeat(inputs, count), actions, taus).mean(-1)
+        # The head is linear, so that the mean over fractions can be taken before it.
+        features = self.encode(inputs)[..., None, :].expand(*actions.shape[:-1], -1)
+        features = self.late_trunk(features, actions)
+        embedded = self.cos_embedding(taus).mean(-2, keepdim=True)
+        return self.output_layer(features * embedded).squeeze(-1)
+
+    def late_trunk(self, features: Tensor, action: Tensor) -> Tensor:
+        """What lies between the encoder and the product with the fractions, [B, 128]."""
+        features = torch.relu(self.hidden_layer(torch.cat((features, action), -1)))
+        return torch.relu(self.hidden_layer_2(features))

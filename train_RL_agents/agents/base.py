@@ -87,7 +87,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         Args:
             inputs: observations [B].
             risk: [B] share of the worst outcomes to judge by (CVaR level, 1: the mean); only
-                agents that know return distributions heed it.
+                agents that know return distributions heed it. None: as configured.
 
         Returns:
             [B, 2] in [-1, 1], or [B] int64.
@@ -125,8 +125,8 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         """Names of the networks that ``answer`` uses."""
         return [self.acting]
 
-    def answer_taus(self) -> Tensor | None:
-        """The fractions [N] that ``act`` uses; None for agents whose ``answer`` takes none."""
+    def answer_taus(self, inputs: Inputs) -> Tensor | None:
+        """The fractions [B, N] that ``act`` uses; None for agents whose ``answer`` takes none."""
         return None
 
     def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:

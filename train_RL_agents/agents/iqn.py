@@ -14,7 +14,12 @@ from torch import Tensor, nn
 
 from marinenav_env.validation import require_numbers
 from train_RL_agents.agents.base import Agent, Batch, Losses
-from train_RL_agents.agents.quantile import QuantileConfig, draw_fractions, midpoints
+from train_RL_agents.agents.quantile import (
+    QuantileConfig,
+    draw_fractions,
+    midpoints,
+    risk_level,
+)
 from train_RL_agents.losses import bootstrap, quantile_huber
 from train_RL_agents.networks import (
     ENCODED,
@@ -109,7 +114,8 @@ class IQN(Agent[IQNConfig]):
 
     def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
         """The action of the highest mean over the quantiles below the risk level."""
-        taus = self.acting_taus if risk is None else risk[..., None] * self.acting_taus
+        level = risk_level(self.config, inputs, risk)
+        taus = self.acting_taus if level is None else level[..., None] * self.acting_taus
         return self._mean_values(inputs, taus, self.networks).argmax(-1)
 
     def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor:
@@ -130,16 +136,19 @@ class IQN(Agent[IQNConfig]):
         """All networks."""
         return list(self.networks)
 
-    def answer_taus(self) -> Tensor:
-        """The fractions [N] of ``act``."""
-        return self.acting_taus
+    def answer_taus(self, inputs: Inputs) -> Tensor:
+        """The fractions [B, N] of ``act``."""
+        level = risk_level(self.config, inputs, None)
+        if level is None:
+            level = torch.ones_like(inputs.self_state[..., 0])
+        return level[..., None] * self.acting_taus
 
     def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
         """The action of the highest mean over the same quantiles, or over random ones."""
-        if not self.config.random_fractions:
-            return self.act(inputs)
-        shape = (*inputs.self_state.shape[:-1], self.config.acting_quantiles)
-        taus = torch.rand(shape, generator=generator, device=generator.device)
+        taus = self.acting_taus
+        if self.config.random_fractions:
+            shape = (*inputs.self_state.shape[:-1], self.config.acting_quantiles)
+            taus = torch.rand(shape, generator=generator, device=generator.device)
         return self._mean_values(inputs, taus, self.networks).argmax(-1)
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 
 from marinenav_env import ConfigError, WorldConfig
 from marinenav_env.state import Scenario
+from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.evaluation import episodes as evaluation
@@ -18,7 +19,7 @@ from train_RL_agents.evaluation.episodes import Episodes, Policy
 from train_RL_agents.evaluation.recording import Recording, concatenate, record
 from train_RL_agents.evaluation.suites import ScenarioSet
 from train_RL_agents.memory.transitions import OBSERVATION, inputs_of
-from train_RL_agents.policy_wrapper import QUANTILES, RISK, PolicyWrapper, nearness_risk
+from train_RL_agents.policy_wrapper import QUANTILES, RISK, PolicyWrapper
 
 
 @dataclass(frozen=True)

@@ -91,9 +91,9 @@ def random_inputs(agent: Agent[Any], count: int, seed: int = 0) -> tuple[Tensor,
     # A radius is not negative, and slots that are not filled are zero.
     objects = torch.cat((objects[..., :4], objects[..., 4:].abs()), -1) * mask[..., None]
     there = (torch.arange(count) > 0).double()
-    taus = agent.answer_taus()
-    more = () if taus is None else (taus.cpu().double().repeat(count, 1),)
-    return own * there[:, None], objects * there[:, None, None], mask * there[:, None], *more
+    inputs = Inputs(own * there[:, None], objects * there[:, None, None], mask * there[:, None])
+    taus = copy.deepcopy(agent).cpu().double().answer_taus(inputs)
+    return (*inputs,) if taus is None else (*inputs, taus)
 
 
 # Formats ----------------------------------------------------------------------------------------
@@ -327,11 +327,15 @@ def _inputs(agent: Agent[Any], world: WorldConfig) -> list[dict[str, Any]]:
          "rows": order, "seen": to_dict(world.sensor)},
         {"name": "objects_mask", "shape": [1, OBJECTS], "meaning": "1 for an object, 0 for none"},
     ]  # fmt: skip
-    taus = agent.answer_taus()
+    far = Inputs(*random_inputs(agent, 1)[:3])  # nothing in sight
+    taus = copy.deepcopy(agent).cpu().double().answer_taus(far)
     if taus is not None:
-        meaning = "fractions in (0, 1); times x below 1 they judge by the worst share x"
-        inputs.append({"name": "taus", "shape": [1, len(taus)], "meaning": meaning,
-                       "usual": taus.tolist()})  # fmt: skip
+        meaning = (
+            "fractions in (0, 1); times x below 1 they judge by the worst share x; with risk "
+            "adaptive, x = clip(distance of the closest object / 10 m, 0, 1)"
+        )
+        inputs.append({"name": "taus", "shape": [1, taus.shape[-1]], "meaning": meaning,
+                       "usual": taus[0].tolist(), "risk": agent.config.risk})  # fmt: skip
     return inputs
 
 

@@ -8,7 +8,8 @@ from torch import nn
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import make_batch, make_inputs, seeded
-from train_RL_agents.agents.ac_iqn import ACIQN, ACIQNConfig, QuantileCritic
+from train_RL_agents.agents.ac_iqn import ACIQN, ACIQNConfig
+from train_RL_agents.agents.action_critic import ImplicitQuantileCritic
 from train_RL_agents.networks import Inputs, squash
 
 close = pytest.approx
@@ -31,6 +32,9 @@ class Formula(nn.Module):
 
     def forward(self, inputs, action, taus):
         return self.factor * self.formula(action[..., 0, None], action[..., 1, None], taus)
+
+    def mean(self, inputs, actions, taus):
+        return self(inputs, actions, taus[..., None, :]).mean(-1)
 
 
 class Constant(nn.Module):
@@ -76,7 +80,7 @@ def linear(layer, features):
 def test_critic_by_hand(embedding, own_taus):
     """One robot and one fraction at a time."""
     generator = seeded()
-    critic = QuantileCritic(ACIQNConfig(embedding=embedding))
+    critic = ImplicitQuantileCritic(ACIQNConfig(embedding=embedding))
     given, action = make_inputs(4, generator=generator), torch.rand(4, 2, generator=generator)
     taus = torch.rand(*((4, 3) if own_taus else (3,)), generator=generator)
     got = critic(given, action, taus)
@@ -100,7 +104,7 @@ def test_critic_by_hand(embedding, own_taus):
 
 @pytest.mark.parametrize("embedding", ["late", "published"])
 def test_critic_with_any_leading_shape(embedding):
-    critic = QuantileCritic(ACIQNConfig(embedding=embedding))
+    critic = ImplicitQuantileCritic(ACIQNConfig(embedding=embedding))
     given, taus = make_inputs(4, 3, generator=seeded()), torch.rand(4, 3, 6, generator=seeded())
     action = torch.rand(4, 3, 2, generator=seeded(1))
     got = critic(given, action, taus)
@@ -269,6 +273,49 @@ def test_without_preference_risk_leaves_the_action_alone():
     agent = agent_with((0.3, -0.2), lambda left, right, taus: taus + 0.0 * left)
     action = agent.act(make_inputs(5, generator=seeded()), torch.full((5,), 0.2))
     torch.testing.assert_close(action, torch.tensor([0.3, -0.2]).expand(5, 2))
+
+
+def test_the_less_hopeful_critic_chooses():
+    """One critic wants to go left, the other fears it."""
+    keen, afraid = (
+        lambda left, right, taus: -left + 0.0 * taus,
+        lambda left, right, taus: left + 0.0 * taus,
+    )
+    given = make_inputs(4, generator=seeded())
+    alone = agent_with((0.2, 0.0), keen).act(given)
+    torch.testing.assert_close(alone[:, 0], torch.full((4,), -0.3))
+    # min(-left, left) is highest nearest to 0.
+    both = agent_with((0.2, 0.0), keen, afraid).act(given)
+    torch.testing.assert_close(both[:, 0], torch.full((4,), 0.2))
+
+
+def test_refinement_can_be_left_out():
+    agent = agent_with((0.2, 0.0), lambda left, right, taus: left + 0.0 * taus, refine=False)
+    given = make_inputs(4, generator=seeded())
+    own = torch.tensor([0.2, 0.0]).expand(4, 2)
+    torch.testing.assert_close(agent.act(given), own)
+    torch.testing.assert_close(agent.act(given, torch.ones(4)), own)
+    assert (agent.act(given, torch.full((4,), 0.5))[:, 0] > 0.6).all()
+    assert agent.answering() == ["actor"]
+
+
+def test_collection_follows_the_actor_alone():
+    agent = agent_with((0.2, 0.0), lambda left, right, taus: left + 0.0 * taus)
+    given = make_inputs(4, generator=seeded())
+    torch.testing.assert_close(agent.behave(given, seeded()), torch.tensor([0.2, 0.0]).expand(4, 2))
+
+
+@pytest.mark.parametrize("embedding", ["late", "published"])
+@pytest.mark.parametrize("shared", [True, False])
+def test_means_of_many_actions_are_those_of_their_quantiles(embedding, shared):
+    critic = ImplicitQuantileCritic(ACIQNConfig(embedding=embedding))
+    given, taus = make_inputs(6, generator=seeded()), torch.rand(6, 8, generator=seeded(1))
+    actions = torch.rand(6, 9, 2, generator=seeded(2)) * 2 - 1
+    taus = taus[0] if shared else taus
+    means = critic.mean(given, actions, taus if not shared else taus.expand(6, 8))
+    for k in range(9):
+        each = critic(given, actions[:, k], taus).mean(-1)
+        torch.testing.assert_close(means[:, k], each)
 
 
 # Settings ----------------------------------------------------------------------------------------

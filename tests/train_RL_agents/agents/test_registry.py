@@ -1,6 +1,7 @@
 """What holds for every agent."""
 
 import copy
+import dataclasses
 
 import pytest
 import torch
@@ -120,9 +121,11 @@ def test_acting_is_deterministic(name, risk):
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_risk_level_one_is_no_wish(name):
+def test_risk_level_one_is_no_wish_of_a_neutral_agent(name):
     agent, given = build(name), make_inputs(8, 3, generator=seeded())
     with torch.no_grad():
+        if agent.heeds_risk:
+            agent.config = dataclasses.replace(agent.config, risk="neutral")
         assert torch.equal(agent.act(given, torch.ones(8, 3)), agent.act(given))
 
 
