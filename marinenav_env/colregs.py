@@ -7,6 +7,7 @@ from torch import Tensor
 
 from marinenav_env.config import ColregsConfig
 from marinenav_env.dynamics import wrap_to_pi
+from marinenav_env.layout import reverse
 from marinenav_env.state import Observation
 
 
@@ -23,8 +24,9 @@ def required_turn(
     Returns:
         Whether a rule applies, [E, R] bool, and the turn angle phi (rad), [E, R], 0 if none does.
     """
-    u, v = (own[..., None] for own in observation.self_state[..., 2:4].unbind(-1))
-    px, py, vx, vy, radius = observation.objects_state.unbind(-1)
+    # [R, E] of the own vessel, [K, R, E] of the others.
+    u, v = reverse(observation.self_state)[2:4]
+    px, py, vx, vy, radius = reverse(observation.objects_state)
     own_speed, other_speed = torch.sqrt(u * u + v * v), torch.sqrt(vx * vx + vy * vy)
     fast = (own_speed >= config.min_speed) & (other_speed >= config.min_speed)
 
@@ -56,11 +58,15 @@ def required_turn(
     desired = (
         torch.atan2(py, px)
         + torch.asin((pass_radius / safe_distance).clamp(-1.0, 1.0))
-        + torch.atan2(own_radius[..., None], tangent)
+        + torch.atan2(reverse(own_radius), tangent)
     )
     angle = wrap_to_pi(desired - torch.atan2(v, u))
-    applies = (
-        observation.objects_mask & fast & (crossing | head_on) & outside & (angle > 0.0)
-    )  # fmt: skip
-    first = applies & (applies.cumsum(-1) == 1)
-    return applies.any(-1), torch.where(first, angle, 0.0).sum(-1)
+    applies = reverse(observation.objects_mask) & fast & (crossing | head_on) & outside
+    applies = applies & (angle > 0.0)
+    # The first of them. Numbers, since compiled code handles bool and int64 slowly on a CPU.
+    count = applies.shape[0]
+    slot = torch.arange(count, dtype=angle.dtype, device=angle.device)[:, None, None]
+    place = torch.where(applies, slot, float(count))
+    first = place.amin(0)
+    phi = torch.where((place == first) & (place < count), angle, 0.0).sum(0)
+    return reverse(first < count), reverse(phi)

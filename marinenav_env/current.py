@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor
 
+from marinenav_env.layout import reverse
+
 
 def current_velocity(
     x: Tensor, y: Tensor, core_position: Tensor, core_circulation: Tensor, core_radius: Tensor
@@ -30,10 +32,10 @@ def current_velocity(
     """
     if core_position.shape[-2] == 0:
         return torch.zeros_like(x), torch.zeros_like(y)
-    dx = core_position[:, None, :, 0] - x[:, :, None]
-    dy = core_position[:, None, :, 1] - y[:, :, None]
-    squared_radius = core_radius.square()[:, None, None]
-    strength = core_circulation[:, None, :] / (
-        2.0 * math.pi * torch.maximum(dx.square() + dy.square(), squared_radius)
+    # [C, R, E].
+    core_x, core_y = reverse(core_position)[:, :, None]
+    dx, dy = core_x - reverse(x), core_y - reverse(y)
+    strength = reverse(core_circulation)[:, None] / (
+        2.0 * math.pi * torch.maximum(dx.square() + dy.square(), core_radius.square())
     )
-    return (-dy * strength).sum(-1), (dx * strength).sum(-1)
+    return reverse((-dy * strength).sum(0)), reverse((dx * strength).sum(0))

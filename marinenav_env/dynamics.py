@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.current import current_velocity
-from marinenav_env.layout import stack_last
+from marinenav_env.layout import reverse, stack_last
 from marinenav_env.state import Scenario, State, Vessel
 
 
@@ -74,12 +74,13 @@ def thruster_forces(thrust: Tensor, angle: Tensor, vessel: Vessel) -> tuple[Tens
     Returns:
         Surge force (N), sway force (N), yaw moment (N m), each [E, R].
     """
-    along, across = thrust * angle.cos(), thrust * angle.sin()
-    moment = (
-        0.5 * vessel.width * (along[..., 0] - along[..., 1])
-        - 0.5 * vessel.length * (across[..., 0] + across[..., 1])
-    )  # fmt: skip
-    return along.sum(-1), across.sum(-1), moment
+    thrust, angle = reverse(thrust), reverse(angle)
+    left_along, right_along = thrust * angle.cos()
+    left_across, right_across = thrust * angle.sin()
+    surge, sway = left_along + right_along, left_across + right_across
+    width, length = reverse(vessel.width), reverse(vessel.length)
+    moment = 0.5 * width * (left_along - right_along) - 0.5 * length * sway
+    return reverse(surge), reverse(sway), reverse(moment)
 
 
 def acceleration(
@@ -96,7 +97,7 @@ def acceleration(
         water: u_r, v_r relative to the water (m/s), each [E, R].
         r: [E, R] yaw rate (rad/s).
         tau: surge force, sway force, yaw moment, each [E, R].
-        vessel: parameters.
+        vessel: parameters; with their dimensions reversed if those of the others are.
 
     Returns:
         Surge, sway (m/s^2) and yaw (rad/s^2) acceleration, each [E, R].
@@ -157,20 +158,22 @@ def control_step(
         pose [E, R, 3], velocity_water [E, R, 3], velocity_ground [E, R, 3], thrust [E, R, 2].
     """
     low, high = vessel.min_thrust[..., None], vessel.max_thrust[..., None]
-    thrust = torch.clamp(state.thrust + dt * substeps * rates, low, high)
-    tau = thruster_forces(thrust, scenario.thruster_angle, vessel)
-    x, y, theta = state.pose.unbind(-1)
-    wx, wy, r = state.velocity_water.unbind(-1)
+    thrust = torch.clamp(reverse(state.thrust + dt * substeps * rates), reverse(low), reverse(high))
+    forces = thruster_forces(reverse(thrust), scenario.thruster_angle, vessel)
+    tau = (reverse(forces[0]), reverse(forces[1]), reverse(forces[2]))
+    turned = vessel.apply(reverse, batch_size=[])
+    x, y, theta = reverse(state.pose)
+    wx, wy, r = reverse(state.velocity_water)
     for _ in range(substeps):
         cx, cy = current_velocity(
-            x, y, scenario.core_position, scenario.core_circulation, core_radius
+            reverse(x), reverse(y), scenario.core_position, scenario.core_circulation, core_radius
         )
-        gx, gy, gr = wx + cx, wy + cy, r
+        gx, gy, gr = wx + reverse(cx), wy + reverse(cy), r
         x, y, theta = x + dt * gx, y + dt * gy, theta + dt * r
         cos, sin = theta.cos(), theta.sin()
         u, v = cos * gx + sin * gy, cos * gy - sin * gx
         u_r, v_r = cos * wx + sin * wy, cos * wy - sin * wx
-        du, dv, dr = acceleration((u, v), (u_r, v_r), r, tau, vessel)
+        du, dv, dr = acceleration((u, v), (u_r, v_r), r, tau, turned)
         u_r, v_r, r = u_r + dt * du, v_r + dt * dv, r + dt * dr
         wx, wy = cos * u_r - sin * v_r, sin * u_r + cos * v_r
     return (
@@ -178,5 +181,5 @@ def control_step(
         stack_last((x, y, wrap_to_two_pi(theta))),
         stack_last((wx, wy, r)),
         stack_last((gx, gy, gr)),
-        thrust,
+        reverse(thrust),
     )

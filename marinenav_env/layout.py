@@ -1,9 +1,10 @@
 """Memory layout: kernels run fastest when neighbouring environments are neighbours in memory.
 
 A batch [E, R, ...] has few robots and objects and many environments, so the innermost dimension
-that vector instructions run along should be E. These helpers build tensors of the usual logical
-shape whose memory is the other way round; elementwise operations then keep it so. Values never
-depend on the layout.
+that vector instructions run along, and that threads share, should be E. Functions take and give
+tensors of the usual logical shape, but compute on them with the dimensions reversed, [..., R, E]:
+a view, no copy. Where a compiler stores what lies between, it then stores environments innermost
+too. Values never depend on the layout.
 """
 
 from __future__ import annotations
@@ -26,10 +27,5 @@ def environments_innermost(tensor: Tensor) -> Tensor:
 
 
 def stack_last(tensors: Sequence[Tensor]) -> Tensor:
-    """Stack tensors [E, ...] along a new last dimension, environments innermost."""
-    return reverse(torch.stack([reverse(tensor) for tensor in tensors]))
-
-
-def cat_last(tensors: Sequence[Tensor]) -> Tensor:
-    """Join tensors [E, ...] along the last dimension, environments innermost."""
-    return reverse(torch.cat([reverse(tensor) for tensor in tensors]))
+    """Stack reversed tensors [..., E] along a new last dimension of the result [E, ..., n]."""
+    return reverse(torch.stack(list(tensors)))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from marinenav_env.layout import cat_last, environments_innermost, reverse, stack_last
+from marinenav_env.layout import reverse, stack_last
 from marinenav_env.state import Observation, Scenario, Sensor, State, Vessel
 
 
@@ -100,15 +101,16 @@ def own_state(state: State, goal: Tensor) -> Tensor:
     Returns:
         [E, R, 7] goal x, y in the body frame, u, v over ground, yaw rate, both thrusts.
     """
-    x, y, theta = state.pose.unbind(-1)
-    vx, vy, r = state.velocity_ground.unbind(-1)
+    # [R, E] each.
+    x, y, theta = reverse(state.pose)
+    vx, vy, r = reverse(state.velocity_ground)
     cos, sin = theta.cos(), theta.sin()
-    dx, dy = goal[..., 0] - x, goal[..., 1] - y
-    left, right = state.thrust.unbind(-1)
+    goal_x, goal_y = reverse(goal)
+    dx, dy = goal_x - x, goal_y - y
     own = (
         cos * dx + sin * dy, cos * dy - sin * dx,
         cos * vx + sin * vy, cos * vy - sin * vx,
-        r, left, right,
+        r, *reverse(state.thrust),
     )  # fmt: skip
     return stack_last(own)
 
@@ -136,57 +138,82 @@ def observe(
     Returns:
         The observation, and [E, R] bool: the robot truly touches an object that it sees.
     """
-    environments, robots = state.active.shape
-    x, y, theta = state.pose.unbind(-1)
-    cos, sin = theta.cos()[..., None], theta.sin()[..., None]
+    # Everything of the own robot is [R, E], everything of an object [M, 1, E] or, as it is seen,
+    # [M, R, E]: the robots first, then the obstacles. Flags become numbers early, since compiled
+    # code handles bool slowly on a CPU: an object that is not there is infinitely far away.
+    x, y, theta = reverse(state.pose)
+    ground_x, ground_y, _ = reverse(state.velocity_ground)
+    obstacle_x, obstacle_y = reverse(scenario.obstacle_position)
+    obstacle_radius = reverse(scenario.obstacle_radius)
+    still = torch.zeros_like(obstacle_radius)
+    own_radius, detected = (
+        reverse(each).expand_as(x) for each in (vessel.radius, vessel.detect_radius)
+    )
+    away, obstacle_away = (
+        torch.where(reverse(there), 0.0, torch.inf)
+        for there in (state.active, scenario.obstacle_mask)
+    )
+    object_x, object_y, object_vx, object_vy, measured, touching, absent = (
+        torch.cat(pair)[:, None]
+        for pair in (
+            (x, obstacle_x), (y, obstacle_y), (ground_x, still), (ground_y, still),
+            (detected, obstacle_radius), (own_radius, obstacle_radius), (away, obstacle_away),
+        )
+    )  # fmt: skip
+    index = torch.arange(object_x.shape[0], device=x.device)[:, None, None]
+    other = index != index[: x.shape[0], 0]
 
-    # True objects, [E, 1, M]: the robots first, then the obstacles.
-    still = torch.zeros_like(scenario.obstacle_radius)
-    object_x = cat_last((x, scenario.obstacle_position[..., 0]))[:, None]
-    object_y = cat_last((y, scenario.obstacle_position[..., 1]))[:, None]
-    object_vx = cat_last((state.velocity_ground[..., 0], still))[:, None]
-    object_vy = cat_last((state.velocity_ground[..., 1], still))[:, None]
-    measured = cat_last((vessel.detect_radius.expand_as(x), scenario.obstacle_radius))[:, None]
-    touching = cat_last((vessel.radius.expand_as(x), scenario.obstacle_radius))[:, None]
-    present = cat_last((state.active, scenario.obstacle_mask))[:, None]
-    index = torch.arange(object_x.shape[-1], device=x.device)
-    present = present & (index != index[:robots, None]) & state.active[..., None]
-
-    # As measured, [E, R, M], and turned into the body frame of the one who measures.
-    pos_std, vel_std = sensor.pos_std[..., None], sensor.vel_std[..., None]
-    dx, dy = object_x - x[..., None], object_y - y[..., None]
-    noisy_dx, noisy_dy = dx + pos_std * noise.normal[0], dy + pos_std * noise.normal[1]
-    noisy_vx = object_vx + vel_std * noise.normal[2]
-    noisy_vy = object_vy + vel_std * noise.normal[3]
-    ratio = sensor.r_mean_ratio[..., None]
-    turn = look_up_quantile(quantiles, sensor.table_row[..., None], noise.uniform)
+    # As measured, and turned into the body frame of the one who measures.
+    means = (sensor.pos_std, sensor.vel_std, sensor.r_mean_ratio, sensor.table_row)
+    pos_std, vel_std, ratio, row = (reverse(each) for each in means)
+    noise_x, noise_y, noise_vx, noise_vy = noise.normal.permute(0, 3, 2, 1)
+    dx, dy = object_x - x, object_y - y
+    noisy_dx, noisy_dy = dx + pos_std * noise_x, dy + pos_std * noise_y
+    noisy_vx, noisy_vy = object_vx + vel_std * noise_vx, object_vy + vel_std * noise_vy
+    turn = look_up_quantile(quantiles, row, reverse(noise.uniform))
     radius = measured * (ratio + (1.0 - ratio) * (turn / math.pi))
+    cos, sin = theta.cos(), theta.sin()
     px, py = cos * noisy_dx + sin * noisy_dy, cos * noisy_dy - sin * noisy_dx
     vx, vy = cos * noisy_vx + sin * noisy_vy, cos * noisy_vy - sin * noisy_vx
 
     distance = torch.sqrt(px.square() + py.square())
-    in_range = distance <= sensor.range[..., None] + radius
-    in_view = torch.atan2(py, px).abs() <= 0.5 * sensor.angle[..., None]
-    seen = present & in_range & in_view
+    in_range = distance <= reverse(sensor.range) + radius
+    in_view = torch.atan2(py, px).abs() <= 0.5 * reverse(sensor.angle)
+    gap = torch.where(other & in_range & in_view, distance - radius, torch.inf)
+    gap = gap + absent + absent[: x.shape[0], 0]
+    touch = dx.square() + dy.square() <= (touching + own_radius).square()
+    collided = torch.where(touch & (gap < torch.inf), 1.0, 0.0).amax(0) > 0.0
 
-    touch = dx.square() + dy.square() <= (touching + vessel.radius[..., None]).square()
-    collided = (seen & touch).any(-1)
-
-    kept = min(max_objects, seen.shape[-1])
-    gap = torch.where(seen, distance - radius, torch.inf)
-    closest, order = torch.topk(gap, kept, dim=-1, largest=False, sorted=True)
-    slot = torch.arange(kept, device=x.device)
-    mask = (closest < torch.inf) & (slot < sensor.max_objects[..., None])
-    order, mask = environments_innermost(order), environments_innermost(mask)
-    columns = [
-        torch.where(mask, column.gather(-1, order), 0.0) for column in (px, py, vx, vy, radius)
-    ]
-    missing = max_objects - kept
-    objects = stack_last([torch.nn.functional.pad(column, (0, missing)) for column in columns])
+    objects, count = _nearest((px, py, vx, vy, radius), gap, max_objects)
+    slot = torch.arange(max_objects, device=x.device)[:, None, None]
+    mask = slot < torch.minimum(count, reverse(sensor.max_objects))
     observation = Observation(
         self_state=torch.where(state.active[..., None], own_state(state, scenario.goal), 0.0),
-        objects_state=objects,
-        objects_mask=torch.nn.functional.pad(mask, (0, missing)),
-        batch_size=[environments],
+        objects_state=reverse(torch.where(mask, objects, 0.0)),
+        objects_mask=reverse(mask),
+        batch_size=state.batch_size,
     )
-    return observation, collided
+    return observation, reverse(collided)
+
+
+def _nearest(columns: Sequence[Tensor], gap: Tensor, slots: int) -> tuple[Tensor, Tensor]:
+    """Put objects into slots, the one with the smallest gap first, then by their number.
+
+    With so few objects, counting for each how many come before it beats sorting, and needs no
+    gather: both are elementwise and run along environments.
+
+    Args:
+        columns: n of them, each [M, R, E].
+        gap: [M, R, E] (m), infinite where an object is not seen.
+        slots: K.
+
+    Returns:
+        [n, K, R, E], and how many objects are seen, [R, E], of the same type.
+    """
+    number = torch.arange(gap.shape[0], dtype=gap.dtype, device=gap.device)
+    earlier = (number[:, None] > number).to(gap.dtype)[:, :, None, None]
+    rivals = gap[:, None]
+    rank = ((gap < rivals).to(gap.dtype) + earlier * (gap == rivals).to(gap.dtype)).sum(1)
+    slot = torch.arange(slots, dtype=gap.dtype, device=gap.device)[:, None, None, None]
+    taken = [torch.where(rank == slot, column, 0.0).sum(1) for column in columns]
+    return torch.stack(taken), (gap < torch.inf).to(gap.dtype).sum(0)

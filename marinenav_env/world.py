@@ -17,6 +17,7 @@ from marinenav_env.config import WorldConfig
 from marinenav_env.current import current_velocity
 from marinenav_env.dynamics import control_step, wrap_to_two_pi
 from marinenav_env.endings import endings
+from marinenav_env.layout import reverse
 from marinenav_env.perception import Noise, observe
 from marinenav_env.reward import step_reward
 from marinenav_env.state import Observation, Outcome, Parameters, Scenario, State
@@ -62,7 +63,9 @@ def initial_state(scenario: Scenario, core_radius: Tensor) -> State:
 
 def goal_distance(state: State, scenario: Scenario) -> Tensor:
     """Distance of every robot to its goal (m), [E, R]."""
-    return torch.linalg.vector_norm(scenario.goal - state.pose[..., :2], dim=-1)
+    goal_x, goal_y = reverse(scenario.goal)
+    x, y, _ = reverse(state.pose)
+    return reverse(torch.sqrt((goal_x - x).square() + (goal_y - y).square()))
 
 
 def advance(
