@@ -66,7 +66,7 @@ def required_turn(
     # The first of them. Numbers, since compiled code handles bool and int64 slowly on a CPU.
     count = applies.shape[0]
     slot = torch.arange(count, dtype=angle.dtype, device=angle.device)[:, None, None]
-    place = torch.where(applies, slot, float(count))
+    place = torch.where(applies, slot, count)
     first = place.amin(0)
     phi = torch.where((place == first) & (place < count), angle, 0.0).sum(0)
     return reverse(first < count), reverse(phi)

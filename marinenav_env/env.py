@@ -24,7 +24,7 @@ from marinenav_env.scenario_file import Episode, read_scenarios, stack_episodes
 from marinenav_env.starts import Curriculum, FixedStarts, SampledStarts, StartPool, restore
 from marinenav_env.state import Observation, Outcome, Parameters, Scenario, Start, State
 from marinenav_env.validation import ConfigError, require
-from marinenav_env.world import advance, initial_state, where
+from marinenav_env.world import advance, initial_state, restart, where
 
 GROUP = "robots"
 
@@ -257,10 +257,10 @@ class MarineNavEnv(EnvBase):
     def _restart(self, done: Tensor | None) -> None:
         """Start new episodes where ``done`` [E] is true, or everywhere if it is None."""
         index = self._starts.index(done)
-        fresh = self._starts.starts[index]
-        self._now = (
-            fresh.apply(environments_innermost) if done is None else where(done, fresh, self._now)
-        )
+        if done is None:
+            self._now = self._starts.starts[index].apply(environments_innermost)
+        else:
+            self._now = restart(done, self._starts.starts, index, self._now)
         if self._all_parameters.batch_size[0] == 1:
             self._parameters = self._all_parameters
         else:

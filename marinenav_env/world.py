@@ -23,6 +23,8 @@ from marinenav_env.reward import step_reward
 from marinenav_env.state import Observation, Outcome, Parameters, Scenario, State
 
 Tensors = TypeVar("Tensors", bound=TensorClass)
+CHEAP_TO_ASK = frozenset({"cpu"})
+"""Types of devices on which reading a tensor's values makes nobody wait."""
 
 
 def where(mask: Tensor, new: Tensors, old: Tensors) -> Tensors:
@@ -34,6 +36,24 @@ def where(mask: Tensor, new: Tensors, old: Tensors) -> Tensors:
 
     kept = ~mask
     return new.apply(pick, old)
+
+
+def restart(done: Tensor, pool: Tensors, index: Tensor, old: Tensors) -> Tensors:
+    """Take environments from a pool where ``done`` [E] is true and from ``old`` elsewhere.
+
+    Args:
+        done: [E] bool.
+        pool: what to take from.
+        index: [E] int64, which entry of the pool each environment would take.
+        old: batch [E]; is not changed.
+    """
+    if done.device.type not in CHEAP_TO_ASK:
+        return where(done, pool[index], old)
+    # Only the few that are done are copied.
+    rows = done.nonzero().squeeze(-1)
+    new: Tensors = old.clone()
+    new[rows] = pool[index[rows]]
+    return new
 
 
 def initial_state(scenario: Scenario, core_radius: Tensor) -> State:
