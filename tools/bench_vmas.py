@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,9 +60,11 @@ def work(args: argparse.Namespace) -> None:
     answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print must not get in between
     from importlib.metadata import version
 
+    versions = {"vmas": version("vmas")}  # first: it is known at once whether it is there
     import torch
     import vmas
 
+    versions["torch of vmas"] = torch.__version__
     torch.set_num_threads(args.threads)
     env = None
     for line in sys.stdin:
@@ -71,7 +73,7 @@ def work(args: argparse.Namespace) -> None:
             env = vmas.make_env("navigation", num_envs=request["open"], device=args.device,
                                 continuous_actions=True, n_agents=args.agents, seed=0)  # fmt: skip
             env.reset()
-            answer = {"vmas": version("vmas"), "torch of vmas": torch.__version__}
+            answer = versions
         else:
             answer = {"seconds": steps_of(env, request["steps"], args.device)}
         print(json.dumps(answer), file=answers, flush=True)
@@ -120,9 +122,14 @@ class Worker:
             raise SystemExit("bench_vmas: error: VMAS's process ended; is vmas installed there?")
         return json.loads(line)
 
-    def close(self) -> None:
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         """End the process."""
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.stdout.close()
         self._process.wait(30)
 
 
@@ -186,6 +193,16 @@ def compare(
     return rows
 
 
+def measure_all(args: argparse.Namespace, worker: Worker) -> tuple[list[Row], list[Row]]:
+    """Rows of all sizes, and those of the best size of each in turn."""
+    config = configuration(args)
+    rows = [row for size in args.sizes for row in compare(args, worker, config, size, size)]
+    best = [max((row for row in rows if row["mode"] == mode), key=lambda row: row["median"])
+            for mode in ("ours", "vmas")]  # fmt: skip
+    print("best size of each, in turn:")
+    return rows, compare(args, worker, config, *(row["environments"] for row in best))
+
+
 def ratio(ours: Row, theirs: Row) -> dict[str, float]:
     """Ours by theirs: of the runs that followed one another."""
     each = [one / other for one, other in zip(ours["runs"], theirs["runs"], strict=True)]
@@ -208,18 +225,12 @@ def main(argv: list[str] | None = None) -> None:
     from train_RL_agents.device import resolve_device
 
     torch.set_num_threads(args.threads)
-    worker = Worker(args)
-    facts = machine(resolve_device(args.device)) | software() | worker.ask(open=1)
-    facts |= {name: str(value) for name, value in vars(args).items() if name != "worker"}
-    for name, value in facts.items():
-        print(f"{name:>16}: {value}")
-    config = configuration(args)
-    rows = [row for size in args.sizes for row in compare(args, worker, config, size, size)]
-    best = [max((row for row in rows if row["mode"] == mode), key=lambda row: row["median"])
-            for mode in ("ours", "vmas")]  # fmt: skip
-    print("best size of each, in turn:")
-    final = compare(args, worker, config, *(row["environments"] for row in best))
-    worker.close()
+    with Worker(args) as worker:
+        facts = machine(resolve_device(args.device)) | software() | worker.ask(open=1)
+        facts |= {name: str(value) for name, value in vars(args).items() if name != "worker"}
+        for name, value in facts.items():
+            print(f"{name:>16}: {value}")
+        rows, final = measure_all(args, worker)
     found = ratio(*final)
     print(f"ours to VMAS: {found['median']:.2f} times ({found['lowest']:.2f} to "
           f"{found['highest']:.2f})")  # fmt: skip
