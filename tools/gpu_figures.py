@@ -45,11 +45,13 @@ TINY = {
     "collect": ["--envs", "4"],
     "update": ["--batch", "4", "8"],
     "growth": ["--envs", "2", "4", "--replay", "100", "1000"],
-    "loop": ["trainer.num_envs=8", "trainer.train_freq=8"],
+    "loop": ["trainer.train_freq=8"],
 }
 _TINY_BENCH = ["--seconds", "0.01", "--repeats", "1", "--modes", "eager", "captured",
-               "--robots", "2", "trainer.buffer_size=2000"]  # fmt: skip
+               "--robots", "2", "--threads", "1", "trainer.num_envs=8",
+               "trainer.buffer_size=2000"]  # fmt: skip
 _TINY_TRAIN = ["total_timesteps=400", "eval_freq=200", "trainer.num_envs=8", "compile=false",
+               "threads=1",
                "trainer.buffer_size=2000", "trainer.learning_starts=16", "world.max_steps=8",
                "eval_schedule.num_episodes=[1,0,0,0,0,0]"]  # fmt: skip
 
@@ -173,7 +175,10 @@ def run(step: Step, seconds: float, log: Path) -> dict[str, Any]:
             step.command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
             stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
-        status = _wait(process, step, began + seconds)
+        try:
+            status = _wait(process, step, began + seconds)
+        finally:
+            _end(process)
     return {
         "status": status,
         "seconds": round(time.monotonic() - began, 1),
@@ -184,25 +189,23 @@ def run(step: Step, seconds: float, log: Path) -> dict[str, Any]:
 
 
 def _wait(process: subprocess.Popen[bytes], step: Step, deadline: float) -> str:
-    """Wait for the end, or bring it about: in words."""
+    """Wait until it has ended or should: in words."""
     while True:
         try:
             status = process.wait(min(1.0, max(0.01, deadline - time.monotonic())))
             return "ok" if status == 0 else f"failed with status {status}"
         except subprocess.TimeoutExpired:
             if step.enough():
-                _end(process)
                 return "ok, ended when it was enough"
             if time.monotonic() >= deadline:
-                _end(process)
                 return "cut off"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask a process to stop, then kill it with those it started."""
+    """Ask a process to stop, if it has not, then kill it with those it started."""
     process.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(3.0)
+        process.wait(5.0)
     # What is left of its group, such as compilers.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -232,4 +235,6 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    # So that the step under way is ended, too.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     sys.exit(main())

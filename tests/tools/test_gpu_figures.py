@@ -28,15 +28,11 @@ def test_steps_are_one_process_each(tmp_path):
 
 
 def test_a_part_is_measured_and_kept(tmp_path):
-    argv = ["--out", str(tmp_path), "--device", "cpu", "--tiny", "--only", "update", "growth"]
+    argv = ["--out", str(tmp_path), "--device", "cpu", "--tiny", "--only", "update"]
     assert main(argv) == 0
     found = json.loads((tmp_path / RESULT).read_text())["steps"]
-    assert {name: each["status"] for name, each in found.items()} == {
-        "update": "ok",
-        "growth": "ok",
-    }
+    assert {name: each["status"] for name, each in found.items()} == {"update": "ok"}
     assert [row["batch"] for row in found["update"]["result"]["rows"]] == [4, 8]
-    assert [each["of"] for each in found["growth"]["result"]["growth"]] == ["world", "replay"]
 
 
 @pytest.mark.slow
@@ -46,6 +42,7 @@ def test_all_steps(tmp_path):
     found = json.loads((tmp_path / RESULT).read_text())["steps"]
     assert all(found[name]["status"] == "ok" for name in ("world", "collect", "update", "growth",
                                                           "loop"))  # fmt: skip
+    assert [each["of"] for each in found["growth"]["result"]["growth"]] == ["world", "replay"]
     assert found["training"]["status"].startswith("ok")
     assert found["training"]["result"][0]["env_steps"] == "200"
 
@@ -55,7 +52,7 @@ def test_failures_do_not_lose_the_others(tmp_path, monkeypatch, capsys):
     slow = f"open({str(left)!r}, 'w').write('[1]'); import time; time.sleep(60)"
     listed = [
         Step("bad", python("print('oh'); raise SystemExit(3)"), 20.0),
-        Step("slow", python(slow), 1.5, lambda: json.loads(left.read_text())),
+        Step("slow", python(slow), 4.0, lambda: json.loads(left.read_text())),
         Step("good", python("print('fine')"), 20.0),
     ]
     monkeypatch.setattr(gpu_figures, "steps", lambda args, work: listed)
