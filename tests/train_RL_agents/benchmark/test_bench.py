@@ -36,16 +36,14 @@ def tiny(*overrides):
 
 
 def test_command_measures_every_part_and_writes_it(tmp_path, config, capsys):
-    out, plot = tmp_path / "bench.json", tmp_path / "bench.png"
-    pytest.importorskip("matplotlib", reason="needs the extra plot")
+    out = tmp_path / "bench.json"
     argv = ["bench", "-C", str(config), *QUICK, "--modes", "eager", "captured",
-            "--json", str(out), "--plot", str(plot), "trainer.train_freq=16"]  # fmt: skip
+            "--json", str(out), "trainer.train_freq=16"]  # fmt: skip
     assert main(argv) == 0
     text = capsys.readouterr().out
     assert "captured left out: CUDA graphs need a CUDA device" in text
     assert all(f"{part}: {about[:20]}" in text for part, about in PARTS.items())
     assert "world, eager: from 2 to 4 environments" in text
-    assert plot.read_bytes().startswith(b"\x89PNG")
     content = json.loads(out.read_text())
     rows = content["rows"]
     assert {row["part"] for row in rows} == set(PARTS)
@@ -61,6 +59,17 @@ def test_command_measures_every_part_and_writes_it(tmp_path, config, capsys):
     )
     assert content["config"]["trainer"]["train_freq"] == 16
     assert [each["of"] for each in content["growth"]] == ["world", "replay"]
+
+
+def test_command_draws_rates_and_shares(tmp_path, config, capsys):
+    pytest.importorskip("matplotlib", reason="needs the extra plot")
+    for kind, start in (("png", b"\x89PNG"), ("pdf", b"%PDF")):
+        plot = tmp_path / f"bench.{kind}"
+        argv = ["bench", "-C", str(config), *QUICK, "--modes", "eager", "--parts", "sampling",
+                "loop", "--plot", str(plot)]  # fmt: skip
+        assert main(argv) == 0
+        assert capsys.readouterr().out.splitlines()[-1] == str(plot)
+        assert plot.read_bytes().startswith(start)
 
 
 def test_the_loop_says_where_its_time_goes():
@@ -199,7 +208,8 @@ def test_processor_is_read_from_its_description(tmp_path):
     ],
 )  # fmt: skip
 def test_bad_input_is_refused_in_one_sentence(capsys, argv, expected):
-    pytest.importorskip("matplotlib", reason="needs the extra plot")
+    if "--plot" in argv:
+        pytest.importorskip("matplotlib", reason="needs the extra plot")
     assert refused(capsys, "bench", "--device", "cpu", *argv).startswith(expected)
 
 
