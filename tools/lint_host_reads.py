@@ -39,6 +39,7 @@ DEVICE_CODE: dict[str, list[str]] = {
     "train_RL_agents/learner.py": ["mix_in", "*.update*", "Meter.add"],
     "train_RL_agents/agents/[!_]*.py": ["*"],
     "train_RL_agents/torchrl_trainer.py": ["*.collect"],
+    "train_RL_agents/benchmark/rig.py": ["*.advance", "fill*"],
 }
 READS = {"item", "cpu", "numpy", "tolist"}  # methods that read
 CASTS = {"float", "int", "bool"}  # builtins that read when given a tensor

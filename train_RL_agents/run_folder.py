@@ -74,7 +74,7 @@ def _git(*arguments: str) -> str:
     return result.stdout
 
 
-def _revision() -> tuple[str, str]:
+def revision() -> tuple[str, str]:
     """The program's git revision, and a patch of what differs from it."""
     # A virtual environment may lie inside the checkout of something else.
     if not _git("ls-files", Path(__file__).name):
@@ -134,8 +134,8 @@ class RunFolder:
         except OSError as error:
             raise ConfigError(f"{path}: the run folder cannot be made ({error})") from error
         run.write_config()
-        revision, patch = _revision()
-        run._write_json("versions.json", versions() | {"git revision": revision})
+        commit, patch = revision()
+        run._write_json("versions.json", versions() | {"git revision": commit})
         run._write("git_diff.patch", patch)
         run._write("command.txt", shlex.join(argv or sys.argv) + "\n")
         return run

@@ -8,6 +8,7 @@ that help texts come at once.
 from types import ModuleType
 
 from train_RL_agents.commands import (
+    bench,
     evaluate,
     export,
     import_weights,
@@ -27,4 +28,5 @@ COMMANDS: dict[str, ModuleType] = {
     "info": info,
     "plot": plot,
     "tune": tune,
+    "bench": bench,
 }

@@ -28,6 +28,10 @@ _RESUMABLE = ("total_timesteps", "eval_freq", "log_freq", "threads", "compile", 
 generators of another kind of device cannot take up the streams of random numbers."""
 
 
+_TRACED = 20
+"""Batches of the collector in a trace, if not said otherwise."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     plain: dict[str, Any] = {"default": argparse.SUPPRESS}
@@ -44,6 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--resume", metavar="RUN", type=Path, help="go on with a run, or with all of a training "
         f"folder; of the settings, only these may change: {', '.join(_RESUMABLE)}",
         **plain)  # fmt: skip
+    add("--profile-trace", metavar="N", nargs="?", type=int, const=_TRACED, help="write a trace of "
+        f"N batches of the collector with their updates ({_TRACED} if not said), once everything "
+        "is compiled, into the run folder", **plain)  # fmt: skip
     add("--quiet", action="store_true", help="print nothing", **plain)
     add("--no-bar", action="store_true", help="no progress bar", **plain)
 
@@ -55,13 +62,16 @@ def run(arguments: argparse.Namespace) -> int:
     if "help" in given:
         return _help(arguments.parser, given.get("config"), overrides)
     display = {"quiet": "quiet" in given, "bar": "no_bar" not in given}
+    trace = given.get("profile_trace", 0)
+    if "profile_trace" in given and trace < 1:
+        arguments.parser.error(f"argument --profile-trace: must be at least 1, not {trace}")
     if "resume" in given:
         if "config" in given:
             arguments.parser.error("--resume takes no --config: a run has its own")
-        return _resume(given["resume"], overrides, display)
+        return _resume(given["resume"], overrides, display, trace)
     from train_RL_agents.config_file import load_config
 
-    return _start(load_config(given.get("config"), overrides), arguments.argv, display)
+    return _start(load_config(given.get("config"), overrides), arguments.argv, display, trace)
 
 
 def _shorthands(given: dict[str, Any]) -> list[str]:
@@ -74,7 +84,7 @@ def _shorthands(given: dict[str, Any]) -> list[str]:
     return words
 
 
-def _start(config: TrainConfig[Any], argv: list[str], display: dict[str, bool]) -> int:
+def _start(config: TrainConfig[Any], argv: list[str], display: dict[str, bool], trace: int) -> int:
     """Train every seed in one training folder."""
     from train_RL_agents.device import resolve_device
     from train_RL_agents.run_folder import RunFolder
@@ -85,11 +95,11 @@ def _start(config: TrainConfig[Any], argv: list[str], display: dict[str, bool]) 
     parent = RunFolder.new_parent(config.save_dir)
     # All at once, so that --resume finds the seeds whose turn had not come.
     for folder in [RunFolder.create(config, seed, argv, parent) for seed in config.seed]:
-        _train(TorchRLTrainer(folder, **display))
+        _train(TorchRLTrainer(folder, **display), trace, display["quiet"])
     return 0
 
 
-def _resume(path: Path, overrides: list[str], display: dict[str, bool]) -> int:
+def _resume(path: Path, overrides: list[str], display: dict[str, bool], trace: int) -> int:
     """Go on with a run, or with every run of a training folder."""
     from marinenav_env.validation import require
     from train_RL_agents.config_file import override
@@ -103,7 +113,7 @@ def _resume(path: Path, overrides: list[str], display: dict[str, bool]) -> int:
         key, _, value = word.partition("=")
         require(key in _RESUMABLE, key, value, "left as it is when a run is resumed")
     for folder in folders:
-        _train(resume(folder, **display))
+        _train(resume(folder, **display), trace, display["quiet"])
     return 0
 
 
@@ -112,18 +122,38 @@ def runs_in(path: Path) -> list[Path]:
     return sorted(file.parent for file in path.glob("seed_*/trial_config.json")) or [path]
 
 
-def _train(trainer: TorchRLTrainer) -> None:
+def _train(trainer: TorchRLTrainer, trace: int, quiet: bool) -> None:
     """Train; with code compiled for this run alone, as there is a limit to its variants.
+
+    Args:
+        trainer: ready to start.
+        trace: batches of the collector in a profiler's trace; 0: none.
+        quiet: do not print where the trace is.
 
     Raises:
         KeyboardInterrupt: when the trainer was asked to stop; it has saved.
     """
     import torch
 
-    trainer.train()
+    if trace:
+        _train_traced(trainer, trace, quiet)
+    else:
+        trainer.train()
     torch.compiler.reset()
     if trainer.stopped:
         raise KeyboardInterrupt
+
+
+def _train_traced(trainer: TorchRLTrainer, trace: int, quiet: bool) -> None:
+    """Train, and say where the trace is."""
+    from train_RL_agents.tracing import TracingClock
+
+    clock = TracingClock(trainer.clock, trainer.run.path, trace, trainer.device)
+    trainer.clock = clock
+    trainer.train()
+    clock.finish()
+    if not quiet:
+        print(f"trace: {clock.path}" if clock.path else "no trace: the run has too few updates")
 
 
 def _help(parser: argparse.ArgumentParser, path: Path | None, overrides: list[str]) -> int:

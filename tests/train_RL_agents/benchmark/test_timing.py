@@ -1,0 +1,116 @@
+"""Rates of subjects on a clock of their own."""
+
+import pytest
+import torch
+
+from train_RL_agents.benchmark import timing
+from train_RL_agents.benchmark.stopwatch import Stopwatch
+from train_RL_agents.benchmark.timing import Subject, compile_seconds, measure, steps_for
+
+CPU = torch.device("cpu")
+
+
+class Time:
+    now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Time()
+    monkeypatch.setattr(timing, "time", clock)
+    return clock
+
+
+class Work:
+    """Takes so many seconds per step, and 60 s more in its first run."""
+
+    def __init__(self, clock, seconds, diary=None):
+        self.clock, self.seconds, self.diary, self.first = clock, seconds, diary, True
+
+    def __call__(self, steps):
+        self.clock.now += steps * self.seconds + 60.0 * self.first
+        self.first = False
+        if self.diary is not None:
+            self.diary.append((self, steps))
+
+
+def subject(advance, **other):
+    return Subject({"mode": "eager"}, "env-steps/s", 8, CPU, advance, **other)
+
+
+def test_compilation_is_kept_apart(clock):
+    (row,) = measure([subject(Work(clock, 0.5))], seconds=2.0, repeats=3)
+    assert row["compile_seconds"] == pytest.approx(60.0)
+    assert (row["median"], row["lowest"], row["highest"]) == pytest.approx((16.0, 16.0, 16.0))
+    assert row["ms_per_step"] == pytest.approx(500.0)
+    assert (row["unit"], row["steps"], row["mode"]) == ("env-steps/s", 4, "eager")
+
+
+@pytest.mark.parametrize(("pace", "steps"), [(0.001, 2000), (0.5, 4), (10.0, 3)])
+def test_runs_fill_the_wanted_time_with_the_least_steps_at_least(clock, pace, steps):
+    work = Work(clock, pace)
+    work.first = False
+    assert steps_for(subject(work), 2.0) == pytest.approx(steps, rel=0.2)
+
+
+def test_subjects_take_turns(clock):
+    diary = []
+    one, other = Work(clock, 1.0, diary), Work(clock, 1.0, diary)
+    measure([subject(one), subject(other)], seconds=3.0, repeats=2)
+    assert [each for each, _ in diary[-4:]] == [one, other, one, other]
+
+
+def test_figures_are_of_the_repeats(clock):
+    work = Work(clock, 1.0)
+    paces = iter([1.0] * 3 + [1.0, 4.0, 2.0])
+
+    def advance(steps):
+        work.seconds = next(paces)
+        work(steps)
+
+    notes = subject(advance, notes=lambda seconds: {"seconds": seconds})
+    (row,) = measure([notes], seconds=3.0, repeats=3)
+    assert (row["lowest"], row["median"], row["highest"]) == (2.0, 4.0, 8.0)
+    assert row["runs"] == [8.0, 2.0, 4.0]
+    assert row["notes"] == {"seconds": 6.0}
+
+
+def test_a_subject_may_measure_itself(clock):
+    assert subject(lambda steps: 0.25 * steps).run(4) == 1.0
+    assert compile_seconds(subject(lambda steps: 0.25 * steps)) == 0.0
+
+
+class Thing:
+    def act(self, seconds):
+        self.clock.now += seconds
+        return seconds
+
+
+def test_stopwatch_sums_calls_by_label(monkeypatch):
+    clock = Time()
+    monkeypatch.setattr("train_RL_agents.benchmark.stopwatch.time", clock)
+    thing, watch = Thing(), Stopwatch(CPU)
+    thing.clock = clock
+    watch.watch(thing, "act", "work")
+    assert thing.act(2.0) == 2.0
+    watch.clear()
+    thing.act(1.0)
+    clock.now += 5.0
+    thing.act(0.5)
+    assert watch.seconds() == {"work": 1.5}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_stopwatch_counts_the_work_of_a_gpu():
+    device = torch.device("cuda")
+    watch, tensor = Stopwatch(device), torch.ones(4096, 4096, device=device)
+    holder = Thing()
+    holder.act = lambda: [tensor @ tensor for _ in range(20)]
+    watch.watch(holder, "act", "work")
+    holder.act()
+    torch.cuda.synchronize()
+    assert watch.seconds()["work"] > 1e-4

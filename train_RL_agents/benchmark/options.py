@@ -1,0 +1,120 @@
+"""What is measured, and the configuration that fits each size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from marinenav_env import Level
+from marinenav_env.validation import require, require_numbers
+from train_RL_agents.benchmark import MODES, PARTS
+from train_RL_agents.config import TrainConfig, TrainingSchedule
+from train_RL_agents.device import resolve_device
+
+_FOREVER = 10**15
+"""Env-steps that no measurement reaches."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """A benchmark."""
+
+    config: TrainConfig[Any]
+    """Agent, device, threads and everything else that training is made of."""
+    parts: tuple[str, ...] = tuple(PARTS)
+    """What is measured, of PARTS."""
+    modes: tuple[str, ...] = tuple(MODES)
+    """How it is run, of MODES."""
+    envs: tuple[int, ...] = (256, 1024, 4096, 16384)
+    """Environments; the loop has those of the configuration."""
+    batch: tuple[int, ...] = (256, 1024)
+    """Transitions per update; the loop and growth have those of the configuration."""
+    replay: tuple[int, ...] = (10_000, 100_000, 1_000_000)
+    """Entries of replay, for growth."""
+    seconds: float = 2.0
+    """Length of a run."""
+    repeats: int = 3
+    """Runs of each."""
+
+    def __post_init__(self) -> None:
+        require_numbers(self, "bench", ("envs", "batch", "replay", "repeats"), at_least=1)
+        require_numbers(self, "bench", ("seconds",), above=0.0)
+
+    @property
+    def device(self) -> torch.device:
+        """Where everything runs."""
+        return resolve_device(self.config.device)
+
+
+def on_level(config: TrainConfig[Any], level: Level) -> TrainConfig[Any]:
+    """The same configuration with all training scenarios on one level."""
+    schedule = TrainingSchedule(
+        num_robots=(level.num_robots,),
+        num_cores=(level.num_cores,),
+        num_obstacles=(level.num_obstacles,),
+        min_start_goal_dis=(level.min_start_goal_dis,),
+    )
+    return replace(config, training_schedule=schedule)
+
+
+def endless(config: TrainConfig[Any]) -> TrainConfig[Any]:
+    """The same run without an end, and with a small set for the evaluations that are left out."""
+    count = len(config.eval_schedule.num_episodes)
+    schedule = replace(config.eval_schedule, num_episodes=(1, *[0] * (count - 1)))
+    return replace(
+        config, total_timesteps=_FOREVER, eval_freq=_FOREVER, eval_schedule=schedule,
+        save_replay=False,
+    )  # fmt: skip
+
+
+def sized(
+    config: TrainConfig[Any],
+    envs: int | None = None,
+    batch: int | None = None,
+    replay: int = 1,
+) -> TrainConfig[Any]:
+    """The same configuration with other sizes, where learning starts as early as it may.
+
+    Args:
+        config: of the benchmark.
+        envs: environments; None leaves them as they are.
+        batch: transitions per update; likewise.
+        replay: entries of replay, raised to what one batch may bring.
+    """
+    settings = config.trainer
+    envs, batch = envs or settings.num_envs, batch or settings.batch_size
+    robots = max(config.training_schedule.num_robots)
+    rows = envs * settings.steps_per_batch * settings.n_steps * robots
+    trainer = replace(
+        settings,
+        num_envs=envs,
+        batch_size=batch,
+        buffer_size=max(replay, rows),
+        learning_starts=max(0, envs * settings.n_steps - settings.train_freq),
+    )
+    return replace(config, trainer=trainer)
+
+
+def usable(modes: tuple[str, ...], made: tuple[str, ...], device: torch.device) -> dict[str, str]:
+    """Why each mode cannot be measured here; empty text if it can.
+
+    Args:
+        modes: asked for.
+        made: modes that there is a factory for.
+        device: of the benchmark.
+
+    Raises:
+        ConfigError: when none is left.
+    """
+    reasons = {}
+    for mode in modes:
+        reason = "" if mode in made else f"this version has no {mode} path"
+        if mode == "captured" and device.type != "cuda":
+            reason = "CUDA graphs need a CUDA device"
+        reasons[mode] = reason
+    left = [mode for mode, reason in reasons.items() if not reason]
+    fine = " or ".join(mode for mode in made if mode != "captured" or device.type == "cuda")
+    require(len(left) > 0, "modes", modes, f"one that can be measured here: {fine}")
+    return reasons

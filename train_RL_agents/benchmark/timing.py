@@ -1,0 +1,116 @@
+"""Rates of several subjects in turn, over several repeats, so that drift hits all alike."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+_LONGEST = 1_000_000
+"""Steps of a repeat at most."""
+
+Row = dict[str, Any]
+
+
+def no_notes(seconds: float) -> dict[str, float]:
+    """Nothing to add to a run of so many seconds."""
+    return {}
+
+
+@dataclass
+class Subject:
+    """Something whose rate is measured."""
+
+    labels: Row
+    """What it is: mode, environments, batch, ..."""
+    unit: str
+    """What is counted, per second."""
+    amount: float
+    """How many of these a step makes."""
+    device: torch.device
+    """Where it works."""
+    advance: Callable[[int], float | None]
+    """Makes so many steps; returns the seconds if it has measured them itself."""
+    notes: Callable[[float], dict[str, float]] = field(default=no_notes)
+    """Further figures of the latest run, from its seconds."""
+    least: int = 3
+    """Steps of the shortest run, in which everything happens; the first one compiles. Not fewer
+    than 3, as layouts may change once more after the first step."""
+
+    def run(self, steps: int) -> float:
+        """Seconds that so many steps take, the device's work included."""
+        synchronize(self.device)
+        began = time.perf_counter()
+        measured = self.advance(steps)
+        synchronize(self.device)
+        return time.perf_counter() - began if measured is None else measured
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has done its work."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def compile_seconds(subject: Subject) -> float:
+    """Seconds that the first pass takes longer than another one: compilation, for the most."""
+    first = subject.run(subject.least)
+    return max(0.0, first - subject.run(subject.least))
+
+
+def steps_for(subject: Subject, seconds: float) -> int:
+    """Steps that take about so many seconds."""
+    steps = subject.least
+    took = subject.run(steps)
+    while took < 0.1 * seconds and steps < _LONGEST:
+        steps *= 4
+        took = subject.run(steps)
+    return max(subject.least, min(_LONGEST, round(steps * seconds / max(took, 1e-9))))
+
+
+def measure(subjects: Sequence[Subject], seconds: float, repeats: int) -> list[Row]:
+    """Measure subjects, each once per repeat.
+
+    Args:
+        subjects: fresh ones; what their first pass compiles is timed apart.
+        seconds: length of a run.
+        repeats: runs of each.
+
+    Returns:
+        A row per subject: labels, unit, median, lowest and highest rate, notes of the median run.
+    """
+    compiling = [compile_seconds(subject) for subject in subjects]
+    steps = [steps_for(subject, seconds) for subject in subjects]
+    for subject in subjects:
+        subject.notes(1.0)  # forget what was counted so far
+    runs: list[list[tuple[float, dict[str, float]]]] = [[] for _ in subjects]
+    for _ in range(repeats):
+        for subject, count, results in zip(subjects, steps, runs, strict=True):
+            took = subject.run(count)
+            results.append((took, subject.notes(took)))
+    return [_row(*each) for each in zip(subjects, compiling, steps, runs, strict=True)]
+
+
+def _row(
+    subject: Subject, compiling: float, steps: int, runs: list[tuple[float, dict[str, float]]]
+) -> Row:
+    """The figures of one subject."""
+    rates = [subject.amount * steps / took for took, _ in runs]
+    # Of one run, so that shares of its time add up.
+    middle = rates.index(statistics.median_low(rates))
+    return {
+        **subject.labels,
+        "unit": subject.unit,
+        "median": statistics.median(rates),
+        "lowest": min(rates),
+        "highest": max(rates),
+        "runs": rates,
+        "steps": steps,
+        "ms_per_step": 1e3 * statistics.median(took for took, _ in runs) / steps,
+        "compile_seconds": compiling,
+        "notes": runs[middle][1],
+    }
