@@ -69,7 +69,7 @@ class MarineNavEnv(EnvBase):
     outcome: Outcome
     """What the latest step came to."""
     _now: Start
-    _parameters: Parameters
+    _own_constants: Parameters
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class MarineNavEnv(EnvBase):
         self._generator.manual_seed(0 if seed is None else seed)
         self.env_steps = 0
         self._restored = False
-        self._starts, self._all_parameters, self._quantiles = self._make_starts()
+        self._starts, self._all_constants, self._quantiles = self._make_starts()
         self._restart(None)
 
     def _make_starts(self) -> tuple[StartPool, Parameters, Tensor]:
@@ -192,7 +192,7 @@ class MarineNavEnv(EnvBase):
     @property
     def num_discrete_actions(self) -> int:
         """Pairs of left and right thrust changes."""
-        vessel = self._all_parameters.vessel
+        vessel = self._all_constants.vessel
         return vessel.left_thrust_change.shape[-1] * vessel.right_thrust_change.shape[-1]
 
     @property
@@ -208,7 +208,7 @@ class MarineNavEnv(EnvBase):
     @property
     def parameters(self) -> Parameters:
         """The parameters of each environment; batch [E], or [1] when shared."""
-        return self._parameters
+        return self._own_constants
 
     # Step and reset -----------------------------------------------------------------------------
 
@@ -221,8 +221,8 @@ class MarineNavEnv(EnvBase):
         state, observation, self.outcome = self._advance(
             now.state,
             now.scenario,
-            self._parameters,
-            to_rates(action.to(self.dtype) if self.continuous else action, self._parameters.vessel),
+            self._own_constants,
+            to_rates(action.to(self.dtype) if self.continuous else action, self._own_constants.vessel),
             noise,
             self._quantiles,
         )
@@ -261,11 +261,11 @@ class MarineNavEnv(EnvBase):
             self._now = self._starts.starts[index].apply(environments_innermost)
         else:
             self._now = restart(done, self._starts.starts, index, self._now)
-        if self._all_parameters.batch_size[0] == 1:
-            self._parameters = self._all_parameters
+        if self._all_constants.batch_size[0] == 1:
+            self._own_constants = self._all_constants
         else:
-            own = self._all_parameters[index]
-            self._parameters = own if done is None else where(done, own, self._parameters)
+            own = self._all_constants[index]
+            self._own_constants = own if done is None else where(done, own, self._own_constants)
 
     def _pack(
         self, observation: Observation, state: State, outcome: Outcome | None
@@ -312,7 +312,7 @@ class MarineNavEnv(EnvBase):
         """Everything that a rollout depends on, as nested dicts of tensors and numbers."""
         return {
             "now": self._now.to_tensordict().to_dict(),
-            "parameters": self._parameters.to_tensordict().to_dict(),
+            "parameters": self._own_constants.to_tensordict().to_dict(),
             "starts": self._starts.state_dict(),
             "generator": self._generator.get_state(),
             "env_steps": self.env_steps,
@@ -330,7 +330,7 @@ class MarineNavEnv(EnvBase):
         self._now = self._now.clone()
         try:
             restore(self._now, state["now"])
-            restore(self._parameters, state["parameters"])
+            restore(self._own_constants, state["parameters"])
             self._starts.load_state_dict(state["starts"])
         except (RuntimeError, KeyError, AttributeError) as error:
             raise ConfigError(f"the saved world does not fit this one: {error}") from error
