@@ -66,9 +66,8 @@ class MarineNavEnv(EnvBase):
     """
 
     batch_locked = True
-    outcome: Outcome
-    """What the latest step came to."""
     _now: Start
+    _outcome: Outcome | None
     _parameters: Parameters
 
     def __init__(
@@ -106,7 +105,7 @@ class MarineNavEnv(EnvBase):
         """Restart the own random state, and with it the pool of starts."""
         self._generator.manual_seed(0 if seed is None else seed)
         self.env_steps = 0
-        self._restored = False
+        self._restored, self._outcome = False, None
         self._starts, self._all_parameters, self._quantiles = self._make_starts()
         self._restart(None)
 
@@ -210,6 +209,17 @@ class MarineNavEnv(EnvBase):
         """The parameters of each environment; batch [E], or [1] when shared."""
         return self._parameters
 
+    @property
+    def outcome(self) -> Outcome:
+        """What the latest step came to; batch [E]. Resets leave it alone.
+
+        Raises:
+            RuntimeError: before the first step, and after set_seed and load_state_dict.
+        """
+        if self._outcome is None:
+            raise RuntimeError("there is no outcome yet: no step has been made")
+        return self._outcome
+
     # Step and reset -----------------------------------------------------------------------------
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -218,7 +228,7 @@ class MarineNavEnv(EnvBase):
         (envs, robots), now = self.state.active.shape, self._now
         objects = robots + now.scenario.obstacle_mask.shape[-1]
         noise = draw_noise(self._generator, envs, robots, objects, self.dtype)
-        state, observation, self.outcome = self._advance(
+        state, observation, outcome = self._advance(
             now.state,
             now.scenario,
             self._parameters,
@@ -230,8 +240,8 @@ class MarineNavEnv(EnvBase):
             scenario=now.scenario, state=state, observation=observation, batch_size=self.batch_size
         )
         self.env_steps += self.num_envs
-        self._restored = False
-        return self._pack(observation, state, self.outcome)
+        self._restored, self._outcome = False, outcome
+        return self._pack(observation, state, outcome)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         done = None if tensordict is None else tensordict.get("_reset", None)
@@ -336,7 +346,7 @@ class MarineNavEnv(EnvBase):
             raise ConfigError(f"the saved world does not fit this one: {error}") from error
         self._generator.set_state(state["generator"].cpu())
         self.env_steps = state["env_steps"]
-        self._restored = True
+        self._restored, self._outcome = True, None
 
 
 def _matching(config: WorldConfig, given: Curriculum | Sequence[Episode] | Scenario) -> WorldConfig:

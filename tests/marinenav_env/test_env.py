@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -540,6 +541,23 @@ def test_what_ended_and_absent_robots_are_told_has_no_effect(continuous: bool) -
 def test_continuous_actions_are_clipped() -> None:
     first, second = (run(fleet(), 5, [[c, -c]] * 3) for c in (1.0, 7.0))
     assert same([row.exclude(ACTION) for row in first], [row.exclude(ACTION) for row in second])
+
+
+def test_there_is_an_outcome_from_the_first_step_on() -> None:
+    env = make()
+    for begin in (
+        env.reset,
+        partial(env.set_seed, 1),
+        partial(env.load_state_dict, env.state_dict()),
+    ):
+        begin()
+        with pytest.raises(RuntimeError, match=r"^there is no outcome yet: no step has been made$"):
+            _ = env.outcome
+        play(env, 2)
+        assert env.outcome.reward.shape == (4, 3)
+    before = env.outcome
+    env.reset()
+    assert env.outcome is before
 
 
 # Saving -------------------------------------------------------------------------------------------
