@@ -43,8 +43,11 @@ class MarineNavEnv(EnvBase):
         robots/done, terminated, truncated [E, R, 1]    bool, stay true until the episode is over
         done, terminated, truncated       [E, 1]        bool, of the whole episode
 
-    A robot that has ended (or that the scenario lacks) is masked: its observation and reward are
-    zero and its action has no effect. Environments whose episode is over are reset by
+    A robot that has ended is masked: its observation and reward are zero and its action has no
+    effect. So is one that the scenario lacks; as in TorchRL's own environments it is done (here
+    terminated, never truncated), from the reset on. The mask alone says who is under way.
+
+    Environments whose episode is over are reset by
     ``maybe_reset`` without reading anything on the host.
 
     Random numbers come from a generator of its own: the same seed gives the same rollout, and the
@@ -294,8 +297,8 @@ class MarineNavEnv(EnvBase):
             "mask": state.active,
         }
         if outcome is None:
-            # In an episode that goes on, a robot that has ended stays so.
-            ended = (state.collided | state.arrived)[..., None]
+            # In an episode that goes on, a robot that has ended stays so; an absent one always is.
+            ended = ~state.active[..., None]
             never = torch.zeros_like(ended)
             group |= {"done": ended, "terminated": ended.clone(), "truncated": never}
             root = {name: never[:, 0].clone() for name in ("done", "terminated", "truncated")}
