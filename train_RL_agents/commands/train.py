@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from train_RL_agents.resuming import RESUMABLE
+
 if TYPE_CHECKING:
     from train_RL_agents.config import TrainConfig
     from train_RL_agents.torchrl_trainer import TorchRLTrainer
@@ -23,9 +25,6 @@ _SHORTHANDS = {
     "compile": "compile",
 }
 """Options that stand for keys."""
-_RESUMABLE = ("total_timesteps", "eval_freq", "log_freq", "threads", "compile", "save_replay")
-"""Keys that may change when a run goes on; all others would make it another run. Not the device:
-generators of another kind of device cannot take up the streams of random numbers."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--total-timesteps", metavar="N", help="env-steps of a run; total_timesteps=N", **plain)
     add("--compile", action=argparse.BooleanOptionalAction, help="compile=true or false", **plain)
     add("--resume", metavar="RUN", type=Path, help="go on with a run, or with all of a training "
-        f"folder; of the settings, only these may change: {', '.join(_RESUMABLE)}",
+        f"folder; of the settings, only these may change: {', '.join(RESUMABLE)}",
         **plain)  # fmt: skip
     add("--quiet", action="store_true", help="print nothing", **plain)
     add("--no-bar", action="store_true", help="no progress bar", **plain)
@@ -101,7 +100,7 @@ def _resume(path: Path, overrides: list[str], display: dict[str, bool]) -> int:
         folder.config = override(folder.config, overrides)
     for word in overrides:
         key, _, value = word.partition("=")
-        require(key in _RESUMABLE, key, value, "left as it is when a run is resumed")
+        require(key in RESUMABLE, key, value, "left as it is when a run is resumed")
     for folder in folders:
         _train(resume(folder, **display))
     return 0
