@@ -416,6 +416,9 @@ def test_a_full_disk_costs_no_file_and_gives_one_sentence(
         r"marinenav: error: .*: cannot be written \(\[Errno 28\] No space left on device\); "
         r"what was there is kept\n", output
     )  # fmt: skip
+    if ".command.txt.tmp" not in written:
+        assert not list(tmp_path.glob("runs/*"))  # it never began
+        return
     (folder,) = tmp_path.glob("runs/*/seed_0")
     assert not list(folder.rglob(".*"))
     # What had been written is complete, and the run can be resumed from its last state.
@@ -752,6 +755,12 @@ def test_start_weights_are_not_needed_any_more_on_resume(tmp_path, trained, unin
     policy.unlink()
     train(run)
     assert differences(expected, results(run)) == []
+
+
+def test_a_run_that_is_refused_leaves_no_folder(tmp_path, command, capsys):
+    assert main([*command, "load_model=absent.pt", "seed=1,2", "--quiet"]) == 2
+    assert "absent.pt" in capsys.readouterr().err
+    assert not list((tmp_path / "runs").iterdir())
 
 
 @pytest.mark.parametrize("words", [("agent_type=AC-IQN",), ("agent.critics=1",),

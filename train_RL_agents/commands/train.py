@@ -74,16 +74,23 @@ def _shorthands(given: dict[str, Any]) -> list[str]:
 
 
 def _start(config: TrainConfig[Any], argv: list[str], display: dict[str, bool]) -> int:
-    """Train every seed in one training folder."""
+    """Train every seed in one training folder; a run that is refused leaves none behind."""
+    from marinenav_env.validation import ConfigError
     from train_RL_agents.device import resolve_device
     from train_RL_agents.run_folder import RunFolder
     from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
-    # Before there is a folder: a device that is missing should not leave an empty one behind.
     resolve_device(config.device)
-    parent = RunFolder.new_parent(config.save_dir)
-    # All at once, so that --resume finds the seeds whose turn had not come.
-    for folder in [RunFolder.create(config, seed, argv, parent) for seed in config.seed]:
+    parent = RunFolder.make_parent(config.save_dir)
+    try:
+        # All at once, so that --resume finds the seeds whose turn had not come.
+        folders = [RunFolder.create(config, seed, argv, parent) for seed in config.seed]
+        first = TorchRLTrainer(folders[0], **display)
+    except ConfigError:
+        shutil.rmtree(parent)
+        raise
+    _train(first)
+    for folder in folders[1:]:
         _train(TorchRLTrainer(folder, **display))
     return 0
 
