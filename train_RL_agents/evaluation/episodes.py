@@ -71,7 +71,8 @@ def wilson_interval(count: int, total: int, z: float = 1.959964) -> tuple[float,
     centre = (share + z * z / (2 * total)) / (1 + z * z / total)
     half = math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
     half *= z / (1 + z * z / total)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    # Where they are 0 and 1, rounding would leave them beside it.
+    return (0.0 if count == 0 else centre - half), (1.0 if count == total else centre + half)
 
 
 @dataclass(frozen=True)
