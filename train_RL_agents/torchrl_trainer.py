@@ -179,7 +179,11 @@ class TorchRLTrainer:
             yield batch
 
     def _set_schedules(self) -> None:
-        """Set step size and exploration for the share of the run done."""
+        """Set step size and exploration for the share of the run done.
+
+        A batch is collected and learned from with the values at its begin, so the last one comes a
+        batch short of the end of the schedules; nothing is done at their very end.
+        """
         settings, progress = self.config.trainer, self.env_steps / self.config.total_timesteps
         self.learner.set_progress(progress)
         first = settings.priority_beta_initial
