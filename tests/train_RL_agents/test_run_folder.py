@@ -124,7 +124,9 @@ def test_commands_that_start_within_a_second_have_folders_of_their_own(tmp_path,
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=r"seed_0/checkpoints: the run folder cannot be made \(") as caught:
+    with pytest.raises(
+        ConfigError, match=r"checkpoints: the run folder cannot be made \("
+    ) as caught:
         new_run(tmp_path / "file")
     assert "\n" not in str(caught.value)
 
