@@ -24,7 +24,7 @@ def endings(
     max_steps: int,
     ends_at_first_collision: bool,
 ) -> Endings:
-    """Tell what has ended.
+    """Tell what has ended. A robot that the scenario lacks has terminated from the start.
 
     Args:
         collided: [E, R] bool: the robot has collided, in this step or before.
@@ -34,8 +34,8 @@ def endings(
         max_steps: steps after which an episode is truncated.
         ends_at_first_collision: whether any collision ends the episode.
     """
-    terminated = collided | arrived
-    episode_terminated = (terminated | ~present).all(-1)
+    terminated = collided | arrived | ~present
+    episode_terminated = terminated.all(-1)
     if ends_at_first_collision:
         episode_terminated = episode_terminated | collided.any(-1)
     episode_done = episode_terminated | (steps >= max_steps)

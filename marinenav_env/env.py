@@ -43,8 +43,11 @@ class MarineNavEnv(EnvBase):
         robots/done, terminated, truncated [E, R, 1]    bool, stay true until the episode is over
         done, terminated, truncated       [E, 1]        bool, of the whole episode
 
-    A robot that has ended (or that the scenario lacks) is masked: its observation and reward are
-    zero and its action has no effect. Environments whose episode is over are reset by
+    A robot that has ended is masked: its observation and reward are zero and its action has no
+    effect. So is one that the scenario lacks; as in TorchRL's own environments it is done (here
+    terminated, never truncated), from the reset on. The mask alone says who is under way.
+
+    Environments whose episode is over are reset by
     ``maybe_reset`` without reading anything on the host.
 
     Random numbers come from a generator of its own: the same seed gives the same rollout, and the
@@ -66,9 +69,8 @@ class MarineNavEnv(EnvBase):
     """
 
     batch_locked = True
-    outcome: Outcome
-    """What the latest step came to."""
     _now: Start
+    _outcome: Outcome | None
     _own_constants: Parameters
 
     def __init__(
@@ -106,7 +108,7 @@ class MarineNavEnv(EnvBase):
         """Restart the own random state, and with it the pool of starts."""
         self._generator.manual_seed(0 if seed is None else seed)
         self.env_steps = 0
-        self._restored = False
+        self._restored, self._outcome = False, None
         self._starts, self._all_constants, self._quantiles = self._make_starts()
         self._restart(None)
 
@@ -210,19 +212,33 @@ class MarineNavEnv(EnvBase):
         """The parameters of each environment; batch [E], or [1] when shared."""
         return self._own_constants
 
+    @property
+    def outcome(self) -> Outcome:
+        """What the latest step came to; batch [E]. Resets leave it alone.
+
+        Raises:
+            RuntimeError: before the first step, and after set_seed and load_state_dict.
+        """
+        if self._outcome is None:
+            raise RuntimeError("there is no outcome yet: no step has been made")
+        return self._outcome
+
     # Step and reset -----------------------------------------------------------------------------
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         action = tensordict.get((GROUP, "action"))
         to_rates = continuous_rates if self.continuous else discrete_rates
         (envs, robots), now = self.state.active.shape, self._now
+        constants = self._own_constants
         objects = robots + now.scenario.obstacle_mask.shape[-1]
         noise = draw_noise(self._generator, envs, robots, objects, self.dtype)
-        state, observation, self.outcome = self._advance(
+        state, observation, outcome = self._advance(
             now.state,
             now.scenario,
             self._own_constants,
-            to_rates(action.to(self.dtype) if self.continuous else action, self._own_constants.vessel),
+            to_rates(
+                action.to(self.dtype) if self.continuous else action, self._own_constants.vessel
+            ),
             noise,
             self._quantiles,
         )
@@ -230,8 +246,8 @@ class MarineNavEnv(EnvBase):
             scenario=now.scenario, state=state, observation=observation, batch_size=self.batch_size
         )
         self.env_steps += self.num_envs
-        self._restored = False
-        return self._pack(observation, state, self.outcome)
+        self._restored, self._outcome = False, outcome
+        return self._pack(observation, state, outcome)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         done = None if tensordict is None else tensordict.get("_reset", None)
@@ -284,8 +300,8 @@ class MarineNavEnv(EnvBase):
             "mask": state.active,
         }
         if outcome is None:
-            # In an episode that goes on, a robot that has ended stays so.
-            ended = (state.collided | state.arrived)[..., None]
+            # In an episode that goes on, a robot that has ended stays so; an absent one always is.
+            ended = ~state.active[..., None]
             never = torch.zeros_like(ended)
             group |= {"done": ended, "terminated": ended.clone(), "truncated": never}
             root = {name: never[:, 0].clone() for name in ("done", "terminated", "truncated")}
@@ -336,7 +352,7 @@ class MarineNavEnv(EnvBase):
             raise ConfigError(f"the saved world does not fit this one: {error}") from error
         self._generator.set_state(state["generator"].cpu())
         self.env_steps = state["env_steps"]
-        self._restored = True
+        self._restored, self._outcome = True, None
 
 
 def _matching(config: WorldConfig, given: Curriculum | Sequence[Episode] | Scenario) -> WorldConfig:

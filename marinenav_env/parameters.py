@@ -30,6 +30,52 @@ def _per_robot(
     return torch.tensor(rows, **options)
 
 
+def _vessel(vessels: Sequence[VesselConfig], robots: int, options: dict[str, Any]) -> Vessel:
+    """The vessels' parameters, batch [len(vessels)]."""
+    tensors = {}
+    for item in fields(VesselConfig):
+        values = [getattr(vessel, item.name) for vessel in vessels]
+        key = f"world.vessel.{item.name}"
+        if item.name.endswith("_thrust_change"):
+            same = len({len(value) for value in values}) == 1
+            require(same, key, values, "equally long in all environments")
+            tensors[item.name] = torch.tensor(values, **options)[:, None]
+        else:
+            tensors[item.name] = _per_robot(values, robots, key, options)
+    return Vessel(**tensors, batch_size=[len(vessels)])
+
+
+def _sensor(
+    sensors: Sequence[SensorConfig], robots: int, options: dict[str, Any]
+) -> tuple[Sensor, Tensor]:
+    """The sensors' parameters, batch [len(sensors)], and the table [rows, points] they refer to."""
+
+    def stacked(name: str, **others: Any) -> Tensor:
+        values = [getattr(sensor, name) for sensor in sensors]
+        return _per_robot(values, robots, f"world.sensor.{name}", options | others)
+
+    names = ("range", "angle", "pos_std", "vel_std", "r_mean_ratio")
+    tensors = {name: stacked(name) for name in names}
+    kappas, table_row = torch.unique(stacked("r_kappa"), return_inverse=True)
+    max_objects = stacked("max_objects", dtype=torch.int64)
+    sensor = Sensor(
+        **tensors, table_row=table_row, max_objects=max_objects, batch_size=[len(sensors)]
+    )
+    return sensor, von_mises_quantiles(kappas.tolist()).to(**options)
+
+
+def _rules(
+    rewards: Sequence[RewardConfig], core_radii: Sequence[float], options: dict[str, Any]
+) -> Rules:
+    """The parameters of rewards and currents, batch [len(rewards)]."""
+    tensors = {
+        item.name: torch.tensor([getattr(reward, item.name) for reward in rewards], **options)
+        for item in fields(RewardConfig)
+    }
+    radius = torch.tensor(core_radii, **options)
+    return Rules(**tensors, core_radius=radius, batch_size=[len(rewards)])
+
+
 def build_parameters(
     worlds: Sequence[tuple[VesselConfig, SensorConfig, RewardConfig, float]],
     robots: int,
@@ -53,45 +99,11 @@ def build_parameters(
             commands differ between environments.
     """
     options: dict[str, Any] = {"device": device, "dtype": dtype}
+    vessels, sensors, rewards, core_radii = zip(*worlds, strict=True)
+    vessel = _vessel(vessels, robots, options)
+    sensor, quantiles = _sensor(sensors, robots, options)
+    rules = _rules(rewards, core_radii, options)
     batch = [len(worlds)]
-    vessels, sensors = [world[0] for world in worlds], [world[1] for world in worlds]
-
-    tensors = {}
-    for item in fields(VesselConfig):
-        values = [getattr(vessel, item.name) for vessel in vessels]
-        key = f"world.vessel.{item.name}"
-        if item.name.endswith("_thrust_change"):
-            same = len({len(value) for value in values}) == 1
-            require(same, key, values, "equally long in all environments")
-            tensors[item.name] = torch.tensor(values, **options)[:, None]
-        else:
-            tensors[item.name] = _per_robot(values, robots, key, options)
-    vessel = Vessel(**tensors, batch_size=batch)
-
-    tensors = {
-        name: _per_robot(
-            [getattr(sensor, name) for sensor in sensors], robots, f"world.sensor.{name}", options
-        )
-        for name in ("range", "angle", "pos_std", "vel_std", "r_mean_ratio", "r_kappa")
-    }
-    kappas, table_row = torch.unique(tensors.pop("r_kappa"), return_inverse=True)
-    max_objects = _per_robot(
-        [sensor.max_objects for sensor in sensors],
-        robots,
-        "world.sensor.max_objects",
-        {"device": device, "dtype": torch.int64},
-    )
-    sensor = Sensor(**tensors, table_row=table_row, max_objects=max_objects, batch_size=batch)
-
-    rules = Rules(
-        **{
-            name: torch.tensor([getattr(world[2], name) for world in worlds], **options)
-            for name in (item.name for item in fields(RewardConfig))
-        },
-        core_radius=torch.tensor([world[3] for world in worlds], **options),
-        batch_size=batch,
-    )
-    quantiles = von_mises_quantiles(kappas.tolist()).to(**options)
     return Parameters(vessel=vessel, sensor=sensor, rules=rules, batch_size=batch), quantiles
 
 

@@ -108,97 +108,131 @@ def _names(config: Any, theirs: dict[str, str]) -> set[str]:
     return {item.name for item in fields(config)} | set(theirs)
 
 
-def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
-    """Parse one entry; names of unknown keys are collected in ``unknown``."""
+def _sections(entry: Any, key: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Copies of an entry's sections: the environment, the robots, and their perception."""
     require(isinstance(entry, dict), key, entry, "a JSON object")
     entry = entry.get("config", entry)
     require(isinstance(entry, dict), f"{key}.config", entry, "a JSON object")
     env, robots = _object(entry, "env", key), _object(entry, "robots", key)
     perception = _object(robots, "perception", f"{key}.robots")
     del robots["perception"]
+    return env, robots, perception
+
+
+def _count_robots(env: dict[str, Any], robots: dict[str, Any], key: str) -> int:
+    """How many robots an entry has; the number it states is taken out."""
     start = robots["start"]
     fine = isinstance(start, list) and len(start) > 0
     require(fine, f"{key}.robots.start", start, "a list with at least one robot")
-    count = len(start)
-    known_robots = _names(VesselConfig, _VESSEL_NAMES) | {"dt", "N"}
-    for given, known, where in (
-        (robots, known_robots, f"{key}.robots"),
-        (perception, _names(SensorConfig, _SENSOR_NAMES), f"{key}.robots.perception"),
-    ):
-        for name in known & set(given):
-            fine = isinstance(given[name], list) and len(given[name]) == count
-            require(
-                fine, f"{where}.{name}", given[name], f"a list with one value for each of {count}"
-            )
+    found = env.pop("num_robots", len(start))
+    allowed = f"{len(start)}, the number of robots given"
+    require(found == len(start), f"{key}.env.num_robots", found, allowed)
+    return len(start)
 
+
+def _require_one_each(given: dict[str, Any], known: set[str], where: str, count: int) -> None:
+    """Refuse a known key that does not hold one value for each robot."""
+    for name in known & set(given):
+        fine = isinstance(given[name], list) and len(given[name]) == count
+        require(fine, f"{where}.{name}", given[name], f"a list with one value for each of {count}")
+
+
+def _take_motion(robots: dict[str, Any], where: str, count: int) -> dict[str, Any]:
+    """Take the initial motion out of the robots' section, as an Episode has it."""
     motion = {
-        name: _rows(f"{key}.robots.{name}", robots.pop(name), count, width)
+        name: _rows(f"{where}.{name}", robots.pop(name), count, width)
         for name, width in _MOTION.items()
     }
-    dt, substeps = (_shared(f"{key}.robots.{name}", robots.pop(name)) for name in ("dt", "N"))
-    WorldConfig(dt=dt, substeps=substeps)  # refuses a bad value
-    commands = {name: _shared(f"{key}.robots.{name}", robots.pop(name)) for name in _COMMANDS}
-    for name, command in commands.items():
-        _rows(f"{key}.robots.{name}[0]", command)
-    vessel_values = {name: value for name, value in robots.items() if name in known_robots}
-    unknown |= {f"robots.{name}" for name in robots if name not in known_robots}
+    return {
+        "start": motion["start"],
+        "goal": motion["goal"],
+        "heading": motion["init_theta"],
+        "velocity": motion["init_velocity_r"],
+        "thruster_angle": _pairs(motion["init_left_pos"], motion["init_right_pos"]),
+        "thrust": _pairs(motion["init_left_thrust"], motion["init_right_thrust"]),
+    }
 
-    found = env.pop("num_robots", count)
-    require(found == count, f"{key}.env.num_robots", found, f"{count}, the number of robots given")
-    circles, vortices = (_object(env, name, f"{key}.env") for name in ("obstacles", "cores"))
-    del env["obstacles"], env["cores"]
 
-    def round_things(given: dict[str, Any], name: str, size: str) -> list[list[float]]:
-        """Position and size of obstacles or cores."""
-        where = f"{key}.env.{name}"
-        positions = _rows(f"{where}.positions", given["positions"], width=2)
-        sizes = _rows(f"{where}.{size}", given[size], len(positions))
-        fine = all(value >= 0.0 for value in sizes)
-        require(fine, f"{where}.{size}", sizes, "at least 0")
-        return [[*position, value] for position, value in zip(positions, sizes, strict=True)]
+def _take_vessel(robots: dict[str, Any], where: str) -> VesselConfig:
+    """Take the vessels' parameters out of the robots' section."""
+    for name in _COMMANDS:
+        robots[name] = _shared(f"{where}.{name}", robots[name])
+        _rows(f"{where}.{name}[0]", robots[name])
+    vessel: VesselConfig = _take_config(VesselConfig, robots, _VESSEL_NAMES)
+    return vessel
 
-    obstacles = round_things(circles, "obstacles", "r")
-    cores = round_things(vortices, "cores", "Gamma")
-    clockwise = vortices["clockwise"]
+
+def _take_round_things(
+    env: dict[str, Any], name: str, size: str, key: str
+) -> tuple[list[list[float]], dict[str, Any]]:
+    """Take obstacles or cores out of the environment's section.
+
+    Returns:
+        Position and size of each, and everything that is said about them.
+    """
+    given, where = _object(env, name, f"{key}.env"), f"{key}.env.{name}"
+    del env[name]
+    positions = _rows(f"{where}.positions", given["positions"], width=2)
+    sizes = _rows(f"{where}.{size}", given[size], len(positions))
+    fine = all(value >= 0.0 for value in sizes)
+    require(fine, f"{where}.{size}", sizes, "at least 0")
+    return [[*position, value] for position, value in zip(positions, sizes, strict=True)], given
+
+
+def _take_cores(env: dict[str, Any], key: str) -> list[list[float]]:
+    """Take the cores out of the environment's section; see Episode."""
+    cores, given = _take_round_things(env, "cores", "Gamma", key)
+    clockwise = given["clockwise"]
     fine = isinstance(clockwise, list) and len(clockwise) == len(cores)
     fine = fine and all(turn in (True, False) for turn in clockwise)
     allowed = f"a list of {len(cores)} truth values"
     require(fine, f"{key}.env.cores.clockwise", clockwise, allowed)
+    return [
+        [x, y, gamma if turn else -gamma]
+        for (x, y, gamma), turn in zip(cores, clockwise, strict=True)
+    ]
 
-    def configure(cls: Any, given: dict[str, Any], names: dict[str, str]) -> Any:
-        """Build a config from the keys it knows, and take them out of ``given``."""
-        known = {item.name for item in fields(cls)}
-        ours = {names.get(name, name): (name, value) for name, value in given.items()}
-        taken = {name: pair for name, pair in ours.items() if name in known}
-        for name, _ in taken.values():
-            del given[name]
-        return cls(**{
-            name: tuple(value) if isinstance(value, list) else value
-            for name, (_, value) in taken.items()
-        })  # fmt: skip
 
+def _take_config(cls: Any, given: dict[str, Any], names: dict[str, str]) -> Any:
+    """Build a config from the keys it knows, and take them out of ``given``."""
+    known = {item.name for item in fields(cls)}
+    ours = {names.get(name, name): (name, value) for name, value in given.items()}
+    taken = {name: pair for name, pair in ours.items() if name in known}
+    for name, _ in taken.values():
+        del given[name]
+    return cls(**{
+        name: tuple(value) if isinstance(value, list) else value
+        for name, (_, value) in taken.items()
+    })  # fmt: skip
+
+
+def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
+    """Parse one entry; names of unknown keys are collected in ``unknown``."""
+    env, robots, perception = _sections(entry, key)
+    where = f"{key}.robots"
+    count = _count_robots(env, robots, key)
+    _require_one_each(robots, _names(VesselConfig, _VESSEL_NAMES) | {"dt", "N"}, where, count)
+    sensor_keys = _names(SensorConfig, _SENSOR_NAMES)
+    _require_one_each(perception, sensor_keys, f"{where}.perception", count)
+    motion = _take_motion(robots, where, count)
+    dt, substeps = (_shared(f"{where}.{name}", robots.pop(name)) for name in ("dt", "N"))
+    WorldConfig(dt=dt, substeps=substeps)  # refuses a bad value
     episode = Episode(
-        start=motion["start"],
-        goal=motion["goal"],
-        heading=motion["init_theta"],
-        velocity=motion["init_velocity_r"],
-        thruster_angle=_pairs(motion["init_left_pos"], motion["init_right_pos"]),
-        thrust=_pairs(motion["init_left_thrust"], motion["init_right_thrust"]),
-        obstacles=obstacles,
-        cores=[
-            [x, y, gamma if turn else -gamma]
-            for (x, y, gamma), turn in zip(cores, clockwise, strict=True)
-        ],
-        vessel=configure(VesselConfig, vessel_values | commands, _VESSEL_NAMES),
-        sensor=configure(SensorConfig, perception, _SENSOR_NAMES),
-        reward=configure(RewardConfig, env, {}),
-        scenario=configure(ScenarioConfig, env, _MAP_NAMES),
+        **motion,
+        obstacles=_take_round_things(env, "obstacles", "r", key)[0],
+        cores=_take_cores(env, key),
+        vessel=_take_vessel(robots, where),
+        sensor=_take_config(SensorConfig, perception, _SENSOR_NAMES),
+        reward=_take_config(RewardConfig, env, {}),
+        scenario=_take_config(ScenarioConfig, env, _MAP_NAMES),
         dt=dt,
         substeps=substeps,
         seed=env.pop("seed", 0),
     )
-    unknown |= {f"env.{name}" for name in env if name not in _UNUSED}
+    # What is left, nobody knows.
+    unknown |= {f"robots.{name}" for name in robots}
     unknown |= {f"robots.perception.{name}" for name in perception}
+    unknown |= {f"env.{name}" for name in env if name not in _UNUSED}
     return episode
 
 

@@ -13,11 +13,10 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env.env import GROUP, MarineNavEnv
+from marinenav_env.thrust import ThrustController, to_the_goal
 
-CRUISE = 400.0
-"""Thrust of each side when the goal is ahead (N)."""
-TURN, DAMPING = 800.0, 600.0
-"""Thrust difference per radian off course (N), and per rad/s of turning already (N)."""
+SPEED = 2.5
+"""Speed over ground of those who head straight for their goal (m/s)."""
 
 
 def idle(self_state: Tensor, env: MarineNavEnv) -> Tensor:
@@ -27,14 +26,9 @@ def idle(self_state: Tensor, env: MarineNavEnv) -> Tensor:
 
 def straight(self_state: Tensor, env: MarineNavEnv) -> Tensor:
     """Head for the goal and mind nothing else: actions [E, R, 2] for states [E, R, 7]."""
-    goal_x, goal_y, _, _, yaw_rate, left, right = self_state.unbind(-1)
-    bearing = torch.atan2(goal_y, goal_x)
-    cruise = CRUISE * bearing.cos().clamp_min(0.0)
-    turn = 0.5 * (TURN * bearing - DAMPING * yaw_rate)
-    missing = torch.stack((cruise + turn - left, cruise - turn - right), -1)
     seconds = env.config.dt * env.config.substeps
-    rate = env.parameters.vessel.max_thrust_rate[..., None]
-    return (missing / (seconds * rate)).clamp(-1.0, 1.0)
+    controller = ThrustController(env.parameters.vessel, seconds)
+    return controller(self_state, to_the_goal(self_state, SPEED))
 
 
 SCRIPTED: dict[str, Callable[[Tensor, MarineNavEnv], Tensor]] = {

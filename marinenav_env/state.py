@@ -161,7 +161,7 @@ class Outcome(TensorClass):
     energy: Tensor
     """[E, R] thrust spent (N s, times the power coefficient)."""
     terminated: Tensor
-    """[E, R] bool: the robot has collided or arrived, in this step or before."""
+    """[E, R] bool: the robot has collided or arrived, in this step or before, or is absent."""
     truncated: Tensor
     """[E, R] bool: the episode is over before the robot has ended."""
     episode_terminated: Tensor

@@ -22,6 +22,8 @@ DEVICE_CODE: dict[str, list[str]] = {
     "marinenav_env/reward.py": ["*"],
     "marinenav_env/endings.py": ["*"],
     "marinenav_env/world.py": ["*"],
+    "marinenav_env/thrust.py": ["*"],
+    "marinenav_env/scripted.py": ["*"],
     "marinenav_env/env.py": [
         f"MarineNavEnv.{n}" for n in ("_step", "_reset", "maybe_reset", "_restart", "_pack")
     ],

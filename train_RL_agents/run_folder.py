@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -82,6 +82,21 @@ def revision() -> tuple[str, str]:
     return _git("rev-parse", "HEAD").strip(), _git("diff", "HEAD")
 
 
+def _make_folder(path: Path) -> None:
+    """Make a folder that must be new.
+
+    Raises:
+        FileExistsError: when it is there already.
+        ConfigError: when it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise ConfigError(f"{path}: the run folder cannot be made ({error})") from error
+
+
 class RunFolder:
     """One run, SAVE_DIR/training_TIME/seed_N.
 
@@ -99,11 +114,20 @@ class RunFolder:
         self._writer: SummaryWriter | None = None
 
     @staticmethod
-    def new_parent(save_dir: str) -> Path:
-        """A training folder's path, named after the time, that is not there yet."""
-        named = Path(save_dir) / time.strftime("training_%Y-%m-%d-%H-%M-%S")
-        others = (named.with_name(f"{named.name}_{count}") for count in itertools.count(2))
-        return next(path for path in itertools.chain([named], others) if not path.exists())
+    def make_parent(save_dir: str) -> Path:
+        """Make a training folder, named after the time, for one command alone.
+
+        Raises:
+            ConfigError: when it cannot be made.
+        """
+        named = path = Path(save_dir) / time.strftime("training_%Y-%m-%d-%H-%M-%S")
+        for count in itertools.count(2):
+            # Made and not only looked for: another command may start within the same second.
+            with suppress(FileExistsError):
+                _make_folder(path)
+                break
+            path = named.with_name(f"{named.name}_{count}")
+        return path
 
     @classmethod
     def create(
@@ -125,14 +149,11 @@ class RunFolder:
         Raises:
             ConfigError: when the run's folder exists already or cannot be made.
         """
-        parent = parent or cls.new_parent(config.save_dir)
+        parent = parent or cls.make_parent(config.save_dir)
         path = parent / f"seed_{seed}"
         require(not path.exists(), "run folder", str(path), "new; use --resume to go on with it")
         run = cls(path, replace(config, seed=(seed,)), seed)
-        try:
-            run.checkpoints.mkdir(parents=True)
-        except OSError as error:
-            raise ConfigError(f"{path}: the run folder cannot be made ({error})") from error
+        _make_folder(run.checkpoints)
         run.write_config()
         commit, patch = revision()
         run._write_json("versions.json", versions() | {"git revision": commit})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import signal
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ from train_RL_agents.checkpoint import (
     save_policy,
     write_atomically,
 )
+from train_RL_agents.config_file import flatten, from_dict, to_dict
 from train_RL_agents.device import cpu_cores, resolve_device
 from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate
 from train_RL_agents.learner import Learner, Meter
@@ -35,7 +37,8 @@ from train_RL_agents.memory.replay import STORED, Replay
 from train_RL_agents.memory.transitions import MultiStep, batch_of
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.progress import Clock, Display
-from train_RL_agents.run_folder import RunFolder
+from train_RL_agents.resuming import changes
+from train_RL_agents.run_folder import CONFIG, RunFolder
 
 
 class TorchRLTrainer:
@@ -176,7 +179,11 @@ class TorchRLTrainer:
             yield batch
 
     def _set_schedules(self) -> None:
-        """Set step size and exploration for the share of the run done."""
+        """Set step size and exploration for the share of the run done.
+
+        A batch is collected and learned from with the values at its begin, so the last one comes a
+        batch short of the end of the schedules; nothing is done at their very end.
+        """
         settings, progress = self.config.trainer, self.env_steps / self.config.total_timesteps
         self.learner.set_progress(progress)
         first = settings.priority_beta_initial
@@ -295,6 +302,7 @@ class TorchRLTrainer:
         return {
             "format": TRAINING,
             "version": VERSION,
+            "config": json.dumps(to_dict(self.config)),
             "env_steps": self.env_steps,
             "world": self.env.state_dict(),
             "replay": self.replay.state_dict() if self.config.save_replay else None,
@@ -313,6 +321,7 @@ class TorchRLTrainer:
         Raises:
             ConfigError: when the state lacks its replay buffer or is of another configuration.
         """
+        self._refuse_changes(state.get("config"))
         if state["replay"] is None:
             raise ConfigError(
                 f"{self.run.path}: saved without its replay buffer (save_replay=false), so it "
@@ -335,6 +344,25 @@ class TorchRLTrainer:
             first = (str(error) or type(error).__name__).splitlines()[:2][-1].strip()
             path = self.run.checkpoints / STATE
             raise ConfigError(f"{path}: does not fit the run's configuration ({first})") from error
+
+    def _refuse_changes(self, saved: str | None) -> None:
+        """Refuse to go on with settings under which the run would not be the same one.
+
+        Args:
+            saved: the configuration in the training state.
+        """
+        path = self.run.checkpoints / STATE
+        if saved is None:
+            raise ConfigError(f"{path}: does not say which settings it was made with; start anew")
+        before, now = (
+            flatten(to_dict(each)) for each in (from_dict(json.loads(saved)), self.config)
+        )
+        changed = changes(before, now)
+        if changed:
+            raise ConfigError(
+                f"{path}: was made with other settings than {self.run.path / CONFIG} has: "
+                f"{'; '.join(changed)}"
+            )
 
     @contextmanager
     def _stop_on_signal(self) -> Iterator[None]:

@@ -38,6 +38,6 @@ def test_equals_the_oracle(steps: int, evaluation: bool) -> None:
         assert bool(got.episode_terminated[e]) == terminated, row
         assert bool(got.episode_done[e]) == over, row
         for r, fate in enumerate(row):
-            ended = fate in ("collided", "arrived")
+            ended = fate != "sails"
             assert bool(got.terminated[e, r]) == ended
             assert bool(got.truncated[e, r]) == (over and not ended)

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -261,10 +262,9 @@ def test_episodes_that_are_over_start_anew_and_the_others_go_on(kind: str) -> No
         assert torch.equal(env.state.steps == 0, done)
         assert torch.equal(following[MASK], env.state.active)
         ended += int((~env.state.active & env.scenario.robot_mask).sum())
-        # A robot that ended stays done while the episode goes on.
+        # A robot that ended stays done while the episode goes on; an absent one always is.
         for name in ("done", "terminated"):
-            latched = env.scenario.robot_mask & ~env.state.active
-            assert torch.equal(following[GROUP, name].squeeze(-1), latched)
+            assert torch.equal(following[GROUP, name].squeeze(-1), ~env.state.active)
         for key, value in row["next"].items(True, True):
             if key in following.keys(True, True) and key not in ("done", "terminated", "truncated"):
                 assert torch.equal(following[key][~done], value[~done]), key
@@ -386,10 +386,35 @@ def test_levels_mix_in_one_padded_batch_by_weight() -> None:
     td.set(ACTION, torch.ones(count, 3, 2))
     after = env.step(td)["next", GROUP]
     absent = ~env.scenario.robot_mask
-    for key in ("reward", "terminated", "mask"):
+    for key in ("reward", "truncated", "mask"):
         assert not after[key][absent].any(), key
+    for key in ("done", "terminated"):
+        assert td[GROUP, key][absent].all() and after[key][absent].all(), key
     for value in after["observation"].values():
         assert not value[absent].any()
+
+
+def test_flags_of_an_episode_are_those_of_all_its_robots_absent_ones_included() -> None:
+    given = [
+        simple_episode([(5.0, 5.0, 0.0), (5.0, 30.0, 0.0)], [(9.0, 5.0), (9.0, 30.0)]),
+        simple_episode([(5.0, 5.0, 0.0)], [(9.0, 5.0)]),
+        simple_episode([(5.0, 5.0, 0.0)], [(50.0, 50.0)]),
+    ]
+    env = MarineNavEnv(replace(SHORT, max_steps=10), scenarios=given)
+    td = env.reset()
+    assert td[GROUP, "done"].squeeze(-1).tolist() == [[False, False], [False, True], [False, True]]
+    ways = set()
+    for number in range(10):
+        td.set(ACTION, torch.ones(3, 2, 2))
+        row = env.step(td)["next"]
+        for name in ("done", "terminated"):
+            assert torch.equal(row[name], row[GROUP, name].all(-2)), (number, name)
+        assert torch.equal(row["truncated"], row[GROUP, "truncated"].any(-2))
+        ways |= {
+            (bool(a), bool(b)) for a, b in zip(row["terminated"], row["truncated"], strict=True)
+        }
+        td = row.exclude(REWARD)
+    assert ways == {(False, False), (True, False), (False, True)}
 
 
 def test_given_scenarios_are_gone_through_with_their_parameters() -> None:
@@ -542,6 +567,23 @@ def test_what_ended_and_absent_robots_are_told_has_no_effect(continuous: bool) -
 def test_continuous_actions_are_clipped() -> None:
     first, second = (run(fleet(), 5, [[c, -c]] * 3) for c in (1.0, 7.0))
     assert same([row.exclude(ACTION) for row in first], [row.exclude(ACTION) for row in second])
+
+
+def test_there_is_an_outcome_from_the_first_step_on() -> None:
+    env = make()
+    for begin in (
+        env.reset,
+        partial(env.set_seed, 1),
+        partial(env.load_state_dict, env.state_dict()),
+    ):
+        begin()
+        with pytest.raises(RuntimeError, match=r"^there is no outcome yet: no step has been made$"):
+            _ = env.outcome
+        play(env, 2)
+        assert env.outcome.reward.shape == (4, 3)
+    before = env.outcome
+    env.reset()
+    assert env.outcome is before
 
 
 # Saving -------------------------------------------------------------------------------------------

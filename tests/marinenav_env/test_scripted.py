@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env.config import VesselConfig
 from marinenav_env.scripted import SCRIPTED, write_actions
 
 QUICK = {"pool_size": 8, "refresh_size": 8}
@@ -19,6 +20,18 @@ def test_straight_arrives_when_nothing_is_in_the_way(continuous):
     for _ in range(150):
         step = env.step(write_actions(step, env, "straight")).get("next").exclude((GROUP, "reward"))
     assert env.state.arrived.all()
+
+
+def test_straight_arrives_with_vessels_that_differ():
+    vessel = VesselConfig(m=(300.0, 500.0), width=(2.0, 3.0))
+    pairs = Curriculum((Level(2, 0, 0, 30.0),), **QUICK)
+    env = MarineNavEnv(WorldConfig(vessel=vessel, ends_at_first_collision=False), 8,
+                       scenarios=pairs)  # fmt: skip
+    step = env.reset()
+    for _ in range(150):
+        step = env.step(write_actions(step, env, "straight")).get("next").exclude((GROUP, "reward"))
+    assert (env.state.arrived | env.state.collided).all()
+    assert env.state.arrived.float().mean() > 0.5
 
 
 @pytest.mark.parametrize("continuous", [True, False])

@@ -303,7 +303,7 @@ def test_a_policy_is_compared_to_baselines_on_the_same_scenarios(capsys, tmp_pat
     assert first["about"]["agent_type"] == "DQN"
     assert third["figures"]["level 1"]["episodes"] == 2
     assert (content["setting"]["episodes"], content["setting"]["suite"]) == (4, None)
-    rows = list(csv.DictReader(files["csv"].open()))
+    rows = list(csv.DictReader(files["csv"].read_text().splitlines()))
     assert [row["group"] for row in rows[:4]] == ["level 1"] * 3 + ["level 2"]
     assert [row["policy"] for row in rows[:3]] == [str(policy), "straight", "apf"]
     assert len(rows) == 9

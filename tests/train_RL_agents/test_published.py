@@ -1,9 +1,4 @@
-"""Published weights: our networks answer as theirs, and become policies like any other.
-
-``published_probe.npz`` has the weights of two published networks, observations, and what the
-networks answer to them in float64. The float32 weights are kept as four planes of bytes each,
-which compress better.
-"""
+"""Published weights: our networks answer as theirs, and become policies like any other."""
 
 import json
 from dataclasses import replace
@@ -14,6 +9,7 @@ import pytest
 import torch
 
 from tests.train_RL_agents.helpers import seeded
+from tests.train_RL_agents.probe import PROBE, read_probe, weights_of
 from tests.train_RL_agents.tiny_runs import small_pool
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.iqn import IQNConfig
@@ -32,7 +28,6 @@ from train_RL_agents.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 ROOT = Path(__file__).parents[2]
-PROBE = ROOT / "tests" / "data" / "published_probe.npz"
 FAITHFUL = {load_config(path).agent_type: path for path in (ROOT / "configs/faithful").iterdir()}
 PROBED = ("IQN", "SAC")
 WORLD = ["world.max_steps=20", "eval_schedule.num_episodes=[1,1,1,1,1,1]"]
@@ -40,17 +35,7 @@ WORLD = ["world.max_steps=20", "eval_schedule.num_episodes=[1,1,1,1,1,1]"]
 
 @pytest.fixture(scope="module")
 def probe():
-    with np.load(PROBE) as file:
-        return dict(file)
-
-
-def weights_of(probe, name):
-    prefix = f"{name}/weights/"
-    planes = {key.removeprefix(prefix): probe[key] for key in probe if key.startswith(prefix)}
-    return {
-        key: torch.from_numpy(np.ascontiguousarray(np.moveaxis(value, 0, -1)).view("<f4")[..., 0])
-        for key, value in planes.items()
-    }
+    return read_probe()
 
 
 def named_weights(name, seed=1):

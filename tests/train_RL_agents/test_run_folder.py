@@ -9,7 +9,9 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -109,9 +111,22 @@ def test_an_existing_folder_is_refused(tmp_path):
     assert files(tmp_path) == before
 
 
+def test_commands_that_start_within_a_second_have_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_folder.time, "strftime", lambda form: "training_now")
+    # All look before any of them makes its folder.
+    monkeypatch.setattr(Path, "exists", lambda path: False)
+    with ThreadPoolExecutor() as pool:
+        made = list(pool.map(RunFolder.make_parent, [str(tmp_path / "runs")] * 8))
+    names = ["training_now", *(f"training_now_{count}" for count in range(2, 9))]
+    assert sorted(path.name for path in made) == names
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == names
+
+
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=r"seed_0: the run folder cannot be made \(") as caught:
+    with pytest.raises(
+        ConfigError, match=r"checkpoints: the run folder cannot be made \("
+    ) as caught:
         new_run(tmp_path / "file")
     assert "\n" not in str(caught.value)
 

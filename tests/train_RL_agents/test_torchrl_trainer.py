@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -329,12 +330,49 @@ def test_files_of_another_kind_or_version_are_refused(tmp_path):
 
 @pytest.mark.parametrize(
     "words", [("agent_type=AC-IQN",), ("agent.critics=1",), ("agent.duelling=false",),
-              ("trainer.num_envs=9",), ("trainer.buffer_size=100",),
-              ("training_schedule.num_robots=2,4",)],
+              ("trainer.num_envs=9",), ("trainer.buffer_size=100",), ("trainer.buffer_size=999",),
+              ("trainer.gamma=0.9",), ("trainer.learning_rate=1e-4", "trainer.tau=0.5"),
+              ("world.reward.timestep_penalty=-0.5",), ("training_schedule.num_robots=2,4",)],
     ids=" ".join)  # fmt: skip
 def test_a_state_of_another_configuration_is_refused(tmp_path, trained, words):
     other = new_run(tmp_path, *words)
     (other.checkpoints / STATE).write_bytes((trained.checkpoints / STATE).read_bytes())
+    message = refused(other, f"{other.checkpoints / STATE}: was made with other settings than ")
+    for word in words:
+        assert f"{word.partition('=')[0]}=" in message
+    assert message.count("(was ") == len(words) or words[0].startswith("agent_type")
+
+
+def test_a_configuration_changed_by_hand_is_refused(tmp_path):
+    run = new_run(tmp_path)
+    train(run, stop_at=24)
+    file = run.path / "trial_config.json"
+    whole = file.read_text()
+    file.write_text(whole.replace('"gamma": 0.99', '"gamma": 0.95'))
+    message = refused(run, str(file))
+    assert message.endswith("has: trainer.gamma=0.95 (was 0.99)")
+    file.write_text(whole)
+    resume(RunFolder.open(run.path), quiet=True)
+
+
+@pytest.mark.parametrize(
+    "change", [{"total_timesteps": 240}, {"eval_freq": 40}, {"log_freq": 16}, {"threads": 2},
+               {"save_dir": "elsewhere"}, {"load_model": "gone.pt"}],
+    ids=str)  # fmt: skip
+def test_some_settings_may_change(tmp_path, trained, change):
+    run = RunFolder(tmp_path, replace(trained.config, **change), trained.seed)
+    run.checkpoints.mkdir()
+    (run.checkpoints / STATE).write_bytes((trained.checkpoints / STATE).read_bytes())
+    assert resume(run, quiet=True).env_steps == 160
+
+
+def test_a_state_that_does_not_fit_is_refused(tmp_path, trained):
+    other = new_run(tmp_path)
+    state = torch.load(trained.checkpoints / STATE)
+    torch.save({key: state[key] for key in state if key != "config"}, other.checkpoints / STATE)
+    refused(other, f"{other.checkpoints / STATE}: does not say which settings it was made with")
+    del state["learner"]["agent"]
+    torch.save(state, other.checkpoints / STATE)
     refused(other, f"{other.checkpoints / STATE}: does not fit the run's configuration (")
 
 
@@ -378,6 +416,9 @@ def test_a_full_disk_costs_no_file_and_gives_one_sentence(
         r"marinenav: error: .*: cannot be written \(\[Errno 28\] No space left on device\); "
         r"what was there is kept\n", output
     )  # fmt: skip
+    if ".command.txt.tmp" not in written:
+        assert not list(tmp_path.glob("runs/*"))  # it never began
+        return
     (folder,) = tmp_path.glob("runs/*/seed_0")
     assert not list(folder.rglob(".*"))
     # What had been written is complete, and the run can be resumed from its last state.
@@ -714,6 +755,12 @@ def test_start_weights_are_not_needed_any_more_on_resume(tmp_path, trained, unin
     policy.unlink()
     train(run)
     assert differences(expected, results(run)) == []
+
+
+def test_a_run_that_is_refused_leaves_no_folder(tmp_path, command, capsys):
+    assert main([*command, "load_model=absent.pt", "seed=1,2", "--quiet"]) == 2
+    assert "absent.pt" in capsys.readouterr().err
+    assert not list((tmp_path / "runs").iterdir())
 
 
 @pytest.mark.parametrize("words", [("agent_type=AC-IQN",), ("agent.critics=1",),

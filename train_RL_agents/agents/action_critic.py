@@ -7,13 +7,13 @@ pooled quantiles is TQC's (Kuznetsov et al. 2020).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from marinenav_env.validation import require, require_numbers
-from train_RL_agents.agents.base import AgentConfig
+from train_RL_agents.agents.base import Agent, AgentConfig
 from train_RL_agents.agents.quantile import QuantileConfig
 from train_RL_agents.losses import critic_error, pessimistic
 from train_RL_agents.networks import (
@@ -51,6 +51,9 @@ class ActionCriticConfig(AgentConfig):
         require(fine, "agent.dropped", self.dropped, f"from 0 to {self.quantiles - 1}")
 
 
+ConfigType = TypeVar("ConfigType", bound=ActionCriticConfig)
+
+
 class ActionCritic(ObservationNetwork):
     """Values of given actions: one, or quantiles at fractions (i + 1/2) / N."""
 
@@ -75,23 +78,28 @@ class ActionCritic(ObservationNetwork):
         return self.output_layer(torch.relu(self.hidden_layer_2(features)))
 
 
-def add_critics(networks: nn.ModuleDict, config: ActionCriticConfig) -> list[str]:
-    """Add the critics to an agent's networks; returns their names."""
-    names = [f"critic_{index}" for index in range(config.critics)]
-    networks.update({name: ActionCritic(config) for name in names})
-    return names
+class ActionCriticAgent(Agent[ConfigType]):
+    """An agent whose actor is judged by several critics."""
 
+    critics: list[str]
+    """Names of the critics among ``networks``."""
 
-def pessimistic_values(
-    critics: list[nn.Module], inputs: Inputs, action: Tensor, dropped: int
-) -> Tensor:
-    """Low estimates [B, M] of the values of actions by several critics; see losses.pessimistic."""
-    return pessimistic(torch.stack([critic(inputs, action) for critic in critics]), dropped)
+    def add_critics(self) -> None:
+        """Add the critics to the networks."""
+        self.critics = [f"critic_{index}" for index in range(self.config.critics)]
+        self.networks.update({name: ActionCritic(self.config) for name in self.critics})
 
+    def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor | None:
+        """See Agent; the mean over the critics."""
+        if self.config.critic == "scalar":
+            return None
+        known = [self.networks[name](inputs, action) for name in self.critics]
+        return torch.stack(known).mean(0).sort(-1).values
 
-def critics_quantiles(critics: list[nn.Module], inputs: Inputs, action: Tensor) -> Tensor:
-    """Ascending quantiles [B, N] of the returns of actions, mean over quantile critics."""
-    return torch.stack([critic(inputs, action) for critic in critics]).mean(0).sort(-1).values
+    def target_values(self, inputs: Inputs, action: Tensor) -> Tensor:
+        """Low estimates [B, M] by the slow critics of the values of actions."""
+        values = [self.targets[name](inputs, action) for name in self.critics]
+        return pessimistic(torch.stack(values), self.config.dropped)
 
 
 def critics_error(values: list[Tensor], targets: Tensor) -> Tensor:

@@ -14,13 +14,11 @@ from torch import Tensor
 
 from marinenav_env.validation import require_numbers
 from train_RL_agents.agents.action_critic import (
+    ActionCriticAgent,
     ActionCriticConfig,
-    add_critics,
     critics_error,
-    critics_quantiles,
-    pessimistic_values,
 )
-from train_RL_agents.agents.base import Agent, Batch, Losses
+from train_RL_agents.agents.base import Batch, Losses
 from train_RL_agents.losses import bootstrap
 from train_RL_agents.networks import Actor, Inputs, frozen_call, squash
 
@@ -41,7 +39,7 @@ class DDPGConfig(ActionCriticConfig):
         require_numbers(self, "agent", ("saturation_penalty",), at_least=0.0)
 
 
-class DDPG(Agent[DDPGConfig]):
+class DDPG(ActionCriticAgent[DDPGConfig]):
     """See the module."""
 
     config_type = DDPGConfig
@@ -53,18 +51,12 @@ class DDPG(Agent[DDPGConfig]):
     def __init__(self, config: DDPGConfig, num_actions: int = 25) -> None:
         super().__init__(config, num_actions)
         self.networks["actor"] = Actor(config.features)
-        self.critics = add_critics(self.networks, config)
+        self.add_critics()
         self.make_targets(*self.networks)
 
     def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
         """The actor's action; risk does not apply."""
         return self.networks["actor"](inputs)
-
-    def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor | None:
-        """See Agent."""
-        if self.config.critic == "scalar":
-            return None
-        return critics_quantiles([self.networks[name] for name in self.critics], inputs, action)
 
     def answer(self, inputs: Inputs, taus: Tensor | None = None) -> tuple[Tensor, ...]:
         """The actor's action [B, 2]."""
@@ -83,10 +75,7 @@ class DDPG(Agent[DDPGConfig]):
         with torch.no_grad():
             noise = (self.config.target_noise * random).clamp(-0.5, 0.5)
             action = (self.targets["actor"](batch.next_observation) + noise).clamp(-1.0, 1.0)
-            critics = [self.targets[name] for name in self.critics]
-            next_values = pessimistic_values(
-                critics, batch.next_observation, action, self.config.dropped
-            )
+            next_values = self.target_values(batch.next_observation, action)
             targets = bootstrap(batch.reward, batch.discount, next_values)
         values = [self.networks[name](batch.observation, batch.action) for name in self.critics]
         actor: Any = self.networks["actor"]

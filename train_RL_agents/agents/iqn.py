@@ -16,20 +16,13 @@ from marinenav_env.validation import require_numbers
 from train_RL_agents.agents.base import Agent, Batch, Losses
 from train_RL_agents.agents.quantile import (
     QuantileConfig,
+    QuantileNetwork,
     draw_fractions,
     midpoints,
     risk_level,
 )
 from train_RL_agents.losses import bootstrap, quantile_huber
-from train_RL_agents.networks import (
-    ENCODED,
-    HIDDEN,
-    CosineEmbedding,
-    Inputs,
-    ObservationNetwork,
-    duel,
-    hidden,
-)
+from train_RL_agents.networks import Inputs
 
 
 @dataclass(frozen=True)
@@ -50,46 +43,6 @@ class IQNConfig(QuantileConfig):
         require_numbers(self, "agent", ("acting_quantiles",), at_least=1, at_most=1024)
 
 
-class QuantileNetwork(ObservationNetwork):
-    """Quantiles of the return of every action."""
-
-    def __init__(self, config: IQNConfig, num_actions: int) -> None:
-        super().__init__(config.features)
-        self.late = config.embedding == "late"
-        self.cos_embedding = CosineEmbedding(HIDDEN if self.late else ENCODED)
-        self.hidden_layer = hidden(ENCODED, HIDDEN, config.layer_norm)
-        self.hidden_layer_2 = hidden(HIDDEN, HIDDEN, config.layer_norm)
-        self.output_layer = nn.Linear(HIDDEN, num_actions)
-        self.value_layer = nn.Linear(HIDDEN, 1) if config.duelling else None
-
-    def forward(self, inputs: Inputs, taus: Tensor) -> Tensor:
-        """Quantiles [B, N, A] at fractions [N] or [B, N]."""
-        features, embedded = self.encode(inputs)[..., None, :], self.cos_embedding(taus)
-        late = self.trunk(features) * embedded if self.late else self.trunk(features * embedded)
-        return duel(late, self.output_layer, self.value_layer)
-
-    def mean(self, inputs: Inputs, taus: Tensor) -> Tensor:
-        """Means [B, A] over the fractions [N] or [B, N]."""
-        if not self.late:
-            return self(inputs, taus).mean(-2)
-        # The heads are linear, so that the mean over fractions can be taken before them.
-        features = self.trunk(self.encode(inputs)) * self.cos_embedding(taus).mean(-2)
-        return duel(features, self.output_layer, self.value_layer)
-
-    def of_action(self, inputs: Inputs, taus: Tensor, action: Tensor) -> Tensor:
-        """Quantiles [B, N] of actions [B] at fractions [N]."""
-        if not self.late:
-            index = action[..., None, None].expand(*action.shape, taus.shape[0], 1)
-            return self(inputs, taus).gather(-1, index).squeeze(-1)
-        features = self.trunk(self.encode(inputs))
-        # One row of the heads per action, so that the 24 others are not computed.
-        weight, bias = self.output_layer.weight[action], self.output_layer.bias[action]
-        if self.value_layer is not None:
-            weight = weight - self.output_layer.weight.mean(0) + self.value_layer.weight
-            bias = bias - self.output_layer.bias.mean() + self.value_layer.bias
-        return (features * weight) @ self.cos_embedding(taus).mT + bias[..., None]
-
-
 class IQN(Agent[IQNConfig]):
     """See the module."""
 
@@ -107,7 +60,7 @@ class IQN(Agent[IQNConfig]):
     def __init__(self, config: IQNConfig, num_actions: int = 25) -> None:
         super().__init__(config, num_actions)
         for index in range(config.critics):
-            self.networks[f"critic_{index}"] = QuantileNetwork(config, num_actions)
+            self.networks[f"critic_{index}"] = QuantileNetwork(config, config.duelling, num_actions)
         self.make_targets(*self.networks)
         self.register_buffer("middles", midpoints(config.quantiles), persistent=False)
         self.register_buffer("acting_taus", midpoints(config.acting_quantiles), persistent=False)

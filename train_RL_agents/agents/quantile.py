@@ -1,4 +1,4 @@
-"""What AC-IQN and IQN share: settings of implicit quantile networks (Dabney et al. 2018)."""
+"""Implicit quantile networks (Dabney et al. 2018): settings, fractions, values of all actions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from marinenav_env.validation import require_numbers
 from train_RL_agents.agents.base import AgentConfig
-from train_RL_agents.networks import Inputs
+from train_RL_agents.networks import (
+    ENCODED,
+    HIDDEN,
+    CosineEmbedding,
+    Inputs,
+    ObservationNetwork,
+    duel,
+    hidden,
+)
 
 
 @dataclass(frozen=True)
@@ -66,3 +74,43 @@ def risk_level(config: QuantileConfig, inputs: Inputs, asked: Tensor | None) -> 
     if asked is None and config.risk == "adaptive":
         return nearness_risk(inputs)
     return asked
+
+
+class QuantileNetwork(ObservationNetwork):
+    """Quantiles of the return of every discrete action."""
+
+    def __init__(self, config: QuantileConfig, duelling: bool, num_actions: int) -> None:
+        super().__init__(config.features)
+        self.late = config.embedding == "late"
+        self.cos_embedding = CosineEmbedding(HIDDEN if self.late else ENCODED)
+        self.hidden_layer = hidden(ENCODED, HIDDEN, config.layer_norm)
+        self.hidden_layer_2 = hidden(HIDDEN, HIDDEN, config.layer_norm)
+        self.output_layer = nn.Linear(HIDDEN, num_actions)
+        self.value_layer = nn.Linear(HIDDEN, 1) if duelling else None
+
+    def forward(self, inputs: Inputs, taus: Tensor) -> Tensor:
+        """Quantiles [B, N, A] at fractions [N] or [B, N]."""
+        features, embedded = self.encode(inputs)[..., None, :], self.cos_embedding(taus)
+        late = self.trunk(features) * embedded if self.late else self.trunk(features * embedded)
+        return duel(late, self.output_layer, self.value_layer)
+
+    def mean(self, inputs: Inputs, taus: Tensor) -> Tensor:
+        """Means [B, A] over the fractions [N] or [B, N]."""
+        if not self.late:
+            return self(inputs, taus).mean(-2)
+        # The heads are linear, so that the mean over fractions can be taken before them.
+        features = self.trunk(self.encode(inputs)) * self.cos_embedding(taus).mean(-2)
+        return duel(features, self.output_layer, self.value_layer)
+
+    def of_action(self, inputs: Inputs, taus: Tensor, action: Tensor) -> Tensor:
+        """Quantiles [B, N] of actions [B] at fractions [N]."""
+        if not self.late:
+            index = action[..., None, None].expand(*action.shape, taus.shape[0], 1)
+            return self(inputs, taus).gather(-1, index).squeeze(-1)
+        features = self.trunk(self.encode(inputs))
+        # One row of the heads per action, so that the 24 others are not computed.
+        weight, bias = self.output_layer.weight[action], self.output_layer.bias[action]
+        if self.value_layer is not None:
+            weight = weight - self.output_layer.weight.mean(0) + self.value_layer.weight
+            bias = bias - self.output_layer.bias.mean() + self.value_layer.bias
+        return (features * weight) @ self.cos_embedding(taus).mT + bias[..., None]

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from marinenav_env.validation import require, require_numbers
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
+from train_RL_agents.agents.noisy import NoisyLinear
 from train_RL_agents.losses import categorical_error, categorical_targets
 from train_RL_agents.networks import ENCODED, HIDDEN, Inputs, ObservationNetwork
 
@@ -37,32 +38,6 @@ class RainbowConfig(AgentConfig):
         require_numbers(self, "agent", ("v_min", "v_max"))
         require_numbers(self, "agent", ("sigma_0",), at_least=0.0)
         require(self.v_min < self.v_max, "agent.v_max", self.v_max, f"above v_min, {self.v_min}")
-
-
-class NoisyLinear(nn.Module):
-    """A linear layer with factorised noise in its weights (Fortunato et al. 2018).
-
-    The noise is an argument: it is drawn outside compiled code, from the run's own generator.
-    """
-
-    def __init__(self, inputs: int, outputs: int, sigma_0: float) -> None:
-        super().__init__()
-        self.inputs, self.outputs = inputs, outputs
-        bound, sigma = 1.0 / math.sqrt(inputs), sigma_0 / math.sqrt(inputs)
-        self.weight = nn.Parameter(torch.empty(outputs, inputs).uniform_(-bound, bound))
-        self.bias = nn.Parameter(torch.empty(outputs).uniform_(-bound, bound))
-        self.weight_sigma = nn.Parameter(torch.full((outputs, inputs), sigma))
-        self.bias_sigma = nn.Parameter(torch.full((outputs,), sigma))
-
-    def forward(self, features: Tensor, noise: Tensor | None) -> Tensor:
-        """Map [..., inputs] to [..., outputs]; noise is [inputs + outputs] normal, or None."""
-        plain = nn.functional.linear(features, self.weight, self.bias)
-        if noise is None:
-            return plain
-        rows, columns = (noise.sign() * noise.abs().sqrt()).split((self.inputs, self.outputs))
-        # The weights' noise is the outer product of rows and columns.
-        noisy = nn.functional.linear(features * rows, self.weight_sigma, self.bias_sigma)
-        return plain + noisy * columns
 
 
 class DistributionNetwork(ObservationNetwork):
@@ -158,7 +133,8 @@ class Rainbow(Agent[RainbowConfig]):
         }
 
     def _choose(self, log_probabilities: Tensor) -> Tensor:
-        return (log_probabilities.exp() * self.support).sum(-1).argmax(-1)
+        """The action of the highest mean."""
+        return self.decide(log_probabilities.exp())
 
     def _noise(self, count: int, generator: torch.Generator) -> Tensor:
         return torch.randn(count, self.noise_size, generator=generator, device=generator.device)

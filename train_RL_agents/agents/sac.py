@@ -15,23 +15,14 @@ from torch import Tensor, nn
 
 from marinenav_env.validation import require_numbers
 from train_RL_agents.agents.action_critic import (
+    ActionCriticAgent,
     ActionCriticConfig,
-    add_critics,
     critics_error,
-    critics_quantiles,
-    pessimistic_values,
 )
-from train_RL_agents.agents.base import Agent, Batch, Losses
-from train_RL_agents.features import Features
+from train_RL_agents.agents.base import Batch, Losses
+from train_RL_agents.agents.gaussian import GaussianActor, squashed_sample
 from train_RL_agents.losses import bootstrap
-from train_RL_agents.networks import (
-    ENCODED,
-    HIDDEN,
-    Inputs,
-    ObservationNetwork,
-    frozen_call,
-    squash,
-)
+from train_RL_agents.networks import Inputs, frozen_call, squash
 
 
 @dataclass(frozen=True)
@@ -51,23 +42,6 @@ class SACConfig(ActionCriticConfig):
         require_numbers(self, "agent", ("target_entropy",))
 
 
-class GaussianActor(ObservationNetwork):
-    """Mean and log standard deviation of the action before squashing."""
-
-    def __init__(self, features: Features) -> None:
-        super().__init__(features)
-        self.hidden_layer = nn.Linear(ENCODED, HIDDEN)
-        self.hidden_layer_2 = nn.Linear(HIDDEN, HIDDEN)
-        self.output_layer_mu = nn.Linear(HIDDEN, 2)
-        self.output_layer_log_std = nn.Linear(HIDDEN, 2)
-
-    def forward(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
-        """Mean and log standard deviation, [B, 2] each."""
-        features = self.trunk(self.encode(inputs))
-        log_std = self.output_layer_log_std(features).clamp(-20.0, 2.0)
-        return self.output_layer_mu(features), log_std
-
-
 class Temperature(nn.Module):
     """The weight of the entropy, as its logarithm."""
 
@@ -81,21 +55,7 @@ class Temperature(nn.Module):
         return self.logarithm
 
 
-def squashed_sample(shape: tuple[Tensor, Tensor], normal: Tensor) -> tuple[Tensor, Tensor]:
-    """An action (2 / pi) atan(z) [B, 2] and its log density [B].
-
-    Args:
-        shape: mean and log standard deviation of z, [B, 2] each.
-        normal: [B, 2] standard normal.
-    """
-    mean, log_std = shape
-    z = mean + log_std.exp() * normal
-    log_density = -0.5 * (normal.square() + math.log(2.0 * math.pi)) - log_std
-    slope = math.log(2.0 / math.pi) - torch.log1p(z.square())
-    return squash(z), (log_density - slope).sum(-1)
-
-
-class SAC(Agent[SACConfig]):
+class SAC(ActionCriticAgent[SACConfig]):
     """See the module."""
 
     config_type = SACConfig
@@ -110,7 +70,7 @@ class SAC(Agent[SACConfig]):
     def __init__(self, config: SACConfig, num_actions: int = 25) -> None:
         super().__init__(config, num_actions)
         self.networks["actor"] = GaussianActor(config.features)
-        self.critics = add_critics(self.networks, config)
+        self.add_critics()
         self.make_targets(*self.critics)
         self.networks["temperature"] = Temperature(config)
 
@@ -132,12 +92,6 @@ class SAC(Agent[SACConfig]):
         normal = torch.randn(shape[0].shape, generator=generator, device=generator.device)
         return squashed_sample(shape, normal)[0]
 
-    def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor | None:
-        """See Agent."""
-        if self.config.critic == "scalar":
-            return None
-        return critics_quantiles([self.networks[name] for name in self.critics], inputs, action)
-
     def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:
         """Standard normal [2, B, 2], for the next and the present actions."""
         return torch.randn(2, batch_size, 2, generator=generator, device=generator.device)
@@ -149,10 +103,7 @@ class SAC(Agent[SACConfig]):
         with torch.no_grad():
             shape = self.networks["actor"](batch.next_observation)
             action, log_density = squashed_sample(shape, random[0])
-            critics = [self.targets[name] for name in self.critics]
-            next_values = pessimistic_values(
-                critics, batch.next_observation, action, self.config.dropped
-            )
+            next_values = self.target_values(batch.next_observation, action)
             entropy = -(temperature * log_density)[:, None]
             targets = bootstrap(batch.reward, batch.discount, next_values + entropy)
         values = [self.networks[name](batch.observation, batch.action) for name in self.critics]

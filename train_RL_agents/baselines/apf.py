@@ -12,7 +12,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from train_RL_agents.baselines.base import Baseline, limited, to_the_goal
+from marinenav_env.thrust import to_the_goal
+from train_RL_agents.baselines.base import Baseline, limited
 from train_RL_agents.networks import Inputs
 
 SPEED = 2.0
@@ -35,7 +36,7 @@ class APF(Baseline):
     def wanted_velocity(self, inputs: Inputs) -> Tensor:
         """The sum of pull and pushes, cut to the speed."""
         pushes = repulsion(inputs, self.own_radius)
-        return limited(to_the_goal(inputs, SPEED) + pushes.sum(-2), SPEED)
+        return limited(to_the_goal(inputs.self_state, SPEED) + pushes.sum(-2), SPEED)
 
 
 def repulsion(inputs: Inputs, own_radius: float) -> Tensor:

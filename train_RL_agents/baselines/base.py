@@ -10,7 +10,7 @@ from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
 from marinenav_env import GROUP, WorldConfig
-from train_RL_agents.baselines.thrust import ThrustController
+from marinenav_env.thrust import ThrustController
 from train_RL_agents.memory.transitions import OBSERVATION, inputs_of
 from train_RL_agents.networks import Inputs
 
@@ -51,12 +51,6 @@ class Baseline(TensorDictModuleBase, ABC):
         action = self.controller(inputs.self_state, self.wanted_velocity(inputs))
         active = tensordict.get((GROUP, "mask"))
         return tensordict.set((GROUP, "action"), torch.where(active[..., None], action, 0.0))
-
-
-def to_the_goal(inputs: Inputs, speed: float) -> Tensor:
-    """The velocity [E, R, 2] straight to the goal (m/s)."""
-    goal = inputs.self_state[..., :2]
-    return speed * torch.nn.functional.normalize(goal, dim=-1)
 
 
 def limited(velocity: Tensor, speed: float) -> Tensor:

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from marinenav_env import WorldConfig
-from train_RL_agents.baselines.base import Baseline, to_the_goal
+from marinenav_env.thrust import to_the_goal
+from train_RL_agents.baselines.base import Baseline
 from train_RL_agents.networks import Inputs
 
 SPEED = 1.5
@@ -62,7 +63,7 @@ class ORCA(Baseline):
         # Empty slots allow everything.
         normal = torch.where(mask[..., None], normal, 0.0)
         bound = torch.where(mask, bound, -_NEVER)
-        return best_velocity(to_the_goal(inputs, SPEED), normal, bound, TOP_SPEED)
+        return best_velocity(to_the_goal(inputs.self_state, SPEED), normal, bound, TOP_SPEED)
 
 
 def half_planes(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from train_RL_agents.baselines.base import Baseline, to_the_goal
+from marinenav_env.scripted import SPEED
+from marinenav_env.thrust import to_the_goal
+from train_RL_agents.baselines.base import Baseline
 from train_RL_agents.networks import Inputs
-
-SPEED = 2.5
-"""Speed over ground (m/s)."""
 
 
 class Straight(Baseline):
@@ -16,4 +15,4 @@ class Straight(Baseline):
 
     def wanted_velocity(self, inputs: Inputs) -> Tensor:
         """Full ahead to the goal."""
-        return to_the_goal(inputs, SPEED)
+        return to_the_goal(inputs.self_state, SPEED)

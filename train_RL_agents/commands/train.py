@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from train_RL_agents.resuming import RESUMABLE
+
 if TYPE_CHECKING:
     from train_RL_agents.config import TrainConfig
     from train_RL_agents.torchrl_trainer import TorchRLTrainer
@@ -23,9 +25,6 @@ _SHORTHANDS = {
     "compile": "compile",
 }
 """Options that stand for keys."""
-_RESUMABLE = ("total_timesteps", "eval_freq", "log_freq", "threads", "compile", "save_replay")
-"""Keys that may change when a run goes on; all others would make it another run. Not the device:
-generators of another kind of device cannot take up the streams of random numbers."""
 
 
 _TRACED = 20
@@ -46,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--total-timesteps", metavar="N", help="env-steps of a run; total_timesteps=N", **plain)
     add("--compile", action=argparse.BooleanOptionalAction, help="compile=true or false", **plain)
     add("--resume", metavar="RUN", type=Path, help="go on with a run, or with all of a training "
-        f"folder; of the settings, only these may change: {', '.join(_RESUMABLE)}",
+        f"folder; of the settings, only these may change: {', '.join(RESUMABLE)}",
         **plain)  # fmt: skip
     add("--profile-trace", metavar="N", nargs="?", type=int, const=_TRACED, help="write a trace of "
         f"N batches of the collector with their updates ({_TRACED} if not said), once everything "
@@ -85,16 +84,23 @@ def _shorthands(given: dict[str, Any]) -> list[str]:
 
 
 def _start(config: TrainConfig[Any], argv: list[str], display: dict[str, bool], trace: int) -> int:
-    """Train every seed in one training folder."""
+    """Train every seed in one training folder; a run that is refused leaves none behind."""
+    from marinenav_env.validation import ConfigError
     from train_RL_agents.device import resolve_device
     from train_RL_agents.run_folder import RunFolder
     from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
-    # Before there is a folder: a device that is missing should not leave an empty one behind.
     resolve_device(config.device)
-    parent = RunFolder.new_parent(config.save_dir)
-    # All at once, so that --resume finds the seeds whose turn had not come.
-    for folder in [RunFolder.create(config, seed, argv, parent) for seed in config.seed]:
+    parent = RunFolder.make_parent(config.save_dir)
+    try:
+        # All at once, so that --resume finds the seeds whose turn had not come.
+        folders = [RunFolder.create(config, seed, argv, parent) for seed in config.seed]
+        first = TorchRLTrainer(folders[0], **display)
+    except ConfigError:
+        shutil.rmtree(parent)
+        raise
+    _train(first, trace, display["quiet"])
+    for folder in folders[1:]:
         _train(TorchRLTrainer(folder, **display), trace, display["quiet"])
     return 0
 
@@ -111,7 +117,7 @@ def _resume(path: Path, overrides: list[str], display: dict[str, bool], trace: i
         folder.config = override(folder.config, overrides)
     for word in overrides:
         key, _, value = word.partition("=")
-        require(key in _RESUMABLE, key, value, "left as it is when a run is resumed")
+        require(key in RESUMABLE, key, value, "left as it is when a run is resumed")
     for folder in folders:
         _train(resume(folder, **display), trace, display["quiet"])
     return 0

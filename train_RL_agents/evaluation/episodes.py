@@ -71,7 +71,8 @@ def wilson_interval(count: int, total: int, z: float = 1.959964) -> tuple[float,
     centre = (share + z * z / (2 * total)) / (1 + z * z / total)
     half = math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
     half *= z / (1 + z * z / total)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    # Where they are 0 and 1, rounding would leave them beside it.
+    return (0.0 if count == 0 else centre - half), (1.0 if count == total else centre + half)
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,55 @@ def draw_scenarios(
     return sampler.sample(level, torch.Generator().manual_seed(seed))
 
 
+class _Tally:
+    """What episodes come to; each counts up to its first collision.
+
+    Args:
+        env: the world, freshly reset.
+    """
+
+    def __init__(self, env: MarineNavEnv) -> None:
+        self.counting = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
+        self.collided = torch.zeros_like(self.counting)
+        self.sums = {
+            name: torch.zeros_like(env.state.pose[..., 0]) for name in ("time", "energy", "return")
+        }
+        self.seconds = env.config.dt * env.config.substeps
+
+    def add(self, number: int, active: Tensor, step: TensorDictBase, env: MarineNavEnv) -> None:
+        """Add a step.
+
+        Args:
+            number: of the step, from 0.
+            active: [E, R] who was under way before it.
+            step: what the world gave.
+            env: the world after it.
+        """
+        active = active & self.counting[:, None]
+        reward = step.get((GROUP, "reward")).squeeze(-1)
+        self.sums["time"] += self.seconds * active
+        self.sums["energy"] += env.outcome.energy * active
+        self.sums["return"] += GAMMA**number * reward * active
+        self.collided |= env.outcome.collided.any(-1) & self.counting
+        self.counting &= ~self.collided & ~step.get("done").squeeze(-1)
+
+    def episodes(self, env: MarineNavEnv) -> Episodes:
+        """What happened, once all is over."""
+        present, arrived = env.scenario.robot_mask, env.state.arrived
+        robots = present.sum(-1)
+        means = {name: (total.sum(-1) / robots).double().cpu() for name, total in self.sums.items()}
+        return Episodes(
+            level=env.scenario.level.cpu(),
+            success=(arrived | ~present).all(-1).cpu(),
+            collision=self.collided.cpu(),
+            robots=robots.cpu(),
+            robots_arrived=arrived.sum(-1).cpu(),
+            time=means["time"],
+            energy=means["energy"],
+            returns=means["return"],
+        )
+
+
 @torch.no_grad()
 def evaluate(
     policy: Policy,
@@ -179,7 +229,7 @@ def evaluate(
     Raises:
         ConfigError: when a scenario has no robot.
     """
-    # Nothing ends at a collision here: the sums below stop there by themselves.
+    # Nothing ends at a collision here: the tally stops there by itself.
     world = replace(world, ends_at_first_collision=False)
     env = MarineNavEnv(
         world, scenarios=scenarios, continuous=continuous, device=device, dtype=dtype, seed=seed,
@@ -188,40 +238,18 @@ def evaluate(
     empty = (~env.scenario.robot_mask.any(-1)).sum().item()
     require(empty == 0, "scenarios without a robot", empty, "0")
     step = env.reset()
-    counting = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
-    sums = {name: torch.zeros_like(env.state.pose[..., 0]) for name in ("time", "energy", "return")}
-    collided = torch.zeros_like(counting)
-    seconds = env.config.dt * env.config.substeps
+    tally = _Tally(env)
     for number in range(world.max_steps):
         if number % _CHECK_EVERY == 0 and not env.state.active.any():
             break
-        active = step.get((GROUP, "mask")) & counting[:, None]
-        acted, before = policy(step), env.state
+        active, before = step.get((GROUP, "mask")), env.state
+        acted = policy(step)
         step = env.step(acted).get("next")
         if watch is not None:
             watch(acted, before, env)
-        reward = step.get((GROUP, "reward")).squeeze(-1)
-        sums["time"] += seconds * active
-        sums["energy"] += env.outcome.energy * active
-        sums["return"] += GAMMA**number * reward * active
-        collided |= env.outcome.collided.any(-1) & counting
-        counting &= ~collided & ~step.get("done").squeeze(-1)
+        tally.add(number, active, step, env)
         step = step.exclude((GROUP, "reward"))
-
-    present = env.scenario.robot_mask
-    robots = present.sum(-1)
-    means = {name: (total.sum(-1) / robots).double().cpu() for name, total in sums.items()}
-    arrived = env.state.arrived
-    return Episodes(
-        level=env.scenario.level.cpu(),
-        success=(arrived | ~present).all(-1).cpu(),
-        collision=collided.cpu(),
-        robots=robots.cpu(),
-        robots_arrived=arrived.sum(-1).cpu(),
-        time=means["time"],
-        energy=means["energy"],
-        returns=means["return"],
-    )
+    return tally.episodes(env)
 
 
 __all__ = ["Episodes", "Policy", "Report", "Watch", "draw_scenarios", "evaluate"]

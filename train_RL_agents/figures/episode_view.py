@@ -121,58 +121,89 @@ def view_episode(
     """
     episodes = len(recording.steps)
     require(1 <= number <= episodes, "--episode", number, f"from 1 to {episodes}")
-    row = number - 1
-    steps, there = int(recording.steps[row]), recording.robot_mask[row]
-    own = recording.self_state[:steps, row, there]
-    seen, mask = (
-        tensor[:steps, row, there] for tensor in (recording.objects_state, recording.objects_mask)
+    there = recording.robot_mask[number - 1]
+    return EpisodeView(
+        **_motion(recording, number - 1, there),
+        **_perceived(recording, number - 1, there, colregs or ColregsConfig()),
+        **_vessels(recording, number - 1, there),
+        **_surroundings(recording, number - 1),
+        dt=recording.dt,
+        policy=recording.policy,
+        group=recording.groups[number - 1],
+        number=number,
+        outcome=recording.outcomes[number - 1],
     )
-    radius = recording.vessel_radius[row, there]
-    observation = Observation(
-        self_state=own, objects_state=seen, objects_mask=mask, batch_size=[steps]
-    )
-    rule, rule_object, turn = find_rules(observation, radius, colregs or ColregsConfig())
-    poses = recording.poses[: steps + 1, row, there].numpy()
-    quantiles = recording.quantiles
-    obstacles, cores = recording.obstacle_mask[row], recording.core_mask[row]
+
+
+def _motion(recording: Recording, row: int, there: torch.Tensor) -> dict[str, Any]:
+    """How the vessels that are there move and end, by the fields of EpisodeView."""
+    steps = int(recording.steps[row])
     arrived, collided = (
         _from_then_on(tensor[:steps, row, there].numpy())
         for tensor in (recording.arrived, recording.collided)
     )
-    north, east = recording.map_size[row].tolist()
-    return EpisodeView(
-        poses=poses,
-        velocities=recording.velocities[: steps + 1, row, there].numpy(),
-        thrust=recording.thrust[: steps + 1, row, there].numpy(),
-        active=~(arrived | collided),
-        arrived=arrived,
-        collided=collided,
-        objects=_blank_end(_in_world(seen.numpy(), mask.numpy(), poses[:-1])),
-        seen=_blank_end(mask.numpy()),
-        rule=_blank_end(rule),
-        rule_object=_blank_end(rule_object),
-        turn=_blank_end(turn),
-        quantiles=None if quantiles is None else _repeat_end(quantiles[:steps, row, there].numpy()),
-        goals=recording.goals[row, there].numpy(),
-        goal_distance=recording.goal_distance[row, there].numpy(),
-        hulls=np.stack(
-            (recording.vessel_length[row, there], recording.vessel_width[row, there]), -1
+    return {
+        "poses": recording.poses[: steps + 1, row, there].numpy(),
+        "velocities": recording.velocities[: steps + 1, row, there].numpy(),
+        "thrust": recording.thrust[: steps + 1, row, there].numpy(),
+        "active": ~(arrived | collided),
+        "arrived": arrived,
+        "collided": collided,
+    }
+
+
+def _perceived(
+    recording: Recording, row: int, there: torch.Tensor, colregs: ColregsConfig
+) -> dict[str, Any]:
+    """What the vessels see and expect, and what the rules ask of them; likewise."""
+    steps = int(recording.steps[row])
+    own, seen, mask = (
+        tensor[:steps, row, there]
+        for tensor in (recording.self_state, recording.objects_state, recording.objects_mask)
+    )
+    observation = Observation(
+        self_state=own, objects_state=seen, objects_mask=mask, batch_size=[steps]
+    )
+    rule, rule_object, turn = find_rules(observation, recording.vessel_radius[row, there], colregs)
+    poses = recording.poses[:steps, row, there].numpy()
+    quantiles = recording.quantiles
+    return {
+        "objects": _blank_end(_in_world(seen.numpy(), mask.numpy(), poses)),
+        "seen": _blank_end(mask.numpy()),
+        "rule": _blank_end(rule),
+        "rule_object": _blank_end(rule_object),
+        "turn": _blank_end(turn),
+        "quantiles": (
+            None if quantiles is None else _repeat_end(quantiles[:steps, row, there].numpy())
         ),
-        ranges=recording.sensor_range[row, there].numpy(),
-        obstacles=np.column_stack(
+    }
+
+
+def _vessels(recording: Recording, row: int, there: torch.Tensor) -> dict[str, Any]:
+    """What the vessels are and where they are bound; likewise."""
+    size = (recording.vessel_length[row, there], recording.vessel_width[row, there])
+    return {
+        "goals": recording.goals[row, there].numpy(),
+        "goal_distance": recording.goal_distance[row, there].numpy(),
+        "hulls": np.stack(size, -1),
+        "ranges": recording.sensor_range[row, there].numpy(),
+    }
+
+
+def _surroundings(recording: Recording, row: int) -> dict[str, Any]:
+    """The map and what is on it; likewise."""
+    obstacles, cores = recording.obstacle_mask[row], recording.core_mask[row]
+    north, east = recording.map_size[row].tolist()
+    return {
+        "obstacles": np.column_stack(
             (recording.obstacle_position[row, obstacles], recording.obstacle_radius[row, obstacles])
         ),
-        cores=np.column_stack((
+        "cores": np.column_stack((
             recording.core_position[row, cores], recording.core_circulation[row, cores],
             recording.core_radius[row, cores],
         )),
-        map_size=(north, east),
-        dt=recording.dt,
-        policy=recording.policy,
-        group=recording.groups[row],
-        number=number,
-        outcome=recording.outcomes[row],
-    )  # fmt: skip
+        "map_size": (north, east),
+    }  # fmt: skip
 
 
 def find_rules(

@@ -10,6 +10,7 @@ from torch import Tensor
 from torchrl.data import ReplayBuffer, TensorStorage
 from torchrl.data.replay_buffers.samplers import Sampler
 
+from marinenav_env.validation import require
 from train_RL_agents.memory.prioritized import PrioritizedDeviceSampler
 from train_RL_agents.memory.ring import STORED, MaskedRingWriter, UniformDeviceSampler
 
@@ -88,11 +89,21 @@ class Replay:
         """Filled slots only."""
         filled = int(self.filled)  # host: saving a checkpoint
         rows = self._storage.get(slice(0, filled)).clone()
-        sampler = self.sampler.state_dict()
-        return {"rows": rows.to_dict(), **self.writer.state_dict(), "sampler": sampler}
+        return {
+            "capacity": self.writer.capacity,
+            "rows": rows.to_dict(),
+            **self.writer.state_dict(),
+            "sampler": self.sampler.state_dict(),
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what state_dict gave."""
+        """Restore what state_dict gave.
+
+        Raises:
+            ConfigError: when it is of another capacity: rows would be written over at other times.
+        """
+        capacity = self.writer.capacity
+        require(state["capacity"] == capacity, "replay capacity", state["capacity"], str(capacity))
         filled = int(state["filled"])  # host: loading a checkpoint
         if filled:
             rows = TensorDict(state["rows"], [filled], device=self.filled.device)

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from tests.train_RL_agents.helpers import make_inputs, seeded
-from train_RL_agents.agents.iqn import IQN, IQNConfig, QuantileNetwork
+from train_RL_agents.agents.iqn import IQN, IQNConfig
+from train_RL_agents.agents.quantile import QuantileNetwork
 
 KINDS = list(product(("late", "published"), (True, False)))
 
@@ -16,7 +17,7 @@ def network(request):
     embedding, duelling = request.param
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        yield QuantileNetwork(IQNConfig(embedding=embedding, duelling=duelling), 25)
+        yield QuantileNetwork(IQNConfig(embedding=embedding), duelling, 25)
 
 
 def test_mean_is_that_of_the_quantiles(network):

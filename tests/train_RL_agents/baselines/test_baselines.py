@@ -7,11 +7,10 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from marinenav_env import GROUP, LEVELS, ConfigError, Level, MarineNavEnv, WorldConfig
+from marinenav_env import GROUP, LEVELS, ConfigError, Level, WorldConfig
 from marinenav_env.config import VesselConfig
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.baselines.apf import repulsion, seconds_to_pass
-from train_RL_agents.baselines.thrust import ThrustController
 from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
 from train_RL_agents.networks import Inputs
 
@@ -33,29 +32,7 @@ def as_step(inputs, active=True):
     return TensorDict({GROUP: TensorDict(group, [1, 1])}, [1])
 
 
-# Thrust ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("wanted", [(2.0, 0.0), (0.8, 0.0), (0.0, 1.5), (-1.0, -1.0), (0.0, 0.0)])
-def test_controller_tracks_a_velocity(wanted):
-    """A fixed velocity in the world frame, from rest with the bow north."""
-    env = MarineNavEnv(WORLD, scenarios=draw_scenarios(WORLD, (Level(1, 0, 0, 40.0),), (1,), 0))
-    step, controller = env.reset(), ThrustController.of(WORLD)
-    course = torch.tensor(wanted)
-    for _ in range(100):
-        theta = env.state.pose[..., 2]
-        cos, sin = theta.cos(), theta.sin()
-        body = torch.stack((cos * course[0] + sin * course[1],
-                            cos * course[1] - sin * course[0]), -1)  # fmt: skip
-        action = controller(step[GROUP, "observation", "self_state"], body)
-        assert action.abs().max() <= 1.0
-        step = env.step(step.set((GROUP, "action"), action))["next"].exclude((GROUP, "reward"))
-    # Sway is hardly damped, so a sideways drift from the turn dies out slowly.
-    assert torch.allclose(env.state.velocity_ground[0, 0, :2], course, atol=0.3)
-    assert env.state.velocity_ground[0, 0, 2].abs() < 0.15
-
-
-def test_controller_needs_one_vessel_for_all():
+def test_baselines_need_one_vessel_for_all():
     world = WorldConfig(vessel=VesselConfig(m=(400.0, 500.0)))
     with pytest.raises(ConfigError, match=r"world.vessel.m=.*: must be one number for all robots"):
         BASELINES["straight"](world)

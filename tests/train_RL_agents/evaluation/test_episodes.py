@@ -55,6 +55,17 @@ def test_wilson_interval_solves_its_equation():
             assert abs(count / total - end) == close(1.7 * deviation)
 
 
+def test_wilson_interval_ends_at_0_and_1_exactly():
+    for total in range(1, 1000):
+        low, high = wilson_interval(0, total)
+        assert low == 0.0 < high < 1.0
+        low, high = wilson_interval(total, total)
+        assert 0.0 < low < 1.0 == high
+        for count in {1, total // 2, total - 1} - {0, total}:
+            low, high = wilson_interval(count, total)
+            assert 0.0 < low < count / total < high < 1.0
+
+
 def test_wilson_interval_without_data_says_nothing():
     assert wilson_interval(0, 0) == (0.0, 1.0)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.train_RL_agents.probe import PROBE, read_probe, weights_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.checkpoint import LoadedPolicy, save_policy
 from train_RL_agents.cli import main
@@ -26,10 +27,9 @@ from train_RL_agents.exporting.export import (
 )
 from train_RL_agents.exporting.torchscript import file_name
 from train_RL_agents.networks import Inputs
-from train_RL_agents.published import import_agent, published_config, read_weights
+from train_RL_agents.published import import_agent, published_config
 
 ROOT = Path(__file__).parents[3]
-PROBE = ROOT / "tests" / "data" / "published_probe.npz"
 PLANNERS = {
     "AC-IQN": [(1, 2)], "IQN": [(1, 32, 25)], "DDPG": [(1, 2)], "DQN": [(1, 25)],
     "SAC": [(1, 2), (1, 2)], "Rainbow": [(1, 25, 51)],
@@ -100,15 +100,8 @@ def test_torchscript_files_are_named_as_planners_look_for_them():
 
 
 def test_published_weights_answer_as_the_published_network(tmp_path):
-    with np.load(PROBE) as file:
-        probe = dict(file)
-    prefix = "SAC/weights/"
-    weights = {
-        key.removeprefix(prefix): np.moveaxis(probe[key], 0, -1).copy().view("<f4")[..., 0]
-        for key in probe if key.startswith(prefix)
-    }  # fmt: skip
-    np.savez(tmp_path / "weights.npz", **weights)
-    agent = import_agent("SAC", read_weights(tmp_path / "weights.npz"), tmp_path)
+    probe = read_probe()
+    agent = import_agent("SAC", weights_of(probe, "SAC"), PROBE)
     policy = LoadedPolicy(agent, published_config("SAC"), Path("policy.pt"), 0, {})
     export(policy, tmp_path, ["torchscript"])
     planner = torch.jit.load(tmp_path / file_name("SAC"))

@@ -6,6 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
+from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import no_host_reads, seeded
 from train_RL_agents.memory.replay import STORED, Replay
 
@@ -201,6 +202,15 @@ def test_a_state_does_not_follow_later_writes():
     other = filled_replay(4, [])
     other.load_state_dict(state)
     assert held(other) == [1, 2]
+
+
+@pytest.mark.parametrize(("stored", "capacity"), [(2, 8), (2, 2), (8, 3), (0, 5)])
+def test_a_state_of_another_capacity_is_refused(stored, capacity):
+    state = filled_replay(4, range(stored)).state_dict()
+    other = filled_replay(capacity, [7])
+    with pytest.raises(ConfigError, match=rf"^replay capacity=4: must be {capacity}$"):
+        other.load_state_dict(state)
+    assert held(other) == [7]
 
 
 def test_adding_a_single_row_is_refused():

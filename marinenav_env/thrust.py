@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import VesselConfig, WorldConfig
+from marinenav_env.state import Vessel
 from marinenav_env.validation import require
 
 _USED = (
@@ -26,8 +27,8 @@ class ThrustController:
     give both.
     """
 
-    vessel: VesselConfig
-    """The model; one for all robots."""
+    vessel: VesselConfig | Vessel
+    """The model: numbers that hold for all robots, or tensors, batch [E] or [1]."""
     seconds: float
     """Length of a control step (s)."""
     turn_gain: float = 1.2
@@ -41,7 +42,7 @@ class ThrustController:
 
     @classmethod
     def of(cls, world: WorldConfig) -> ThrustController:
-        """The controller for the vessels of a world.
+        """The controller for the vessels of a world, all alike.
 
         Raises:
             ConfigError: when the vessels differ.
@@ -68,16 +69,23 @@ class ThrustController:
         # A vessel that is to stand still has no direction to turn to.
         off = off * (speed / 0.2).clamp_max(1.0)
         # Slow while the bow points elsewhere: speed then leads astray.
-        thrust = self._thrust(speed * off.cos().clamp_min(0.0), self._yaw_rate(off), u, r)
+        wanted_thrust = self._thrust(speed * off.cos().clamp_min(0.0), self._yaw_rate(off), u, r)
         k: Any = self.vessel
         change = k.max_thrust_rate * self.seconds
-        return ((thrust - own[..., 5:7]) / change).clamp(-1.0, 1.0)
+        commands = [
+            (side - now) / change
+            for side, now in zip(wanted_thrust, own[..., 5:7].unbind(-1), strict=True)
+        ]
+        return torch.stack(commands, -1).clamp(-1.0, 1.0)
 
     def _yaw_rate(self, off: Tensor) -> Tensor:
+        """Wanted yaw rate [E, R] (rad/s) while the bow is off by an angle [E, R]."""
         return (self.turn_gain * off).clamp(-self.max_yaw_rate, self.max_yaw_rate)
 
-    def _thrust(self, speed: Tensor, yaw_rate: Tensor, u: Tensor, r: Tensor) -> Tensor:
-        """Thrusts [E, R, 2] (N) for a surge speed and a yaw rate, each [E, R]."""
+    def _thrust(
+        self, speed: Tensor, yaw_rate: Tensor, u: Tensor, r: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Left and right thrust (N) for a surge speed and a yaw rate; all [E, R]."""
         k: Any = self.vessel
         force = (k.m - k.xDotU) * (speed - u) / self.settling - (k.xU + k.xUU * u.abs()) * u
         moment = (k.Izz - k.nDotR) * (yaw_rate - r) / self.settling - (k.nR + k.nRR * r.abs()) * r
@@ -87,4 +95,9 @@ class ThrustController:
         low = 2.0 * k.min_thrust + difference.abs()
         high = 2.0 * k.max_thrust - difference.abs()
         total = torch.minimum(torch.maximum(force, low), high)
-        return torch.stack((total + difference, total - difference), -1) / 2.0
+        return (total + difference) / 2.0, (total - difference) / 2.0
+
+
+def to_the_goal(own: Tensor, speed: float) -> Tensor:
+    """The velocity [E, R, 2] straight to the goal (m/s), for self_state [E, R, 7]."""
+    return speed * torch.nn.functional.normalize(own[..., :2], dim=-1)

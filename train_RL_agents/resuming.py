@@ -1,0 +1,26 @@
+"""Which settings may change when a run goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+RESUMABLE = ("total_timesteps", "eval_freq", "log_freq", "threads", "compile", "save_replay")
+"""Keys that may change when a run goes on; all others would make it another run. Not the device:
+generators of another kind of device cannot take up the streams of random numbers."""
+_WITHOUT_EFFECT = ("save_dir", "load_model")
+"""Keys that mean nothing to a run that has begun."""
+
+
+def changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What has changed in a configuration that must not, each as ``key=now (was before)``.
+
+    Args:
+        before: settings by dotted key.
+        now: likewise.
+    """
+    free = {*RESUMABLE, *_WITHOUT_EFFECT}
+    return [
+        f"{key}={now.get(key)!r} (was {before.get(key)!r})"
+        for key in sorted((before.keys() | now.keys()) - free)
+        if now.get(key) != before.get(key)
+    ]
