@@ -100,6 +100,9 @@ class TrainerConfig:
     """Transitions per update."""
     buffer_size: int = 1_000_000
     """Transitions held in replay."""
+    replay_storage: Literal["device", "host"] = "device"
+    """Where they are held: on the device, or in the host's memory, from which batches are drawn
+    ahead of time (then up to two batches before the latest transitions)."""
     learning_starts: int = 50_000
     """Env-steps before the first update."""
     train_freq: int = 128

@@ -31,8 +31,8 @@ from train_RL_agents.checkpoint import (
 from train_RL_agents.device import cpu_cores, resolve_device
 from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate
 from train_RL_agents.learner import Learner, Meter
-from train_RL_agents.memory.replay import STORED, Replay
-from train_RL_agents.memory.transitions import MultiStep, batch_of
+from train_RL_agents.memory.host import CPU, make_replay
+from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.progress import Clock, Display
 from train_RL_agents.run_folder import RunFolder
@@ -60,8 +60,11 @@ class TorchRLTrainer:
         self.evaluations: list[Episodes] = []
         self.rows: list[dict[str, Any]] = []
         # Separate streams, so that what the learner draws does not depend on the policy's coins.
+        drawn_on = {"replay": CPU} if config.trainer.replay_storage == "host" else {}
         self._generators = {
-            name: torch.Generator(self.device).manual_seed(1_000_003 * run.seed + offset)
+            name: torch.Generator(drawn_on.get(name, self.device)).manual_seed(
+                1_000_003 * run.seed + offset
+            )
             for offset, name in enumerate(("policy", "learner", "replay"), start=1)
         }
         with torch.random.fork_rng(devices=[]):
@@ -95,22 +98,13 @@ class TorchRLTrainer:
         )  # fmt: skip
         self.learner = Learner(agent, settings, self._generators["learner"], config.compile)
         self.streams = MultiStep(settings.n_steps, settings.gamma, settings.reward_scale)
-        self.replay = Replay(
-            self._example_row(), settings.buffer_size, settings.batch_size,
-            self._generators["replay"],
-            settings.priority_exponent if settings.prioritized else None,
-        )  # fmt: skip
+        self.replay = make_replay(
+            example_row(self.env, self.streams), settings, self._generators["replay"], device
+        )
         schedule = config.eval_schedule
         self.eval_scenarios = draw_scenarios(
             config.world, schedule.levels(), schedule.num_episodes, schedule.seed
         )
-
-    def _example_row(self) -> Any:
-        """A row of replay, for shapes and types."""
-        step = self.env.fake_tensordict()[:, None]
-        settings = self.config.trainer
-        rows = MultiStep(settings.n_steps, settings.gamma, settings.reward_scale).rows(step)
-        return rows[0].exclude(STORED)
 
     def _start(self) -> None:
         """Load the weights that a new run starts from, and record what it is evaluated on."""

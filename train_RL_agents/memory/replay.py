@@ -87,7 +87,9 @@ class Replay:
     def state_dict(self) -> dict[str, Any]:
         """Filled slots only."""
         filled = int(self.filled)  # host: saving a checkpoint
-        rows = self._storage.get(slice(0, filled)).clone()
+        rows = self._storage.get(slice(0, filled))
+        # A GPU need not have room for a second replay.
+        rows = rows.clone() if rows.device.type == "cpu" else rows.cpu()  # host: likewise
         sampler = self.sampler.state_dict()
         return {"rows": rows.to_dict(), **self.writer.state_dict(), "sampler": sampler}
 

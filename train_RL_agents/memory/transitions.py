@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
+from torchrl.envs import EnvBase
 
 from marinenav_env import GROUP
 from train_RL_agents.agents import Batch
@@ -104,6 +105,17 @@ class MultiStep:
         if "open" in state:
             shape: Tensor = state["open"][STORED]
             self._open = TensorDict(state["open"], shape.shape)
+
+
+def example_row(env: EnvBase, streams: MultiStep) -> TensorDictBase:
+    """A row of replay without batch dimensions, for shapes and types.
+
+    Args:
+        env: the world; it is not stepped.
+        streams: like those that will make the rows; its windows are left alone.
+    """
+    fresh = MultiStep(streams.n_steps, streams.gamma, streams.reward_scale)
+    return fresh.rows(env.fake_tensordict()[:, None])[0].exclude(STORED)
 
 
 def batch_of(rows: TensorDictBase) -> Batch:
