@@ -186,6 +186,8 @@ class TrainConfig(Generic[ConfigType]):
     """CPU threads of torch; 0: one per core."""
     compile: bool = True
     """Compile the world's step and the update; the first run then takes a minute longer."""
+    monitor: bool = True
+    """Log use of processors, memory and GPU."""
     load_model: str = ""
     """Checkpoint whose weights training starts from."""
     imitation_learning: bool = False

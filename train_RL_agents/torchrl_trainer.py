@@ -33,6 +33,7 @@ from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evalua
 from train_RL_agents.learner import Learner, Meter
 from train_RL_agents.memory.host import CPU, make_replay
 from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
+from train_RL_agents.monitor import Monitor
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.progress import Clock, Display
 from train_RL_agents.run_folder import RunFolder
@@ -57,6 +58,7 @@ class TorchRLTrainer:
         self.env_steps, self._logged_at, self.stopped = 0, 0, False
         self.clock, self.meter = Clock(), Meter()
         self.display = Display(config.total_timesteps, quiet, bar)
+        self.monitor = Monitor.of(self.device) if config.monitor else Monitor({})
         self.evaluations: list[Episodes] = []
         self.rows: list[dict[str, Any]] = []
         # Separate streams, so that what the learner draws does not depend on the policy's coins.
@@ -266,6 +268,7 @@ class TorchRLTrainer:
             "train/learning_rate": self.learner.optimizer.param_groups[0]["lr"],
             "train/updates": float(self.learner.updates),
         }
+        scalars |= self.monitor.read()
         if self.device.type == "cuda":
             scalars["gpu/memory_gb"] = torch.cuda.max_memory_allocated(self.device) / 1e9
         self.run.log(scalars, self.env_steps)
@@ -353,10 +356,12 @@ class TorchRLTrainer:
     def _under_way(self) -> Iterator[None]:
         """Show how the run goes on and heed signals, whatever ends it."""
         self.display.start(self.env_steps, self.config.compile)
+        self.monitor.start()
         try:
             with self._stop_on_signal():
                 yield
         finally:
+            self.monitor.stop()
             self.display.stop()
 
     def _close(self) -> None:
