@@ -46,9 +46,9 @@ LAYOUT: dict[str, dict[str, list[Any]]] = {
         "env-steps per second": ["Multiline", ["charts/SPS"]],
         "where the time goes": ["Multiline", ["time/.*"]],
         "processors and GPU in use (%)": [
-            "Multiline", ["system/cpu_percent", "gpu/utilization"],
+            "Multiline", ["system/cpu_percent|gpu/utilization"],
         ],
-        "memory (GB)": ["Multiline", ["system/memory_gb", "gpu/memory_gb"]],
+        "memory (GB)": ["Multiline", ["(system|gpu)/memory_gb"]],
     },
 }  # fmt: skip
 """TensorBoard's page of custom scalars: what to look at first, by question and chart."""
