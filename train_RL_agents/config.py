@@ -188,6 +188,8 @@ class TrainConfig(Generic[ConfigType]):
     """Compile the world's step and the update; the first run then takes a minute longer."""
     monitor: bool = True
     """Log use of processors, memory and GPU."""
+    capture: bool = True
+    """On a GPU, capture what is repeated as CUDA graphs; on the CPU nothing is."""
     load_model: str = ""
     """Checkpoint whose weights training starts from."""
     imitation_learning: bool = False

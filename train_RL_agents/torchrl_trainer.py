@@ -16,6 +16,7 @@ from torchrl.collectors import Collector
 from marinenav_env import MarineNavEnv
 from marinenav_env.scenario_file import episodes_of
 from marinenav_env.validation import ConfigError
+from train_RL_agents.captured_collect import InPlaceCollector
 from train_RL_agents.checkpoint import (
     STATE,
     TRAINING,
@@ -56,6 +57,7 @@ class TorchRLTrainer:
         self.run, self.device = run, resolve_device(config.device)
         torch.set_num_threads(config.threads or cpu_cores())
         self.env_steps, self._logged_at, self.stopped = 0, 0, False
+        self.in_place = config.capture and self.device.type == "cuda"
         self.clock, self.meter = Clock(), Meter()
         self.display = Display(config.total_timesteps, quiet, bar)
         self.monitor = Monitor.of(self.device) if config.monitor else Monitor({})
@@ -127,7 +129,7 @@ class TorchRLTrainer:
         with self._under_way():
             for batch in self.collect():
                 with self.clock.phase("insert"):
-                    self.replay.extend(self.streams.rows(batch))
+                    self.insert(batch)
                 for _ in range(self._updates_due()):
                     with self.clock.phase("sample"):
                         drawn = self.replay.sample()
@@ -149,11 +151,22 @@ class TorchRLTrainer:
         self._close()
 
     def collect(self) -> Iterator[Any]:
-        """Batches [E, T] of experience, for as long as anyone asks."""
+        """Batches [E, T] of experience, or None if stored already, for as long as anyone asks."""
         settings = self.config.trainer
         if self._finished:
             return
-        collector = Collector(
+        batches = self._stored_batches() if self.in_place else iter(self._collector())
+        while True:
+            self._set_schedules()
+            with self.clock.phase("collect"):
+                batch = next(batches)
+            self.env_steps += settings.num_envs * settings.steps_per_batch
+            yield batch
+
+    def _collector(self) -> Any:
+        """TorchRL's collector."""
+        settings = self.config.trainer
+        return Collector(
             self.env,
             self.policy,
             frames_per_batch=settings.num_envs * settings.steps_per_batch,
@@ -163,13 +176,23 @@ class TorchRLTrainer:
             no_cuda_sync=True,
             auto_register_policy_transforms=False,
         )
-        batches = iter(collector)
+
+    def _stored_batches(self) -> Iterator[None]:
+        """The same batches, each stored as it is made; captured where there is a GPU."""
+        generators = [self._generators["policy"], self.env.generator]
+        collector = InPlaceCollector(
+            self.env, self.policy, self.streams, self.replay,
+            generators if self.device.type == "cuda" else None,
+        )  # fmt: skip
         while True:
-            self._set_schedules()
-            with self.clock.phase("collect"):
-                batch = next(batches)
-            self.env_steps += batch.numel()
-            yield batch
+            for _ in range(self.config.trainer.steps_per_batch):
+                collector.step()
+            yield
+
+    def insert(self, batch: Any) -> None:
+        """Store the rows that a batch [E, T] brings, unless that is done (None)."""
+        if batch is not None:
+            self.replay.extend(self.streams.rows(batch))
 
     def _set_schedules(self) -> None:
         """Set step size and exploration for the share of the run done."""
