@@ -109,6 +109,7 @@ class MarineNavEnv(EnvBase):
         self._generator.manual_seed(0 if seed is None else seed)
         self.env_steps = 0
         self._restored, self._outcome = False, None
+        self._held: Start | None = None
         self._starts, self._all_constants, self._quantiles = self._make_starts()
         self._restart(None)
 
@@ -198,6 +199,11 @@ class MarineNavEnv(EnvBase):
         return vessel.left_thrust_change.shape[-1] * vessel.right_thrust_change.shape[-1]
 
     @property
+    def generator(self) -> torch.Generator:
+        """Source of its random numbers."""
+        return self._generator
+
+    @property
     def state(self) -> State:
         """Where every robot is; batch [E]."""
         return self._now.state
@@ -235,10 +241,8 @@ class MarineNavEnv(EnvBase):
         state, observation, outcome = self._advance(
             now.state,
             now.scenario,
-            self._own_constants,
-            to_rates(
-                action.to(self.dtype) if self.continuous else action, self._own_constants.vessel
-            ),
+            constants,
+            to_rates(action.to(self.dtype) if self.continuous else action, constants.vessel),
             noise,
             self._quantiles,
         )
@@ -266,9 +270,29 @@ class MarineNavEnv(EnvBase):
         Returns:
             The same, with the first observation of the new episodes and their flags cleared.
         """
+        self.refresh_starts()
+        return self.reset_done(tensordict)
+
+    def refresh_starts(self) -> None:
+        """Let the pool of starts draw new entries if it is time; once per vector step."""
         self._starts.refresh(self.env_steps)
+
+    def reset_done(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """``maybe_reset`` without ``refresh_starts``: nothing but operations on tensors."""
         self._restart(tensordict.get("done").view(-1))
         return tensordict.update(self._pack(self._now.observation, self.state, None))
+
+    def hold(self) -> None:
+        """Go on from the state in the memory that ``settle`` copies to; at first, make that."""
+        if self._held is None:
+            self._held = self._now.clone()
+        self._now = self._held
+
+    def settle(self) -> None:
+        """Copy the state to where it was when first held, so that a captured step finds it."""
+        if self._held is not None:
+            self._held.apply(Tensor.copy_, self._now)
+            self._now = self._held
 
     def _restart(self, done: Tensor | None) -> None:
         """Start new episodes where ``done`` [E] is true, or everywhere if it is None."""
@@ -343,7 +367,7 @@ class MarineNavEnv(EnvBase):
             ConfigError: when the state is of another number of environments, robots or objects.
         """
         # What has been handed out shares memory with the present state: leave that as it is.
-        self._now = self._now.clone()
+        self._now, self._held = self._now.clone(), None
         try:
             restore(self._now, state["now"])
             restore(self._own_constants, state["parameters"])

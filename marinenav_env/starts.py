@@ -137,7 +137,7 @@ class SampledStarts(StartPool):
         level = self._curriculum.level_at(env_steps)
         if level != self._level:
             self._level = level
-            self.starts = self._draw_all()
+            self._refill()
         self._ticks += 1
         if self._ticks % self._curriculum.refresh_interval == 0:
             begin, self._cursor = self._cursor, self._cursor + self._curriculum.refresh_size
@@ -153,6 +153,12 @@ class SampledStarts(StartPool):
         """Restore them."""
         restore(self.starts, state["starts"])
         self._level, self._cursor, self._ticks = state["level"], state["cursor"], state["ticks"]
+
+    def _refill(self) -> None:
+        """Draw all entries anew, in the same memory: a captured reset reads from there."""
+        size = self._curriculum.refresh_size
+        for begin in range(0, self._curriculum.pool_size, size):
+            self.starts[begin : begin + size] = self._draw()
 
     def _draw_all(self) -> Start:
         chunks = self._curriculum.pool_size // self._curriculum.refresh_size

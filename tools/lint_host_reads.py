@@ -25,7 +25,8 @@ DEVICE_CODE: dict[str, list[str]] = {
     "marinenav_env/thrust.py": ["*"],
     "marinenav_env/scripted.py": ["*"],
     "marinenav_env/env.py": [
-        f"MarineNavEnv.{n}" for n in ("_step", "_reset", "maybe_reset", "_restart", "_pack")
+        f"MarineNavEnv.{n}"
+        for n in ("_step", "_reset", "maybe_reset", "reset_done", "settle", "_restart", "_pack")
     ],
     "train_RL_agents/policy_wrapper.py": ["*"],
     "train_RL_agents/baselines/[!_]*.py": ["*"],
@@ -40,7 +41,8 @@ DEVICE_CODE: dict[str, list[str]] = {
     "train_RL_agents/networks.py": ["*"],
     "train_RL_agents/learner.py": ["mix_in", "*.update*", "Meter.add"],
     "train_RL_agents/agents/[!_]*.py": ["*"],
-    "train_RL_agents/torchrl_trainer.py": ["*.collect"],
+    "train_RL_agents/captured_collect.py": ["copy_in", "InPlaceCollector.*"],
+    "train_RL_agents/torchrl_trainer.py": ["*.collect", "*._stored_batches", "*.insert"],
     "train_RL_agents/benchmark/rig.py": ["*.advance", "fill*"],
 }
 READS = {"item", "cpu", "numpy", "tolist"}  # methods that read

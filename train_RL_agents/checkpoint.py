@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,13 +68,23 @@ def _first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
+def _placing(device: torch.device) -> Callable[[Any, str], Any]:
+    """Put on the device what was on one; what was on the host may be larger than any device."""
+
+    def place(storage: Any, location: str) -> Any:
+        target = location if location == "cpu" else str(device)
+        return torch.serialization.default_restore_location(storage, target)
+
+    return place
+
+
 def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
     """Read a checkpoint of one kind.
 
     Args:
         path: the file.
         kind: POLICY or TRAINING.
-        device: where its tensors go.
+        device: where its tensors go, but for those that were saved from the host.
 
     Raises:
         ConfigError: when it is missing, damaged, of another kind or of a later version.
@@ -85,7 +96,7 @@ def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
             folders = [entry for entry in archive.infolist() if entry.external_attr & 0x10]
             if folders or archive.testzip() is not None:
                 raise zipfile.BadZipFile
-        content = torch.load(path, map_location=device, weights_only=True)
+        content = torch.load(path, map_location=_placing(device), weights_only=True)
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: there is no such checkpoint") from error
     except OSError as error:

@@ -100,6 +100,9 @@ class TrainerConfig:
     """Transitions per update."""
     buffer_size: int = 1_000_000
     """Transitions held in replay."""
+    replay_storage: Literal["device", "host"] = "device"
+    """Where they are held: on the device, or in the host's memory, from which batches are drawn
+    ahead of time (then up to two batches before the latest transitions)."""
     learning_starts: int = 50_000
     """Env-steps before the first update."""
     train_freq: int = 128
@@ -183,6 +186,10 @@ class TrainConfig(Generic[ConfigType]):
     """CPU threads of torch; 0: one per core."""
     compile: bool = True
     """Compile the world's step and the update; the first run then takes a minute longer."""
+    monitor: bool = True
+    """Log use of processors, memory and GPU."""
+    capture: bool = True
+    """On a GPU, capture what is repeated as CUDA graphs; on the CPU nothing is."""
     load_model: str = ""
     """Checkpoint whose weights training starts from."""
     imitation_learning: bool = False

@@ -80,6 +80,12 @@ def from_dict(values: dict[str, Any], overrides: Sequence[str] = ()) -> TrainCon
     return _changed(config, "", parsed)
 
 
+def stated_keys(path: Path | None, overrides: Sequence[str] = ()) -> set[str]:
+    """Dotted names of the settings that a file and arguments give; see load_config."""
+    given = {} if path is None else flatten(read_json(path))
+    return {*given, *dict(_split(text) for text in overrides)}
+
+
 def override(config: TrainConfig[Any], overrides: Sequence[str]) -> TrainConfig[Any]:
     """The same configuration with other values for some keys; see load_config."""
     return from_dict(to_dict(config), overrides)

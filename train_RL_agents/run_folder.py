@@ -45,6 +45,10 @@ LAYOUT: dict[str, dict[str, list[Any]]] = {
         "value and its target": ["Multiline", ["losses/value", "losses/target"]],
         "env-steps per second": ["Multiline", ["charts/SPS"]],
         "where the time goes": ["Multiline", ["time/.*"]],
+        "processors and GPU in use (%)": [
+            "Multiline", ["system/cpu_percent|gpu/utilization"],
+        ],
+        "memory (GB)": ["Multiline", ["(system|gpu)/memory_gb"]],
     },
 }  # fmt: skip
 """TensorBoard's page of custom scalars: what to look at first, by question and chart."""

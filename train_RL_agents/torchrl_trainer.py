@@ -17,6 +17,7 @@ from torchrl.collectors import Collector
 from marinenav_env import MarineNavEnv
 from marinenav_env.scenario_file import episodes_of
 from marinenav_env.validation import ConfigError
+from train_RL_agents.captured_collect import InPlaceCollector
 from train_RL_agents.checkpoint import (
     STATE,
     TRAINING,
@@ -33,8 +34,9 @@ from train_RL_agents.config_file import flatten, from_dict, to_dict
 from train_RL_agents.device import cpu_cores, resolve_device
 from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate
 from train_RL_agents.learner import Learner, Meter
-from train_RL_agents.memory.replay import STORED, Replay
-from train_RL_agents.memory.transitions import MultiStep, batch_of
+from train_RL_agents.memory.host import CPU, make_replay
+from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
+from train_RL_agents.monitor import Monitor
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.progress import Clock, Display
 from train_RL_agents.resuming import changes
@@ -58,13 +60,18 @@ class TorchRLTrainer:
         self.run, self.device = run, resolve_device(config.device)
         torch.set_num_threads(config.threads or cpu_cores())
         self.env_steps, self._logged_at, self.stopped = 0, 0, False
+        self.in_place = config.capture and self.device.type == "cuda"
         self.clock, self.meter = Clock(), Meter()
         self.display = Display(config.total_timesteps, quiet, bar)
+        self.monitor = Monitor.of(self.device) if config.monitor else Monitor({})
         self.evaluations: list[Episodes] = []
         self.rows: list[dict[str, Any]] = []
         # Separate streams, so that what the learner draws does not depend on the policy's coins.
+        drawn_on = {"replay": CPU} if config.trainer.replay_storage == "host" else {}
         self._generators = {
-            name: torch.Generator(self.device).manual_seed(1_000_003 * run.seed + offset)
+            name: torch.Generator(drawn_on.get(name, self.device)).manual_seed(
+                1_000_003 * run.seed + offset
+            )
             for offset, name in enumerate(("policy", "learner", "replay"), start=1)
         }
         with torch.random.fork_rng(devices=[]):
@@ -98,22 +105,13 @@ class TorchRLTrainer:
         )  # fmt: skip
         self.learner = Learner(agent, settings, self._generators["learner"], config.compile)
         self.streams = MultiStep(settings.n_steps, settings.gamma, settings.reward_scale)
-        self.replay = Replay(
-            self._example_row(), settings.buffer_size, settings.batch_size,
-            self._generators["replay"],
-            settings.priority_exponent if settings.prioritized else None,
-        )  # fmt: skip
+        self.replay = make_replay(
+            example_row(self.env, self.streams), settings, self._generators["replay"], device
+        )
         schedule = config.eval_schedule
         self.eval_scenarios = draw_scenarios(
             config.world, schedule.levels(), schedule.num_episodes, schedule.seed
         )
-
-    def _example_row(self) -> Any:
-        """A row of replay, for shapes and types."""
-        step = self.env.fake_tensordict()[:, None]
-        settings = self.config.trainer
-        rows = MultiStep(settings.n_steps, settings.gamma, settings.reward_scale).rows(step)
-        return rows[0].exclude(STORED)
 
     def _start(self) -> None:
         """Load the weights that a new run starts from, and record what it is evaluated on."""
@@ -134,7 +132,7 @@ class TorchRLTrainer:
         with self._under_way():
             for batch in self.collect():
                 with self.clock.phase("insert"):
-                    self.replay.extend(self.streams.rows(batch))
+                    self.insert(batch)
                 for _ in range(self._updates_due()):
                     with self.clock.phase("sample"):
                         drawn = self.replay.sample()
@@ -156,11 +154,22 @@ class TorchRLTrainer:
         self._close()
 
     def collect(self) -> Iterator[Any]:
-        """Batches [E, T] of experience, for as long as anyone asks."""
+        """Batches [E, T] of experience, or None if stored already, for as long as anyone asks."""
         settings = self.config.trainer
         if self._finished:
             return
-        collector = Collector(
+        batches = self._stored_batches() if self.in_place else iter(self._collector())
+        while True:
+            self._set_schedules()
+            with self.clock.phase("collect"):
+                batch = next(batches)
+            self.env_steps += settings.num_envs * settings.steps_per_batch
+            yield batch
+
+    def _collector(self) -> Any:
+        """TorchRL's collector."""
+        settings = self.config.trainer
+        return Collector(
             self.env,
             self.policy,
             frames_per_batch=settings.num_envs * settings.steps_per_batch,
@@ -170,13 +179,23 @@ class TorchRLTrainer:
             no_cuda_sync=True,
             auto_register_policy_transforms=False,
         )
-        batches = iter(collector)
+
+    def _stored_batches(self) -> Iterator[None]:
+        """The same batches, each stored as it is made; captured where there is a GPU."""
+        generators = [self._generators["policy"], self.env.generator]
+        collector = InPlaceCollector(
+            self.env, self.policy, self.streams, self.replay,
+            generators if self.device.type == "cuda" else None,
+        )  # fmt: skip
         while True:
-            self._set_schedules()
-            with self.clock.phase("collect"):
-                batch = next(batches)
-            self.env_steps += batch.numel()
-            yield batch
+            for _ in range(self.config.trainer.steps_per_batch):
+                collector.step()
+            yield
+
+    def insert(self, batch: Any) -> None:
+        """Store the rows that a batch [E, T] brings, unless that is done (None)."""
+        if batch is not None:
+            self.replay.extend(self.streams.rows(batch))
 
     def _set_schedules(self) -> None:
         """Set step size and exploration for the share of the run done.
@@ -279,6 +298,7 @@ class TorchRLTrainer:
             "train/learning_rate": self.learner.optimizer.param_groups[0]["lr"],
             "train/updates": float(self.learner.updates),
         }
+        scalars |= self.monitor.read()
         if self.device.type == "cuda":
             scalars["gpu/memory_gb"] = torch.cuda.max_memory_allocated(self.device) / 1e9
         self.run.log(scalars, self.env_steps)
@@ -387,10 +407,12 @@ class TorchRLTrainer:
     def _under_way(self) -> Iterator[None]:
         """Show how the run goes on and heed signals, whatever ends it."""
         self.display.start(self.env_steps, self.config.compile)
+        self.monitor.start()
         try:
             with self._stop_on_signal():
                 yield
         finally:
+            self.monitor.stop()
             self.display.stop()
 
     def _close(self) -> None:

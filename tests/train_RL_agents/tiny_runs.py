@@ -142,7 +142,7 @@ def results(run: RunFolder) -> dict[str, Any]:
     rows = [{key: value for key, value in row.items() if key not in TIMES}
             for row in evaluations(run)]  # fmt: skip
     logged = {tag: values for tag, values in scalars(run).items()
-              if not tag.startswith(("time/", "charts/"))}  # fmt: skip
+              if not tag.startswith(("time/", "charts/", "system/", "gpu/"))}  # fmt: skip
     policies = {file.name: read_checked(file, POLICY, CPU)
                 for file in run.checkpoints.glob("policy_*.pt")}  # fmt: skip
     return {

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from tensordict import TensorDictBase
@@ -20,11 +20,13 @@ from marinenav_env import GROUP
 from train_RL_agents.benchmark.stopwatch import Stopwatch
 from train_RL_agents.benchmark.timing import Subject, no_notes, synchronize
 from train_RL_agents.config import TrainConfig
+from train_RL_agents.memory.host import HostReplay
 from train_RL_agents.memory.replay import STORED, Replay
-from train_RL_agents.memory.transitions import batch_of
+from train_RL_agents.memory.transitions import batch_of, example_row
 from train_RL_agents.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
+AnyReplay = TypeVar("AnyReplay", bound=Replay | HostReplay)
 ENV_STEPS, BATCHES, UPDATES = "env-steps/s", "batches/s", "updates/s"
 _CHUNK = 65_536
 """Rows that replay is filled with at a time."""
@@ -71,7 +73,7 @@ class MeasuredTrainer(TorchRLTrainer):
 
     def example_row(self) -> TensorDictBase:
         """A row of replay, for shapes and types."""
-        return self._example_row()
+        return example_row(self.env, self.streams)
 
     def make_replay(self, capacity: int) -> Replay:
         """Another buffer of another size."""
@@ -90,7 +92,7 @@ class MeasuredTrainer(TorchRLTrainer):
         """Left out: the run goes on with the next measurement."""
 
 
-def fill(replay: Replay, example: TensorDictBase, num_actions: int) -> None:
+def fill(replay: Replay | HostReplay, example: TensorDictBase, num_actions: int) -> None:
     """Fill a buffer with random rows; what is in them makes no difference to the time.
 
     Args:
@@ -98,7 +100,7 @@ def fill(replay: Replay, example: TensorDictBase, num_actions: int) -> None:
         example: one of its rows.
         num_actions: whole numbers are drawn below it.
     """
-    capacity, device = replay.writer.capacity, replay.filled.device
+    capacity, device = replay.capacity, replay.filled.device
     generator = torch.Generator(device).manual_seed(0)
 
     def draw(leaf: Tensor, count: int) -> Tensor:
@@ -190,7 +192,7 @@ class Rig:
             for _ in range(steps):
                 batch_of(replay.sample())
 
-        labels = {"replay": replay.writer.capacity}
+        labels = {"replay": replay.capacity}
         return self._of_batches(BATCHES, advance, labels)
 
     def update(self) -> Subject:
@@ -268,7 +270,7 @@ class Rig:
         shown = {"mode": self.mode, "batch": batch} | (labels or {})
         return Subject(shown, unit, 1, self.device, advance)
 
-    def _full(self, replay: Replay) -> Replay:
+    def _full(self, replay: AnyReplay) -> AnyReplay:
         """The same replay, filled."""
         fill(replay, self.trainer.example_row(), self.trainer.env.num_discrete_actions)
         return replay

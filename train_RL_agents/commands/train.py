@@ -44,6 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--num-envs", metavar="N", help="trainer.num_envs=N", **plain)
     add("--total-timesteps", metavar="N", help="env-steps of a run; total_timesteps=N", **plain)
     add("--compile", action=argparse.BooleanOptionalAction, help="compile=true or false", **plain)
+    add("--profile", metavar="NAME", help="sizes of environments, batch and replay for a device: "
+        "auto (default; from the GPU's memory, on the CPU none), none, cpu, 8gb, 16gb, 24gb or "
+        "80gb; settings that are given win", **plain)  # fmt: skip
     add("--resume", metavar="RUN", type=Path, help="go on with a run, or with all of a training "
         f"folder; of the settings, only these may change: {', '.join(RESUMABLE)}",
         **plain)  # fmt: skip
@@ -67,10 +70,15 @@ def run(arguments: argparse.Namespace) -> int:
     if "resume" in given:
         if "config" in given:
             arguments.parser.error("--resume takes no --config: a run has its own")
+        if "profile" in given:
+            arguments.parser.error("--resume takes no --profile: a run has its sizes")
         return _resume(given["resume"], overrides, display, trace)
-    from train_RL_agents.config_file import load_config
+    from train_RL_agents.config_file import load_config, stated_keys
 
-    return _start(load_config(given.get("config"), overrides), arguments.argv, display, trace)
+    config = load_config(given.get("config"), overrides)
+    stated = stated_keys(given.get("config"), overrides)
+    config = _planned(config, given.get("profile", "auto"), stated, display["quiet"])
+    return _start(config, arguments.argv, display, trace)
 
 
 def _shorthands(given: dict[str, Any]) -> list[str]:
@@ -83,14 +91,33 @@ def _shorthands(given: dict[str, Any]) -> list[str]:
     return words
 
 
+def _planned(
+    config: TrainConfig[Any], profile: str, stated: set[str], quiet: bool
+) -> TrainConfig[Any]:
+    """Size a run for its device, and show what it will take of it.
+
+    Raises:
+        ConfigError: when the device is missing or the run will not fit.
+    """
+    from rich.console import Console
+
+    from train_RL_agents.device import resolve_device
+    from train_RL_agents.memory.plan import check, table
+    from train_RL_agents.profiles import planned
+
+    # Before there is a folder: what cannot be trained should not leave an empty one behind.
+    config, plan = planned(config, profile, stated, resolve_device(config.device))
+    Console(quiet=quiet, highlight=False).print(table(plan))
+    check(plan, config)
+    return config
+
+
 def _start(config: TrainConfig[Any], argv: list[str], display: dict[str, bool], trace: int) -> int:
     """Train every seed in one training folder; a run that is refused leaves none behind."""
     from marinenav_env.validation import ConfigError
-    from train_RL_agents.device import resolve_device
     from train_RL_agents.run_folder import RunFolder
     from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
-    resolve_device(config.device)
     parent = RunFolder.make_parent(config.save_dir)
     try:
         # All at once, so that --resume finds the seeds whose turn had not come.

@@ -61,6 +61,11 @@ class Replay:
         )
 
     @property
+    def capacity(self) -> int:
+        """Transitions that fit in."""
+        return self.writer.capacity
+
+    @property
     def filled(self) -> Tensor:
         """Transitions held, int64 scalar on the device."""
         return self.writer.filled
@@ -88,7 +93,9 @@ class Replay:
     def state_dict(self) -> dict[str, Any]:
         """Filled slots only."""
         filled = int(self.filled)  # host: saving a checkpoint
-        rows = self._storage.get(slice(0, filled)).clone()
+        rows = self._storage.get(slice(0, filled))
+        # A GPU need not have room for a second replay.
+        rows = rows.clone() if rows.device.type == "cpu" else rows.cpu()  # host: likewise
         return {
             "capacity": self.writer.capacity,
             "rows": rows.to_dict(),

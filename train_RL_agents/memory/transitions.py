@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
+from torchrl.envs import EnvBase
 
 from marinenav_env import GROUP
 from train_RL_agents.agents import Batch
@@ -37,6 +38,8 @@ class MultiStep:
 
     def __init__(self, n_steps: int, gamma: float, reward_scale: float) -> None:
         self.n_steps, self.gamma, self.reward_scale = n_steps, gamma, reward_scale
+        self.in_place = False
+        """Whether open windows stay in the same memory, as a captured step needs."""
         self._open: TensorDict | None = None
 
     def rows(self, batch: TensorDictBase) -> TensorDictBase:
@@ -91,8 +94,17 @@ class MultiStep:
         rows.set("next_observation", following.get("observation").expand(windows.shape))
         if self.n_steps > 1:
             windows.set(STORED, windows.get(STORED) & ~ended)
-            self._open = windows
+            self._keep(windows)
         return rows.reshape(-1)
+
+    def _keep(self, windows: TensorDict) -> None:
+        """Remember the open windows."""
+        if not self.in_place:
+            self._open = windows
+        elif self._open is None:
+            self._open = windows.clone()
+        else:
+            self._open.apply(Tensor.copy_, windows)
 
     def state_dict(self) -> dict[str, Any]:
         """The open windows."""
@@ -104,6 +116,17 @@ class MultiStep:
         if "open" in state:
             shape: Tensor = state["open"][STORED]
             self._open = TensorDict(state["open"], shape.shape)
+
+
+def example_row(env: EnvBase, streams: MultiStep) -> TensorDictBase:
+    """A row of replay without batch dimensions, for shapes and types.
+
+    Args:
+        env: the world; it is not stepped.
+        streams: like those that will make the rows; its windows are left alone.
+    """
+    fresh = MultiStep(streams.n_steps, streams.gamma, streams.reward_scale)
+    return fresh.rows(env.fake_tensordict()[:, None])[0].exclude(STORED)
 
 
 def batch_of(rows: TensorDictBase) -> Batch:

@@ -1,0 +1,170 @@
+"""Replay on the host against replay on the device, whose batches are drawn as early."""
+
+import time
+from collections import deque
+
+import pytest
+import torch
+
+from tests.train_RL_agents.helpers import seeded
+from tests.train_RL_agents.memory.test_replay import example, held, rows_of
+from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved, train
+from train_RL_agents.config import TrainerConfig
+from train_RL_agents.memory.host import AHEAD, HostReplay, make_replay
+from train_RL_agents.memory.replay import SLOT, WEIGHTS, Replay
+
+CPU = torch.device("cpu")
+
+
+class EarlyReplay:
+    """Replay on the device; a batch is drawn when the one AHEAD before it is taken."""
+
+    def __init__(self, replay):
+        self.replay, self.drawn = replay, deque()
+
+    def sample(self):
+        while len(self.drawn) < AHEAD:
+            self.drawn.append(self.replay.sample())
+        self.drawn.append(self.replay.sample())
+        return self.drawn.popleft()
+
+    def __getattr__(self, name):
+        return getattr(self.replay, name)
+
+
+def both(alpha, capacity=40):
+    host = HostReplay(example(), capacity, 16, seeded(3), CPU, alpha)
+    return host, EarlyReplay(Replay(example(), capacity, 16, seeded(3), alpha))
+
+
+def turn(replay, number):
+    """Insert, draw twice and set priorities, all of it told by the turn's number."""
+    generator = seeded(number)
+    stored = torch.rand(9, generator=generator) < 0.6
+    replay.extend(rows_of(range(10 * number + 1, 10 * number + 10), stored))
+    replay.set_beta(0.4 + 0.01 * number)
+    drawn = []
+    for _ in range(2):
+        drawn.append(replay.sample())
+        replay.update_priority(drawn[-1], torch.rand(16, generator=generator))
+    return drawn
+
+
+@pytest.mark.parametrize("alpha", [None, 0.5])
+def test_rows_are_those_of_replay_on_the_device_drawn_as_early(alpha):
+    host, device = both(alpha)
+    for number in range(25):
+        for ours, theirs in zip(turn(host, number), turn(device, number), strict=True):
+            assert differences(ours.to_dict(), theirs.to_dict()) == []
+            assert (WEIGHTS in ours) == (alpha is not None)
+        assert torch.equal(host.filled, device.filled)
+    assert held(host) == held(device)
+
+
+def test_how_fast_the_background_is_changes_nothing(monkeypatch):
+    quick, slow = (HostReplay(example(), 40, 16, seeded(3), CPU, 0.5) for _ in range(2))
+    extend = slow._ring.extend
+    monkeypatch.setattr(slow._ring, "extend", lambda rows: (time.sleep(0.005), extend(rows)))
+    for number in range(10):
+        for one, other in zip(turn(quick, number), turn(slow, number), strict=True):
+            assert differences(one.to_dict(), other.to_dict()) == []
+
+
+def test_the_loop_does_not_wait_for_insertions(monkeypatch):
+    replay = HostReplay(example(), 40, 16, seeded(), CPU)
+    extend = replay._ring.extend
+    monkeypatch.setattr(replay._ring, "extend", lambda rows: (time.sleep(0.2), extend(rows)))
+    began = time.perf_counter()
+    rows = rows_of([1, 2], [True, False])
+    replay.extend(rows)
+    assert time.perf_counter() - began < 0.1
+    rows["action"].fill_(99)  # what was given is the loop's again
+    assert int(replay.filled) == 1
+    assert held(replay) == [1]
+
+
+@pytest.mark.parametrize("alpha", [None, 0.5])
+def test_a_state_holds_what_was_drawn_ahead(alpha):
+    replay, other = both(alpha)[0], both(alpha)[0]
+    for number in range(8):
+        turn(replay, number)
+        turn(other, number + 50)
+    state = replay.state_dict()
+    assert len(state["drawn"]) == AHEAD
+    for each in state["drawn"]:
+        assert each[SLOT].shape == (16,)
+    other.load_state_dict(state)
+    other._ring.sampler._generator.set_state(replay._ring.sampler._generator.get_state())
+    for number in range(8, 16):
+        for one, two in zip(turn(replay, number), turn(other, number), strict=True):
+            assert differences(one.to_dict(), two.to_dict()) == []
+    assert differences(replay.state_dict(), other.state_dict()) == []
+
+
+def test_errors_of_the_background_come_up(monkeypatch):
+    replay = HostReplay(example(), 40, 16, seeded(), CPU)
+
+    def fail(rows):
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr(replay._ring, "extend", fail)
+    with pytest.raises(RuntimeError, match="out of order"):
+        replay.extend(rows_of([1], [True]))
+        replay.state_dict()
+
+
+def test_settings_choose_the_storage():
+    for storage, kind in (("device", Replay), ("host", HostReplay)):
+        settings = TrainerConfig(replay_storage=storage)
+        assert isinstance(make_replay(example(), settings, seeded(), CPU), kind)
+
+
+@pytest.mark.parametrize("words", [("agent_type=AC-IQN", "trainer.n_steps=3"),
+                                   ("agent_type=Rainbow", "trainer.prioritized=true")],
+                         ids=" ".join)  # fmt: skip
+def test_an_interrupted_run_ends_as_one_that_was_not(tmp_path, tiny, words):
+    words = (*words, "trainer.replay_storage=host")
+    whole, parts = new_run(tmp_path / "whole", *words), new_run(tmp_path / "parts", *words)
+    train(whole)
+    train(parts, stop_at=104)
+    assert saved(parts)["env_steps"] == 104
+    train(parts)
+    assert differences(results(whole), results(parts)) == []
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("alpha", [None, 0.5])
+def test_batches_reach_the_gpu_and_are_those_of_the_cpu(alpha):
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    device = torch.device("cuda", 0)
+    host = HostReplay(example().to(device), 40, 16, seeded(3), device, alpha)
+    here = HostReplay(example(), 40, 16, seeded(3), CPU, alpha)
+    for number in range(25):
+        there = turn(OnDevice(host, device), number)
+        for ours, theirs in zip(there, turn(here, number), strict=True):
+            assert ours.device == device
+            assert differences(ours.cpu().to_dict(), theirs.to_dict()) == []
+
+
+class OnDevice:
+    """Gives replay what turn makes, moved to a device."""
+
+    def __init__(self, replay, device):
+        self.replay, self.device = replay, device
+
+    def extend(self, rows):
+        rows = rows.to(self.device)
+        torch.cuda.synchronize()
+        with torch.cuda.device(self.device):
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                self.replay.extend(rows)
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+
+    def update_priority(self, drawn, priority):
+        self.replay.update_priority(drawn, priority.to(self.device))
+
+    def __getattr__(self, name):
+        return getattr(self.replay, name)
