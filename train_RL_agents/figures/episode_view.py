@@ -77,6 +77,8 @@ class EpisodeView:
     """Of the episode in its recording, from 1."""
     outcome: str
     """success, collision or timeout."""
+    rules: ColregsConfig
+    """The rules of the sea of its world."""
 
     @property
     def frames(self) -> int:
@@ -106,15 +108,12 @@ class EpisodeView:
         return np.hypot(*np.moveaxis(self.goals - self.poses[..., :2], -1, 0))
 
 
-def view_episode(
-    recording: Recording, number: int, colregs: ColregsConfig | None = None
-) -> EpisodeView:
+def view_episode(recording: Recording, number: int) -> EpisodeView:
     """Take an episode out of a recording.
 
     Args:
         recording: of at least one episode.
         number: of the episode, from 1.
-        colregs: the zones of the world recorded; the published ones by default.
 
     Raises:
         ConfigError: when there is no such episode.
@@ -131,7 +130,7 @@ def view_episode(
     observation = Observation(
         self_state=own, objects_state=seen, objects_mask=mask, batch_size=[steps]
     )
-    rule, rule_object, turn = find_rules(observation, radius, colregs or ColregsConfig())
+    rule, rule_object, turn = find_rules(observation, radius, recording.rules)
     poses = recording.poses[: steps + 1, row, there].numpy()
     quantiles = recording.quantiles
     obstacles, cores = recording.obstacle_mask[row], recording.core_mask[row]
@@ -172,6 +171,7 @@ def view_episode(
         group=recording.groups[row],
         number=number,
         outcome=recording.outcomes[row],
+        rules=recording.rules,
     )  # fmt: skip
 
 
@@ -278,14 +278,13 @@ def zone_outline(rule: int, config: ColregsConfig) -> Floats:
     return np.array(kept, np.float32).reshape(-1, 2)
 
 
-def zone_in_world(view: EpisodeView, vessel: int, frame: int, config: ColregsConfig) -> Floats:
+def zone_in_world(view: EpisodeView, vessel: int, frame: int) -> Floats:
     """Corners [N, 2] in the world (m) of the zone that a vessel is in; none without a rule.
 
     Args:
         view: the episode.
         vessel: from 0.
         frame: from 0.
-        config: the zones.
     """
     rule = int(view.rule[frame, vessel])
     if rule == NO_RULE:
@@ -293,7 +292,7 @@ def zone_in_world(view: EpisodeView, vessel: int, frame: int, config: ColregsCon
     x, y, vx, vy, _ = view.objects[frame, vessel, view.rule_object[frame, vessel]]
     ahead = np.array([vx, vy]) / np.hypot(vx, vy)
     starboard = np.array([-ahead[1], ahead[0]])
-    outline = zone_outline(rule, config)
+    outline = zone_outline(rule, view.rules)
     return (np.array([x, y]) + outline[:, :1] * ahead + outline[:, 1:] * starboard).astype(
         np.float32
     )

@@ -12,10 +12,9 @@ import pytest
 from marinenav_env import ConfigError
 from marinenav_env.config import ColregsConfig
 from tests.train_RL_agents.recorded import CROSSING_PAIR, small_recording
-from train_RL_agents.figures.episode_view import NO_RULE, RULES, view_episode
+from train_RL_agents.figures.episode_view import HEAD_ON, NO_RULE, RULES, view_episode
 from train_RL_agents.figures.replay_page import write_page
 
-COLREGS = ColregsConfig()
 CHROMIUM = shutil.which("chromium")
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -42,7 +41,7 @@ def floats(text, *shape):
 
 def test_page_holds_every_episode():
     ours = views()
-    side = data_in(write_page([ours], COLREGS))["sides"][0]
+    side = data_in(write_page([ours]))["sides"][0]
     assert side["policy"] == "To the goal"
     assert [each["title"] for each in side["episodes"]] == [view.title for view in ours]
     for each, view in zip(side["episodes"], ours, strict=True):
@@ -54,8 +53,16 @@ def test_page_holds_every_episode():
         assert each["goals"] == view.goals.tolist()
 
 
+def test_each_side_has_the_zones_of_its_world():
+    other = ColregsConfig(head_on_x=(0.0, 30.0))
+    changed = [replace(view, rules=other) for view in views()]
+    sides = data_in(write_page([views(), changed]))["sides"]
+    lengths = [max(ahead for ahead, _ in side["zones"][str(HEAD_ON)]) for side in sides]
+    assert lengths == [17.0, 30.0]
+
+
 def test_page_needs_nothing_else():
-    page = write_page([views()], COLREGS)
+    page = write_page([views()])
     assert "__REPLAY_DATA__" not in page
     assert not re.search(r"https?:|src=|@import|fetch\(|XMLHttpRequest|url\(", page)
     # The only reference is the icon, which is empty.
@@ -64,19 +71,19 @@ def test_page_needs_nothing_else():
 
 def test_a_name_cannot_end_the_data():
     named = [replace(view, policy="</script><b>") for view in views()]
-    page = write_page([named], COLREGS)
-    assert page.count("</script>") == write_page([views()], COLREGS).count("</script>")
+    page = write_page([named])
+    assert page.count("</script>") == write_page([views()]).count("</script>")
     assert data_in(page)["sides"][0]["policy"] == "</script><b>"
 
 
 def test_policies_that_met_different_scenarios_are_refused():
     ours = views()
     with pytest.raises(ConfigError, match="equally many episodes"):
-        write_page([ours, ours[1:]], COLREGS)
+        write_page([ours, ours[1:]])
     with pytest.raises(ConfigError, match="from the same scenarios"):
-        write_page([ours, ours[1:] + ours[:1]], COLREGS)
+        write_page([ours, ours[1:] + ours[:1]])
     with pytest.raises(ConfigError, match="from 1 to 2"):
-        write_page([ours] * 3, COLREGS)
+        write_page([ours] * 3)
 
 
 # In a browser
@@ -100,7 +107,7 @@ def open_page(browser, tmp_path):
 
     def opened(sides):
         file = tmp_path / "replay.html"
-        file.write_text(write_page(sides, COLREGS), encoding="utf-8")
+        file.write_text(write_page(sides), encoding="utf-8")
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.on("console", lambda message: complaints.append(message.text)
                 if message.type == "error" else None)  # fmt: skip
