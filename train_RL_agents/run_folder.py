@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
 from torch.utils.tensorboard.summary import hparams
 from torch.utils.tensorboard.writer import SummaryWriter
 
@@ -48,6 +50,7 @@ LAYOUT: dict[str, dict[str, list[Any]]] = {
     },
 }  # fmt: skip
 """TensorBoard's page of custom scalars: what to look at first, by question and chart."""
+HISTOGRAM_BINS = 30
 _PACKAGES = ("marinenav", "torch", "torchrl", "tensordict", "numpy", "gymnasium", "tensorboard")
 
 
@@ -193,6 +196,18 @@ class RunFolder:
             for name, value in scalars.items():
                 if value is not None and math.isfinite(value):
                     writer.add_scalar(name, value, env_steps)
+
+    def log_histogram(self, name: str, values: Tensor, env_steps: int) -> None:
+        """Write how values (those that are finite) are distributed; nothing if there are none."""
+        values = values[values.isfinite()]
+        if len(values):
+            with self._tensorboard() as writer:
+                writer.add_histogram(name, values, env_steps, bins=HISTOGRAM_BINS)
+
+    def log_image(self, name: str, pixels: NDArray[np.uint8], env_steps: int) -> None:
+        """Write a picture [height, width, 3]."""
+        with self._tensorboard() as writer:
+            writer.add_image(name, pixels, env_steps, dataformats="HWC")
 
     def log_hparams(self, metrics: dict[str, float | None], env_steps: int) -> None:
         """Write the settings that differ in kind (numbers, names, flags) with final metrics."""

@@ -135,9 +135,14 @@ _OVER_TIME = (
 
 
 class Recorder:
-    """Collects what happens, step by step; nothing is read from the device before ``finish``."""
+    """Collects what happens, step by step; nothing is read from the device before ``finish``.
 
-    def __init__(self) -> None:
+    Args:
+        rows: indices of the environments to record, on their device; None for all.
+    """
+
+    def __init__(self, rows: Tensor | None = None) -> None:
+        self._rows = rows
         self._collected: dict[str, list[Tensor]] = defaultdict(list)
         self._env: MarineNavEnv | None = None
 
@@ -164,15 +169,15 @@ class Recorder:
 
     def _add(self, tensors: Mapping[str, Tensor]) -> None:
         for name, tensor in tensors.items():
-            self._collected[name].append(tensor)
+            self._collected[name].append(tensor if self._rows is None else tensor[self._rows])
 
     def finish(self, policy: str, groups: Sequence[str], map_size: Tensor) -> Recording:
         """Make the recording, with every episode cut at its end.
 
         Args:
             policy: who steered.
-            groups: of each of the E episodes.
-            map_size: [E, 2] (m).
+            groups: of each of the E episodes recorded.
+            map_size: [E, 2] of these (m).
         """
         if self._env is None:
             raise ConfigError("recording: there is no step to record")
@@ -191,7 +196,7 @@ class Recorder:
                 stacked[name] = cut * kept.view(*kept.shape, *[1] * (cut.ndim - 2))
         return Recording(
             **stacked,
-            **_things(env),
+            **_things(env, self._rows),
             steps=steps,
             map_size=_on_host(map_size),
             dt=env.config.dt * env.config.substeps,
@@ -229,8 +234,8 @@ def _episode_steps(stacked: Mapping[str, Tensor]) -> Tensor:
     return torch.where(over.any(0), first, over.shape[0])
 
 
-def _things(env: MarineNavEnv) -> dict[str, Tensor]:
-    """What stays the same over an episode."""
+def _things(env: MarineNavEnv, rows: Tensor | None) -> dict[str, Tensor]:
+    """What stays the same over an episode, of all environments or of some rows."""
     scenario, vessel = env.scenario, env.parameters.vessel
     robots, cores = scenario.robot_mask, scenario.core_circulation
     things = {
@@ -250,7 +255,9 @@ def _things(env: MarineNavEnv) -> dict[str, Tensor]:
         "core_radius": env.parameters.rules.core_radius[:, None].expand(cores.shape),
         "core_mask": cores != 0.0,
     }
-    return {name: _on_host(tensor) for name, tensor in things.items()}
+    return {
+        name: _on_host(tensor if rows is None else tensor[rows]) for name, tensor in things.items()
+    }
 
 
 def record(
