@@ -37,6 +37,8 @@ LAYOUT: dict[str, dict[str, list[Any]]] = {
         "success, 95% interval": [
             "Margin", ["eval/success_rate", "eval/success_low", "eval/success_high"],
         ],
+    },
+    "what it does": {
         "success by level": ["Multiline", [r"eval/success_rate_level_\d+"]],
         "how the others fail": ["Multiline", ["eval/collision_rate$", "eval/timeout_rate$"]],
         "time under way (s)": ["Multiline", ["eval/avg_time"]],
@@ -49,7 +51,8 @@ LAYOUT: dict[str, dict[str, list[Any]]] = {
         "where the time goes": ["Multiline", ["time/.*"]],
     },
 }  # fmt: skip
-"""TensorBoard's page of custom scalars: what to look at first, by question and chart."""
+"""TensorBoard's page of custom scalars: what to look at first, by question and chart. TensorBoard
+puts charts with margins last in their group, so the one that counts most has its own."""
 HISTOGRAM_BINS = 30
 _PACKAGES = ("marinenav", "torch", "torchrl", "tensordict", "numpy", "gymnasium", "tensorboard")
 

@@ -125,9 +125,12 @@ def _draw_episode(axes: Any, view: EpisodeView) -> None:
         for frame in range(0, last, every):
             drawing.draw_hull(axes, view, vessel, frame, 0.35)
         drawing.draw_hull(axes, view, vessel, last, 1.0)
-        mark = "×" if view.collided[-1, vessel] else str(vessel + 1)
-        x, y, _ = view.poses[0 if mark != "×" else last, vessel].tolist()
-        axes.text(y, x, mark, fontsize=8, ha="center", va="center", zorder=7, clip_on=True)
+        x, y, _ = view.poses[0, vessel].tolist()
+        axes.text(y, x, str(vessel + 1), fontsize=8, ha="center", va="center", zorder=7,
+                  clip_on=True)  # fmt: skip
+        if view.collided[-1, vessel]:
+            x, y, _ = view.poses[last, vessel].tolist()
+            axes.plot(y, x, "X", color="white", markeredgecolor="black", markersize=8, zorder=8)
     axes.set(xticks=[], yticks=[], xlabel="", ylabel="")
     seconds = (view.frames - 1) * view.dt
     axes.set_title(f"{view.group}: {view.outcome}, {seconds:g} s", fontsize=9, pad=3)

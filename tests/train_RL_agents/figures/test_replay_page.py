@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -92,10 +93,11 @@ def test_policies_that_met_different_scenarios_are_refused():
 @pytest.fixture(scope="module")
 def browser():
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    if CHROMIUM is None:
-        pytest.skip("needs chromium")
     with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        program = CHROMIUM or playwright.chromium.executable_path
+        if not Path(program).exists():
+            pytest.skip("needs chromium")
+        opened = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
         yield opened
         opened.close()
 
