@@ -202,6 +202,8 @@ class TrainConfig(Generic[ConfigType]):
     """Training scenarios."""
     eval_schedule: EvalSchedule = field(default_factory=EvalSchedule)
     """Evaluation scenarios."""
+    draw_evaluations: bool = True
+    """Draw an episode of each level after every evaluation, for TensorBoard; needs matplotlib."""
     save_replay: bool = True
     """Keep the replay buffer in the latest checkpoint: needed to resume exactly."""
 

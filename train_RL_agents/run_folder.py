@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
 from torch.utils.tensorboard.summary import hparams
 from torch.utils.tensorboard.writer import SummaryWriter
 
@@ -35,6 +37,8 @@ LAYOUT: dict[str, dict[str, list[Any]]] = {
         "success, 95% interval": [
             "Margin", ["eval/success_rate", "eval/success_low", "eval/success_high"],
         ],
+    },
+    "what it does": {
         "success by level": ["Multiline", [r"eval/success_rate_level_\d+"]],
         "how the others fail": ["Multiline", ["eval/collision_rate$", "eval/timeout_rate$"]],
         "time under way (s)": ["Multiline", ["eval/avg_time"]],
@@ -51,7 +55,9 @@ LAYOUT: dict[str, dict[str, list[Any]]] = {
         "memory (GB)": ["Multiline", ["(system|gpu)/memory_gb"]],
     },
 }  # fmt: skip
-"""TensorBoard's page of custom scalars: what to look at first, by question and chart."""
+"""TensorBoard's page of custom scalars: what to look at first, by question and chart. TensorBoard
+puts charts with margins last in their group, so the one that counts most has its own."""
+HISTOGRAM_BINS = 30
 _PACKAGES = ("marinenav", "torch", "torchrl", "tensordict", "numpy", "gymnasium", "tensorboard")
 
 
@@ -218,6 +224,18 @@ class RunFolder:
             for name, value in scalars.items():
                 if value is not None and math.isfinite(value):
                     writer.add_scalar(name, value, env_steps)
+
+    def log_histogram(self, name: str, values: Tensor, env_steps: int) -> None:
+        """Write how values (those that are finite) are distributed; nothing if there are none."""
+        values = values[values.isfinite()]
+        if len(values):
+            with self._tensorboard() as writer:
+                writer.add_histogram(name, values, env_steps, bins=HISTOGRAM_BINS)
+
+    def log_image(self, name: str, pixels: NDArray[np.uint8], env_steps: int) -> None:
+        """Write a picture [height, width, 3]."""
+        with self._tensorboard() as writer:
+            writer.add_image(name, pixels, env_steps, dataformats="HWC")
 
     def log_hparams(self, metrics: dict[str, float | None], env_steps: int) -> None:
         """Write the settings that differ in kind (numbers, names, flags) with final metrics."""

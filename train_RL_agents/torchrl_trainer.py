@@ -33,6 +33,7 @@ from train_RL_agents.checkpoint import (
 from train_RL_agents.config_file import flatten, from_dict, to_dict
 from train_RL_agents.device import cpu_cores, resolve_device
 from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate
+from train_RL_agents.figures.snapshot import Witness
 from train_RL_agents.learner import Learner, Meter
 from train_RL_agents.memory.host import CPU, make_replay
 from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
@@ -232,6 +233,8 @@ class TorchRLTrainer:
     def evaluate(self) -> None:
         """Evaluate the averaged weights on the fixed set; log, record and keep them."""
         policy = PolicyWrapper(self.learner.averaged)
+        witness = Witness(policy.agent, self.eval_scenarios.level, self.device,
+                          self.config.draw_evaluations)  # fmt: skip
         with self.clock.phase("evaluate"):
             episodes = evaluate(
                 policy,
@@ -240,7 +243,9 @@ class TorchRLTrainer:
                 continuous=policy.agent.continuous,
                 device=self.device,
                 seed=self.config.eval_schedule.seed,
+                watch=witness,
             )
+            self._show(episodes, witness)
         self.evaluations.append(episodes)
         table = {name: _finite(report) for name, report in episodes.table().items()}
         overall = table["overall"]
@@ -264,6 +269,18 @@ class TorchRLTrainer:
             final = {f"hparam/{name}": overall[name] for name in names}
             self.run.log_hparams(final, self.env_steps)
         self.display.evaluation(self.env_steps, self.clock.training, overall, best)
+
+    def _show(self, episodes: Episodes, witness: Witness) -> None:
+        """Give TensorBoard the returns that came, those foreseen at the start, and the tracks."""
+        self.run.log_histogram("eval/returns", episodes.returns, self.env_steps)
+        if witness.foreseen is not None:
+            foreseen = witness.foreseen / self.config.trainer.reward_scale
+            self.run.log_histogram("eval/return_quantiles", foreseen, self.env_steps)
+        area = self.config.world.scenario
+        title = f"{self.config.agent_type} after {self.env_steps:,} env-steps"
+        picture = witness.picture(title, (area.width, area.height))
+        if picture is not None:
+            self.run.log_image("eval/trajectories", picture, self.env_steps)
 
     def _evaluation_arrays(self) -> dict[str, Any]:
         """Evaluations by episode, under the names of the field's evaluations.npz."""

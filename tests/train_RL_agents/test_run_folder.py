@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.custom_scalar import layout_pb2
 from tensorboard.plugins.hparams.metadata import SESSION_END_INFO_TAG, SESSION_START_INFO_TAG
@@ -351,6 +352,17 @@ def test_what_is_missing_or_not_finite_is_not_logged(tmp_path):
     run.log({"a": 1.0, "b": None, "c": math.nan, "d": math.inf, "e": 0.0}, 8)
     run.close()
     assert scalars(run) == {"a": [(8, 1.0)], "e": [(8, 0.0)]}
+
+
+def test_histograms_are_of_what_is_finite(tmp_path):
+    run = new_run(tmp_path)
+    run.log_histogram("a", torch.tensor([1.0, math.nan, 3.0, math.inf]), 8)
+    run.log_histogram("b", torch.tensor([math.nan]), 8)
+    run.log_histogram("c", torch.ones(5), 8)
+    run.close()
+    events = EventAccumulator(str(run.path)).Reload()
+    assert {tag: events.Histograms(tag)[0].histogram_value.num
+            for tag in events.Tags()["histograms"]} == {"a": 2, "c": 5}  # fmt: skip
 
 
 def test_entries_after_the_checkpoint_are_hidden(tmp_path, monkeypatch):

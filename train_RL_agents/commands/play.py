@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from train_RL_agents.commands.evaluate import choose_set, defaults
 
 if TYPE_CHECKING:
-    from marinenav_env.config import ColregsConfig
     from train_RL_agents.checkpoint import LoadedPolicy
     from train_RL_agents.evaluation.recording import Recording
     from train_RL_agents.figures.episode_view import EpisodeView
@@ -57,16 +56,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     given = vars(arguments)
     _check(arguments.parser, given)
-    from marinenav_env.config import ColregsConfig
-
     if arguments.recording is not None:
         from train_RL_agents.evaluation.recording import load
 
-        recordings, colregs = [load(path) for path in arguments.recording], ColregsConfig()
+        recordings = [load(path) for path in arguments.recording]
     else:
-        recordings, colregs = _play(given)
-    sides = [_views(recording, colregs, given) for recording in recordings]
-    for path in _write(sides, colregs, given):
+        recordings = _play(given)
+    sides = [_views(recording, given) for recording in recordings]
+    for path in _write(sides, given):
         print(path)
     return 0
 
@@ -95,7 +92,7 @@ def _check(parser: argparse.ArgumentParser, given: dict[str, Any]) -> None:
         parser.error(f"argument --{source}: at most {most}, not {len(given[source])}{advice}")
 
 
-def _play(given: dict[str, Any]) -> tuple[list[Recording], ColregsConfig]:
+def _play(given: dict[str, Any]) -> list[Recording]:
     """Let every policy play the scenarios that are chosen for the first.
 
     All of them, also when one is shown: noise is drawn for all at once, so that an episode looks
@@ -114,7 +111,7 @@ def _play(given: dict[str, Any]) -> tuple[list[Recording], ColregsConfig]:
         run_set(each, chosen, world, Manner(quantiles=True), device, _name(each))[1]
         for each in found
     ]
-    return [each for each in recordings if each is not None], world.colregs
+    return [each for each in recordings if each is not None]
 
 
 def _name(found: LoadedPolicy | str) -> str:
@@ -124,9 +121,7 @@ def _name(found: LoadedPolicy | str) -> str:
     return f"{found.config.agent_type} after {found.env_steps:,} env-steps"
 
 
-def _views(
-    recording: Recording, colregs: ColregsConfig, given: dict[str, Any]
-) -> list[EpisodeView]:
+def _views(recording: Recording, given: dict[str, Any]) -> list[EpisodeView]:
     """The episodes asked for.
 
     Raises:
@@ -137,28 +132,26 @@ def _views(
     every = range(1, len(recording.steps) + 1)
     first = every if "html" in given or "overview" in given else [1]
     numbers = [given["episode"]] if "episode" in given else first
-    return [view_episode(recording, number, colregs) for number in numbers]
+    return [view_episode(recording, number) for number in numbers]
 
 
-def _write(
-    sides: list[list[EpisodeView]], colregs: ColregsConfig, given: dict[str, Any]
-) -> list[Path]:
+def _write(sides: list[list[EpisodeView]], given: dict[str, Any]) -> list[Path]:
     """Write what is asked for; the files written."""
     if "html" in given:
         from train_RL_agents.checkpoint import write_atomically
         from train_RL_agents.figures.replay_page import write_page
 
-        write_atomically(given["html"], write_page(sides, colregs))
+        write_atomically(given["html"], write_page(sides))
         return [given["html"]]
     if "overview" in given:
         from train_RL_agents.figures.drawing import draw_overview, save_figure
 
         save_figure(draw_overview(sides[0]), given["overview"])
         return [given["overview"]]
-    return _film(sides[0][0], colregs, given)
+    return _film(sides[0][0], given)
 
 
-def _film(view: EpisodeView, colregs: ColregsConfig, given: dict[str, Any]) -> list[Path]:
+def _film(view: EpisodeView, given: dict[str, Any]) -> list[Path]:
     """Write a film, or stills, of one episode."""
     from marinenav_env.validation import ConfigError, require
     from train_RL_agents.figures.animation import require_ffmpeg, write_animation, write_frames
@@ -169,7 +162,7 @@ def _film(view: EpisodeView, colregs: ColregsConfig, given: dict[str, Any]) -> l
     if "frames" not in given:
         # Before the work, not after it.
         require_ffmpeg()
-    scene = Scene(view, given["vessel"] - 1, colregs)
+    scene = Scene(view, given["vessel"] - 1)
     try:
         given["out"].mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,8 +1,8 @@
 """Recordings: everything that happened in evaluated episodes, in one file.
 
 The file is a compressed .npz that numpy reads without pickle. Each tensor of Recording is an array
-under its own name, and ``about`` is a text with JSON: ``format``, ``version``, ``policy``, ``dt``
-and ``groups``. Floating-point numbers are stored in single precision.
+under its own name, and ``about`` is a text with JSON: ``format``, ``version``, ``policy``, ``dt``,
+``groups`` and ``rules``. Floating-point numbers are stored in single precision.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import io
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP, ConfigError, Episode, MarineNavEnv, WorldConfig
+from marinenav_env.config import ColregsConfig
 from marinenav_env.dynamics import continuous_rates, discrete_rates
 from marinenav_env.state import Scenario, State
 from marinenav_env.validation import require
@@ -111,6 +112,8 @@ class Recording:
     quantiles: Tensor | None = None
     """[T, E, R, N] ascending quantiles of the return of the chosen action (scaled rewards), where
     the policy knows them."""
+    rules: ColregsConfig = field(default_factory=ColregsConfig)
+    """The rules of the sea of the world; the published ones in files that do not say."""
 
     @property
     def outcomes(self) -> list[str]:
@@ -121,7 +124,7 @@ class Recording:
         return ["collision" if hit else "success" if good else "timeout" for hit, good in pairs]
 
 
-_TEXTS = ("dt", "policy", "groups")
+_TEXTS = ("dt", "policy", "groups", "rules")
 TENSORS = tuple(item.name for item in fields(Recording) if item.name not in _TEXTS)
 """Names of the tensors, which are those of the arrays in the file."""
 _HELD = ("poses", "velocities", "thrust")
@@ -132,9 +135,14 @@ _OVER_TIME = (
 
 
 class Recorder:
-    """Collects what happens, step by step; nothing is read from the device before ``finish``."""
+    """Collects what happens, step by step; nothing is read from the device before ``finish``.
 
-    def __init__(self) -> None:
+    Args:
+        rows: indices of the environments to record, on their device; None for all.
+    """
+
+    def __init__(self, rows: Tensor | None = None) -> None:
+        self._rows = rows
         self._collected: dict[str, list[Tensor]] = defaultdict(list)
         self._env: MarineNavEnv | None = None
 
@@ -161,15 +169,15 @@ class Recorder:
 
     def _add(self, tensors: Mapping[str, Tensor]) -> None:
         for name, tensor in tensors.items():
-            self._collected[name].append(tensor)
+            self._collected[name].append(tensor if self._rows is None else tensor[self._rows])
 
     def finish(self, policy: str, groups: Sequence[str], map_size: Tensor) -> Recording:
         """Make the recording, with every episode cut at its end.
 
         Args:
             policy: who steered.
-            groups: of each of the E episodes.
-            map_size: [E, 2] (m).
+            groups: of each of the E episodes recorded.
+            map_size: [E, 2] of these (m).
         """
         if self._env is None:
             raise ConfigError("recording: there is no step to record")
@@ -188,12 +196,13 @@ class Recorder:
                 stacked[name] = cut * kept.view(*kept.shape, *[1] * (cut.ndim - 2))
         return Recording(
             **stacked,
-            **_things(env),
+            **_things(env, self._rows),
             steps=steps,
             map_size=_on_host(map_size),
             dt=env.config.dt * env.config.substeps,
             policy=policy,
             groups=tuple(groups),
+            rules=env.config.colregs,
         )
 
 
@@ -225,8 +234,8 @@ def _episode_steps(stacked: Mapping[str, Tensor]) -> Tensor:
     return torch.where(over.any(0), first, over.shape[0])
 
 
-def _things(env: MarineNavEnv) -> dict[str, Tensor]:
-    """What stays the same over an episode."""
+def _things(env: MarineNavEnv, rows: Tensor | None) -> dict[str, Tensor]:
+    """What stays the same over an episode, of all environments or of some rows."""
     scenario, vessel = env.scenario, env.parameters.vessel
     robots, cores = scenario.robot_mask, scenario.core_circulation
     things = {
@@ -246,7 +255,9 @@ def _things(env: MarineNavEnv) -> dict[str, Tensor]:
         "core_radius": env.parameters.rules.core_radius[:, None].expand(cores.shape),
         "core_mask": cores != 0.0,
     }
-    return {name: _on_host(tensor) for name, tensor in things.items()}
+    return {
+        name: _on_host(tensor if rows is None else tensor[rows]) for name, tensor in things.items()
+    }
 
 
 def record(
@@ -290,7 +301,8 @@ def concatenate(recordings: Sequence[Recording]) -> Recording:
     """Join recordings of one policy along their episodes, padded to the largest.
 
     Args:
-        recordings: at least one, with the same length of a step and of observations.
+        recordings: at least one, with the same length of a step and of observations, and the same
+            rules of the sea.
     """
     first, last = recordings[0], max(int(each.steps.max()) for each in recordings)
     joined: dict[str, Any] = {}
@@ -303,7 +315,8 @@ def concatenate(recordings: Sequence[Recording]) -> Recording:
             tensors = [tensor[time.clamp_max(tensor.shape[0] - 1)] for tensor in tensors]
         joined[name] = _join(tensors, 1 if name in _OVER_TIME else 0)
     groups = tuple(group for each in recordings for group in each.groups)
-    return Recording(**joined, dt=first.dt, policy=first.policy, groups=groups)
+    return Recording(**joined, dt=first.dt, policy=first.policy, groups=groups,
+                     rules=first.rules)  # fmt: skip
 
 
 def _join(tensors: Sequence[Tensor], axis: int) -> Tensor:
@@ -326,6 +339,7 @@ def save(recording: Recording, path: Path) -> None:
     """
     about = {"format": FORMAT, "version": VERSION}
     about |= {name: getattr(recording, name) for name in _TEXTS}
+    about["rules"] = asdict(recording.rules)
     tensors = {name: getattr(recording, name) for name in TENSORS}
     arrays = {name: tensor.numpy() for name, tensor in tensors.items() if tensor is not None}
     content = io.BytesIO()
@@ -356,9 +370,16 @@ def load(path: Path) -> Recording:
     try:
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         return Recording(**tensors, dt=about["dt"], policy=about["policy"],
-                         groups=tuple(about["groups"]))  # fmt: skip
-    except (KeyError, TypeError) as error:
+                         groups=tuple(about["groups"]),
+                         rules=_rules_of(about.get("rules", {})))  # fmt: skip
+    except (KeyError, TypeError, AttributeError, ConfigError) as error:
         raise ConfigError(refusal) from error
+
+
+def _rules_of(values: dict[str, Any]) -> ColregsConfig:
+    """The rules of the sea from JSON, which has lists for pairs; those left out are published."""
+    paired = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    return ColregsConfig(**(values | paired))
 
 
 __all__ = ["Recorder", "Recording", "concatenate", "load", "record", "save"]

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from marinenav_env.config import ColregsConfig
 from marinenav_env.current import current_velocity
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents.figures.episode_view import NO_RULE, RULES, EpisodeView, Floats, zone_in_world
@@ -253,13 +252,11 @@ def draw_perception(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> l
     return artists
 
 
-def draw_zone(
-    axes: Axes, view: EpisodeView, vessel: int, frame: int, config: ColregsConfig
-) -> list[Artist]:
+def draw_zone(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> list[Artist]:
     """Draw the zone in which a vessel must give way, and the course that it should turn to."""
     from matplotlib.patches import Polygon
 
-    outline = zone_in_world(view, vessel, frame, config)
+    outline = zone_in_world(view, vessel, frame)
     if len(outline) == 0:
         return []
     patch = Polygon(on_page(outline), facecolor="#F0E442", edgecolor="black", alpha=0.35,
@@ -317,12 +314,11 @@ class Scene:
     Args:
         view: the episode.
         vessel: the chosen vessel, from 0.
-        colregs: the zones of its world.
     """
 
-    def __init__(self, view: EpisodeView, vessel: int, colregs: ColregsConfig) -> None:
+    def __init__(self, view: EpisodeView, vessel: int) -> None:
         require(0 <= vessel < view.vessels, "--vessel", vessel + 1, f"from 1 to {view.vessels}")
-        self.view, self.vessel, self.colregs = view, vessel, colregs
+        self.view, self.vessel = view, vessel
         self.figure = new_figure(12.8, 7.2)
         self.map = self.figure.add_axes((0.05, 0.08, 0.5, 0.86))
         self.title = self.figure.text(0.3, 0.955, "", ha="center", fontsize=11)
@@ -389,7 +385,7 @@ class Scene:
         self._moving = [artist for each in range(view.vessels)
                         for artist in draw_vessel(self.map, view, each, frame)]  # fmt: skip
         self._moving += draw_perception(self.map, view, vessel, frame)
-        self._moving += draw_zone(self.map, view, vessel, frame, self.colregs)
+        self._moving += draw_zone(self.map, view, vessel, frame)
         self._moving += self._show_returns(frame)
         for cursor in self._cursors:
             cursor.set_xdata([frame * view.dt] * 2)

@@ -77,6 +77,8 @@ class EpisodeView:
     """Of the episode in its recording, from 1."""
     outcome: str
     """success, collision or timeout."""
+    rules: ColregsConfig
+    """The rules of the sea of its world."""
 
     @property
     def frames(self) -> int:
@@ -106,15 +108,12 @@ class EpisodeView:
         return np.hypot(*np.moveaxis(self.goals - self.poses[..., :2], -1, 0))
 
 
-def view_episode(
-    recording: Recording, number: int, colregs: ColregsConfig | None = None
-) -> EpisodeView:
+def view_episode(recording: Recording, number: int) -> EpisodeView:
     """Take an episode out of a recording.
 
     Args:
         recording: of at least one episode.
         number: of the episode, from 1.
-        colregs: the zones of the world recorded; the published ones by default.
 
     Raises:
         ConfigError: when there is no such episode.
@@ -124,7 +123,7 @@ def view_episode(
     there = recording.robot_mask[number - 1]
     return EpisodeView(
         **_motion(recording, number - 1, there),
-        **_perceived(recording, number - 1, there, colregs or ColregsConfig()),
+        **_perceived(recording, number - 1, there),
         **_vessels(recording, number - 1, there),
         **_surroundings(recording, number - 1),
         dt=recording.dt,
@@ -152,9 +151,7 @@ def _motion(recording: Recording, row: int, there: torch.Tensor) -> dict[str, An
     }
 
 
-def _perceived(
-    recording: Recording, row: int, there: torch.Tensor, colregs: ColregsConfig
-) -> dict[str, Any]:
+def _perceived(recording: Recording, row: int, there: torch.Tensor) -> dict[str, Any]:
     """What the vessels see and expect, and what the rules ask of them; likewise."""
     steps = int(recording.steps[row])
     own, seen, mask = (
@@ -164,7 +161,8 @@ def _perceived(
     observation = Observation(
         self_state=own, objects_state=seen, objects_mask=mask, batch_size=[steps]
     )
-    rule, rule_object, turn = find_rules(observation, recording.vessel_radius[row, there], colregs)
+    radius = recording.vessel_radius[row, there]
+    rule, rule_object, turn = find_rules(observation, radius, recording.rules)
     poses = recording.poses[:steps, row, there].numpy()
     quantiles = recording.quantiles
     return {
@@ -203,6 +201,7 @@ def _surroundings(recording: Recording, row: int) -> dict[str, Any]:
             recording.core_radius[row, cores],
         )),
         "map_size": (north, east),
+        "rules": recording.rules,
     }  # fmt: skip
 
 
@@ -309,14 +308,13 @@ def zone_outline(rule: int, config: ColregsConfig) -> Floats:
     return np.array(kept, np.float32).reshape(-1, 2)
 
 
-def zone_in_world(view: EpisodeView, vessel: int, frame: int, config: ColregsConfig) -> Floats:
+def zone_in_world(view: EpisodeView, vessel: int, frame: int) -> Floats:
     """Corners [N, 2] in the world (m) of the zone that a vessel is in; none without a rule.
 
     Args:
         view: the episode.
         vessel: from 0.
         frame: from 0.
-        config: the zones.
     """
     rule = int(view.rule[frame, vessel])
     if rule == NO_RULE:
@@ -324,7 +322,7 @@ def zone_in_world(view: EpisodeView, vessel: int, frame: int, config: ColregsCon
     x, y, vx, vy, _ = view.objects[frame, vessel, view.rule_object[frame, vessel]]
     ahead = np.array([vx, vy]) / np.hypot(vx, vy)
     starboard = np.array([-ahead[1], ahead[0]])
-    outline = zone_outline(rule, config)
+    outline = zone_outline(rule, view.rules)
     return (np.array([x, y]) + outline[:, :1] * ahead + outline[:, 1:] * starboard).astype(
         np.float32
     )

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marinenav_env.config import ColregsConfig
 from marinenav_env.validation import require
 from train_RL_agents.figures.drawing import COLOURS
 from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULES, EpisodeView, zone_outline
@@ -24,12 +23,11 @@ _BYTES = ("active", "arrived", "collided", "seen", "rule", "rule_object")
 _LISTS = ("goals", "hulls", "ranges", "obstacles", "cores")
 
 
-def write_page(sides: Sequence[Sequence[EpisodeView]], colregs: ColregsConfig) -> str:
+def write_page(sides: Sequence[Sequence[EpisodeView]]) -> str:
     """Make the page.
 
     Args:
         sides: the episodes of one policy, or of two that met the same scenarios.
-        colregs: the zones of their world.
 
     Returns:
         HTML.
@@ -42,11 +40,7 @@ def write_page(sides: Sequence[Sequence[EpisodeView]], colregs: ColregsConfig) -
     data = {
         "colours": COLOURS,
         "rules": RULES,
-        "zones": {rule: zone_outline(rule, colregs).tolist() for rule in (CROSSING, HEAD_ON)},
-        "sides": [
-            {"policy": views[0].policy, "episodes": [_packed(view) for view in views]}
-            for views in sides
-        ],
+        "sides": [_side(views) for views in sides],
     }
     # A text in the data must not end the element that the data are in.
     text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
@@ -63,6 +57,12 @@ def _check_same(sides: Sequence[Sequence[EpisodeView]]) -> None:
         goals = [view.goals.round(2).tolist() for view in views]
         same = all(each == starts[0] for each in starts) and all(each == goals[0] for each in goals)
         require(same, "recordings", f"episode {number}", "from the same scenarios, in one order")
+
+
+def _side(views: Sequence[EpisodeView]) -> dict[str, Any]:
+    """The episodes of a policy as JSON, with the zones of their world."""
+    zones = {rule: zone_outline(rule, views[0].rules).tolist() for rule in (CROSSING, HEAD_ON)}
+    return {"policy": views[0].policy, "zones": zones, "episodes": list(map(_packed, views))}
 
 
 def _packed(view: EpisodeView) -> dict[str, Any]:

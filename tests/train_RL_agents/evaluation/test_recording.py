@@ -1,12 +1,14 @@
 """Recordings against worlds that are played alone, one episode at a time."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from marinenav_env import GROUP, ConfigError, MarineNavEnv
+from marinenav_env.config import ColregsConfig
 from tests.train_RL_agents.evaluation.test_episodes import EPISODES, WORLD, to_the_goal
 from train_RL_agents.evaluation.episodes import evaluate
 from train_RL_agents.evaluation.recording import QUANTILES, TENSORS, concatenate, load, record, save
@@ -30,7 +32,8 @@ def same(one, other):
     for name in TENSORS:
         ours, theirs = getattr(one, name), getattr(other, name)
         assert (ours is None and theirs is None) or torch.equal(ours, theirs), name
-    assert (one.dt, one.policy, one.groups) == (other.dt, other.policy, other.groups)
+    for name in ("dt", "policy", "groups", "rules"):
+        assert getattr(one, name) == getattr(other, name), name
 
 
 def test_recording_changes_no_figure(whole):
@@ -131,6 +134,41 @@ def test_parts_are_joined_to_the_whole(whole):
 def test_round_trip(whole, tmp_path):
     save(whole[1], tmp_path / "a.npz")
     same(load(tmp_path / "a.npz"), whole[1])
+
+
+def test_a_recording_holds_the_rules_of_its_world(tmp_path):
+    rules = ColregsConfig(crossing_x=(-5.0, 8.0), clearance=2.0)
+    recording = record(
+        to_the_goal, EPISODES[:1], replace(WORLD, colregs=rules, max_steps=2), name="to the goal",
+        groups=GROUPS[:1], continuous=True, device=CPU,
+    )[1]  # fmt: skip
+    assert recording.rules == rules
+    save(concatenate([recording, recording]), tmp_path / "a.npz")
+    assert load(tmp_path / "a.npz").rules == rules
+
+
+def with_rules(path, rules):
+    """Say something else about the rules in a file; None leaves them out, as before."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    about = json.loads(str(arrays.pop("about")))
+    del about["rules"]
+    about |= {} if rules is None else {"rules": rules}
+    np.savez(path, about=np.array(json.dumps(about)), **arrays)
+
+
+def test_older_files_are_of_the_published_rules(whole, tmp_path):
+    save(replace(whole[1], rules=ColregsConfig(clearance=2.0)), tmp_path / "a.npz")
+    with_rules(tmp_path / "a.npz", None)
+    same(load(tmp_path / "a.npz"), whole[1])
+
+
+@pytest.mark.parametrize("rules", [7, {"unknown": 1}, {"clearance": -1.0}, {"crossing_x": [1.0]}])
+def test_rules_that_make_no_sense_are_refused(whole, tmp_path, rules):
+    save(whole[1], tmp_path / "a.npz")
+    with_rules(tmp_path / "a.npz", rules)
+    with pytest.raises(ConfigError, match="not a recording"):
+        load(tmp_path / "a.npz")
 
 
 def test_other_files_are_refused(whole, tmp_path):

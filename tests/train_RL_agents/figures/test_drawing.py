@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from marinenav_env import ConfigError
-from marinenav_env.config import ColregsConfig
 from tests.train_RL_agents.recorded import (
     CROSSING_PAIR,
     HEAD_ON_PAIR,
@@ -19,7 +18,6 @@ from train_RL_agents.figures.episode_view import NO_RULE, view_episode, zone_in_
 
 matplotlib = pytest.importorskip("matplotlib")
 pytest.importorskip("imageio_ffmpeg")
-RULES = ColregsConfig()
 
 
 def view_of(index, quantiles=True):
@@ -131,10 +129,10 @@ def test_perception_and_zone_of_the_chosen_vessel():
     px, py, vx, vy, radius = view.objects[frame, vessel, 0]
     assert (*seen.center, seen.radius) == pytest.approx((py, px, radius))
     assert len(patches(perceived, "FancyArrowPatch")) == int(math.hypot(vx, vy) > 0.3)
-    zone = drawing.draw_zone(axes, view, vessel, frame, RULES)
-    outline = drawing.on_page(zone_in_world(view, vessel, frame, RULES))
+    zone = drawing.draw_zone(axes, view, vessel, frame)
+    outline = drawing.on_page(zone_in_world(view, vessel, frame))
     assert patches(zone, "Polygon")[0].get_xy()[:-1] == pytest.approx(outline)
-    assert drawing.draw_zone(axes, view, 1 - vessel, view.frames - 1, RULES) == []
+    assert drawing.draw_zone(axes, view, 1 - vessel, view.frames - 1) == []
     text = drawing.status(view, vessel, frame)
     assert "crossing from the left" in text
     assert f"turn {math.degrees(view.turn[frame, vessel]):.0f}°" in text
@@ -145,7 +143,7 @@ def test_perception_and_zone_of_the_chosen_vessel():
 
 def test_scene_draws_the_same_frame_whatever_was_drawn_before():
     view = view_of(CROSSING_PAIR)
-    forwards, jumping = drawing.Scene(view, 0, RULES), drawing.Scene(view, 0, RULES)
+    forwards, jumping = drawing.Scene(view, 0), drawing.Scene(view, 0)
     for frame in (0, 5, 2):
         forwards.image(frame)
     one, other = forwards.image(7), jumping.image(7)
@@ -158,7 +156,7 @@ def test_scene_draws_the_same_frame_whatever_was_drawn_before():
 
 
 def test_scene_without_quantiles_has_no_panel_for_them():
-    scene = drawing.Scene(view_of(0, quantiles=False), 1, RULES)
+    scene = drawing.Scene(view_of(0, quantiles=False), 1)
     assert scene.returns is None
     assert scene.image(2).std() > 10.0
 
@@ -166,14 +164,14 @@ def test_scene_without_quantiles_has_no_panel_for_them():
 @pytest.mark.parametrize("vessel", [-1, 2])
 def test_a_vessel_that_is_not_there_is_refused(vessel):
     with pytest.raises(ConfigError, match=rf"--vessel={vessel + 1}: must be from 1 to 2"):
-        drawing.Scene(view_of(0), vessel, RULES)
+        drawing.Scene(view_of(0), vessel)
 
 
 def test_film_and_gif_have_every_frame(tmp_path):
     from imageio import v2
 
     view = first_frames(view_of(0), 4)
-    films = animation.write_animation(drawing.Scene(view, 0, RULES), tmp_path, "film", speed=5.0)
+    films = animation.write_animation(drawing.Scene(view, 0), tmp_path, "film", speed=5.0)
     assert [film.name for film in films] == ["film.mp4", "film.gif"]
     assert sorted(tmp_path.iterdir()) == sorted(films)  # nothing else is left
     with v2.get_reader(films[0]) as video:
@@ -187,7 +185,7 @@ def test_film_and_gif_have_every_frame(tmp_path):
 def test_stills_show_the_frame_asked_for(tmp_path):
     from imageio import v2
 
-    scene = drawing.Scene(view_of(0), 0, RULES)
+    scene = drawing.Scene(view_of(0), 0)
     scene.image(1)  # a film before does not matter
     stills = animation.write_frames(scene, tmp_path, "still", [0, 4])
     assert [each.name for each in stills] == ["still_frame_0000.png", "still_frame_0004.png"]

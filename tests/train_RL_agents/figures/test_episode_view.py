@@ -1,6 +1,7 @@
 """Views of recorded episodes against the recording and the outlines that the rules describe."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,6 +64,20 @@ def test_meeting_head_on_and_crossing_are_told_apart():
     assert set(np.unique(crossing)) == {NO_RULE, CROSSING}
 
 
+def test_rules_and_zones_are_those_of_the_recorded_world():
+    rules = ColregsConfig(head_on_heading=4.0)  # no course differs by so much
+    changed = replace(small_recording(), rules=rules)
+    view = view_episode(changed, HEAD_ON_PAIR + 1)
+    assert not view.rule.any()
+    assert view.rules == rules
+    wide = replace(small_recording(), rules=ColregsConfig(head_on_half_width=9.0))
+    view = view_episode(wide, HEAD_ON_PAIR + 1)
+    frame, vessel = np.argwhere(view.rule == HEAD_ON)[0]
+    corners = zone_in_world(view, vessel, frame)
+    widths = np.hypot(*(corners[0] - corners[-1]))
+    assert widths == pytest.approx(18.0, abs=1e-4)
+
+
 def test_objects_are_seen_where_they_are_in_the_world():
     """Without noise, what is seen is where the others and the obstacles are."""
     view = view_episode(small_recording(), 3)
@@ -105,7 +120,7 @@ def test_zone_is_drawn_where_the_vessel_is_in_it(index):
     view = view_episode(small_recording(), index + 1)
     frame, vessel = np.argwhere(view.rule != NO_RULE)[0]
     rule = view.rule[frame, vessel]
-    outline = zone_in_world(view, vessel, frame, RULES)
+    outline = zone_in_world(view, vessel, frame)
     x, y, vx, vy, _ = view.objects[frame, vessel, view.rule_object[frame, vessel]]
     turned = [in_turned_frame(point, (x, y), (vx, vy)) for point in outline]
     assert np.array(turned) == pytest.approx(zone_outline(rule, RULES), abs=1e-4)
@@ -118,7 +133,7 @@ def test_zone_is_drawn_where_the_vessel_is_in_it(index):
 
 def test_without_a_rule_there_is_no_zone():
     view = view_episode(small_recording(), 5)
-    assert zone_in_world(view, 0, 0, RULES).shape == (0, 2)
+    assert zone_in_world(view, 0, 0).shape == (0, 2)
 
 
 @pytest.mark.parametrize("number", [0, 9, -1])

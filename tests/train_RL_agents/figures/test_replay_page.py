@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,10 +13,9 @@ import pytest
 from marinenav_env import ConfigError
 from marinenav_env.config import ColregsConfig
 from tests.train_RL_agents.recorded import CROSSING_PAIR, small_recording
-from train_RL_agents.figures.episode_view import NO_RULE, RULES, view_episode
+from train_RL_agents.figures.episode_view import HEAD_ON, NO_RULE, RULES, view_episode
 from train_RL_agents.figures.replay_page import write_page
 
-COLREGS = ColregsConfig()
 CHROMIUM = shutil.which("chromium")
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -42,7 +42,7 @@ def floats(text, *shape):
 
 def test_page_holds_every_episode():
     ours = views()
-    side = data_in(write_page([ours], COLREGS))["sides"][0]
+    side = data_in(write_page([ours]))["sides"][0]
     assert side["policy"] == "To the goal"
     assert [each["title"] for each in side["episodes"]] == [view.title for view in ours]
     for each, view in zip(side["episodes"], ours, strict=True):
@@ -54,8 +54,16 @@ def test_page_holds_every_episode():
         assert each["goals"] == view.goals.tolist()
 
 
+def test_each_side_has_the_zones_of_its_world():
+    other = ColregsConfig(head_on_x=(0.0, 30.0))
+    changed = [replace(view, rules=other) for view in views()]
+    sides = data_in(write_page([views(), changed]))["sides"]
+    lengths = [max(ahead for ahead, _ in side["zones"][str(HEAD_ON)]) for side in sides]
+    assert lengths == [17.0, 30.0]
+
+
 def test_page_needs_nothing_else():
-    page = write_page([views()], COLREGS)
+    page = write_page([views()])
     assert "__REPLAY_DATA__" not in page
     assert not re.search(r"https?:|src=|@import|fetch\(|XMLHttpRequest|url\(", page)
     # The only reference is the icon, which is empty.
@@ -64,19 +72,19 @@ def test_page_needs_nothing_else():
 
 def test_a_name_cannot_end_the_data():
     named = [replace(view, policy="</script><b>") for view in views()]
-    page = write_page([named], COLREGS)
-    assert page.count("</script>") == write_page([views()], COLREGS).count("</script>")
+    page = write_page([named])
+    assert page.count("</script>") == write_page([views()]).count("</script>")
     assert data_in(page)["sides"][0]["policy"] == "</script><b>"
 
 
 def test_policies_that_met_different_scenarios_are_refused():
     ours = views()
     with pytest.raises(ConfigError, match="equally many episodes"):
-        write_page([ours, ours[1:]], COLREGS)
+        write_page([ours, ours[1:]])
     with pytest.raises(ConfigError, match="from the same scenarios"):
-        write_page([ours, ours[1:] + ours[:1]], COLREGS)
+        write_page([ours, ours[1:] + ours[:1]])
     with pytest.raises(ConfigError, match="from 1 to 2"):
-        write_page([ours] * 3, COLREGS)
+        write_page([ours] * 3)
 
 
 # In a browser
@@ -85,10 +93,11 @@ def test_policies_that_met_different_scenarios_are_refused():
 @pytest.fixture(scope="module")
 def browser():
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    if CHROMIUM is None:
-        pytest.skip("needs chromium")
     with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        program = CHROMIUM or playwright.chromium.executable_path
+        if not Path(program).exists():
+            pytest.skip("needs chromium")
+        opened = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
         yield opened
         opened.close()
 
@@ -100,7 +109,7 @@ def open_page(browser, tmp_path):
 
     def opened(sides):
         file = tmp_path / "replay.html"
-        file.write_text(write_page(sides, COLREGS), encoding="utf-8")
+        file.write_text(write_page(sides), encoding="utf-8")
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.on("console", lambda message: complaints.append(message.text)
                 if message.type == "error" else None)  # fmt: skip
@@ -152,7 +161,7 @@ def test_browser_scrubs_to_the_frame_asked_for(open_page):
 @pytest.mark.slow
 def test_browser_plays_to_the_end_and_pauses(open_page):
     page = open_page([views()])
-    page.select_option("#speed", "10")
+    page.select_option("#speed", "1")  # so that even a busy machine pauses it before its end
     page.click("#play")
     assert page.evaluate("replay.playing()")
     page.wait_for_function("replay.frame() > 2")
@@ -161,6 +170,7 @@ def test_browser_plays_to_the_end_and_pauses(open_page):
     frame = page.evaluate("replay.frame()")
     page.wait_for_timeout(300)
     assert page.evaluate("replay.frame()") == frame
+    page.select_option("#speed", "10")
     page.click("#play")
     page.wait_for_function("!replay.playing()")
     assert page.evaluate("replay.frame()") == page.evaluate("replay.frames()") - 1

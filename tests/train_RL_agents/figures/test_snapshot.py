@@ -1,0 +1,85 @@
+"""What TensorBoard is shown of an evaluation, in pictures made of real and of broken episodes."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from tests.train_RL_agents.recorded import small_recording
+from tests.train_RL_agents.tiny_runs import evaluations, new_run, train
+from train_RL_agents.evaluation.recording import concatenate
+from train_RL_agents.figures.snapshot import draw, first_of_each_level
+
+PICTURE, FORESEEN, RETURNS = "eval/trajectories", "eval/return_quantiles", "eval/returns"
+
+
+def tags(run):
+    """Names of the images and of the histograms that a run wrote, and the accumulator."""
+    events = EventAccumulator(str(run.path)).Reload()
+    return set(events.Tags()["images"]), set(events.Tags()["histograms"]), events
+
+
+def test_the_first_scenario_of_each_level_is_chosen():
+    level = torch.tensor([0, 0, 2, 2, 2, 5])
+    assert first_of_each_level(level).tolist() == [0, 2, 5]
+    assert first_of_each_level(torch.arange(40)).tolist() == list(range(12))
+
+
+def test_picture_has_a_panel_for_every_episode():
+    pytest.importorskip("matplotlib")
+    recording = small_recording()
+    pixels = draw(recording)
+    assert (pixels.dtype, pixels.shape[2]) == (np.uint8, 3)
+    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 50
+    twice = draw(concatenate([recording, recording]))
+    assert twice.shape[1] == pixels.shape[1]
+    assert twice.shape[0] > pixels.shape[0]
+
+
+def test_a_world_gone_astray_is_not_drawn():
+    pytest.importorskip("matplotlib")
+    recording = small_recording()
+    poses = recording.poses.clone()
+    poses[1, 0, 0, 0] = torch.nan
+    assert draw(replace(recording, poses=poses)) is None
+    poses[1, 0, 0, 0] = 1e30  # far off the map is no reason not to
+    assert draw(replace(recording, poses=poses)) is not None
+
+
+def test_a_run_writes_tracks_returns_and_the_returns_foreseen(tmp_path, tiny):
+    pytest.importorskip("matplotlib")
+    run = new_run(tmp_path, "agent_type=IQN", "draw_evaluations=true", "total_timesteps=80")
+    trainer = train(run)
+    images, histograms, events = tags(run)
+    assert images == {PICTURE}
+    assert histograms == {FORESEEN, RETURNS}
+    assert [event.step for event in events.Images(PICTURE)] == [80]
+    (returns,) = events.Histograms(RETURNS)
+    values = trainer.evaluations[0].returns
+    assert returns.histogram_value.num == len(values) == 3
+    assert returns.histogram_value.max == pytest.approx(values.max().item())
+    # Seven robots, with the quantiles that the agent acts by.
+    assert events.Histograms(FORESEEN)[0].histogram_value.num == 7 * 32
+    assert trainer.clock.seconds["evaluate"] > 0.0
+
+
+def test_without_matplotlib_there_is_no_picture(tmp_path, tiny, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    run = new_run(tmp_path, "draw_evaluations=true", "total_timesteps=80")
+    train(run)
+    images, histograms, _ = tags(run)
+    assert (images, histograms) == (set(), {RETURNS})  # this agent knows no distributions
+
+
+def test_a_picture_changes_no_figure(tmp_path, tiny):
+    rows = []
+    for wanted in ("true", "false"):
+        run = new_run(tmp_path / wanted, f"draw_evaluations={wanted}", "total_timesteps=80")
+        train(run)
+        (row,) = evaluations(run)
+        rows.append({name: value for name, value in row.items() if not name.endswith("_time")}
+                    | {"avg_time": row["avg_time"]})  # fmt: skip
+    assert rows[0] == rows[1]

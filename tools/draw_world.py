@@ -1,0 +1,426 @@
+"""Draw what docs/world.md explains, by the code of the world itself.
+
+    python tools/draw_world.py docs
+
+writes world_current.png, world_vessel.png, world_perception.png, world_colregs.png and
+world_reward.png. It needs the extra `plot`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from marinenav_env import GROUP, ConfigError, Episode, WorldConfig
+from marinenav_env.colregs import required_turn
+from marinenav_env.current import current_velocity
+from marinenav_env.state import Observation
+from train_RL_agents.evaluation.contenders import Manner, find, run_set
+from train_RL_agents.evaluation.recording import record
+from train_RL_agents.evaluation.suites import make_set
+from train_RL_agents.figures import drawing
+from train_RL_agents.figures.episode_view import (
+    CROSSING,
+    HEAD_ON,
+    EpisodeView,
+    view_episode,
+    zone_outline,
+)
+
+WORLD, CPU = WorldConfig(), torch.device("cpu")
+VESSEL, SECONDS = WORLD.vessel, WORLD.dt * WORLD.substeps
+POLICY = "pretrained/rainbow"
+"""Whose reward is drawn, beside that of the blind baseline."""
+BLUE, RED, GREEN = drawing.COLOURS[:3]
+
+
+# Small worlds -----------------------------------------------------------------------------------
+
+
+def scene(
+    starts: list[tuple[float, float, float]],
+    obstacles: tuple[tuple[float, float, float], ...] = (),
+    cores: tuple[tuple[float, float, float], ...] = (),
+    speed: float = 0.0,
+) -> Episode:
+    """A scenario with vessels at x, y (m), heading (degrees); their goals are 40 m ahead."""
+    headings = [math.radians(degrees) for _, _, degrees in starts]
+    ahead = [(math.cos(heading), math.sin(heading)) for heading in headings]
+    places = [(x, y) for x, y, _ in starts]
+    return Episode(
+        start=[list(place) for place in places],
+        goal=[[x + 40 * c, y + 40 * s] for (x, y), (c, s) in zip(places, ahead, strict=True)],
+        heading=headings,
+        velocity=[[speed * c, speed * s, 0.0] for c, s in ahead],
+        thruster_angle=[[0.0, 0.0] for _ in starts],
+        thrust=[[0.0, 0.0] for _ in starts],
+        obstacles=[list(each) for each in obstacles],
+        cores=[list(each) for each in cores],
+    )
+
+
+def view_of(episode: Episode, thrust: tuple[float, float], steps: int) -> EpisodeView:
+    """What happens when all vessels set this thrust of the left and right side (N)."""
+
+    def steer(step: Any) -> Any:
+        now = step.get((GROUP, "observation", "self_state"))[..., 5:]
+        missing = (torch.tensor(thrust) - now) / (VESSEL.max_thrust_rate * SECONDS)
+        return step.set((GROUP, "action"), missing.clamp(-1.0, 1.0))
+
+    _, recording = record(steer, [episode], WorldConfig(max_steps=steps), name="", groups=[""],
+                          continuous=True, device=CPU)  # fmt: skip
+    return view_episode(recording, 1)
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure (inches) whose parts keep clear of each other."""
+    figure = drawing.new_figure(width, height)
+    figure.set_layout_engine("constrained")
+    return figure
+
+
+def panel(axes: Any, title: str) -> None:
+    """Give a panel its title."""
+    axes.set_title(title, fontsize=10, loc="left")
+
+
+def label(axes: Any, text: str, point: tuple[float, float], place: tuple[float, float]) -> None:
+    """Name a point of the page, from a place beside it."""
+    axes.annotate(text, point, place, fontsize=9, ha="center", va="center", zorder=9,
+                  arrowprops={"arrowstyle": "-", "linewidth": 0.8},
+                  bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0})  # fmt: skip
+
+
+# The figures ------------------------------------------------------------------------------------
+
+
+EDGE = 2.0 * math.pi * WORLD.scenario.core_radius * WORLD.scenario.v_range[1]
+"""Circulation of a core (m^2/s)."""
+
+
+def draw_field(figure: Any, axes: Any) -> None:
+    """Water around two vortex cores."""
+    cores = ((15.0, 12.0, EDGE), (15.0, 32.0, -EDGE))
+    view = view_of(scene([(2.0, 2.0, 0.0)], cores=cores), (0.0, 0.0), 1)
+    x, y = np.linspace(0.0, 30.0, 181), np.linspace(0.0, 44.0, 265)
+    north, east = drawing.current_field(view, *np.float32(np.meshgrid(x, y, indexing="ij")))
+    image = axes.imshow(np.hypot(north, east), cmap="Blues", vmin=0.0, vmax=1.0, origin="lower",
+                        extent=(0, 44, 0, 30), alpha=0.7)  # fmt: skip
+    axes.streamplot(y, x, east, north, color="0.25", density=1.1, linewidth=0.8, arrowsize=1.2)
+    for (along, across, _), name in zip(cores, ("circulation above 0", "below 0"), strict=True):
+        axes.plot(across, along, "o", color="black", markersize=5)
+        label(axes, name, (across, along), (across, 3.0))
+    axes.set(xlim=(0, 44), ylim=(0, 30), aspect="equal", xlabel="y, east (m)",
+             ylabel="x, north (m)")  # fmt: skip
+    figure.colorbar(image, ax=axes, extend="max", label="speed of the water (m/s)", shrink=0.8)
+    panel(axes, "two cores: their currents add up")
+
+
+def draw_profile(axes: Any) -> None:
+    """Speed of the water by the distance from one core."""
+    radius = WORLD.scenario.core_radius
+    distance = torch.linspace(0.0, 6.0, 601)[None]
+    core = torch.zeros(1, 1, 2), torch.tensor([[EDGE]]), torch.tensor([radius])
+    flow = current_velocity(distance, torch.zeros_like(distance), *core)
+    axes.plot(distance[0], torch.hypot(*flow)[0], color=BLUE)
+    axes.axvline(radius, color="black", linestyle=":", linewidth=1.0)
+    axes.text(radius + 0.15, 2.9, f"edge of the core, {radius:g} m", fontsize=9, va="center")
+    axes.text(1.9, 1.1, "outside: falls with\nthe inverse distance", fontsize=9)
+    axes.set(xlabel="distance from the core (m)", ylabel="speed of the water (m/s)",
+             xlim=(0, 6), ylim=(0, 3.2))  # fmt: skip
+    panel(axes, "one core")
+
+
+def draw_current() -> Any:
+    """Two cores and the profile of one."""
+    figure = new_figure(11.6, 4.2)
+    left, right = figure.subplots(1, 2, width_ratios=(2.0, 1.0))
+    draw_field(figure, left)
+    draw_profile(right)
+    return figure
+
+
+def draw_frames(axes: Any) -> None:
+    """A hull with its frame, its thrusters and its disc, in the frame of the world."""
+    from matplotlib.patches import Circle
+
+    view = view_of(scene([(0.0, 0.0, 35.0)]), (600.0, 300.0), 2)
+    pose = np.array([0.0, 0.0, math.radians(35.0)])
+    still = drawing.on_page(drawing.hull_outline(pose, view.hulls[0]))
+    axes.fill(*still.T, facecolor="0.85", edgecolor="black", zorder=2)
+    axes.add_artist(Circle((0, 0), VESSEL.radius, fill=False, linestyle="--", zorder=2))
+    for corner, name in (((4.2, 0.0), "x ahead"), ((0.0, 4.2), "y to starboard")):
+        tip = drawing.on_page(drawing.from_body(pose, np.array([corner])))[0]
+        drawing.draw_arrow(axes, np.zeros(2), tip)
+        axes.annotate(name, tip, (4, 3), textcoords="offset points", fontsize=9)
+    for side, thrust, name in ((-1, 600.0, "left thrust"), (1, 300.0, "right thrust")):
+        body = np.array([[-2.5, side * 1.25], [-2.5 + 0.003 * thrust, side * 1.25]])
+        start, tip = drawing.on_page(drawing.from_body(pose, body))
+        drawing.draw_arrow(axes, start, tip, head="-|>")
+        place = drawing.on_page(drawing.from_body(pose, np.array([[-4.4, side * 1.9]])))[0]
+        label(axes, name, tuple(start), tuple(place))
+    corner = np.array([-5.5, 2.9])
+    for tip, name, offset in (((0.0, 2.0), "x north", (-16, 3)), ((2.0, 0.0), "y east", (0, 5))):
+        drawing.draw_arrow(axes, corner, corner + tip)
+        axes.annotate(name, corner + tip, offset, textcoords="offset points", fontsize=9)
+    axes.plot([0, 0], [0, 4.4], ":", color="black", linewidth=1.0)
+    angle = np.linspace(0.0, pose[2], 20)
+    axes.plot(3.6 * np.sin(angle), 3.6 * np.cos(angle), color="black", linewidth=1.0)
+    axes.text(0.95, 3.85, "yaw", fontsize=9, ha="center")
+    label(axes, f"collision disc,\nradius {VESSEL.radius:.1f} m", (2.0, -1.95), (3.9, -3.9))
+    axes.set(xlim=(-6.2, 7.6), ylim=(-6.2, 5.8), aspect="equal", xlabel="m", ylabel="m")
+    panel(axes, f"hull of {VESSEL.length:g} m x {VESSEL.width:g} m, frames, thrusters")
+
+
+def draw_response(axes: Any) -> None:
+    """Speed from a standstill under full thrust ahead and astern."""
+    for thrust, look, name in ((1000.0, (BLUE, "-"), "1000 N a side"),
+                               (-500.0, (RED, "--"), "-500 N a side")):  # fmt: skip
+        view = view_of(scene([(0.0, 0.0, 0.0)]), (thrust, thrust), 20)
+        time = np.arange(view.frames) * view.dt
+        axes.plot(time, view.velocities[:, 0, 0], color=look[0], linestyle=look[1], label=name)
+    axes.axhline(0.0, color="black", linewidth=0.8)
+    axes.set(xlabel="time (s)", ylabel="speed ahead (m/s)", xlim=(0, 10))
+    axes.legend(fontsize=9, loc="center right", frameon=False)
+    axes.grid(alpha=0.3)
+    panel(axes, "full thrust from a standstill")
+
+
+def draw_turning(axes: Any) -> None:
+    """Tracks under constant thrusts, hulls to scale every two seconds."""
+    for number, (left, right) in enumerate(((1000.0, 1000.0), (1000.0, 500.0), (1000.0, 0.0))):
+        start = (0.0, 12.0 * number, 0.0)
+        view = view_of(scene([start]), (left, right), 20)
+        own = {"color": drawing.COLOURS[number], "linestyle": drawing.STYLES[number]}
+        track = view.poses[:, 0]
+        axes.plot(track[:, 1], track[:, 0], linewidth=1.4, **own)
+        for frame in range(0, view.frames, 4):
+            outline = drawing.on_page(drawing.hull_outline(track[frame], view.hulls[0]))
+            axes.fill(*outline.T, facecolor=own["color"], edgecolor="black", alpha=0.45)
+        axes.text(start[1], -4.2, f"{left:g}\n{right:g}", fontsize=9, ha="center", va="top")
+    axes.text(-5.0, -4.2, "left\nright", fontsize=9, ha="right", va="top")
+    axes.set(aspect="equal", xlabel="y, east (m)", ylabel="x, north (m)", xlim=(-13, 34),
+             ylim=(-10, 35))  # fmt: skip
+    panel(axes, "thrust of the sides (N), hulls every 2 s")
+
+
+def draw_vessel() -> Any:
+    """Hull and frames, speed, and turning."""
+    figure = new_figure(13.2, 4.6)
+    parts = figure.subplots(1, 3, width_ratios=(1.05, 0.85, 1.2))
+    for axes, draw in zip(parts, (draw_frames, draw_response, draw_turning), strict=True):
+        draw(axes)
+    return figure
+
+
+def draw_perception() -> Any:
+    """What one vessel sees of the others and of the obstacles, and what it does not see."""
+    starts = [(0.0, 0.0, 0.0), (11.0, 8.0, 200.0), (11.5, -8.5, 120.0), (-26.0, -9.0, 0.0)]
+    obstacles = ((-6.0, 9.0, 1.0), (4.0, -13.0, 1.0), (-9.5, -6.0, 1.0), (-16.0, 7.0, 1.0),
+                 (6.0, 25.0, 1.0))  # fmt: skip
+    torch.manual_seed(0)
+    view = view_of(scene(starts, obstacles, speed=1.5), (120.0, 120.0), 1)
+    figure = new_figure(9.6, 6.2)
+    axes = figure.subplots()
+    for vessel in range(view.vessels):
+        drawing.draw_hull(axes, view, vessel, 0, 1.0)
+        y, x = drawing.on_page(view.poses[0, vessel, :2])
+        axes.text(y, x + 3.4, f"vessel {vessel + 1}", fontsize=9, fontweight="bold", ha="center")
+    for x, y, radius in obstacles:
+        axes.add_artist(circle(y, x, radius))
+    drawing.draw_perception(axes, view, 0, 0)
+    for slot in range(int(view.seen[0, 0].sum())):
+        x, y, _, _, radius = view.objects[0, 0, slot]
+        axes.text(y, x - radius - 1.6, f"slot {slot + 1}", fontsize=9, ha="center", va="top")
+    label(axes, "sixth in range:\nnot kept", (7.0, -16.0), (17.0, -21.0))
+    label(axes, "out of range", (25.0, 6.0), (22.0, 12.0))
+    label(axes, "out of range", (-10.4, -26.0), (-19.0, -27.0))
+    axes.set(xlim=(-27, 29), ylim=(-31, 25), aspect="equal", xlabel="y, east (m)",
+             ylabel="x, north (m)")  # fmt: skip
+    handles, names = drawing.legend_entries(0)
+    kept = [index for index, name in enumerate(names) if "seen" in name or "1" in name]
+    figure.legend([handles[each] for each in kept], [names[each] for each in kept], fontsize=9,
+                  loc="outside right center", frameon=False)  # fmt: skip
+    panel(axes, f"vessel 1 sees {WORLD.sensor.range:g} m far and keeps the nearest five")
+    return figure
+
+
+def circle(x: float, y: float, radius: float) -> Any:
+    """An obstacle on the page."""
+    from matplotlib.patches import Circle
+
+    return Circle((x, y), radius, facecolor="0.35", edgecolor="black", zorder=2)
+
+
+def turn_map(course: float, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Turn (degrees) asked of a vessel at points of the frame of the other, [len(x), len(y)].
+
+    Args:
+        course: of the own vessel, relative to the other's (rad).
+        x: ahead of the other (m).
+        y: to starboard of the other (m).
+    """
+    along, across = (torch.tensor(each).flatten() for each in np.meshgrid(x, y, indexing="ij"))
+    speed, zero = 2.0, torch.zeros_like(along)
+    cos, sin = math.cos(course), math.sin(course)
+    own = torch.stack((zero, zero, zero + speed, zero, zero, zero, zero), -1)
+    seen = torch.stack((
+        -cos * along - sin * across, sin * along - cos * across, zero + speed * cos,
+        zero - speed * sin, zero + WORLD.sensor.r_mean_ratio * VESSEL.detect_radius,
+    ), -1)  # fmt: skip
+    observation = Observation(
+        self_state=own[:, None], objects_state=seen[:, None, None],
+        objects_mask=torch.ones(len(along), 1, 1, dtype=torch.bool), batch_size=[len(along)],
+    )  # fmt: skip
+    applies, turn = required_turn(observation, torch.tensor([[VESSEL.radius]]), WORLD.colregs)
+    degrees = torch.where(applies, turn, torch.nan).rad2deg()
+    return degrees.reshape(len(x), len(y)).numpy()
+
+
+def draw_turns(axes: Any, rule: int, course: float) -> tuple[Any, np.ndarray]:
+    """The zone of a rule and the turn asked for everywhere in it; also the turns, by place."""
+    turns = turn_map(course, AHEAD, ACROSS)
+    image = axes.imshow(turns, cmap="viridis_r", vmin=0.0, vmax=120.0, origin="lower", zorder=1,
+                        extent=(ACROSS[0], ACROSS[-1], AHEAD[0], AHEAD[-1]))  # fmt: skip
+    outline = drawing.on_page(zone_outline(rule, WORLD.colregs))
+    axes.fill(*outline.T, fill=False, edgecolor="black", linewidth=1.5, zorder=2)
+    axes.set(xlim=(-20, 12), ylim=(-12, 20), aspect="equal",
+             xlabel="to starboard of the other (m)", ylabel="ahead of the other (m)")  # fmt: skip
+    panel(axes, f"{NAMES[rule]}, courses {math.degrees(course):.0f}° apart")
+    return image, turns
+
+
+def draw_zone(axes: Any, rule: int, course: float, place: tuple[float, float]) -> Any:
+    """The same with the other vessel, and the own one at a place, ahead and to starboard of it."""
+    image, turns = draw_turns(axes, rule, course)
+    size = np.array([VESSEL.length, VESSEL.width])
+    own = np.array([*place, course])
+    for pose, look in ((np.zeros(3), "0.6"), (own, "white")):
+        axes.fill(*drawing.on_page(drawing.hull_outline(pose, size)).T, facecolor=look,
+                  edgecolor="black", zorder=5)  # fmt: skip
+    turn = turns[np.abs(AHEAD - place[0]).argmin(), np.abs(ACROSS - place[1]).argmin()]
+    asked = np.array([*place, course + math.radians(float(turn))])
+    for pose, dash in ((own, "-"), (asked, (0, (3, 2)))):
+        ends = drawing.from_body(pose, np.array([[2.6, 0.0], [7.5, 0.0]]))
+        drawing.draw_arrow(axes, *drawing.on_page(ends), linestyle=dash)
+    return image
+
+
+AHEAD, ACROSS = np.linspace(-12.0, 20.0, 321), np.linspace(-20.0, 12.0, 321)
+"""Places in the frame of the other vessel (m)."""
+NAMES = {CROSSING: "crossing", HEAD_ON: "head-on"}
+
+
+def draw_colregs() -> Any:
+    """The zones of both rules, in the frame of the other vessel, and how far to turn."""
+    from matplotlib.lines import Line2D
+
+    figure = new_figure(11.4, 5.2)
+    left, right = figure.subplots(1, 2)
+    draw_zone(left, CROSSING, math.pi / 2, (4.0, -12.5))
+    image = draw_zone(right, HEAD_ON, math.pi, (13.0, 0.0))
+    label(left, "own", (-13.5, 5.2), (-15.5, 8.5))
+    label(left, "other", (1.1, -1.0), (6.5, -1.0))
+    left.text(-16.5, -7.5, "passes astern: no turn", fontsize=9, va="center")
+    label(right, "own", (1.1, 14.0), (7.5, 16.5))
+    label(right, "other", (1.1, -1.5), (7.5, -3.5))
+    label(right, "too close to the\nother for a tangent", (-1.4, 1.5), (-12.5, 1.5))
+    figure.colorbar(image, ax=[left, right], extend="max", label="turn φ to starboard (degrees)")
+    lines = [Line2D([], [], color="black", linestyle=dash) for dash in ("-", (0, (3, 2)))]
+    figure.legend(lines, ["course", "course that the rule asks for"], fontsize=9, ncols=2,
+                  loc="outside upper center", frameon=False)  # fmt: skip
+    return figure
+
+
+def reward_terms(view: EpisodeView, vessel: int) -> dict[str, np.ndarray]:
+    """The terms of the reward of every step of a vessel, [T] each."""
+    rewards, steps = WORLD.reward, int(view.active[:, vessel].sum())
+    distance = view.distance[: steps + 1, vessel]
+    arrived = view.arrived[1 : steps + 1, vessel], rewards.goal_reward
+    collided = view.collided[1 : steps + 1, vessel], rewards.collision_penalty
+    return {
+        "progress": distance[:-1] - distance[1:],
+        "time": np.full(steps, rewards.timestep_penalty),
+        "end": sum(flags * value for flags, value in (arrived, collided)),
+    }
+
+
+def draw_reward() -> Any:
+    """What two policies gain, step by step and in sum, when two vessels meet head-on."""
+    chosen = make_set("rules", WORLD, episodes=1, seed=3)
+    figure = new_figure(11.2, 5.8)
+    grid = figure.subplots(2, 2, sharex="col", sharey="row", height_ratios=(1.0, 1.0))
+    for column, name in enumerate((POLICY, "straight")):
+        found = find(name, "best", CPU)
+        _, recording = run_set(found, chosen, WORLD, Manner(), CPU, name)
+        view, steps = view_episode(recording, 1), int(recording.active[:, 0, 0].sum())
+        total = recording.reward[:steps, 0, 0].numpy()
+        terms = reward_terms(view, 0)
+        # What is left is the term that the rules of the sea give, and must be theirs.
+        terms["COLREGs"] = WORLD.reward.COLREGs_penalty * recording.phi[:steps, 0, 0].numpy()
+        if not np.allclose(sum(terms.values()), total, atol=1e-3):
+            raise ConfigError("the terms of the reward do not add up to it")
+        draw_terms(grid[:, column], terms, total, view.dt)
+        panel(grid[0, column], f"{name.rpartition('/')[2]}: {view.outcome}")
+    grid[0, 0].set_ylabel("reward of a step")
+    grid[1, 0].set_ylabel("reward in sum")
+    grid[1, 0].legend(fontsize=9, frameon=False, loc="upper left")
+    return figure
+
+
+LOOKS = {
+    "progress": (BLUE, "-", "progress to the goal (m)"),
+    "time": ("black", ":", "time penalty"),
+    "COLREGs": (RED, "--", "rules of the sea"),
+    "end": (GREEN, "-.", "arrival or collision"),
+}
+
+
+def draw_terms(axes: Any, terms: dict[str, np.ndarray], total: np.ndarray, dt: float) -> None:
+    """The terms step by step above, their sums so far below."""
+    time = dt * np.arange(1, len(total) + 1)
+    for name, (colour, style, text) in LOOKS.items():
+        if name != "end":
+            axes[0].plot(time, terms[name], color=colour, linestyle=style, label=text)
+        axes[1].plot(time, terms[name].cumsum(), color=colour, linestyle=style, label=text)
+    axes[1].plot(time, total.cumsum(), color="0.4", linewidth=2.5, alpha=0.6, label="all together")
+    last = terms["end"][-1]
+    axes[0].text(0.98, 0.48, f"last step: {last:+g}", fontsize=9, ha="right",
+                 transform=axes[0].transAxes)  # fmt: skip
+    axes[1].set_xlabel("time (s)")
+    for each in axes:
+        each.axhline(0.0, color="black", linewidth=0.6)
+        each.grid(alpha=0.3)
+
+
+FIGURES = {"current": draw_current, "vessel": draw_vessel, "perception": draw_perception,
+           "colregs": draw_colregs, "reward": draw_reward}  # fmt: skip
+
+
+def main() -> int:
+    """Draw the figures asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path, help="folder, made if it is not there")
+    parser.add_argument("--only", nargs="+", choices=FIGURES, default=list(FIGURES))
+    args = parser.parse_args()
+    try:
+        args.out.mkdir(parents=True, exist_ok=True)
+        for name in args.only:
+            figure = FIGURES[name]()
+            path = args.out / f"world_{name}.png"
+            drawing.save_figure(figure, path, dpi=110)
+            print(path)
+    except (ConfigError, OSError) as error:
+        print(f"draw_world: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""What TensorBoard is shown of an evaluation beside its figures: tracks, and returns foreseen."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from marinenav_env import GROUP, MarineNavEnv
+from marinenav_env.state import State
+from train_RL_agents.agents import Agent
+from train_RL_agents.evaluation.recording import Recorder, Recording
+from train_RL_agents.figures import drawing
+from train_RL_agents.figures.episode_view import EpisodeView, view_episode
+from train_RL_agents.memory.transitions import OBSERVATION, inputs_of
+
+HULLS = 10
+"""Hulls along the longest track, about."""
+_PANEL, _MARGIN = 2.9, 2.0
+"""Size of a panel (inches), and room around the map in it (m)."""
+
+
+def can_draw() -> bool:
+    """Whether matplotlib, of the extra ``plot``, is installed."""
+    return find_spec("matplotlib") is not None
+
+
+def first_of_each_level(level: Tensor) -> Tensor:
+    """Index of the first scenario of each level, of as many levels as a picture has room for.
+
+    Args:
+        level: [N] int64.
+
+    Returns:
+        [L] int64, by level.
+    """
+    levels = level.unique()[: drawing.MOST_PANELS]
+    return (level == levels[:, None]).to(torch.int8).argmax(-1)
+
+
+class Witness:
+    """Looks on while an agent is evaluated.
+
+    Args:
+        agent: who steers.
+        level: [N] of the scenarios.
+        device: where the world is.
+        draws: whether a picture is wanted.
+    """
+
+    def __init__(self, agent: Agent[Any], level: Tensor, device: torch.device, draws: bool) -> None:
+        self._agent = agent
+        chosen = first_of_each_level(level)
+        self._groups = [f"level {number + 1}" for number in level[chosen].tolist()]
+        self._recorder = Recorder(chosen.to(device)) if draws and can_draw() else None
+        self._looked = False
+        self.foreseen: Tensor | None = None
+        """Quantiles of the return of the first actions of all robots (scaled rewards), in one row;
+        None if the agent does not know them."""
+
+    def __call__(self, acted: TensorDictBase, before: State, env: MarineNavEnv) -> None:
+        """See a control step; arguments as those of Recorder."""
+        if not self._looked:
+            self._looked = True
+            action = acted.get((GROUP, "action"))
+            known = self._agent.return_quantiles(inputs_of(acted.get(OBSERVATION)), action)
+            self.foreseen = None if known is None else known[before.active].flatten().cpu()
+        if self._recorder is not None:
+            self._recorder(acted, before, env)
+
+    def picture(self, title: str, map_size: tuple[float, float]) -> NDArray[np.uint8] | None:
+        """Draw the first episode of each level.
+
+        Args:
+            title: above the picture.
+            map_size: along x and y (m).
+
+        Returns:
+            Pixels [height, width, 3]; None without matplotlib, if no picture is wanted, or when the
+            world has gone astray.
+        """
+        if self._recorder is None:
+            return None
+        sizes = torch.tensor([map_size] * len(self._groups))
+        return draw(self._recorder.finish(title, self._groups, sizes))
+
+
+def draw(recording: Recording) -> NDArray[np.uint8] | None:
+    """Draw all episodes of a recording small, side by side; None where positions are not finite."""
+    if not recording.poses.isfinite().all():
+        return None
+    views = [view_episode(recording, number + 1) for number in range(len(recording.steps))]
+    columns = min(3, len(views))
+    rows = -(-len(views) // columns)
+    width, height = _PANEL * columns, _PANEL * rows + 0.7
+    figure = drawing.new_figure(width, height)
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes, view in zip(grid.flat, views, strict=False):
+        _draw_episode(axes, view)
+    for axes in grid.flat[len(views) :]:
+        axes.remove()
+    figure.suptitle(recording.policy, fontsize=11, y=1.0 - 0.1 / height)
+    caption = f"north up, {views[0].map_size[0]:g} m; stars: goals, discs: obstacles, ×: collision"
+    figure.text(0.5, 0.1 / height, caption, fontsize=9, ha="center")
+    figure.subplots_adjust(left=0.01, right=0.99, bottom=0.33 / height, top=1.0 - 0.6 / height,
+                           wspace=0.04, hspace=0.1)  # fmt: skip
+    canvas: Any = figure.canvas
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
+def _draw_episode(axes: Any, view: EpisodeView) -> None:
+    """Draw the tracks of an episode within its map; what leaves it is cut."""
+    north, east = view.map_size
+    drawing.draw_map(axes, view, (-_MARGIN, north + _MARGIN, -_MARGIN, east + _MARGIN))
+    every = max(drawing.HULL_EVERY, view.frames // HULLS)
+    for vessel in range(view.vessels):
+        last = min(int(view.active[:, vessel].sum()), view.frames - 1)
+        drawing.draw_track(axes, view, vessel, last)
+        for frame in range(0, last, every):
+            drawing.draw_hull(axes, view, vessel, frame, 0.35)
+        drawing.draw_hull(axes, view, vessel, last, 1.0)
+        x, y, _ = view.poses[0, vessel].tolist()
+        axes.text(y, x, str(vessel + 1), fontsize=8, ha="center", va="center", zorder=7,
+                  clip_on=True)  # fmt: skip
+        if view.collided[-1, vessel]:
+            x, y, _ = view.poses[last, vessel].tolist()
+            axes.plot(y, x, "X", color="white", markeredgecolor="black", markersize=8, zorder=8)
+    axes.set(xticks=[], yticks=[], xlabel="", ylabel="")
+    seconds = (view.frames - 1) * view.dt
+    axes.set_title(f"{view.group}: {view.outcome}, {seconds:g} s", fontsize=9, pad=3)
+
+
+__all__ = ["Witness", "can_draw", "draw", "first_of_each_level"]
