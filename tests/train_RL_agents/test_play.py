@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from marinenav_env import write_scenarios
+from tests.train_RL_agents.evaluation.test_episodes import EPISODES
 from tests.train_RL_agents.recorded import small_recording
 from tests.train_RL_agents.test_cli import refused
-from tests.train_RL_agents.evaluation.test_episodes import EPISODES
 from train_RL_agents.checkpoint import make_agent, save_policy
 from train_RL_agents.cli import main
 from train_RL_agents.config_file import from_dict
