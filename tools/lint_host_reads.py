@@ -37,7 +37,15 @@ DEVICE_CODE: dict[str, list[str]] = {
     "train_RL_agents/memory/[!_]*.py": ["*"],
     "train_RL_agents/networks.py": ["*"],
     "train_RL_agents/captured.py": ["*"],
-    "train_RL_agents/learner.py": ["mix_in", "*.update*", "Meter.add"],
+    "train_RL_agents/learner.py": [
+        "mix_in",
+        "in_bfloat16*",
+        "joined",
+        "Learner.*update*",
+        "Learner._gradients",
+        "Learner._accumulate",
+        "Meter.add",
+    ],
     "train_RL_agents/agents/[!_]*.py": ["*"],
     "train_RL_agents/torchrl_trainer.py": ["*.collect"],
 }

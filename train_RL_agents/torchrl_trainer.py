@@ -28,9 +28,9 @@ from train_RL_agents.checkpoint import (
     save_policy,
     write_atomically,
 )
-from train_RL_agents.device import cpu_cores, resolve_device
+from train_RL_agents.device import cpu_cores, resolve_device, set_precision
 from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate
-from train_RL_agents.learner import Learner, Meter
+from train_RL_agents.learner import Learner, Meter, NoRoomError, out_of_memory
 from train_RL_agents.memory.replay import STORED, Replay
 from train_RL_agents.memory.transitions import MultiStep, batch_of
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -54,8 +54,9 @@ class TorchRLTrainer:
         config = self.config = run.config
         self.run, self.device = run, resolve_device(config.device)
         torch.set_num_threads(config.threads or cpu_cores())
+        set_precision(self.device, config.precision, config.tf32)
         self.env_steps, self._logged_at, self.stopped = 0, 0, False
-        self.clock, self.meter = Clock(), Meter()
+        self.clock, self.meter = Clock(self._compiled), Meter()
         self.display = Display(config.total_timesteps, quiet, bar)
         self.evaluations: list[Episodes] = []
         self.rows: list[dict[str, Any]] = []
@@ -93,7 +94,11 @@ class TorchRLTrainer:
             agent, settings.num_envs, self._generators["policy"],
             uniform=settings.exploration == "uniform",
         )  # fmt: skip
-        self.learner = Learner(agent, settings, self._generators["learner"], config.compile)
+        self.learner = Learner(
+            agent, settings, self._generators["learner"], config.compile,
+            precision=config.precision, fused_optimizer=config.fused_optimizer,
+            capture=config.capture, say=self.display.say,
+        )  # fmt: skip
         self.streams = MultiStep(settings.n_steps, settings.gamma, settings.reward_scale)
         self.replay = Replay(
             self._example_row(), settings.buffer_size, settings.batch_size,
@@ -269,8 +274,10 @@ class TorchRLTrainer:
             "charts/active_robot_steps_per_second": rate * values["active"],
             "train/replay_fill": values["replay"] / self.config.trainer.buffer_size,
             "train/exploration": values["exploration"],
-            "train/learning_rate": self.learner.optimizer.param_groups[0]["lr"],
+            "train/learning_rate": self.learner.learning_rate,
             "train/updates": float(self.learner.updates),
+            "train/micro_batches": float(self.learner.micro_batches),
+            "charts/compile_seconds": self.clock.seconds.get("compile"),
         }
         if self.device.type == "cuda":
             scalars["gpu/memory_gb"] = torch.cuda.max_memory_allocated(self.device) / 1e9
@@ -358,12 +365,44 @@ class TorchRLTrainer:
     @contextmanager
     def _under_way(self) -> Iterator[None]:
         """Show how the run goes on and heed signals, whatever ends it."""
+        self.display.say(f"updates: {self._manner()}")
         self.display.start(self.env_steps, self.config.compile)
         try:
             with self._stop_on_signal():
                 yield
+        except NoRoomError as error:
+            raise NoRoomError(f"{error}; {self._save_in_need()}") from error
         finally:
             self.display.stop()
+
+    def _manner(self) -> str:
+        """How updates are computed here, in words."""
+        config, on_gpu = self.config, self.device.type == "cuda"
+        parts = self.learner.micro_batches
+        words = {
+            config.precision: True,
+            "TF32": config.tf32 and on_gpu,
+            "fused optimiser": config.fused_optimizer,
+            "compiled": config.compile,
+            "captured as a CUDA graph": self.learner.captures,
+            f"batches in {parts} parts": parts > 1,
+        }
+        return ", ".join(word for word, holds in words.items() if holds)
+
+    def _compiled(self, phase: str, seconds: float) -> None:
+        """Say how long the first pass through a phase took, which compiles it."""
+        if self.config.compile:
+            self.display.say(f"first {phase}: {seconds:.1f} s, compilation included")
+
+    def _save_in_need(self) -> str:
+        """Save when memory is short; says whether that could be done."""
+        try:
+            self.save()
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            return "the last checkpoint is kept"
+        return "saved"
 
     def _close(self) -> None:
         """The line that says where everything is."""

@@ -630,7 +630,7 @@ def test_schedules_reach_their_last_values(tmp_path):
     rates, strengths = {}, {}
 
     def note():
-        rates[trainer.env_steps - 8] = trainer.learner.optimizer.param_groups[0]["lr"]
+        rates[trainer.env_steps - 8] = trainer.learner.learning_rate
         strengths[trainer.env_steps - 8] = trainer.policy.exploration[:, 0].tolist()
 
     for env_steps in range(8, 168, 8):
@@ -645,7 +645,7 @@ def test_schedules_reach_their_last_values(tmp_path):
     assert strengths[80][0] == pytest.approx(0.3)
     # After the last batch there is nothing left to do.
     trainer._set_schedules()
-    assert trainer.learner.optimizer.param_groups[0]["lr"] == 1e-5
+    assert trainer.learner.learning_rate == 1e-5
     assert trainer.policy.exploration[0].item() == pytest.approx(0.3)
 
 

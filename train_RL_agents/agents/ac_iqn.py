@@ -29,6 +29,7 @@ from train_RL_agents.networks import (
     hidden,
     repeat,
     squash,
+    widened,
 )
 
 
@@ -76,12 +77,13 @@ class QuantileCritic(ObservationNetwork):
             # (features x embedded) W^T, without an [B, N, 128] intermediate where taus are shared.
             weighted = embedded * self.output_layer.weight
             if taus.ndim == 1:
-                return features @ weighted.mT + self.output_layer.bias
-            return (weighted @ features[..., None]).squeeze(-1) + self.output_layer.bias
+                return widened(features @ weighted.mT) + self.output_layer.bias
+            values = widened(weighted @ features[..., None]).squeeze(-1)
+            return values + self.output_layer.bias
         features = torch.relu(self.hidden_layer(features[..., None, :] * embedded))
         features = features * self.action_encoder(action)[..., None, :]
         features = torch.relu(self.hidden_layer_2(features))
-        return self.output_layer(features).squeeze(-1)
+        return widened(self.output_layer(features)).squeeze(-1)
 
 
 class ACIQN(Agent[ACIQNConfig]):
@@ -136,6 +138,10 @@ class ACIQN(Agent[ACIQNConfig]):
         """Fractions [2, N], one from each stratum, and noise [2, B, 2] of next and own actions."""
         noise = torch.randn(2, batch_size, 2, generator=generator, device=generator.device)
         return draw_fractions(self.middles, generator), noise
+
+    def part_of_draw(self, random: tuple[Tensor, Tensor], rows: slice) -> tuple[Tensor, Tensor]:
+        """All fractions, and the noise of some rows."""
+        return random[0], random[1][:, rows]
 
     def losses(self, batch: Batch, random: tuple[Tensor, Tensor]) -> Losses:
         """Quantile regression of the critics; the actor climbs the one that says less."""

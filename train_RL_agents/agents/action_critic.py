@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from marinenav_env.validation import require, require_numbers
 from train_RL_agents.agents.base import AgentConfig
 from train_RL_agents.losses import critic_error, pessimistic
-from train_RL_agents.networks import ENCODED, HIDDEN, Inputs, ObservationNetwork, hidden
+from train_RL_agents.networks import ENCODED, HIDDEN, Inputs, ObservationNetwork, hidden, widened
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class ActionCritic(ObservationNetwork):
             features = torch.relu(self.hidden_layer(torch.cat((features, action), -1)))
         else:
             features = torch.relu(self.hidden_layer(features)) * self.action_encoder(action)
-        return self.output_layer(torch.relu(self.hidden_layer_2(features)))
+        return widened(self.output_layer(torch.relu(self.hidden_layer_2(features))))
 
 
 def add_critics(networks: nn.ModuleDict, config: ActionCriticConfig) -> list[str]:

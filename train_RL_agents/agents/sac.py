@@ -31,6 +31,7 @@ from train_RL_agents.networks import (
     ObservationNetwork,
     frozen_call,
     squash,
+    widened,
 )
 
 
@@ -64,8 +65,8 @@ class GaussianActor(ObservationNetwork):
     def forward(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Mean and log standard deviation, [B, 2] each."""
         features = self.trunk(self.encode(inputs))
-        log_std = self.output_layer_log_std(features).clamp(-20.0, 2.0)
-        return self.output_layer_mu(features), log_std
+        log_std = widened(self.output_layer_log_std(features)).clamp(-20.0, 2.0)
+        return widened(self.output_layer_mu(features)), log_std
 
 
 class Temperature(nn.Module):
@@ -141,6 +142,10 @@ class SAC(Agent[SACConfig]):
     def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:
         """Standard normal [2, B, 2], for the next and the present actions."""
         return torch.randn(2, batch_size, 2, generator=generator, device=generator.device)
+
+    def part_of_draw(self, random: Tensor, rows: slice) -> Tensor:
+        """The numbers of some rows."""
+        return random[:, rows]
 
     def losses(self, batch: Batch, random: Tensor) -> Losses:
         """Errors of the critics, of the actor, and of the temperature if it is learned."""

@@ -23,7 +23,8 @@ _SHORTHANDS = {
     "compile": "compile",
 }
 """Options that stand for keys."""
-_RESUMABLE = ("total_timesteps", "eval_freq", "log_freq", "threads", "compile", "save_replay")
+_RESUMABLE = ("total_timesteps", "eval_freq", "log_freq", "threads", "compile", "save_replay",
+              "tf32", "fused_optimizer", "capture")  # fmt: skip
 """Keys that may change when a run goes on; all others would make it another run. Not the device:
 generators of another kind of device cannot take up the streams of random numbers."""
 
