@@ -338,6 +338,57 @@ def test_a_state_of_another_configuration_is_refused(tmp_path, trained, words):
     refused(other, f"{other.checkpoints / STATE}: does not fit the run's configuration (")
 
 
+# Short memory ------------------------------------------------------------------------------------
+
+
+def limit_memory(monkeypatch, rows):
+    """Losses of more rows than these fail; returns the sizes that were tried."""
+    losses, tried = AGENTS["DQN"].losses, []
+
+    def limited(agent, batch, random):
+        tried.append(batch.reward.shape[0])
+        if tried[-1] > rows:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return losses(agent, batch, random)
+
+    monkeypatch.setattr(AGENTS["DQN"], "losses", limited)
+    return tried
+
+
+def test_a_run_goes_on_with_smaller_parts_also_when_resumed(tmp_path, monkeypatch, capsys):
+    tried = limit_memory(monkeypatch, 4)
+    whole, parts = new_run(tmp_path / "whole"), new_run(tmp_path / "parts")
+    TorchRLTrainer(whole, bar=False).train()
+    assert capsys.readouterr().out.count("out of memory: updates go on with 4 of 8") == 1
+    assert tried == [8, *[4] * 36]
+    assert scalars(whole)["train/micro_batches"] == [(step, 2.0) for step in (40, 80, 120, 160)]
+
+    tried.clear()
+    train(parts, stop_at=104)
+    train(RunFolder.open(parts.path))
+    assert tried.count(8) == 1  # the resumed run knows
+    assert saved(parts)["learner"]["micro_batch"] == 4
+    assert differences(results(whole), results(parts)) == []
+
+
+def test_a_run_without_any_room_is_saved_and_says_one_sentence(
+    tmp_path, monkeypatch, capsys, command
+):
+    with monkeypatch.context() as patch:
+        limit_memory(patch, 0)
+        assert main(command) == 2
+    said = capsys.readouterr().err
+    assert re.fullmatch(
+        r"marinenav: error: trainer\.batch_size=8: out of memory even with one transition at a "
+        r"time; make room .*; saved\n", said
+    )  # fmt: skip
+    run = only_run(tmp_path)
+    assert saved(run)["env_steps"] == 24
+    assert saved(run)["learner"]["micro_batch"] == 8
+    assert main(["train", "--resume", str(run.path), "--no-bar"]) == 0
+    assert saved(run)["learner"]["updates"] == (160 - 16) // 8  # that one was made up for
+
+
 # Full disks and signals -------------------------------------------------------------------------
 
 
