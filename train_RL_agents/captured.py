@@ -148,13 +148,18 @@ class Captured:
             with self._recorder.beside():
                 return call()
         if self._replay is None:
-            try:
-                self._replay, self._results = self._recorder.record(call, self._generators)
-            except RuntimeError as error:
-                self._give_up(error)
-                return self._function(*inputs)
+            self._record(self._recorder, call)
+        if self._replay is None:
+            return self._function(*inputs)
         self._replay()
         return self._results
+
+    def _record(self, recorder: Recorder, call: Callable[[], Any]) -> None:
+        """Try to make a graph; the error, which holds on to memory, is gone afterwards."""
+        try:
+            self._replay, self._results = recorder.record(call, self._generators)
+        except RuntimeError as error:
+            self._give_up(error)
 
     def _filled(self, inputs: tuple[Any, ...]) -> Callable[[], Any]:
         """The call on inputs that stay where they are, filled with the given ones."""
