@@ -10,7 +10,6 @@ and the exponent of the importance weights are tensors, counters are kept out of
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,67 +18,11 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import MarineNavEnv
+from train_RL_agents.captured import Captured
 from train_RL_agents.memory.host import HostReplay
 from train_RL_agents.memory.replay import Replay
 from train_RL_agents.memory.transitions import MultiStep
 from train_RL_agents.policy_wrapper import PolicyWrapper
-
-WARM_UP = 3
-"""Calls that run as they are before the capture: they compile, and allocate what stays."""
-
-
-class Captured:
-    """A function without arguments and results, replayed as a CUDA graph after some calls.
-
-    Every call does the work exactly once, also those that warm up and the one that captures. What
-    cannot be captured goes on as it is, with a notice.
-
-    Args:
-        function: reads and writes tensors that stay where they are.
-        generators: that it draws from.
-    """
-
-    def __init__(self, function: Callable[[], None], generators: Sequence[torch.Generator]) -> None:
-        self._function, self._generators = function, generators
-        self._stream = torch.cuda.Stream(generators[0].device)
-        self._graph: Any = None
-        self._calls, self._fails = 0, False
-
-    def __call__(self) -> None:
-        """Do it once."""
-        self._calls += 1
-        if self._fails:
-            self._function()
-        elif self._calls <= WARM_UP:
-            self._aside()
-        else:
-            if self._graph is None:
-                self._capture()
-            self._function() if self._fails else self._graph.replay()
-
-    def _aside(self) -> None:
-        """Run on another stream, as a capture asks of what comes before it."""
-        current = torch.cuda.current_stream(self._stream.device)
-        self._stream.wait_stream(current)
-        with torch.cuda.stream(self._stream):
-            self._function()
-        current.wait_stream(self._stream)
-
-    def _capture(self) -> None:
-        """Record the function; nothing is executed."""
-        self._graph = torch.cuda.CUDAGraph()
-        for generator in self._generators:
-            self._graph.register_generator_state(generator)
-        try:
-            # Other threads may go on copying meanwhile.
-            with torch.cuda.graph(
-                self._graph, stream=self._stream, capture_error_mode="thread_local"
-            ):
-                self._function()
-        except RuntimeError as error:
-            self._fails = True
-            reason = str(error).partition("\n")[0]
-            logging.getLogger(__name__).warning("collection goes on uncaptured: %s", reason)
 
 
 def copy_in(static: Any, new: Any) -> None:
@@ -96,6 +39,7 @@ class InPlaceCollector:
         streams: make the rows.
         replay: takes them; outside the graph if it is on the host.
         generators: that policy and world draw from, to capture the step; None runs it as it is.
+        say: where to say so if the capture fails.
     """
 
     def __init__(
@@ -105,17 +49,23 @@ class InPlaceCollector:
         streams: MultiStep,
         replay: Replay | HostReplay,
         generators: Sequence[torch.Generator] | None = None,
+        say: Callable[[str], None] = print,
     ) -> None:
         self.env, self.policy, self.streams, self.replay = env, policy, streams, replay
         self.streams.in_place = True
         self._carrier: TensorDictBase = env.reset().clone()
         env.hold()
         self._rows: TensorDictBase | None = None
-        self._step: Callable[[], None] = self._step_and_store
-        self._start: Callable[[], None] = self._start_anew
-        if generators is not None:
-            self._step = Captured(self._step_and_store, generators)
-            self._start = Captured(self._start_anew, generators)
+        self._step, self._start = (
+            Captured(
+                function, replay.filled.device, generators or (),
+                name=name, capture=generators is not None, say=say,
+            )
+            for function, name in (
+                (self._step_and_store, "a step of the world"),
+                (self._start_anew, "the start of episodes"),
+            )
+        )  # fmt: skip
 
     @torch.no_grad()
     def step(self) -> None:

@@ -13,6 +13,7 @@ from marinenav_env.validation import require, require_numbers
 from train_RL_agents.agents import AGENTS, AgentConfig
 
 ConfigType = TypeVar("ConfigType", bound=AgentConfig)
+Precision = Literal["fp32", "bf16"]
 
 
 def _levels(
@@ -186,10 +187,17 @@ class TrainConfig(Generic[ConfigType]):
     """CPU threads of torch; 0: one per core."""
     compile: bool = True
     """Compile the world's step and the update; the first run then takes a minute longer."""
+    precision: Precision = "fp32"
+    """Matrix products in the losses: float32, or bfloat16 with means, targets and weights in
+    float32. Policies act in float32."""
+    tf32: bool = False
+    """Round the factors of float32 matrix products to 10 bits, on GPUs from Ampere on."""
+    fused_optimizer: bool = True
+    """Adam's step as one kernel; else as several over all weights."""
+    capture: bool = True
+    """On a GPU, launch collection and updates as CUDA graphs; without effect on a CPU."""
     monitor: bool = True
     """Log use of processors, memory and GPU."""
-    capture: bool = True
-    """On a GPU, capture what is repeated as CUDA graphs; on the CPU nothing is."""
     load_model: str = ""
     """Checkpoint whose weights training starts from."""
     imitation_learning: bool = False

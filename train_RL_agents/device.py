@@ -20,6 +20,20 @@ def cpu_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def set_precision(device: torch.device, precision: str, tf32: bool) -> None:
+    """Make a device compute as configured; TF32 is a switch of the whole process.
+
+    Raises:
+        ConfigError: when the device does not know bfloat16.
+    """
+    if device.type != "cuda":
+        return
+    with torch.cuda.device(device):
+        knows = torch.cuda.is_bf16_supported(including_emulation=False)
+    require(precision == "fp32" or knows, "precision", precision, f"fp32 on {device}")
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+
+
 def resolve_device(name: str) -> torch.device:
     """Find a device by name.
 

@@ -84,6 +84,11 @@ class ObservationNetwork(nn.Module):
         return torch.relu(self.hidden_layer_2(features))
 
 
+def widened(values: Tensor) -> Tensor:
+    """What autocast computed in bfloat16 as float32, for losses; anything else as it is."""
+    return values.float() if values.dtype == torch.bfloat16 else values
+
+
 def squash(value: Tensor) -> Tensor:
     """Map any number into (-1, 1) as the published actors do, (2 / pi) atan."""
     return (2.0 / math.pi) * torch.atan(value)
@@ -110,17 +115,16 @@ class Actor(ObservationNetwork):
 
     def before_squashing(self, inputs: Inputs) -> Tensor:
         """Unbounded numbers [B, 2] that become actions."""
-        result: Tensor = self.output_layer(self.trunk(self.encode(inputs)))
-        return result
+        return widened(self.output_layer(self.trunk(self.encode(inputs))))
 
 
 def duel(features: Tensor, output_layer: nn.Module, value_layer: nn.Module | None) -> Tensor:
     """Values [..., A] as advantages and one common value (Wang et al. 2016), or plain ones."""
-    values: Tensor = output_layer(features)
+    values = widened(output_layer(features))
     if value_layer is None:
         return values
     advantages = values - values.mean(-1, keepdim=True)
-    return advantages + value_layer(features)
+    return advantages + widened(value_layer(features))
 
 
 class CosineEmbedding(nn.Linear):

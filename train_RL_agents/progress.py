@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,13 @@ class Clock:
 
     Phases are not synchronised with a GPU: its work shows up in the phase that waits for it. The
     first pass through a phase compiles what it runs, so it counts as ``compile``.
+
+    Args:
+        first: told of such a pass: the phase, and its seconds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first: Callable[[str, float], None] = lambda name, seconds: None) -> None:
+        self._first = first
         self.seconds: dict[str, float] = {}
         self._lap: dict[str, float] = {}
         self._started = self._lap_started = time.perf_counter()
@@ -33,10 +37,12 @@ class Clock:
         """Count the time inside towards a phase."""
         began = time.perf_counter()
         yield
+        taken = time.perf_counter() - began
         if name not in self._seen:
             self._seen.add(name)
+            self._first(name, taken)
             name = "compile"
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
+        self.seconds[name] = self.seconds.get(name, 0.0) + taken
 
     @property
     def total(self) -> float:
@@ -99,6 +105,10 @@ class Display:
             self._console.print("compiling the world and the update (up to two minutes) ...")
         self._progress.start()
         self._progress.update(self._task, completed=env_steps)
+
+    def say(self, text: str) -> None:
+        """One line."""
+        self._console.print(text)
 
     def step(self, env_steps: int, rate: float, success: float | None) -> None:
         """Move the bar."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-RESUMABLE = ("total_timesteps", "eval_freq", "log_freq", "threads", "compile", "draw_evaluations", "monitor",
-             "save_replay")  # fmt: skip
+RESUMABLE = (
+    "total_timesteps", "eval_freq", "log_freq", "threads", "compile", "tf32", "fused_optimizer",
+    "capture", "monitor", "draw_evaluations", "save_replay",
+)  # fmt: skip
 """Keys that may change when a run goes on; all others would make it another run. Not the device:
 generators of another kind of device cannot take up the streams of random numbers."""
 _WITHOUT_EFFECT = ("save_dir", "load_model")

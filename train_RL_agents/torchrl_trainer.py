@@ -31,10 +31,10 @@ from train_RL_agents.checkpoint import (
     write_atomically,
 )
 from train_RL_agents.config_file import flatten, from_dict, to_dict
-from train_RL_agents.device import cpu_cores, resolve_device
+from train_RL_agents.device import cpu_cores, resolve_device, set_precision
 from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate
 from train_RL_agents.figures.snapshot import Witness
-from train_RL_agents.learner import Learner, Meter
+from train_RL_agents.learner import Learner, Meter, NoRoomError, out_of_memory
 from train_RL_agents.memory.host import CPU, make_replay
 from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
 from train_RL_agents.monitor import Monitor
@@ -60,9 +60,10 @@ class TorchRLTrainer:
         config = self.config = run.config
         self.run, self.device = run, resolve_device(config.device)
         torch.set_num_threads(config.threads or cpu_cores())
+        set_precision(self.device, config.precision, config.tf32)
         self.env_steps, self._logged_at, self.stopped = 0, 0, False
         self.in_place = config.capture and self.device.type == "cuda"
-        self.clock, self.meter = Clock(), Meter()
+        self.clock, self.meter = Clock(self._compiled), Meter()
         self.display = Display(config.total_timesteps, quiet, bar)
         self.monitor = Monitor.of(self.device) if config.monitor else Monitor({})
         self.evaluations: list[Episodes] = []
@@ -104,7 +105,11 @@ class TorchRLTrainer:
             agent, settings.num_envs, self._generators["policy"],
             uniform=settings.exploration == "uniform",
         )  # fmt: skip
-        self.learner = Learner(agent, settings, self._generators["learner"], config.compile)
+        self.learner = Learner(
+            agent, settings, self._generators["learner"], config.compile,
+            precision=config.precision, fused_optimizer=config.fused_optimizer,
+            capture=config.capture, say=self.display.say,
+        )  # fmt: skip
         self.streams = MultiStep(settings.n_steps, settings.gamma, settings.reward_scale)
         self.replay = make_replay(
             example_row(self.env, self.streams), settings, self._generators["replay"], device
@@ -186,7 +191,7 @@ class TorchRLTrainer:
         generators = [self._generators["policy"], self.env.generator]
         collector = InPlaceCollector(
             self.env, self.policy, self.streams, self.replay,
-            generators if self.device.type == "cuda" else None,
+            generators if self.device.type == "cuda" else None, self.display.say,
         )  # fmt: skip
         while True:
             for _ in range(self.config.trainer.steps_per_batch):
@@ -312,8 +317,10 @@ class TorchRLTrainer:
             "charts/active_robot_steps_per_second": rate * values["active"],
             "train/replay_fill": values["replay"] / self.config.trainer.buffer_size,
             "train/exploration": values["exploration"],
-            "train/learning_rate": self.learner.optimizer.param_groups[0]["lr"],
+            "train/learning_rate": self.learner.learning_rate,
             "train/updates": float(self.learner.updates),
+            "train/micro_batches": float(self.learner.micro_batches),
+            "charts/compile_seconds": self.clock.seconds.get("compile"),
         }
         scalars |= self.monitor.read()
         if self.device.type == "cuda":
@@ -423,14 +430,46 @@ class TorchRLTrainer:
     @contextmanager
     def _under_way(self) -> Iterator[None]:
         """Show how the run goes on and heed signals, whatever ends it."""
+        self.display.say(f"updates: {self._manner()}")
         self.display.start(self.env_steps, self.config.compile)
         self.monitor.start()
         try:
             with self._stop_on_signal():
                 yield
+        except NoRoomError as error:
+            raise NoRoomError(f"{error}; {self._save_in_need()}") from error
         finally:
             self.monitor.stop()
             self.display.stop()
+
+    def _manner(self) -> str:
+        """How updates are computed here, in words."""
+        config, on_gpu = self.config, self.device.type == "cuda"
+        parts = self.learner.micro_batches
+        words = {
+            config.precision: True,
+            "TF32": config.tf32 and on_gpu,
+            "fused optimiser": config.fused_optimizer,
+            "compiled": config.compile,
+            "captured as a CUDA graph": self.learner.captures,
+            f"batches in {parts} parts": parts > 1,
+        }
+        return ", ".join(word for word, holds in words.items() if holds)
+
+    def _compiled(self, phase: str, seconds: float) -> None:
+        """Say how long the first pass through a phase took, which compiles it."""
+        if self.config.compile:
+            self.display.say(f"first {phase}: {seconds:.1f} s, compilation included")
+
+    def _save_in_need(self) -> str:
+        """Save when memory is short; says whether that could be done."""
+        try:
+            self.save()
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            return "the last checkpoint is kept"
+        return "saved"
 
     def _close(self) -> None:
         """The line that says where everything is."""

@@ -1,10 +1,11 @@
 import os
+from contextlib import nullcontext
 
 import pytest
 import torch
 
 from marinenav_env import ConfigError
-from train_RL_agents.device import available_devices, cpu_cores, resolve_device
+from train_RL_agents.device import available_devices, cpu_cores, resolve_device, set_precision
 
 
 def pretend(monkeypatch, *, cuda=0):
@@ -23,6 +24,24 @@ def test_with_gpus(monkeypatch):
     assert available_devices() == ["cpu", "cuda:0", "cuda:1"]
     assert resolve_device("auto") == resolve_device("cuda") == torch.device("cuda", 0)
     assert resolve_device("cuda:1") == torch.device("cuda", 1)
+
+
+def test_precision_is_set_on_gpus_only(monkeypatch):
+    set_to = []
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", set_to.append)
+    set_precision(torch.device("cpu"), "bf16", tf32=True)
+    assert set_to == []
+    gpu, bf16 = torch.device("cuda", 0), {"knows": True}
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    monkeypatch.setattr(
+        torch.cuda, "is_bf16_supported", lambda including_emulation: bf16["knows"]
+    )  # fmt: skip
+    set_precision(gpu, "bf16", tf32=True)
+    bf16["knows"] = False
+    set_precision(gpu, "fp32", tf32=False)
+    assert set_to == ["high", "highest"]
+    with pytest.raises(ConfigError, match="precision='bf16': must be fp32 on cuda:0"):
+        set_precision(gpu, "bf16", tf32=False)
 
 
 def test_cores_are_those_that_may_be_used(monkeypatch):

@@ -49,6 +49,14 @@ def test_phases_add_up_and_first_passes_are_compilation(time):
     assert clock.training == 92.0 - 50.0 - 16.0 - 3.0
 
 
+def test_first_passes_are_told_of(time):
+    told = []
+    clock = Clock(lambda phase, seconds: told.append((phase, seconds)))
+    spend(clock, time, collect=30.0, insert=1.0, update=20.0)
+    spend(clock, time, collect=4.0, update=8.0)
+    assert told == [("collect", 30.0), ("update", 20.0)]
+
+
 def test_laps_have_shares_and_seconds_of_training(time):
     clock = Clock()
     spend(clock, time, collect=1.0)

@@ -376,6 +376,57 @@ def test_a_state_that_does_not_fit_is_refused(tmp_path, trained):
     refused(other, f"{other.checkpoints / STATE}: does not fit the run's configuration (")
 
 
+# Short memory ------------------------------------------------------------------------------------
+
+
+def limit_memory(monkeypatch, rows):
+    """Losses of more rows than these fail; returns the sizes that were tried."""
+    losses, tried = AGENTS["DQN"].losses, []
+
+    def limited(agent, batch, random):
+        tried.append(batch.reward.shape[0])
+        if tried[-1] > rows:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return losses(agent, batch, random)
+
+    monkeypatch.setattr(AGENTS["DQN"], "losses", limited)
+    return tried
+
+
+def test_a_run_goes_on_with_smaller_parts_also_when_resumed(tmp_path, monkeypatch, capsys):
+    tried = limit_memory(monkeypatch, 4)
+    whole, parts = new_run(tmp_path / "whole"), new_run(tmp_path / "parts")
+    TorchRLTrainer(whole, bar=False).train()
+    assert capsys.readouterr().out.count("out of memory: updates go on with 4 of 8") == 1
+    assert tried == [8, *[4] * 36]
+    assert scalars(whole)["train/micro_batches"] == [(step, 2.0) for step in (40, 80, 120, 160)]
+
+    tried.clear()
+    train(parts, stop_at=104)
+    train(RunFolder.open(parts.path))
+    assert tried.count(8) == 1  # the resumed run knows
+    assert saved(parts)["learner"]["micro_batch"] == 4
+    assert differences(results(whole), results(parts)) == []
+
+
+def test_a_run_without_any_room_is_saved_and_says_one_sentence(
+    tmp_path, monkeypatch, capsys, command
+):
+    with monkeypatch.context() as patch:
+        limit_memory(patch, 0)
+        assert main(command) == 2
+    said = capsys.readouterr().err
+    assert re.fullmatch(
+        r"marinenav: error: trainer\.batch_size=8: out of memory even with one transition at a "
+        r"time; make room .*; saved\n", said
+    )  # fmt: skip
+    run = only_run(tmp_path)
+    assert saved(run)["env_steps"] == 24
+    assert saved(run)["learner"]["micro_batch"] == 8
+    assert main(["train", "--resume", str(run.path), "--no-bar"]) == 0
+    assert saved(run)["learner"]["updates"] == (160 - 16) // 8  # that one was made up for
+
+
 # Full disks and signals -------------------------------------------------------------------------
 
 
@@ -474,7 +525,7 @@ def test_a_signal_saves_and_says_how_to_go_on(tmp_path, capsys, number):
     assert trainer.stopped
     assert saved(run)["env_steps"] == 64
     hint = f"stopped and saved; go on with: marinenav train --resume '{run.path}'\n"
-    assert capsys.readouterr().out == hint
+    assert capsys.readouterr().out.splitlines(keepends=True)[-1] == hint
     assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before
     assert differences(without_times(trainer._state()), saved(run)) == []
 
@@ -671,7 +722,7 @@ def test_schedules_reach_their_last_values(tmp_path):
     rates, strengths = {}, {}
 
     def note():
-        rates[trainer.env_steps - 8] = trainer.learner.optimizer.param_groups[0]["lr"]
+        rates[trainer.env_steps - 8] = trainer.learner.learning_rate
         strengths[trainer.env_steps - 8] = trainer.policy.exploration[:, 0].tolist()
 
     for env_steps in range(8, 168, 8):
@@ -686,7 +737,7 @@ def test_schedules_reach_their_last_values(tmp_path):
     assert strengths[80][0] == pytest.approx(0.3)
     # After the last batch there is nothing left to do.
     trainer._set_schedules()
-    assert trainer.learner.optimizer.param_groups[0]["lr"] == 1e-5
+    assert trainer.learner.learning_rate == 1e-5
     assert trainer.policy.exploration[0].item() == pytest.approx(0.3)
 
 

@@ -132,6 +132,10 @@ class ACIQN(Agent[ACIQNConfig]):
         noise = torch.randn(2, batch_size, 2, generator=generator, device=generator.device)
         return draw_fractions(self.middles, generator), noise
 
+    def part_of_draw(self, random: tuple[Tensor, Tensor], rows: slice) -> tuple[Tensor, Tensor]:
+        """All fractions, and the noise of some rows."""
+        return random[0], random[1][:, rows]
+
     def losses(self, batch: Batch, random: tuple[Tensor, Tensor]) -> Losses:
         """Quantile regression of the critics; the actor climbs the one that says less."""
         (taus, target_taus), (smoothing, wobble) = random

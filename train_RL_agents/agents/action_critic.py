@@ -24,6 +24,7 @@ from train_RL_agents.networks import (
     ObservationNetwork,
     hidden,
     repeat,
+    widened,
 )
 
 
@@ -75,7 +76,7 @@ class ActionCritic(ObservationNetwork):
             features = torch.relu(self.hidden_layer(torch.cat((features, action), -1)))
         else:
             features = torch.relu(self.hidden_layer(features)) * self.action_encoder(action)
-        return self.output_layer(torch.relu(self.hidden_layer_2(features)))
+        return widened(self.output_layer(torch.relu(self.hidden_layer_2(features))))
 
 
 class ActionCriticAgent(Agent[ConfigType]):
@@ -128,12 +129,13 @@ class ImplicitQuantileCritic(ObservationNetwork):
             # (features x embedded) W^T, without an [B, N, 128] intermediate where taus are shared.
             weighted = embedded * self.output_layer.weight
             if taus.ndim == 1:
-                return features @ weighted.mT + self.output_layer.bias
-            return (weighted @ features[..., None]).squeeze(-1) + self.output_layer.bias
+                return widened(features @ weighted.mT) + self.output_layer.bias
+            values = widened(weighted @ features[..., None]).squeeze(-1)
+            return values + self.output_layer.bias
         features = torch.relu(self.hidden_layer(features[..., None, :] * embedded))
         features = features * self.action_encoder(action)[..., None, :]
         features = torch.relu(self.hidden_layer_2(features))
-        return self.output_layer(features).squeeze(-1)
+        return widened(self.output_layer(features)).squeeze(-1)
 
     def mean(self, inputs: Inputs, actions: Tensor, taus: Tensor) -> Tensor:
         """Means [B, K] over fractions [B, N] of actions [B, K, 2]."""
@@ -145,7 +147,7 @@ class ImplicitQuantileCritic(ObservationNetwork):
         features = self.encode(inputs)[..., None, :].expand(*actions.shape[:-1], -1)
         features = self.late_trunk(features, actions)
         embedded = self.cos_embedding(taus).mean(-2, keepdim=True)
-        return self.output_layer(features * embedded).squeeze(-1)
+        return widened(self.output_layer(features * embedded)).squeeze(-1)
 
     def late_trunk(self, features: Tensor, action: Tensor) -> Tensor:
         """What lies between the encoder and the product with the fractions, [B, 128]."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from train_RL_agents.features import Features
 from train_RL_agents.networks import Inputs
@@ -40,10 +41,16 @@ class Batch(NamedTuple):
     weights: Tensor | None = None
     """[B] importance weights of prioritised replay."""
 
+    def part(self, rows: slice) -> Batch:
+        """Some of the transitions, without copies."""
+        chosen: Batch = tree_map_only(Tensor, lambda each: each[rows], self)
+        return chosen
+
 
 Losses = dict[str, Tensor]
-"""Scalars by name; those that start with ``loss`` are minimised, the rest is for the log. An agent
-that can prioritise replay adds ``priority`` [B], the size of each transition's error."""
+"""Scalars by name, each a mean over the batch, so that a batch may be taken in parts; those that
+start with ``loss`` are minimised, the rest is for the log. An agent that can prioritise replay adds
+``priority`` [B], the size of each transition's error."""
 
 
 class Agent(nn.Module, ABC, Generic[ConfigType]):
@@ -136,6 +143,13 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
     def draw(self, batch_size: int, generator: torch.Generator) -> Any:
         """Random numbers that one call of ``losses`` needs, drawn outside compiled code."""
         return None
+
+    def part_of_draw(self, random: Any, rows: slice) -> Any:
+        """What ``losses`` needs of a draw for some rows of its batch.
+
+        All of it by default; an agent that draws numbers for every row selects those.
+        """
+        return random
 
     @abstractmethod
     def losses(self, batch: Batch, random: Any) -> Losses:

@@ -70,6 +70,10 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
         """The noise [B, 2] of target actions."""
         return torch.randn(batch_size, 2, generator=generator, device=generator.device)
 
+    def part_of_draw(self, random: Tensor, rows: slice) -> Tensor:
+        """The noise of some rows."""
+        return random[rows]
+
     def losses(self, batch: Batch, random: Tensor) -> Losses:
         """Errors of the critics; the actor climbs the value that the first critic gives."""
         with torch.no_grad():

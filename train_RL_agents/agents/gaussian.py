@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from train_RL_agents.features import Features
-from train_RL_agents.networks import ENCODED, HIDDEN, Inputs, ObservationNetwork, squash
+from train_RL_agents.networks import ENCODED, HIDDEN, Inputs, ObservationNetwork, squash, widened
 
 
 class GaussianActor(ObservationNetwork):
@@ -24,8 +24,8 @@ class GaussianActor(ObservationNetwork):
     def forward(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Mean and log standard deviation, [B, 2] each."""
         features = self.trunk(self.encode(inputs))
-        log_std = self.output_layer_log_std(features).clamp(-20.0, 2.0)
-        return self.output_layer_mu(features), log_std
+        log_std = widened(self.output_layer_log_std(features)).clamp(-20.0, 2.0)
+        return widened(self.output_layer_mu(features)), log_std
 
 
 def squashed_sample(shape: tuple[Tensor, Tensor], normal: Tensor) -> tuple[Tensor, Tensor]:

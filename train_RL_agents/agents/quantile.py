@@ -18,6 +18,7 @@ from train_RL_agents.networks import (
     ObservationNetwork,
     duel,
     hidden,
+    widened,
 )
 
 
@@ -113,4 +114,4 @@ class QuantileNetwork(ObservationNetwork):
         if self.value_layer is not None:
             weight = weight - self.output_layer.weight.mean(0) + self.value_layer.weight
             bias = bias - self.output_layer.bias.mean() + self.value_layer.bias
-        return (features * weight) @ self.cos_embedding(taus).mT + bias[..., None]
+        return widened((features * weight) @ self.cos_embedding(taus).mT) + bias[..., None]

@@ -17,7 +17,7 @@ from marinenav_env.validation import require, require_numbers
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
 from train_RL_agents.agents.noisy import NoisyLinear
 from train_RL_agents.losses import categorical_error, categorical_targets
-from train_RL_agents.networks import ENCODED, HIDDEN, Inputs, ObservationNetwork
+from train_RL_agents.networks import ENCODED, HIDDEN, Inputs, ObservationNetwork, widened
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class DistributionNetwork(ObservationNetwork):
         parts = [None] * 4 if noise is None else noise.split(self.noise_sizes)
         features = torch.relu(self.hidden_layer(self.encode(inputs), parts[0]))
         features = torch.relu(self.hidden_layer_2(features, parts[1]))
-        advantages = self.output_layer(features, parts[2]).unflatten(-1, self.shape)
+        advantages = widened(self.output_layer(features, parts[2])).unflatten(-1, self.shape)
         advantages = advantages - advantages.mean(-2, keepdim=True)
-        logits = advantages + self.value_layer(features, parts[3]).unsqueeze(-2)
+        logits = advantages + widened(self.value_layer(features, parts[3])).unsqueeze(-2)
         return torch.log_softmax(logits, -1)
 
 

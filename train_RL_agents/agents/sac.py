@@ -96,6 +96,10 @@ class SAC(ActionCriticAgent[SACConfig]):
         """Standard normal [2, B, 2], for the next and the present actions."""
         return torch.randn(2, batch_size, 2, generator=generator, device=generator.device)
 
+    def part_of_draw(self, random: Tensor, rows: slice) -> Tensor:
+        """The numbers of some rows."""
+        return random[:, rows]
+
     def losses(self, batch: Batch, random: Tensor) -> Losses:
         """Errors of the critics, of the actor, and of the temperature if it is learned."""
         log_temperature = self.networks["temperature"]()
