@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from train_RL_agents.agents import Agent, Batch, Losses
 from train_RL_agents.config import TrainerConfig
+from train_RL_agents.distributed import Ranks
 
 
 def mix_in(slow: nn.Module, fast: nn.Module, share: float) -> None:
@@ -45,16 +46,23 @@ class Learner:
         config: rates, clipping, targets.
         generator: randomness of the updates, on the agent's device.
         compile: whether the losses are compiled.
+        ranks: the processes that gradients are averaged over; None for this one alone.
     """
 
     def __init__(
-        self, agent: Agent[Any], config: TrainerConfig, generator: torch.Generator, compile: bool
+        self,
+        agent: Agent[Any],
+        config: TrainerConfig,
+        generator: torch.Generator,
+        compile: bool,
+        ranks: Ranks | None = None,
     ) -> None:
         self.agent, self.config, self._generator = agent, config, generator
         self.averaged = copy.deepcopy(agent).requires_grad_(False)
         self._parameters = list(agent.networks.parameters())
         self.optimizer = torch.optim.Adam(self._parameters, lr=config.learning_rate, fused=True)
-        self._losses = compiled(agent.losses) if compile else agent.losses
+        losses = compiled(agent.losses) if compile else agent.losses
+        self._losses = losses if ranks is None else ranks.share_gradients(agent, losses)
         self.updates = 0
 
     def set_progress(self, progress: float) -> None:

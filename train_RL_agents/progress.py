@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -125,12 +125,19 @@ class Display:
         """Take the bar away, which also gives the terminal its cursor back."""
         self._progress.stop()
 
-    def finish(self, path: Path, best: Path | None, finished: bool, resumable: bool) -> None:
+    def finish(
+        self,
+        path: Path,
+        best: Path | None,
+        finished: bool,
+        resumable: bool,
+        program: Sequence[str] = ("marinenav",),
+    ) -> None:
         """Say where everything is, and how to go on."""
         if finished:
             self._console.print(f"finished: {path}; best policy {best}")
         elif resumable:
-            command = shlex.join(["marinenav", "train", "--resume", str(path)])
+            command = shlex.join([*program, "train", "--resume", str(path)])
             self._console.print(f"stopped and saved; go on with: {command}")
         else:
             self._console.print(f"stopped: {path}; with save_replay=false it cannot be resumed")

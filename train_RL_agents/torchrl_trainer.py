@@ -24,11 +24,9 @@ from train_RL_agents.checkpoint import (
     load_policy,
     load_weights,
     make_agent,
-    read_checked,
     save_policy,
-    write_atomically,
 )
-from train_RL_agents.device import cpu_cores, resolve_device
+from train_RL_agents.distributed import Ranks
 from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate
 from train_RL_agents.learner import Learner, Meter
 from train_RL_agents.memory.replay import STORED, Replay
@@ -51,33 +49,40 @@ class TorchRLTrainer:
     """
 
     def __init__(self, run: RunFolder, quiet: bool = False, bar: bool = True) -> None:
-        config = self.config = run.config
-        self.run, self.device = run, resolve_device(config.device)
-        torch.set_num_threads(config.threads or cpu_cores())
+        config, ranks = run.config, Ranks()
+        self.run, self.config, self.ranks = run, config, ranks
+        with ranks.together():
+            self.device, self._own = ranks.device(config.device), ranks.share(config)
+        torch.set_num_threads(ranks.threads(config.threads))
         self.env_steps, self._logged_at, self.stopped = 0, 0, False
-        self.clock, self.meter = Clock(), Meter()
-        self.display = Display(config.total_timesteps, quiet, bar)
+        self.clock, self.meter, seed = Clock(), Meter(), ranks.seed(run.seed)
+        self.display = Display(config.total_timesteps, quiet or not ranks.leads, bar)
         self.evaluations: list[Episodes] = []
         self.rows: list[dict[str, Any]] = []
         # Separate streams, so that what the learner draws does not depend on the policy's coins.
         self._generators = {
-            name: torch.Generator(self.device).manual_seed(1_000_003 * run.seed + offset)
+            name: torch.Generator(self.device).manual_seed(
+                1_000_003 * ranks.seed(run.seed) + offset
+            )
             for offset, name in enumerate(("policy", "learner", "replay"), start=1)
         }
         with torch.random.fork_rng(devices=[]):
             # Weights are drawn on the CPU, so a GPU's global generator is left alone.
             torch.default_generator.manual_seed(run.seed)
             self._build()
-            if (run.checkpoints / STATE).exists():
-                self._load_state(read_checked(run.checkpoints / STATE, TRAINING, self.device))
+            if ranks.led((run.checkpoints / STATE).exists):
+                state = ranks.read_state(run.checkpoints, self.device)
+                with ranks.together():
+                    self._load_state(state)
             else:
-                self._start()
+                with ranks.together():
+                    self._start()
 
     # Set-up -------------------------------------------------------------------------------------
 
     def _build(self) -> None:
         """Make the world, the agent and everything between them."""
-        config, settings, device = self.config, self.config.trainer, self.device
+        config, settings, device = self._own, self._own.trainer, self.device
         agent = make_agent(config, config.world.vessel.num_actions, device)
         reward = replace(config.world.reward, collision_penalty=settings.collision_penalty)
         self.env = MarineNavEnv(
@@ -86,14 +91,16 @@ class TorchRLTrainer:
             scenarios=config.training_schedule.curriculum(),
             continuous=agent.continuous,
             device=device,
-            seed=self.run.seed,
+            seed=self.ranks.seed(self.run.seed),
             compile_step=config.compile,
         )
         self.policy = PolicyWrapper(
             agent, settings.num_envs, self._generators["policy"],
             uniform=settings.exploration == "uniform",
         )  # fmt: skip
-        self.learner = Learner(agent, settings, self._generators["learner"], config.compile)
+        self.learner = Learner(
+            agent, settings, self._generators["learner"], config.compile, self.ranks
+        )
         self.streams = MultiStep(settings.n_steps, settings.gamma, settings.reward_scale)
         self.replay = Replay(
             self._example_row(), settings.buffer_size, settings.batch_size,
@@ -108,7 +115,7 @@ class TorchRLTrainer:
     def _example_row(self) -> Any:
         """A row of replay, for shapes and types."""
         step = self.env.fake_tensordict()[:, None]
-        settings = self.config.trainer
+        settings = self._own.trainer
         rows = MultiStep(settings.n_steps, settings.gamma, settings.reward_scale).rows(step)
         return rows[0].exclude(STORED)
 
@@ -121,7 +128,8 @@ class TorchRLTrainer:
         episodes = episodes_of(
             self.eval_scenarios, self.config.world, self.config.eval_schedule.seed
         )
-        self.run.write_scenarios(episodes)
+        if self.ranks.leads:
+            self.run.write_scenarios(episodes)
 
     # The loop -----------------------------------------------------------------------------------
 
@@ -146,7 +154,7 @@ class TorchRLTrainer:
                 if self._crossed(self.config.eval_freq) or self._finished:
                     self.evaluate()
                     self.save()
-                if self._finished or self.stopped:
+                if self._finished or self.ranks.any(self.stopped):
                     break
         if not self._finished:
             self.save()
@@ -154,7 +162,7 @@ class TorchRLTrainer:
 
     def collect(self) -> Iterator[Any]:
         """Batches [E, T] of experience, for as long as anyone asks."""
-        settings = self.config.trainer
+        settings = self._own.trainer
         if self._finished:
             return
         collector = Collector(
@@ -172,7 +180,7 @@ class TorchRLTrainer:
             self._set_schedules()
             with self.clock.phase("collect"):
                 batch = next(batches)
-            self.env_steps += batch.numel()
+            self.env_steps += batch.numel() * self.ranks.size
             yield batch
 
     def _set_schedules(self) -> None:
@@ -205,6 +213,11 @@ class TorchRLTrainer:
 
     def evaluate(self) -> None:
         """Evaluate the averaged weights on the fixed set; log, record and keep them."""
+        with self.ranks.together():
+            if self.ranks.leads:
+                self._evaluate()
+
+    def _evaluate(self) -> None:
         policy = PolicyWrapper(self.learner.averaged)
         with self.clock.phase("evaluate"):
             episodes = evaluate(
@@ -257,7 +270,7 @@ class TorchRLTrainer:
             "exploration": self.policy.exploration.max(),
             "active": state.active.float().mean() * state.active.shape[-1],
         }
-        values = self.meter.read(on_device)
+        values = self.ranks.mean(self.meter.read(on_device))
         phases, seconds = self.clock.lap()
         rate = self._steps_since_log() / max(seconds, 1e-9)
         scalars: dict[str, float | None] = {
@@ -267,14 +280,16 @@ class TorchRLTrainer:
         scalars |= {
             "charts/SPS": rate,
             "charts/active_robot_steps_per_second": rate * values["active"],
-            "train/replay_fill": values["replay"] / self.config.trainer.buffer_size,
+            "train/replay_fill": values["replay"] / self._own.trainer.buffer_size,
             "train/exploration": values["exploration"],
             "train/learning_rate": self.learner.optimizer.param_groups[0]["lr"],
             "train/updates": float(self.learner.updates),
         }
         if self.device.type == "cuda":
             scalars["gpu/memory_gb"] = torch.cuda.max_memory_allocated(self.device) / 1e9
-        self.run.log(scalars, self.env_steps)
+        with self.ranks.together():
+            if self.ranks.leads:
+                self.run.log(scalars, self.env_steps)
         success = self.rows[-1]["success_rate"] if self.rows else None
         self.display.step(self.env_steps, rate, success)
 
@@ -289,12 +304,13 @@ class TorchRLTrainer:
         with self.clock.phase("save"):
             # First, so that no event from before the checkpoint is missing after a resume.
             self.run.flush()
-            write_atomically(self.run.checkpoints / STATE, self._state())
+            self.ranks.write_state(self.run.checkpoints, self._state())
 
     def _state(self) -> dict[str, Any]:
         return {
             "format": TRAINING,
             "version": VERSION,
+            "ranks": self.ranks.size,
             "env_steps": self.env_steps,
             "world": self.env.state_dict(),
             "replay": self.replay.state_dict() if self.config.save_replay else None,
@@ -367,9 +383,12 @@ class TorchRLTrainer:
 
     def _close(self) -> None:
         """The line that says where everything is."""
+        self.stopped = self.ranks.any(self.stopped)
         self.run.close()
         best = find_policy(self.run.path) if self.rows else None
-        self.display.finish(self.run.path, best, self._finished, self.config.save_replay)
+        self.display.finish(
+            self.run.path, best, self._finished, self.config.save_replay, self.ranks.command()
+        )
 
 
 def _finite(report: dict[str, Any]) -> dict[str, Any]:
@@ -388,7 +407,8 @@ def resume(run: RunFolder, total_timesteps: int | None = None, **display: bool) 
     if total_timesteps is not None:
         run.config = replace(run.config, total_timesteps=total_timesteps)
     trainer = TorchRLTrainer(run, **display)
-    run.write_config()  # what was changed holds for the next resume, too
+    if trainer.ranks.leads:
+        run.write_config()  # what was changed holds for the next resume, too
     return trainer
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from train_RL_agents.config import TrainConfig
     from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 OWN_HELP = True
@@ -55,13 +54,14 @@ def run(arguments: argparse.Namespace) -> int:
     if "help" in given:
         return _help(arguments.parser, given.get("config"), overrides)
     display = {"quiet": "quiet" in given, "bar": "no_bar" not in given}
-    if "resume" in given:
-        if "config" in given:
-            arguments.parser.error("--resume takes no --config: a run has its own")
-        return _resume(given["resume"], overrides, display)
-    from train_RL_agents.config_file import load_config
+    if "resume" in given and "config" in given:
+        arguments.parser.error("--resume takes no --config: a run has its own")
+    from train_RL_agents.distributed import joined
 
-    return _start(load_config(given.get("config"), overrides), arguments.argv, display)
+    with joined():
+        if "resume" in given:
+            return _resume(given["resume"], overrides, display)
+        return _start(given.get("config"), overrides, arguments.argv, display)
 
 
 def _shorthands(given: dict[str, Any]) -> list[str]:
@@ -74,17 +74,28 @@ def _shorthands(given: dict[str, Any]) -> list[str]:
     return words
 
 
-def _start(config: TrainConfig[Any], argv: list[str], display: dict[str, bool]) -> int:
+def _start(
+    path: Path | None, overrides: list[str], argv: list[str], display: dict[str, bool]
+) -> int:
     """Train every seed in one training folder."""
-    from train_RL_agents.device import resolve_device
+    from train_RL_agents.config_file import load_config
+    from train_RL_agents.distributed import Ranks
     from train_RL_agents.run_folder import RunFolder
     from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
+    ranks = Ranks()
     # Before there is a folder: a device that is missing should not leave an empty one behind.
-    resolve_device(config.device)
-    parent = RunFolder.new_parent(config.save_dir)
-    # All at once, so that --resume finds the seeds whose turn had not come.
-    for folder in [RunFolder.create(config, seed, argv, parent) for seed in config.seed]:
+    with ranks.together():
+        config = load_config(path, overrides)
+        ranks.device(config.device)
+        ranks.share(config)
+
+    def create() -> list[RunFolder]:
+        """All at once, so that --resume finds the seeds whose turn had not come."""
+        parent = RunFolder.new_parent(config.save_dir)
+        return [RunFolder.create(config, seed, argv, parent) for seed in config.seed]
+
+    for folder in ranks.led(create):
         _train(TorchRLTrainer(folder, **display))
     return 0
 
@@ -93,15 +104,17 @@ def _resume(path: Path, overrides: list[str], display: dict[str, bool]) -> int:
     """Go on with a run, or with every run of a training folder."""
     from marinenav_env.validation import require
     from train_RL_agents.config_file import override
+    from train_RL_agents.distributed import Ranks
     from train_RL_agents.run_folder import RunFolder
     from train_RL_agents.torchrl_trainer import resume
 
-    folders = [RunFolder.open(each) for each in runs_in(path)]
-    for folder in folders:
-        folder.config = override(folder.config, overrides)
-    for word in overrides:
-        key, _, value = word.partition("=")
-        require(key in _RESUMABLE, key, value, "left as it is when a run is resumed")
+    with Ranks().together():
+        folders = [RunFolder.open(each) for each in runs_in(path)]
+        for folder in folders:
+            folder.config = override(folder.config, overrides)
+        for word in overrides:
+            key, _, value = word.partition("=")
+            require(key in _RESUMABLE, key, value, "left as it is when a run is resumed")
     for folder in folders:
         _train(resume(folder, **display))
     return 0
