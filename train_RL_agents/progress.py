@@ -100,6 +100,12 @@ class Display:
         self._progress.start()
         self._progress.update(self._task, completed=env_steps)
 
+    def fell_back(self, engine: str, error: Exception) -> None:
+        """Say that workers could not be started, and why."""
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        message = f"no workers by {engine} ({reason}); collecting in this process"
+        self._console.print(message, markup=False)  # reasons may have brackets
+
     def step(self, env_steps: int, rate: float, success: float | None) -> None:
         """Move the bar."""
         shown = "-" if success is None else f"{success:.2f}"

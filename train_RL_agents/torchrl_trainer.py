@@ -11,9 +11,9 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch import Tensor
 from torchrl.collectors import Collector
 
-from marinenav_env import MarineNavEnv
 from marinenav_env.scenario_file import episodes_of
 from marinenav_env.validation import ConfigError
 from train_RL_agents.checkpoint import (
@@ -34,6 +34,7 @@ from train_RL_agents.memory.transitions import MultiStep, batch_of
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.progress import Clock, Display
 from train_RL_agents.run_folder import RunFolder
+from train_RL_agents.workers import Workers, make_world
 
 
 class TorchRLTrainer:
@@ -55,15 +56,15 @@ class TorchRLTrainer:
             self.device, self._own = ranks.device(config.device), ranks.share(config)
         torch.set_num_threads(ranks.threads(config.threads))
         self.env_steps, self._logged_at, self.stopped = 0, 0, False
-        self.clock, self.meter, seed = Clock(), Meter(), ranks.seed(run.seed)
+        self._workers: Workers | None = None
+        self.clock, self.meter = Clock(), Meter()
+        self._seed = ranks.seed(run.seed)
         self.display = Display(config.total_timesteps, quiet or not ranks.leads, bar)
         self.evaluations: list[Episodes] = []
         self.rows: list[dict[str, Any]] = []
         # Separate streams, so that what the learner draws does not depend on the policy's coins.
         self._generators = {
-            name: torch.Generator(self.device).manual_seed(
-                1_000_003 * ranks.seed(run.seed) + offset
-            )
+            name: torch.Generator(self.device).manual_seed(1_000_003 * self._seed + offset)
             for offset, name in enumerate(("policy", "learner", "replay"), start=1)
         }
         with torch.random.fork_rng(devices=[]):
@@ -84,16 +85,7 @@ class TorchRLTrainer:
         """Make the world, the agent and everything between them."""
         config, settings, device = self._own, self._own.trainer, self.device
         agent = make_agent(config, config.world.vessel.num_actions, device)
-        reward = replace(config.world.reward, collision_penalty=settings.collision_penalty)
-        self.env = MarineNavEnv(
-            replace(config.world, reward=reward),
-            settings.num_envs,
-            scenarios=config.training_schedule.curriculum(),
-            continuous=agent.continuous,
-            device=device,
-            seed=self.ranks.seed(self.run.seed),
-            compile_step=config.compile,
-        )
+        self.env = make_world(config, agent, device, self._seed)
         self.policy = PolicyWrapper(
             agent, settings.num_envs, self._generators["policy"],
             uniform=settings.exploration == "uniform",
@@ -162,9 +154,27 @@ class TorchRLTrainer:
 
     def collect(self) -> Iterator[Any]:
         """Batches [E, T] of experience, for as long as anyone asks."""
-        settings = self._own.trainer
         if self._finished:
             return
+        batches = self._batches()
+        while True:
+            self._set_schedules()
+            with self.clock.phase("collect"):
+                batch = next(batches)
+            self.env_steps += batch.numel() * self.ranks.size
+            yield batch
+
+    def _batches(self) -> Iterator[Any]:
+        """Experience as it comes, from this process or from others."""
+        settings = self._own.trainer
+        if settings.collector != "local":
+            try:
+                own = self.env_steps // self.ranks.size
+                with self.clock.phase("compile"):  # no time of training either
+                    self._workers = Workers(self._own, self.policy, self.device, self._seed, own)
+                return self._workers.batches()
+            except Exception as error:  # whatever it is, the run can go on without them
+                self.display.fell_back(settings.collector, error)
         collector = Collector(
             self.env,
             self.policy,
@@ -175,13 +185,7 @@ class TorchRLTrainer:
             no_cuda_sync=True,
             auto_register_policy_transforms=False,
         )
-        batches = iter(collector)
-        while True:
-            self._set_schedules()
-            with self.clock.phase("collect"):
-                batch = next(batches)
-            self.env_steps += batch.numel() * self.ranks.size
-            yield batch
+        return iter(collector)
 
     def _set_schedules(self) -> None:
         """Set step size and exploration for the share of the run done."""
@@ -264,11 +268,10 @@ class TorchRLTrainer:
 
     def _log(self) -> None:
         """One transfer from the device, one entry in TensorBoard, one step of the bar."""
-        state = self.env.state
         on_device = {
             "replay": self.replay.filled,
             "exploration": self.policy.exploration.max(),
-            "active": state.active.float().mean() * state.active.shape[-1],
+            "active": self._active(),
         }
         values = self.ranks.mean(self.meter.read(on_device))
         phases, seconds = self.clock.lap()
@@ -293,6 +296,13 @@ class TorchRLTrainer:
         success = self.rows[-1]["success_rate"] if self.rows else None
         self.display.step(self.env_steps, rate, success)
 
+    def _active(self) -> Tensor:
+        """Robots under way per environment, a mean; a scalar on the device."""
+        if self._workers is not None:
+            return self._workers.active
+        active = self.env.state.active
+        return active.float().mean() * active.shape[-1]
+
     def _steps_since_log(self) -> int:
         since, self._logged_at = self.env_steps - self._logged_at, self.env_steps
         return since
@@ -307,14 +317,16 @@ class TorchRLTrainer:
             self.ranks.write_state(self.run.checkpoints, self._state())
 
     def _state(self) -> dict[str, Any]:
+        # Worlds of workers stay with them: a resumed run starts new ones, with new streams.
+        local = self.config.trainer.collector == "local"
         return {
             "format": TRAINING,
             "version": VERSION,
             "ranks": self.ranks.size,
             "env_steps": self.env_steps,
-            "world": self.env.state_dict(),
+            "world": self.env.state_dict() if local else None,
             "replay": self.replay.state_dict() if self.config.save_replay else None,
-            "streams": self.streams.state_dict(),
+            "streams": self.streams.state_dict() if local else {},
             "learner": self.learner.state_dict(),
             "meter": self.meter.state_dict(),
             "clock": self.clock.state_dict(),
@@ -336,7 +348,8 @@ class TorchRLTrainer:
             )
         try:
             self.env_steps = self._logged_at = self.run.resumed_at = state["env_steps"]
-            self.env.load_state_dict(state["world"])
+            if state["world"] is not None:
+                self.env.load_state_dict(state["world"])
             self.replay.load_state_dict(state["replay"])
             self.streams.load_state_dict(state["streams"])
             self.learner.load_state_dict(state["learner"])
