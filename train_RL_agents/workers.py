@@ -202,6 +202,17 @@ def _start_processes(worlds: list[Any], policy: WorkerPolicy, frames: int) -> An
     )
 
 
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """After it, Ctrl-C and SIGTERM mean what they meant before: Ray makes them end the process."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _start_ray(worlds: list[Any], policy: WorkerPolicy, frames: int) -> Any:
     """Workers wherever Ray has processors: the cluster in RAY_ADDRESS, else this host.
 
@@ -211,8 +222,9 @@ def _start_ray(worlds: list[Any], policy: WorkerPolicy, frames: int) -> Any:
     ray = need("ray", "ray")
     from torchrl.collectors.distributed import RayCollector
 
-    if not ray.is_initialized():
-        ray.init(log_to_driver=False, include_dashboard=False, logging_level="error")
+    with _own_signals():
+        if not ray.is_initialized():
+            ray.init(log_to_driver=False, include_dashboard=False, logging_level="error")
     there = int(ray.cluster_resources().get("CPU", 0))
     if there < len(worlds):
         raise ConfigError(f"Ray has {there} processors for {len(worlds)} workers")
