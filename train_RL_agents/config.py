@@ -97,6 +97,11 @@ class TrainerConfig:
     """Environments in the batch."""
     steps_per_batch: int = 1
     """Vector steps between updates of the collector's consumer."""
+    collector: Literal["local", "processes", "ray"] = "local"
+    """Where environments are stepped: in this process, in others on this host, or where Ray has
+    processors."""
+    collectors: int = 1
+    """Processes that the environments are divided among, unless local (CPU)."""
     batch_size: int = 512
     """Transitions per update."""
     buffer_size: int = 1_000_000
@@ -148,8 +153,15 @@ class TrainerConfig:
     between, geometrically."""
 
     def __post_init__(self) -> None:
-        whole = ("num_envs", "steps_per_batch", "batch_size", "buffer_size", "train_freq")
+        whole = ("num_envs", "steps_per_batch", "collectors", "batch_size", "buffer_size",
+                 "train_freq")  # fmt: skip
         require_numbers(self, "trainer", (*whole, "n_steps"), at_least=1)
+        fine = self.num_envs % self.collectors == 0
+        require(
+            fine, "trainer.collectors", self.collectors, f"a divisor of num_envs, {self.num_envs}"
+        )
+        fine = self.collector != "local" or self.collectors == 1
+        require(fine, "trainer.collectors", self.collectors, "1 with trainer.collector=local")
         counts = ("learning_starts", "target_update_interval", "learning_rate_final")
         require_numbers(self, "trainer", counts, at_least=0)
         positive = ("learning_rate", "max_grad_norm", "reward_scale")

@@ -15,8 +15,8 @@ from marinenav_env.validation import ConfigError
 from train_RL_agents.agents import Agent, Batch, Losses
 from train_RL_agents.captured import Captured
 from train_RL_agents.config import Precision, TrainerConfig
+from train_RL_agents.distributed import LossFunction, Ranks
 
-LossFunction = Callable[[Batch, Any], Losses]
 _OURS = ("lr", "fused", "foreach", "capturable")
 """Options of the optimiser that say how it computes on this device, not what."""
 
@@ -109,6 +109,7 @@ class Learner:
         config: rates, clipping, targets.
         generator: randomness of the updates, on the agent's device.
         compile: whether the losses are compiled.
+        ranks: the processes that gradients are averaged over; None for this one alone.
         precision: of the matrix products in the losses.
         fused_optimizer: Adam as one kernel, else as several.
         capture: whether updates on a GPU are captured as a CUDA graph.
@@ -121,6 +122,7 @@ class Learner:
         config: TrainerConfig,
         generator: torch.Generator,
         compile: bool,
+        ranks: Ranks | None = None,
         *,
         precision: Precision = "fp32",
         fused_optimizer: bool = True,
@@ -134,7 +136,9 @@ class Learner:
         self.learning_rate = config.learning_rate
         losses: LossFunction = agent.losses
         losses = in_bfloat16(losses, generator.device) if precision == "bf16" else losses
-        self._losses = compiled(losses) if compile else losses
+        losses = compiled(losses) if compile else losses
+        self._alone = ranks is None or ranks.size == 1
+        self._losses = losses if ranks is None else ranks.share_gradients(agent, losses)
         self.updates = 0
         self.micro_batch = config.batch_size
         """Transitions that gradients are computed of at once."""
@@ -143,7 +147,12 @@ class Learner:
         averaged = self.averaged.networks.parameters()
         self._shares = [self._share.expand(each.shape) for each in averaged]
         self._step = Captured(
-            self._update, generator.device, [generator], name="the update", capture=capture, say=say
+            self._update,
+            generator.device,
+            [generator],
+            name="the update",
+            capture=capture and self._alone,
+            say=say,
         )
 
     @property
@@ -211,8 +220,9 @@ class Learner:
                 limit = self.config.max_grad_norm
                 return losses, nn.utils.clip_grad_norm_(self._parameters, limit, foreach=True)
             except (RuntimeError, MemoryError) as error:
-                # A capture that lacks memory is given up by who captures.
-                if self._capturing() or not out_of_memory(error):
+                # A capture that lacks memory is given up by who captures, and ranks that do not
+                # take their batches in equally many parts would wait for each other for ever.
+                if self._capturing() or not self._alone or not out_of_memory(error):
                     raise
                 self._take_smaller_parts(batch.reward.shape[0], before, error)
             # Not before the exception is gone, which holds on to what was computed.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,12 @@ class Display:
         """One line."""
         self._console.print(text)
 
+    def fell_back(self, engine: str, error: Exception) -> None:
+        """Say that workers could not be started, and why."""
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        message = f"no workers by {engine} ({reason}); collecting in this process"
+        self._console.print(message, markup=False)  # reasons may have brackets
+
     def step(self, env_steps: int, rate: float, success: float | None) -> None:
         """Move the bar."""
         shown = "-" if success is None else f"{success:.2f}"
@@ -135,12 +141,19 @@ class Display:
         """Take the bar away, which also gives the terminal its cursor back."""
         self._progress.stop()
 
-    def finish(self, path: Path, best: Path | None, finished: bool, resumable: bool) -> None:
+    def finish(
+        self,
+        path: Path,
+        best: Path | None,
+        finished: bool,
+        resumable: bool,
+        program: Sequence[str] = ("marinenav",),
+    ) -> None:
         """Say where everything is, and how to go on."""
         if finished:
             self._console.print(f"finished: {path}; best policy {best}")
         elif resumable:
-            command = shlex.join(["marinenav", "train", "--resume", str(path)])
+            command = shlex.join([*program, "train", "--resume", str(path)])
             self._console.print(f"stopped and saved; go on with: {command}")
         else:
             self._console.print(f"stopped: {path}; with save_replay=false it cannot be resumed")

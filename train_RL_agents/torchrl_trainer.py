@@ -12,9 +12,9 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch import Tensor
 from torchrl.collectors import Collector
 
-from marinenav_env import MarineNavEnv
 from marinenav_env.scenario_file import episodes_of
 from marinenav_env.validation import ConfigError
 from train_RL_agents.captured_collect import InPlaceCollector
@@ -26,12 +26,11 @@ from train_RL_agents.checkpoint import (
     load_policy,
     load_weights,
     make_agent,
-    read_checked,
     save_policy,
-    write_atomically,
 )
 from train_RL_agents.config_file import flatten, from_dict, to_dict
-from train_RL_agents.device import cpu_cores, resolve_device, set_precision
+from train_RL_agents.device import set_precision
+from train_RL_agents.distributed import Ranks
 from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate
 from train_RL_agents.figures.snapshot import Witness
 from train_RL_agents.learner import Learner, Meter, NoRoomError, out_of_memory
@@ -42,6 +41,7 @@ from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.progress import Clock, Display
 from train_RL_agents.resuming import changes
 from train_RL_agents.run_folder import CONFIG, RunFolder
+from train_RL_agents.workers import Workers, make_world
 
 
 class TorchRLTrainer:
@@ -57,14 +57,19 @@ class TorchRLTrainer:
     """
 
     def __init__(self, run: RunFolder, quiet: bool = False, bar: bool = True) -> None:
-        config = self.config = run.config
-        self.run, self.device = run, resolve_device(config.device)
-        torch.set_num_threads(config.threads or cpu_cores())
+        config, ranks = run.config, Ranks()
+        self.run, self.config, self.ranks = run, config, ranks
+        with ranks.together():
+            self.device, self._own = ranks.device(config.device), ranks.share(config)
+        torch.set_num_threads(ranks.threads(config.threads))
         set_precision(self.device, config.precision, config.tf32)
         self.env_steps, self._logged_at, self.stopped = 0, 0, False
-        self.in_place = config.capture and self.device.type == "cuda"
+        self._workers: Workers | None = None
+        local = config.trainer.collector == "local"
+        self.in_place = config.capture and self.device.type == "cuda" and local
         self.clock, self.meter = Clock(self._compiled), Meter()
-        self.display = Display(config.total_timesteps, quiet, bar)
+        self._seed = ranks.seed(run.seed)
+        self.display = Display(config.total_timesteps, quiet or not ranks.leads, bar)
         self.monitor = Monitor.of(self.device) if config.monitor else Monitor({})
         self.evaluations: list[Episodes] = []
         self.rows: list[dict[str, Any]] = []
@@ -72,7 +77,7 @@ class TorchRLTrainer:
         drawn_on = {"replay": CPU} if config.trainer.replay_storage == "host" else {}
         self._generators = {
             name: torch.Generator(drawn_on.get(name, self.device)).manual_seed(
-                1_000_003 * run.seed + offset
+                1_000_003 * self._seed + offset
             )
             for offset, name in enumerate(("policy", "learner", "replay"), start=1)
         }
@@ -80,33 +85,27 @@ class TorchRLTrainer:
             # Weights are drawn on the CPU, so a GPU's global generator is left alone.
             torch.default_generator.manual_seed(run.seed)
             self._build()
-            if (run.checkpoints / STATE).exists():
-                self._load_state(read_checked(run.checkpoints / STATE, TRAINING, self.device))
+            if ranks.led((run.checkpoints / STATE).exists):
+                state = ranks.read_state(run.checkpoints, self.device)
+                with ranks.together():
+                    self._load_state(state)
             else:
-                self._start()
+                with ranks.together():
+                    self._start()
 
     # Set-up -------------------------------------------------------------------------------------
 
     def _build(self) -> None:
         """Make the world, the agent and everything between them."""
-        config, settings, device = self.config, self.config.trainer, self.device
+        config, settings, device = self._own, self._own.trainer, self.device
         agent = make_agent(config, config.world.vessel.num_actions, device)
-        reward = replace(config.world.reward, collision_penalty=settings.collision_penalty)
-        self.env = MarineNavEnv(
-            replace(config.world, reward=reward),
-            settings.num_envs,
-            scenarios=config.training_schedule.curriculum(),
-            continuous=agent.continuous,
-            device=device,
-            seed=self.run.seed,
-            compile_step=config.compile,
-        )
+        self.env = make_world(config, agent, device, self._seed)
         self.policy = PolicyWrapper(
             agent, settings.num_envs, self._generators["policy"],
             uniform=settings.exploration == "uniform",
         )  # fmt: skip
         self.learner = Learner(
-            agent, settings, self._generators["learner"], config.compile,
+            agent, settings, self._generators["learner"], config.compile, ranks=self.ranks,
             precision=config.precision, fused_optimizer=config.fused_optimizer,
             capture=config.capture, say=self.display.say,
         )  # fmt: skip
@@ -128,7 +127,8 @@ class TorchRLTrainer:
         episodes = episodes_of(
             self.eval_scenarios, self.config.world, self.config.eval_schedule.seed
         )
-        self.run.write_scenarios(episodes)
+        if self.ranks.leads:
+            self.run.write_scenarios(episodes)
 
     # The loop -----------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ class TorchRLTrainer:
                 if self._crossed(self.config.eval_freq) or self._finished:
                     self.evaluate()
                     self.save()
-                if self._finished or self.stopped:
+                if self._finished or self.ranks.any(self.stopped):
                     break
         if not self._finished:
             self.save()
@@ -161,21 +161,29 @@ class TorchRLTrainer:
 
     def collect(self) -> Iterator[Any]:
         """Batches [E, T] of experience, or None if stored already, for as long as anyone asks."""
-        settings = self.config.trainer
         if self._finished:
             return
-        batches = self._stored_batches() if self.in_place else iter(self._collector())
+        settings = self._own.trainer
+        batches = self._stored_batches() if self.in_place else self._batches()
         while True:
             self._set_schedules()
             with self.clock.phase("collect"):
                 batch = next(batches)
-            self.env_steps += settings.num_envs * settings.steps_per_batch
+            self.env_steps += settings.num_envs * settings.steps_per_batch * self.ranks.size
             yield batch
 
-    def _collector(self) -> Any:
-        """TorchRL's collector."""
-        settings = self.config.trainer
-        return Collector(
+    def _batches(self) -> Iterator[Any]:
+        """Experience as it comes, from this process or from others."""
+        settings = self._own.trainer
+        if settings.collector != "local":
+            try:
+                own = self.env_steps // self.ranks.size
+                with self.clock.phase("compile"):  # no time of training either
+                    self._workers = Workers(self._own, self.policy, self.device, self._seed, own)
+                return self._workers.batches()
+            except Exception as error:  # whatever it is, the run can go on without them
+                self.display.fell_back(settings.collector, error)
+        collector = Collector(
             self.env,
             self.policy,
             frames_per_batch=settings.num_envs * settings.steps_per_batch,
@@ -185,6 +193,7 @@ class TorchRLTrainer:
             no_cuda_sync=True,
             auto_register_policy_transforms=False,
         )
+        return iter(collector)
 
     def _stored_batches(self) -> Iterator[None]:
         """The same batches, each stored as it is made; captured where there is a GPU."""
@@ -194,7 +203,7 @@ class TorchRLTrainer:
             generators if self.device.type == "cuda" else None, self.display.say,
         )  # fmt: skip
         while True:
-            for _ in range(self.config.trainer.steps_per_batch):
+            for _ in range(self._own.trainer.steps_per_batch):
                 collector.step()
             yield
 
@@ -237,6 +246,11 @@ class TorchRLTrainer:
 
     def evaluate(self) -> None:
         """Evaluate the averaged weights on the fixed set; log, record and keep them."""
+        with self.ranks.together():
+            if self.ranks.leads:
+                self._evaluate()
+
+    def _evaluate(self) -> None:
         policy = PolicyWrapper(self.learner.averaged)
         witness = Witness(policy.agent, self.eval_scenarios.level, self.device,
                           self.config.draw_evaluations)  # fmt: skip
@@ -299,13 +313,12 @@ class TorchRLTrainer:
 
     def _log(self) -> None:
         """One transfer from the device, one entry in TensorBoard, one step of the bar."""
-        state = self.env.state
         on_device = {
             "replay": self.replay.filled,
             "exploration": self.policy.exploration.max(),
-            "active": state.active.float().mean() * state.active.shape[-1],
+            "active": self._active(),
         }
-        values = self.meter.read(on_device)
+        values = self.ranks.mean(self.meter.read(on_device))
         phases, seconds = self.clock.lap()
         rate = self._steps_since_log() / max(seconds, 1e-9)
         scalars: dict[str, float | None] = {
@@ -315,7 +328,7 @@ class TorchRLTrainer:
         scalars |= {
             "charts/SPS": rate,
             "charts/active_robot_steps_per_second": rate * values["active"],
-            "train/replay_fill": values["replay"] / self.config.trainer.buffer_size,
+            "train/replay_fill": values["replay"] / self._own.trainer.buffer_size,
             "train/exploration": values["exploration"],
             "train/learning_rate": self.learner.learning_rate,
             "train/updates": float(self.learner.updates),
@@ -325,9 +338,18 @@ class TorchRLTrainer:
         scalars |= self.monitor.read()
         if self.device.type == "cuda":
             scalars["gpu/memory_gb"] = torch.cuda.max_memory_allocated(self.device) / 1e9
-        self.run.log(scalars, self.env_steps)
+        with self.ranks.together():
+            if self.ranks.leads:
+                self.run.log(scalars, self.env_steps)
         success = self.rows[-1]["success_rate"] if self.rows else None
         self.display.step(self.env_steps, rate, success)
+
+    def _active(self) -> Tensor:
+        """Robots under way per environment, a mean; a scalar on the device."""
+        if self._workers is not None:
+            return self._workers.active
+        active = self.env.state.active
+        return active.float().mean() * active.shape[-1]
 
     def _steps_since_log(self) -> int:
         since, self._logged_at = self.env_steps - self._logged_at, self.env_steps
@@ -340,17 +362,20 @@ class TorchRLTrainer:
         with self.clock.phase("save"):
             # First, so that no event from before the checkpoint is missing after a resume.
             self.run.flush()
-            write_atomically(self.run.checkpoints / STATE, self._state())
+            self.ranks.write_state(self.run.checkpoints, self._state())
 
     def _state(self) -> dict[str, Any]:
+        # Worlds of workers stay with them: a resumed run starts new ones, with new streams.
+        local = self.config.trainer.collector == "local"
         return {
             "format": TRAINING,
             "version": VERSION,
             "config": json.dumps(to_dict(self.config)),
+            "ranks": self.ranks.size,
             "env_steps": self.env_steps,
-            "world": self.env.state_dict(),
+            "world": self.env.state_dict() if local else None,
             "replay": self.replay.state_dict() if self.config.save_replay else None,
-            "streams": self.streams.state_dict(),
+            "streams": self.streams.state_dict() if local else {},
             "learner": self.learner.state_dict(),
             "meter": self.meter.state_dict(),
             "clock": self.clock.state_dict(),
@@ -373,7 +398,8 @@ class TorchRLTrainer:
             )
         try:
             self.env_steps = self._logged_at = self.run.resumed_at = state["env_steps"]
-            self.env.load_state_dict(state["world"])
+            if state["world"] is not None:
+                self.env.load_state_dict(state["world"])
             self.replay.load_state_dict(state["replay"])
             self.streams.load_state_dict(state["streams"])
             self.learner.load_state_dict(state["learner"])
@@ -473,9 +499,12 @@ class TorchRLTrainer:
 
     def _close(self) -> None:
         """The line that says where everything is."""
+        self.stopped = self.ranks.any(self.stopped)
         self.run.close()
         best = find_policy(self.run.path) if self.rows else None
-        self.display.finish(self.run.path, best, self._finished, self.config.save_replay)
+        self.display.finish(
+            self.run.path, best, self._finished, self.config.save_replay, self.ranks.command()
+        )
 
 
 def _finite(report: dict[str, Any]) -> dict[str, Any]:
@@ -494,7 +523,8 @@ def resume(run: RunFolder, total_timesteps: int | None = None, **display: bool) 
     if total_timesteps is not None:
         run.config = replace(run.config, total_timesteps=total_timesteps)
     trainer = TorchRLTrainer(run, **display)
-    run.write_config()  # what was changed holds for the next resume, too
+    if trainer.ranks.leads:
+        run.write_config()  # what was changed holds for the next resume, too
     return trainer
 
 

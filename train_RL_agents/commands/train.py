@@ -67,18 +67,16 @@ def run(arguments: argparse.Namespace) -> int:
     trace = given.get("profile_trace", 0)
     if "profile_trace" in given and trace < 1:
         arguments.parser.error(f"argument --profile-trace: must be at least 1, not {trace}")
-    if "resume" in given:
-        if "config" in given:
-            arguments.parser.error("--resume takes no --config: a run has its own")
-        if "profile" in given:
-            arguments.parser.error("--resume takes no --profile: a run has its sizes")
-        return _resume(given["resume"], overrides, display, trace)
-    from train_RL_agents.config_file import load_config, stated_keys
+    if "resume" in given and "config" in given:
+        arguments.parser.error("--resume takes no --config: a run has its own")
+    if "resume" in given and "profile" in given:
+        arguments.parser.error("--resume takes no --profile: a run has its sizes")
+    from train_RL_agents.distributed import joined
 
-    config = load_config(given.get("config"), overrides)
-    stated = stated_keys(given.get("config"), overrides)
-    config = _planned(config, given.get("profile", "auto"), stated, display["quiet"])
-    return _start(config, arguments.argv, display, trace)
+    with joined():
+        if "resume" in given:
+            return _resume(given["resume"], overrides, display, trace)
+        return _start(given, overrides, arguments.argv, display, trace)
 
 
 def _shorthands(given: dict[str, Any]) -> list[str]:
@@ -91,9 +89,7 @@ def _shorthands(given: dict[str, Any]) -> list[str]:
     return words
 
 
-def _planned(
-    config: TrainConfig[Any], profile: str, stated: set[str], quiet: bool
-) -> TrainConfig[Any]:
+def _planned(given: dict[str, Any], overrides: list[str], quiet: bool) -> TrainConfig[Any]:
     """Size a run for its device, and show what it will take of it.
 
     Raises:
@@ -101,30 +97,55 @@ def _planned(
     """
     from rich.console import Console
 
-    from train_RL_agents.device import resolve_device
+    from train_RL_agents.config_file import load_config, stated_keys
+    from train_RL_agents.distributed import Ranks
     from train_RL_agents.memory.plan import check, table
     from train_RL_agents.profiles import planned
 
     # Before there is a folder: what cannot be trained should not leave an empty one behind.
-    config, plan = planned(config, profile, stated, resolve_device(config.device))
-    Console(quiet=quiet, highlight=False).print(table(plan))
-    check(plan, config)
+    config = load_config(given.get("config"), overrides)
+    ranks = Ranks()
+    stated = stated_keys(given.get("config"), overrides)
+    device, profile = ranks.device(config.device), given.get("profile", "auto")
+    config, _ = planned(config, profile, stated, device)
+    # What each process holds is its share.
+    own, plan = planned(ranks.share(config), "none", stated, device)
+    Console(quiet=quiet or not ranks.leads, highlight=False).print(table(plan))
+    check(plan, own)
     return config
 
 
-def _start(config: TrainConfig[Any], argv: list[str], display: dict[str, bool], trace: int) -> int:
+def _start(
+    given: dict[str, Any],
+    overrides: list[str],
+    argv: list[str],
+    display: dict[str, bool],
+    trace: int,
+) -> int:
     """Train every seed in one training folder; a run that is refused leaves none behind."""
     from marinenav_env.validation import ConfigError
+    from train_RL_agents.distributed import Ranks
     from train_RL_agents.run_folder import RunFolder
     from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
-    parent = RunFolder.make_parent(config.save_dir)
+    ranks = Ranks()
+    with ranks.together():
+        config = _planned(given, overrides, display["quiet"])
+
+    def create() -> list[RunFolder]:
+        """All at once, so that --resume finds the seeds whose turn had not come."""
+        parent = RunFolder.make_parent(config.save_dir)
+        try:
+            return [RunFolder.create(config, seed, argv, parent) for seed in config.seed]
+        except ConfigError:
+            shutil.rmtree(parent)
+            raise
+
+    folders = ranks.led(create)
     try:
-        # All at once, so that --resume finds the seeds whose turn had not come.
-        folders = [RunFolder.create(config, seed, argv, parent) for seed in config.seed]
         first = TorchRLTrainer(folders[0], **display)
     except ConfigError:
-        shutil.rmtree(parent)
+        shutil.rmtree(folders[0].path.parent, ignore_errors=True)
         raise
     _train(first, trace, display["quiet"])
     for folder in folders[1:]:
@@ -136,15 +157,17 @@ def _resume(path: Path, overrides: list[str], display: dict[str, bool], trace: i
     """Go on with a run, or with every run of a training folder."""
     from marinenav_env.validation import require
     from train_RL_agents.config_file import override
+    from train_RL_agents.distributed import Ranks
     from train_RL_agents.run_folder import RunFolder
     from train_RL_agents.torchrl_trainer import resume
 
-    folders = [RunFolder.open(each) for each in runs_in(path)]
-    for folder in folders:
-        folder.config = override(folder.config, overrides)
-    for word in overrides:
-        key, _, value = word.partition("=")
-        require(key in RESUMABLE, key, value, "left as it is when a run is resumed")
+    with Ranks().together():
+        folders = [RunFolder.open(each) for each in runs_in(path)]
+        for folder in folders:
+            folder.config = override(folder.config, overrides)
+        for word in overrides:
+            key, _, value = word.partition("=")
+            require(key in RESUMABLE, key, value, "left as it is when a run is resumed")
     for folder in folders:
         _train(resume(folder, **display), trace, display["quiet"])
     return 0
