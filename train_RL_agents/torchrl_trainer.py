@@ -386,13 +386,15 @@ class TorchRLTrainer:
 
     @contextmanager
     def _under_way(self) -> Iterator[None]:
-        """Show how the run goes on and heed signals, whatever ends it."""
+        """Show how the run goes on and heed signals; end workers, whatever ends the run."""
         self.display.start(self.env_steps, self.config.compile)
         try:
             with self._stop_on_signal():
                 yield
         finally:
             self.display.stop()
+            if self._workers is not None:
+                self._workers.close()
 
     def _close(self) -> None:
         """The line that says where everything is."""
