@@ -455,7 +455,7 @@ class TorchRLTrainer:
 
     @contextmanager
     def _under_way(self) -> Iterator[None]:
-        """Show how the run goes on and heed signals, whatever ends it."""
+        """Show how the run goes on and heed signals; end workers, whatever ends the run."""
         self.display.say(f"updates: {self._manner()}")
         self.display.start(self.env_steps, self.config.compile)
         self.monitor.start()
@@ -467,6 +467,8 @@ class TorchRLTrainer:
         finally:
             self.monitor.stop()
             self.display.stop()
+            if self._workers is not None:
+                self._workers.close()
 
     def _manner(self) -> str:
         """How updates are computed here, in words."""

@@ -152,16 +152,13 @@ class Workers:
     def batches(self) -> Iterator[TensorDictBase]:
         """Batches [E, T] on the device, each collected with the weights of its moment."""
         batches = iter(self._collector)
-        try:
-            while True:
-                self._sent.copy_from(self._policy)
-                self._collector.update_policy_weights_(self._sent)
-                batch = next(batches).flatten(0, 1).to(self._device)
-                active = batch.get((GROUP, "mask"))
-                self.active = active.float().mean() * active.shape[-1]
-                yield batch
-        finally:
-            self.close()
+        while True:
+            self._sent.copy_from(self._policy)
+            self._collector.update_policy_weights_(self._sent)
+            batch = next(batches).flatten(0, 1).to(self._device)
+            active = batch.get((GROUP, "mask"))
+            self.active = active.float().mean() * active.shape[-1]
+            yield batch
 
     def close(self) -> None:
         """End the processes."""
