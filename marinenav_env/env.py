@@ -214,8 +214,10 @@ class MarineNavEnv(EnvBase):
         return self._now.scenario
 
     @property
-    def parameters(self) -> Parameters:
-        """The parameters of each environment; batch [E], or [1] when shared."""
+    def constants(self) -> Parameters:
+        """Parameters of each environment; batch [E], or [1] when shared. (``parameters`` is what
+        every nn.Module calls its weights.)
+        """
         return self._own_constants
 
     @property

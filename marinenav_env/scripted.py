@@ -27,7 +27,7 @@ def idle(self_state: Tensor, env: MarineNavEnv) -> Tensor:
 def straight(self_state: Tensor, env: MarineNavEnv) -> Tensor:
     """Head for the goal and mind nothing else: actions [E, R, 2] for states [E, R, 7]."""
     seconds = env.config.dt * env.config.substeps
-    controller = ThrustController(env.parameters.vessel, seconds)
+    controller = ThrustController(env.constants.vessel, seconds)
     return controller(self_state, to_the_goal(self_state, SPEED))
 
 
@@ -52,7 +52,7 @@ def write_actions(step: TensorDictBase, env: MarineNavEnv, name: str) -> TensorD
 
 def _nearest_pair(action: Tensor, env: MarineNavEnv) -> Tensor:
     """The discrete action [E, R] closest to a continuous one [E, R, 2], side by side."""
-    vessel = env.parameters.vessel
+    vessel = env.constants.vessel
     rates = action * vessel.max_thrust_rate[..., None]
     left, right = (
         (wanted[..., None] - offered).abs().argmin(-1)

@@ -90,7 +90,7 @@ class SingleWorld:
 
     def observation_space(self) -> spaces.Dict:
         """self_state [7], objects_state [K, 5] and objects_mask [K]; see Observation."""
-        vessel, slots = self.env.parameters.vessel, self.env.config.sensor.slots
+        vessel, slots = self.env.constants.vessel, self.env.config.sensor.slots
         thrust = float(vessel.min_thrust.min()), float(vessel.max_thrust.max())
         own = np.array([METRES, METRES, SPEED, SPEED, TURN_RATE, thrust[1], thrust[1]], np.float32)
         low = np.array([*-own[:5], thrust[0], thrust[0]], np.float32)

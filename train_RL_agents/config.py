@@ -131,7 +131,7 @@ class TrainerConfig:
     """Exponent of the importance weights at first; it rises linearly to 1."""
     reward_scale: float = 0.1
     """Factor on rewards inside the learner."""
-    collision_penalty: float = -100.0
+    collision_penalty: float = -50.0
     """Reward of a collision while training; evaluations keep world.reward.collision_penalty."""
     tau: float = 0.01
     """Share of the learned weights mixed into the target networks at each of their updates."""
@@ -185,7 +185,7 @@ class TrainConfig(Generic[ConfigType]):
     """Which agent."""
     seed: tuple[int, ...] = (0,)
     """One run for each seed."""
-    total_timesteps: int = 4_000_000
+    total_timesteps: int = 6_000_000
     """Env-steps of a run, over all its environments."""
     eval_freq: int = 250_000
     """Env-steps between evaluations (and checkpoints)."""

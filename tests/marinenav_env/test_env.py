@@ -213,7 +213,7 @@ def test_setting_the_seed_starts_over(kind: str) -> None:
 
 def fields_of(env: MarineNavEnv) -> dict[str, Tensor]:
     """Everything that an environment consists of."""
-    parts = {"state": env.state, "scenario": env.scenario, "parameters": env.parameters}
+    parts = {"state": env.state, "scenario": env.scenario, "parameters": env.constants}
     return {
         f"{part}.{name}": value.clone()
         for part, tensors in parts.items()
@@ -428,8 +428,8 @@ def test_given_scenarios_are_gone_through_with_their_parameters() -> None:
             count = len(episode.start)
             assert env.scenario.start[e, :count].tolist() == episode.start
             assert env.scenario.robot_mask[e].sum() == count
-            assert env.parameters.vessel.m[e, :count].tolist() == list(episode.vessel.m)
-            assert env.parameters.rules.goal_reward[e] == episode.reward.goal_reward
+            assert env.constants.vessel.m[e, :count].tolist() == list(episode.vessel.m)
+            assert env.constants.rules.goal_reward[e] == episode.reward.goal_reward
         td = advance(env, td, actions_of(env, 3))[1]
 
 

@@ -32,5 +32,5 @@ def test_numbers_and_tensors_of_the_same_vessels_steer_alike():
     own = env.reset().get((GROUP, "observation", "self_state"))
     wanted = torch.randn(16, 1, 2, generator=torch.Generator().manual_seed(0))
     numbers = ThrustController.of(WORLD)
-    tensors = ThrustController(env.parameters.vessel, numbers.seconds)
+    tensors = ThrustController(env.constants.vessel, numbers.seconds)
     torch.testing.assert_close(tensors(own, wanted), numbers(own, wanted))

@@ -62,7 +62,7 @@ def frame(env: MarineNavEnv, step: TensorDict) -> dict[str, torch.Tensor]:
             observation["self_state"], observation["objects_state"], observation["objects_mask"],
         ), strict=True))  # fmt: skip
         seen = Observation(**tensors, batch_size=env.batch_size)
-        radius = env.parameters.vessel.radius
+        radius = env.constants.vessel.radius
         found["colregs"], found["phi"] = required_turn(seen, radius, env.config.colregs)
     return {name: value.clone() for name, value in found.items()}
 

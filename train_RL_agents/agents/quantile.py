@@ -34,8 +34,9 @@ class QuantileConfig(AgentConfig):
     """Where the fractions enter: after the last hidden layer, or as published, before the first."""
     layer_norm: bool = True
     """LayerNorm in the hidden layers of the networks that give values."""
-    kappa: float = 1.0
-    """Threshold of the Huber loss (scaled reward)."""
+    kappa: float = 10.0
+    """Threshold of the Huber loss (scaled reward). Below it the loss is squared, and quantiles are
+    expectiles: their mean then feels rare collisions, which true quantiles leave to the last."""
     risk: Literal["neutral", "adaptive"] = "adaptive"
     """How evaluations judge actions where no risk level is asked for: by their mean, or near other
     objects by their worst outcomes (see ``nearness_risk``)."""

@@ -54,7 +54,7 @@ def draw(content: dict[str, Any]) -> Any:
     grid = list(picture.subplots(lines, columns, squeeze=False).flat)
     for axes, ((part, axis), rows) in zip(grid, panels, strict=False):
         axes.set_title(part)
-        if "share world" in rows[0]["notes"]:
+        if any("share world" in row["notes"] for row in rows):
             _draw_shares(axes, rows)
         else:
             _draw_rates(axes, axis, rows)
@@ -102,6 +102,7 @@ def _draw_rates(axes: Any, axis: str, rows: Sequence[Row]) -> None:
 
 def _draw_shares(axes: Any, rows: Sequence[Row]) -> None:
     """Where the time of the loop goes, a bar for each mode."""
+    rows = [row for row in rows if "share world" in row["notes"]]
     labels = [f"{row['mode']}\n{row['median']:,.0f} {row['unit']}" for row in rows]
     start = [0.0] * len(rows)
     for name, colour, hatch in zip(_SHARES, COLOURS, HATCHES, strict=False):

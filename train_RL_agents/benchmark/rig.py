@@ -68,8 +68,12 @@ class MeasuredTrainer(TorchRLTrainer):
         return self.learner.updates - self._before
 
     def batches(self) -> Iterator[Any]:
-        """Batches of the collector, for as long as anyone asks."""
+        """Batches as they are trained on, None where they are stored already."""
         return super().collect()
+
+    def collector_batches(self) -> Iterator[Any]:
+        """Batches of the collector, in whatever mode."""
+        return self._batches()
 
     def example_row(self) -> TensorDictBase:
         """A row of replay, for shapes and types."""
@@ -176,7 +180,7 @@ class Rig:
 
     def insertion(self) -> Subject:
         """One batch of the collector, written again and again."""
-        trainer, batch = self.trainer, next(self.trainer.batches())
+        trainer, batch = self.trainer, next(self.trainer.collector_batches())
 
         def advance(steps: int) -> None:
             for _ in range(steps):
@@ -219,12 +223,12 @@ class Rig:
         return self._of_batches(UPDATES, advance, {"replay": capacity})
 
     def collect(self) -> Subject:
-        """World, policy and insertion, through the collector."""
+        """World, policy and insertion, through the collector or as CUDA graphs."""
         trainer, batches = self.trainer, self.trainer.batches()
 
         def advance(steps: int) -> None:
             for _ in range(steps):
-                trainer.replay.extend(trainer.streams.rows(next(batches)))
+                trainer.insert(next(batches))
 
         return self._of_envs(advance, self.config.trainer.steps_per_batch)
 
@@ -232,11 +236,13 @@ class Rig:
         """The whole loop of training, with a watch on what takes its time."""
         trainer, settings = self.trainer, self.config.trainer
         watch = trainer.watch = Stopwatch(self.device)
-        watch_parts(watch, trainer)
+        watched = self.mode != "captured"  # within a graph there is nothing to watch
+        if watched:
+            watch_parts(watch, trainer)
 
         def notes(seconds: float) -> dict[str, float]:
             rate = {UPDATES: trainer.updates_measured / seconds}
-            return rate | shares(watch.seconds(), seconds)
+            return rate | (shares(watch.seconds(), seconds) if watched else {})
 
         subject = self._of_envs(trainer.train_for, settings.steps_per_batch, notes)
         subject.labels["batch"] = settings.batch_size
@@ -327,13 +333,20 @@ def shares(spent: dict[str, float], seconds: float) -> dict[str, float]:
 
 def eager(config: TrainConfig[Any]) -> Rig:
     """Every operation on its own."""
-    return Rig(replace(config, compile=False), "eager")
+    return Rig(replace(config, compile=False, capture=False), "eager")
 
 
 def compiled(config: TrainConfig[Any]) -> Rig:
     """The world's step and the losses in generated code."""
-    return Rig(replace(config, compile=True), "compiled")
+    return Rig(replace(config, compile=True, capture=False), "compiled")
 
 
-FACTORIES: dict[str, Callable[[TrainConfig[Any]], Rig]] = {"eager": eager, "compiled": compiled}
+def captured(config: TrainConfig[Any]) -> Rig:
+    """The same, launched as CUDA graphs."""
+    return Rig(replace(config, compile=True, capture=True), "captured")
+
+
+FACTORIES: dict[str, Callable[[TrainConfig[Any]], Rig]] = {
+    "eager": eager, "compiled": compiled, "captured": captured
+}  # fmt: skip
 """Makes what is measured in each mode. A further mode is one line here, named in MODES."""

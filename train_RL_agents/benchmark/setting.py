@@ -89,6 +89,7 @@ def job(options: Options, modes: list[str]) -> dict[str, Any]:
     settings = config.trainer
     return {
         "agent": config.agent_type,
+        "updates in": config.precision,
         "robots": _shown(schedule.num_robots),
         "vortex cores": _shown(schedule.num_cores),
         "obstacles": _shown(schedule.num_obstacles),

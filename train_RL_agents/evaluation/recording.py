@@ -218,7 +218,7 @@ def _frame(state: State) -> dict[str, Tensor]:
 def _rates(acted: TensorDictBase, env: MarineNavEnv) -> Tensor:
     """Commanded thrust rates [E, R, 2] (N/s) of continuous or discrete actions."""
     to_rates = continuous_rates if env.continuous else discrete_rates
-    return to_rates(acted.get((GROUP, "action")), env.parameters.vessel)
+    return to_rates(acted.get((GROUP, "action")), env.constants.vessel)
 
 
 def _on_host(tensor: Tensor) -> Tensor:
@@ -236,7 +236,7 @@ def _episode_steps(stacked: Mapping[str, Tensor]) -> Tensor:
 
 def _things(env: MarineNavEnv, rows: Tensor | None) -> dict[str, Tensor]:
     """What stays the same over an episode, of all environments or of some rows."""
-    scenario, vessel = env.scenario, env.parameters.vessel
+    scenario, vessel = env.scenario, env.constants.vessel
     robots, cores = scenario.robot_mask, scenario.core_circulation
     things = {
         "robot_mask": robots,
@@ -246,13 +246,13 @@ def _things(env: MarineNavEnv, rows: Tensor | None) -> dict[str, Tensor]:
         "vessel_length": vessel.length.expand(robots.shape),
         "vessel_width": vessel.width.expand(robots.shape),
         "vessel_radius": vessel.radius.expand(robots.shape),
-        "sensor_range": env.parameters.sensor.range.expand(robots.shape),
+        "sensor_range": env.constants.sensor.range.expand(robots.shape),
         "obstacle_position": scenario.obstacle_position,
         "obstacle_radius": scenario.obstacle_radius,
         "obstacle_mask": scenario.obstacle_mask,
         "core_position": scenario.core_position,
         "core_circulation": cores,
-        "core_radius": env.parameters.rules.core_radius[:, None].expand(cores.shape),
+        "core_radius": env.constants.rules.core_radius[:, None].expand(cores.shape),
         "core_mask": cores != 0.0,
     }
     return {
