@@ -215,9 +215,7 @@ class MarineNavEnv(EnvBase):
 
     @property
     def constants(self) -> Parameters:
-        """Parameters of each environment; batch [E], or [1] when shared. (``parameters`` is what
-        every nn.Module calls its weights.)
-        """
+        """The parameters of each environment; batch [E], or [1] when shared."""
         return self._own_constants
 
     @property

@@ -176,7 +176,7 @@ NO_NOISE = torch.zeros(2, 1, 2)
 def test_targets_pool_the_quantiles_but_the_highest(dropped):
     slow = [lambda left, right, taus: 10.0 * taus + 0.0 * left,
             lambda left, right, taus: 5.0 + 0.0 * taus + 0.0 * left]  # fmt: skip
-    agent = agent_with((0.0, 0.0), *slow, quantiles=2, dropped=dropped)
+    agent = agent_with((0.0, 0.0), *slow, quantiles=2, dropped=dropped, kappa=1.0)
     taus = torch.tensor([[0.1, 0.6], [0.2, 0.9]])
     losses = agent.losses(batch_of(1.0, 0.5), (taus, NO_NOISE))
     # At 0.2 and 0.9 the critics say 2, 9 and 5, 5; one a critic is left out.
