@@ -20,7 +20,7 @@ Flags = NDArray[np.bool_]
 Whole = NDArray[np.int64]
 
 NO_RULE, CROSSING, HEAD_ON = 0, 1, 2
-RULES = ("none", "crossing from the left", "head-on")
+RULES = ("none", "crossing", "head-on")
 """Names of the rules of the sea, by number."""
 
 
