@@ -166,7 +166,7 @@ def draw_frames(axes: Any) -> None:
         place = drawing.on_page(drawing.from_body(pose, np.array([[-4.4, side * 1.9]])))[0]
         label(axes, name, tuple(start), tuple(place))
     corner = np.array([-5.5, 2.9])
-    for tip, name, offset in (((0.0, 2.0), "x north", (-16, 3)), ((2.0, 0.0), "y east", (0, 5))):
+    for tip, name, offset in (((0.0, 2.0), "x north", (-4, 4)), ((2.0, 0.0), "y east", (0, 5))):
         drawing.draw_arrow(axes, corner, corner + tip)
         axes.annotate(name, corner + tip, offset, textcoords="offset points", fontsize=9)
     axes.plot([0, 0], [0, 4.4], ":", color="black", linewidth=1.0)
