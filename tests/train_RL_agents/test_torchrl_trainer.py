@@ -36,6 +36,7 @@ from tests.train_RL_agents.tiny_runs import (
     small_pool,
     train,
     train_and_die,
+    train_apart,
     usual_signals,
     without_times,
 )
@@ -124,6 +125,24 @@ def test_an_interrupted_run_ends_as_one_that_was_not(tmp_path, uninterrupted, wo
     changed = {name.split(".")[1] for name in differences(stopped, final)}
     assert changed >= {"env_steps", "world", "replay", "learner", "generators", "rows"}
     assert ("streams" in changed) == ("trainer.n_steps=3" in words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", ["DQN", "AC-IQN"])
+def test_a_compiled_run_that_is_interrupted_ends_as_one_that_was_not(tmp_path, monkeypatch, agent):
+    """In processes of their own, which on one machine share the cache of compiled code."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    words = (f"agent_type={agent}", "compile=true", "trainer.n_steps=3")
+    whole, parts = (new_run(tmp_path / name, *words) for name in ("whole", "parts"))
+    for run, stop_at in ((whole, None), (parts, 104), (parts, None)):
+        process = multiprocessing.get_context("spawn").Process(
+            target=train_apart, args=(run.path, stop_at)
+        )
+        process.start()
+        process.join()
+        assert process.exitcode == 0
+    assert saved(parts)["learner"]["updates"] == (160 - 16) // 8
+    assert differences(results(whole), results(parts)) == []
 
 
 def test_priorities_of_replay_are_resumed_too(tmp_path, uninterrupted):

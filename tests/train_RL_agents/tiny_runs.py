@@ -182,6 +182,15 @@ def files(path: Path) -> dict[str, bytes]:
             for file in sorted(path.rglob("*")) if file.is_file()}  # fmt: skip
 
 
+# Processes of their own -------------------------------------------------------------------------
+
+
+def train_apart(folder: Path, stop_at: int | None) -> None:
+    """Train, or go on, in a process of its own; see train."""
+    with small_pool():
+        train(RunFolder.open(folder), stop_at)
+
+
 # Killed processes -------------------------------------------------------------------------------
 
 
