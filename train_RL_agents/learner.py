@@ -240,9 +240,12 @@ class Learner:
         for start in range(0, size, self.micro_batch):
             rows = slice(start, min(start + self.micro_batch, size))
             counts.append(rows.stop - rows.start)
-            losses = self._losses(batch.part(rows), self.agent.part_of_draw(random, rows))
+            whole = counts[-1] == size
+            part = batch if whole else batch.part(rows)
+            losses = self._losses(part, random if whole else self.agent.part_of_draw(random, rows))
             minimised = [loss for name, loss in losses.items() if name.startswith("loss")]
-            (torch.stack(minimised).sum() * (counts[-1] / size)).backward()
+            total = torch.stack(minimised).sum()
+            (total if whole else total * (counts[-1] / size)).backward()
             parts.append({name: value.detach() for name, value in losses.items()})
         return joined(parts, counts)
 
