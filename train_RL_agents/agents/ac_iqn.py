@@ -84,11 +84,8 @@ class ACIQN(Agent[ACIQNConfig]):
         return torch.where(level[..., None] < 1.0, better, action)
 
     def _best_neighbour(self, inputs: Inputs, action: Tensor, taus: Tensor) -> Tensor:
-        """Of an action [B, 2] and those half a unit around it, the best by the less hopeful critic.
-
-        An actor is smooth, and where passing on either side is good it passes through what lies
-        between; a choice can jump.
-        """
+        """Of an action [B, 2] and those half a unit around it, the best by the lower critic."""
+        # An actor is smooth: where passing on either side is good, it also takes what is between.
         choices = (action[..., None, :] + self.neighbours).clamp(-1.0, 1.0)
         critics: list[Any] = [self.networks[name] for name in self.critics]
         values = [critic.mean(inputs, choices, taus) for critic in critics]
@@ -97,8 +94,7 @@ class ACIQN(Agent[ACIQNConfig]):
 
     def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
         """The actor's action."""
-        action: Tensor = self.networks["actor"](inputs)
-        return action
+        return self.networks["actor"](inputs)
 
     def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor:
         """See Agent."""
