@@ -50,7 +50,7 @@ def restart(done: Tensor, pool: Tensors, index: Tensor, old: Tensors) -> Tensors
     if done.device.type not in CHEAP_TO_ASK:
         return where(done, pool[index], old)
     # Only the few that are done are copied.
-    rows = done.nonzero().squeeze(-1)
+    rows = done.nonzero().squeeze(-1)  # host: see CHEAP_TO_ASK
     new: Tensors = old.clone()
     new[rows] = pool[index[rows]]
     return new

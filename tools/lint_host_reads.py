@@ -54,7 +54,7 @@ DEVICE_CODE: dict[str, list[str]] = {
     "train_RL_agents/torchrl_trainer.py": ["*.collect", "*._stored_batches", "*.insert"],
     "train_RL_agents/benchmark/rig.py": ["*.advance", "fill*"],
 }
-READS = {"item", "cpu", "numpy", "tolist"}  # methods that read
+READS = {"item", "cpu", "numpy", "tolist", "nonzero"}  # methods that read
 CASTS = {"float", "int", "bool"}  # builtins that read when given a tensor
 REDUCTIONS = {"any", "all", "sum", "max", "min"}  # in a condition, their result is read
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda

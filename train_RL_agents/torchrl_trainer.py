@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from types import FrameType
 from typing import Any
 
 import torch
@@ -26,13 +23,11 @@ from train_RL_agents.checkpoint import (
     load_policy,
     load_weights,
     make_agent,
-    save_policy,
 )
 from train_RL_agents.config_file import flatten, from_dict, to_dict
 from train_RL_agents.device import set_precision
 from train_RL_agents.distributed import Ranks
-from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate
-from train_RL_agents.figures.snapshot import Witness
+from train_RL_agents.evaluation.history import History
 from train_RL_agents.learner import Learner, Meter, NoRoomError, out_of_memory
 from train_RL_agents.memory.host import CPU, make_replay
 from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
@@ -41,6 +36,7 @@ from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.progress import Clock, Display
 from train_RL_agents.resuming import changes
 from train_RL_agents.run_folder import CONFIG, RunFolder
+from train_RL_agents.signals import first_signal
 from train_RL_agents.workers import Workers, make_world
 
 
@@ -60,6 +56,7 @@ class TorchRLTrainer:
         config, ranks = run.config, Ranks()
         self.run, self.config, self.ranks = run, config, ranks
         with ranks.together():
+            # What this process holds of the run's totals; in a single process all of it.
             self.device, self._own = ranks.device(config.device), ranks.share(config)
         torch.set_num_threads(ranks.threads(config.threads))
         set_precision(self.device, config.precision, config.tf32)
@@ -71,8 +68,6 @@ class TorchRLTrainer:
         self._seed = ranks.seed(run.seed)
         self.display = Display(config.total_timesteps, quiet or not ranks.leads, bar)
         self.monitor = Monitor.of(self.device) if config.monitor else Monitor({})
-        self.evaluations: list[Episodes] = []
-        self.rows: list[dict[str, Any]] = []
         # Separate streams, so that what the learner draws does not depend on the policy's coins.
         drawn_on = {"replay": CPU} if config.trainer.replay_storage == "host" else {}
         self._generators = {
@@ -113,10 +108,7 @@ class TorchRLTrainer:
         self.replay = make_replay(
             example_row(self.env, self.streams), settings, self._generators["replay"], device
         )
-        schedule = config.eval_schedule
-        self.eval_scenarios = draw_scenarios(
-            config.world, schedule.levels(), schedule.num_episodes, schedule.seed
-        )
+        self.history = History(self.run, device)
 
     def _start(self) -> None:
         """Load the weights that a new run starts from, and record what it is evaluated on."""
@@ -124,9 +116,8 @@ class TorchRLTrainer:
             policy = load_policy(self.config.load_model, device=self.device)
             for agent in (self.learner.agent, self.learner.averaged):
                 load_weights(agent, policy.agent.networks.state_dict(), policy.path)
-        episodes = episodes_of(
-            self.eval_scenarios, self.config.world, self.config.eval_schedule.seed
-        )
+        seed = self.config.eval_schedule.seed
+        episodes = episodes_of(self.history.scenarios, self.config.world, seed)
         if self.ranks.leads:
             self.run.write_scenarios(episodes)
 
@@ -251,65 +242,17 @@ class TorchRLTrainer:
                 self._evaluate()
 
     def _evaluate(self) -> None:
-        policy = PolicyWrapper(self.learner.averaged)
-        witness = Witness(policy.agent, self.eval_scenarios.level, self.device,
-                          self.config.draw_evaluations)  # fmt: skip
+        agent, history = self.learner.averaged, self.history
         with self.clock.phase("evaluate"):
-            episodes = evaluate(
-                policy,
-                self.eval_scenarios,
-                self.config.world,
-                continuous=policy.agent.continuous,
-                device=self.device,
-                seed=self.config.eval_schedule.seed,
-                watch=witness,
-            )
-            self._show(episodes, witness)
-        self.evaluations.append(episodes)
-        table = {name: _finite(report) for name, report in episodes.table().items()}
-        overall = table["overall"]
+            history.evaluate(agent, self.env_steps)
         times = {"train_time": self.clock.training, "wall_time": self.clock.total}
-        levels = {
-            f"success_rate_{name.replace(' ', '_')}": row["success_rate"]
-            for name, row in table.items()
-            if name != "overall"
-        }
-        self.rows.append({"env_steps": self.env_steps, **times, **overall, **levels})
-        self.run.write_evaluations(self.rows, self._evaluation_arrays())
-        self.run.log({f"eval/{name}": value for name, value in (overall | levels).items()},
-                     self.env_steps)  # fmt: skip
-        name = f"policy_{self.env_steps:012d}.pt"
-        save_policy(
-            self.run.checkpoints / name, self.learner.averaged, self.config, self.env_steps, overall
-        )
-        best = self.run.add_policy(name, self.env_steps, overall)
-        if self._finished:
-            names = ("success_rate", "collision_rate", "avg_time", "avg_return")
-            final = {f"hparam/{name}": overall[name] for name in names}
-            self.run.log_hparams(final, self.env_steps)
-        self.display.evaluation(self.env_steps, self.clock.training, overall, best)
+        overall, best = history.record(agent, self.env_steps, times, self._finished)
+        self.display.evaluation(self.env_steps, times["train_time"], overall, best)
 
-    def _show(self, episodes: Episodes, witness: Witness) -> None:
-        """Give TensorBoard the returns that came, those foreseen at the start, and the tracks."""
-        self.run.log_histogram("eval/returns", episodes.returns, self.env_steps)
-        if witness.foreseen is not None:
-            foreseen = witness.foreseen / self.config.trainer.reward_scale
-            self.run.log_histogram("eval/return_quantiles", foreseen, self.env_steps)
-        area = self.config.world.scenario
-        title = f"{self.config.agent_type} after {self.env_steps:,} env-steps"
-        picture = witness.picture(title, (area.width, area.height))
-        if picture is not None:
-            self.run.log_image("eval/trajectories", picture, self.env_steps)
-
-    def _evaluation_arrays(self) -> dict[str, Any]:
-        """Evaluations by episode, under the names of the field's evaluations.npz."""
-        names = {"successes": "success", "rewards": "returns", "times": "time",
-                 "energies": "energy", "collisions": "collision"}  # fmt: skip
-        arrays = {
-            name: torch.stack([getattr(episodes, ours) for episodes in self.evaluations]).numpy()
-            for name, ours in names.items()
-        }
-        return {"timesteps": [row["env_steps"] for row in self.rows], **arrays}
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Figures of the evaluations so far."""
+        return self.history.rows
 
     def _log(self) -> None:
         """One transfer from the device, one entry in TensorBoard, one step of the bar."""
@@ -380,8 +323,7 @@ class TorchRLTrainer:
             "meter": self.meter.state_dict(),
             "clock": self.clock.state_dict(),
             "generators": {name: each.get_state() for name, each in self._generators.items()},
-            "rows": self.rows,
-            "evaluations": [episodes.state_dict() for episodes in self.evaluations],
+            **self.history.state_dict(),
         }
 
     def _load_state(self, state: dict[str, Any]) -> None:
@@ -407,8 +349,7 @@ class TorchRLTrainer:
             self.clock.load_state_dict(state["clock"])
             for name, each in self._generators.items():
                 each.set_state(state["generators"][name].cpu())
-            self.rows = state["rows"]
-            self.evaluations = [Episodes.from_state_dict(each) for each in state["evaluations"]]
+            self.history.load_state_dict(state)
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
             # torch lists every misfit, a line each after a headline: one is enough.
             first = (str(error) or type(error).__name__).splitlines()[:2][-1].strip()
@@ -434,24 +375,8 @@ class TorchRLTrainer:
                 f"{'; '.join(changed)}"
             )
 
-    @contextmanager
-    def _stop_on_signal(self) -> Iterator[None]:
-        """Turn the first Ctrl-C or SIGTERM into a request to save and stop; a second one acts."""
-        signals = (signal.SIGINT, signal.SIGTERM)
-        before: dict[int, Any] = {number: signal.getsignal(number) for number in signals}
-
-        def ask(number: int, frame: FrameType | None) -> None:
-            self.stopped = True
-            for each, handler in before.items():
-                signal.signal(each, handler)
-
-        for number in signals:
-            signal.signal(number, ask)
-        try:
-            yield
-        finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
+    def _ask_to_stop(self) -> None:
+        self.stopped = True
 
     @contextmanager
     def _under_way(self) -> Iterator[None]:
@@ -460,7 +385,7 @@ class TorchRLTrainer:
         self.display.start(self.env_steps, self.config.compile)
         self.monitor.start()
         try:
-            with self._stop_on_signal():
+            with first_signal(self._ask_to_stop):
                 yield
         except NoRoomError as error:
             raise NoRoomError(f"{error}; {self._save_in_need()}") from error
@@ -507,14 +432,6 @@ class TorchRLTrainer:
         self.display.finish(
             self.run.path, best, self._finished, self.config.save_replay, self.ranks.command()
         )
-
-
-def _finite(report: dict[str, Any]) -> dict[str, Any]:
-    """None for figures that are not finite, which JSON cannot hold: the world has gone astray."""
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in report.items()
-    }
 
 
 def resume(run: RunFolder, total_timesteps: int | None = None, **display: bool) -> TorchRLTrainer:

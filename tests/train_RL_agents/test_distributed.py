@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from unittest.mock import patch
@@ -25,6 +24,7 @@ from tests.train_RL_agents.tiny_runs import (
     differences,
     evaluations,
     new_run,
+    programs,
     results,
     saved,
     scalars,
@@ -300,22 +300,11 @@ def refuse_one(rank, one, two):
 @pytest.fixture
 def torchrun(tmp_path):
     """Starts two ranks of the command, and leaves none behind."""
-    started = []
-
-    def begin(*arguments):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
-             "-m", "train_RL_agents", "train", *arguments, "--no-bar"],
-            cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
-        started.append(process)
-        return process
-
-    yield begin
-    for process in started:
-        process.terminate()
-        process.communicate()
+    words = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+             "-m", "train_RL_agents", "train", "--no-bar")  # fmt: skip
+    # Killed, torchrun would leave its ranks behind.
+    with programs(*words, end=subprocess.Popen.terminate) as begin:
+        yield begin
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import re
 import resource
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import replace
 from functools import partial
@@ -30,6 +29,7 @@ from tests.train_RL_agents.tiny_runs import (
     evaluations,
     files,
     new_run,
+    programs,
     results,
     saved,
     scalars,
@@ -162,7 +162,7 @@ def test_a_run_that_dies_goes_on_from_its_last_checkpoint(
     places = {
         "step": (trainer.env, "_step"),
         "update": (trainer.learner.optimizer, "step"),
-        "evaluate": (trainer, "_evaluation_arrays"),
+        "evaluate": (trainer.history, "_arrays"),
         "policy": (torch, "save"),
         "state": (os, "fsync"),
         "in place": (Path, "replace"),
@@ -585,22 +585,9 @@ def test_a_signal_during_the_last_batch_does_no_harm(tmp_path):
 @pytest.fixture
 def start():
     """Starts commands, and leaves none behind."""
-    started = []
-
-    def begin(*arguments):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "train_RL_agents", *arguments], cwd=ROOT, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
-        )  # fmt: skip
-        started.append(process)
-        return process
-
-    yield begin
-    for process in started:
-        process.kill()
-        process.communicate()
+    heeds_ctrl_c = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with programs("train_RL_agents", end=subprocess.Popen.kill, preexec_fn=heeds_ctrl_c) as begin:
+        yield begin
 
 
 def wait_for(process, tmp_path, name):

@@ -4,6 +4,8 @@ import csv
 import io
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -23,6 +25,7 @@ from train_RL_agents.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 
 CPU = torch.device("cpu")
+ROOT = Path(__file__).parents[2]
 LEVELS = {"num_robots": [2, 3], "num_cores": [0, 1], "num_obstacles": [1, 0],
           "min_start_goal_dis": [10.0, 12.0]}  # fmt: skip
 TINY: dict[str, Any] = {
@@ -40,6 +43,36 @@ TINY: dict[str, Any] = {
 SOFT = ("trainer.target_update_interval=0", "trainer.tau=0.05")
 HARD = ("trainer.target_update_interval=24", "trainer.tau=1.0")
 TIMES = ("train_time", "wall_time")
+
+
+@contextmanager
+def programs(
+    *module: str, end: Callable[[Any], None], **options: Any
+) -> Iterator[Callable[..., Any]]:
+    """Starts ``python -m MODULE ...`` with arguments, any number of times, and leaves none behind.
+
+    Args:
+        module: its name, and arguments before those of a call.
+        end: ends what still runs.
+        options: further ones of subprocess.Popen.
+    """
+    started = []
+
+    def begin(*arguments: str) -> Any:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *module, *arguments], cwd=ROOT, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=os.environ | {"OMP_NUM_THREADS": "1"}, **options,
+        )  # fmt: skip
+        started.append(process)
+        return process
+
+    try:
+        yield begin
+    finally:
+        for process in started:
+            end(process)
+            process.communicate()
 
 
 @contextmanager

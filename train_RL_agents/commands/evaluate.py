@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-D", "--device", metavar="DEV", default="auto", help="auto (default), cpu, cuda, cuda:N")
     add("--risk", metavar="X", type=_risk, help="share of the worst outcomes to judge by, for "
         "agents that know return distributions; adaptive: clip(distance of the closest object / "
-        "10 m, 0, 1)", **plain)  # fmt: skip
+        "10 m, 0, 1); by default the policy's own agent.risk", **plain)  # fmt: skip
     add("--stochastic", action="store_true", help="act as while training, but without added "
         "exploration: SAC samples, Rainbow keeps its noise, IQN draws its fractions if "
         "agent.random_fractions is set, the others stay the same", **plain)  # fmt: skip

@@ -58,7 +58,7 @@ def test_a_run_writes_tracks_returns_and_the_returns_foreseen(tmp_path, tiny):
     assert histograms == {FORESEEN, RETURNS}
     assert [event.step for event in events.Images(PICTURE)] == [80]
     (returns,) = events.Histograms(RETURNS)
-    values = trainer.evaluations[0].returns
+    values = trainer.history.episodes[0].returns
     assert returns.histogram_value.num == len(values) == 3
     assert returns.histogram_value.max == pytest.approx(values.max().item())
     # Seven robots, with the quantiles that the agent acts by.

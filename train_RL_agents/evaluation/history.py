@@ -1,0 +1,123 @@
+"""The evaluations of a training run: made, written down, and their policies kept."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from train_RL_agents.agents import Agent
+from train_RL_agents.checkpoint import save_policy
+from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate
+from train_RL_agents.figures.snapshot import Witness
+from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.run_folder import RunFolder
+
+
+class History:
+    """Evaluates on the fixed set, and keeps the record.
+
+    Args:
+        run: where it is written; knows the configuration.
+        device: where evaluations run.
+    """
+
+    def __init__(self, run: RunFolder, device: torch.device) -> None:
+        self._run, self._config, self._device = run, run.config, device
+        schedule = self._config.eval_schedule
+        self.scenarios = draw_scenarios(
+            self._config.world, schedule.levels(), schedule.num_episodes, schedule.seed
+        )
+        self.rows: list[dict[str, Any]] = []
+        """Figures of each evaluation, as in evaluations.csv."""
+        self.episodes: list[Episodes] = []
+        """What happened in each of them."""
+
+    def evaluate(self, agent: Agent[Any], env_steps: int) -> None:
+        """Run the fixed set, and give TensorBoard the returns that came, and the tracks."""
+        policy = PolicyWrapper(agent)
+        witness = Witness(agent, self.scenarios.level, self._device, self._config.draw_evaluations)
+        episodes = evaluate(
+            policy,
+            self.scenarios,
+            self._config.world,
+            continuous=agent.continuous,
+            device=self._device,
+            seed=self._config.eval_schedule.seed,
+            watch=witness,
+        )
+        self.episodes.append(episodes)
+        self._show(episodes, witness, env_steps)
+
+    def record(
+        self, agent: Agent[Any], env_steps: int, times: dict[str, float], last: bool
+    ) -> tuple[dict[str, Any], bool]:
+        """Write and log the evaluation just made, and keep its policy.
+
+        Args:
+            agent: that was evaluated.
+            env_steps: when.
+            times: seconds by name, for the table.
+            last: whether the run ends with it.
+
+        Returns:
+            Its figures over all episodes, and whether its policy is the best so far.
+        """
+        table = {name: _finite(report) for name, report in self.episodes[-1].table().items()}
+        overall = table["overall"]
+        levels = {
+            f"success_rate_{name.replace(' ', '_')}": row["success_rate"]
+            for name, row in table.items()
+            if name != "overall"
+        }
+        self.rows.append({"env_steps": env_steps, **times, **overall, **levels})
+        self._run.write_evaluations(self.rows, self._arrays())
+        scalars = {f"eval/{name}": value for name, value in (overall | levels).items()}
+        self._run.log(scalars, env_steps)
+        name = f"policy_{env_steps:012d}.pt"
+        save_policy(self._run.checkpoints / name, agent, self._config, env_steps, overall)
+        best = self._run.add_policy(name, env_steps, overall)
+        if last:
+            names = ("success_rate", "collision_rate", "avg_time", "avg_return")
+            self._run.log_hparams({f"hparam/{name}": overall[name] for name in names}, env_steps)
+        return overall, best
+
+    def _show(self, episodes: Episodes, witness: Witness, env_steps: int) -> None:
+        """Returns that came, those foreseen at the start, and tracks."""
+        self._run.log_histogram("eval/returns", episodes.returns, env_steps)
+        if witness.foreseen is not None:
+            foreseen = witness.foreseen / self._config.trainer.reward_scale
+            self._run.log_histogram("eval/return_quantiles", foreseen, env_steps)
+        area = self._config.world.scenario
+        title = f"{self._config.agent_type} after {env_steps:,} env-steps"
+        picture = witness.picture(title, (area.width, area.height))
+        if picture is not None:
+            self._run.log_image("eval/trajectories", picture, env_steps)
+
+    def _arrays(self) -> dict[str, Any]:
+        """Evaluations by episode, under the names of the field's evaluations.npz."""
+        names = {"successes": "success", "rewards": "returns", "times": "time",
+                 "energies": "energy", "collisions": "collision"}  # fmt: skip
+        arrays = {
+            name: torch.stack([getattr(episodes, ours) for episodes in self.episodes]).numpy()
+            for name, ours in names.items()
+        }
+        return {"timesteps": [row["env_steps"] for row in self.rows], **arrays}
+
+    def state_dict(self) -> dict[str, Any]:
+        """All evaluations so far."""
+        return {"rows": self.rows, "evaluations": [each.state_dict() for each in self.episodes]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore them."""
+        self.rows = state["rows"]
+        self.episodes = [Episodes.from_state_dict(each) for each in state["evaluations"]]
+
+
+def _finite(report: dict[str, Any]) -> dict[str, Any]:
+    """None for figures that are not finite, which JSON cannot hold: the world has gone astray."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in report.items()
+    }
