@@ -102,12 +102,15 @@ def pessimistic(values: Tensor, dropped: int) -> Tensor:
     return pooled.sort(-1).values[:, : critics * (outputs - dropped)]
 
 
-def critic_error(values: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
+def critic_error(
+    values: Tensor, targets: Tensor, kappa: float = 1.0, weights: Tensor | None = None
+) -> Tensor:
     """Error of a critic: quantile regression at even fractions, or squared if it is scalar.
 
     Args:
         values: [B, N] quantiles, or [B, 1].
         targets: [B, M] target samples, or [B, 1].
+        kappa: threshold of the quantile loss, see quantile_huber.
         weights: [B] importance weights, or None.
 
     Returns:
@@ -117,7 +120,7 @@ def critic_error(values: Tensor, targets: Tensor, weights: Tensor | None = None)
     if count == 1:
         return squared_error(values.squeeze(-1), targets.squeeze(-1), weights)
     taus = (torch.arange(count, device=values.device, dtype=values.dtype) + 0.5) / count
-    return quantile_huber(values, targets, taus, weights=weights)
+    return quantile_huber(values, targets, taus, kappa, weights)
 
 
 def categorical_targets(

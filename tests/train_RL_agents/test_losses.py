@@ -203,11 +203,15 @@ def test_critic_error_of_scalars_and_of_quantiles():
     fractions = torch.tensor([0.125, 0.375, 0.625, 0.875])
     for given in (None, weights):
         torch.testing.assert_close(
-            critic_error(values, targets, given),
+            critic_error(values, targets, weights=given),
             quantile_huber(values, targets, fractions, weights=given),
         )
         torch.testing.assert_close(
-            critic_error(values[:, :1], targets[:, :1], given),
+            critic_error(values, targets, 0.1, given),
+            quantile_huber(values, targets, fractions, 0.1, given),
+        )
+        torch.testing.assert_close(
+            critic_error(values[:, :1], targets[:, :1], weights=given),
             squared_error(values[:, 0], targets[:, 0], given),
         )
 

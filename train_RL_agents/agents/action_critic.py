@@ -36,6 +36,8 @@ class ActionCriticConfig(AgentConfig):
     """One value per action, or fixed quantiles of its return."""
     quantiles: int = 25
     """Quantiles of a quantile critic."""
+    kappa: float = 10.0
+    """Threshold of the Huber loss of a quantile critic (scaled reward), see QuantileConfig."""
     dropped: int = 2
     """Highest quantiles of each critic that targets leave out."""
     critics: int = 2
@@ -48,6 +50,7 @@ class ActionCriticConfig(AgentConfig):
     def __post_init__(self) -> None:
         require_numbers(self, "agent", ("quantiles",), at_least=1, at_most=1024)
         require_numbers(self, "agent", ("critics",), at_least=1, at_most=10)
+        require_numbers(self, "agent", ("kappa",), above=0.0)
         fine = 0 <= self.dropped < self.quantiles
         require(fine, "agent.dropped", self.dropped, f"from 0 to {self.quantiles - 1}")
 
@@ -97,15 +100,16 @@ class ActionCriticAgent(Agent[ConfigType]):
         known = [self.networks[name](inputs, action) for name in self.critics]
         return torch.stack(known).mean(0).sort(-1).values
 
+    def critics_error(self, values: list[Tensor], targets: Tensor) -> Tensor:
+        """Sum of the errors of the critics' values; see losses.critic_error."""
+        return torch.stack(
+            [critic_error(each, targets, self.config.kappa) for each in values]
+        ).sum()
+
     def target_values(self, inputs: Inputs, action: Tensor) -> Tensor:
         """Low estimates [B, M] by the slow critics of the values of actions."""
         values = [self.targets[name](inputs, action) for name in self.critics]
         return pessimistic(torch.stack(values), self.config.dropped)
-
-
-def critics_error(values: list[Tensor], targets: Tensor) -> Tensor:
-    """Sum of the errors of several critics; see losses.critic_error."""
-    return torch.stack([critic_error(each, targets) for each in values]).sum()
 
 
 class ImplicitQuantileCritic(ObservationNetwork):

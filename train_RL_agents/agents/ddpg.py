@@ -13,11 +13,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.validation import require_numbers
-from train_RL_agents.agents.action_critic import (
-    ActionCriticAgent,
-    ActionCriticConfig,
-    critics_error,
-)
+from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCriticConfig
 from train_RL_agents.agents.base import Batch, Losses
 from train_RL_agents.losses import bootstrap
 from train_RL_agents.networks import Actor, Inputs, frozen_call, squash
@@ -87,7 +83,7 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
         value = frozen_call(self.networks[self.critics[0]], batch.observation, squash(drive))
         saturation = self.config.saturation_penalty * drive.square().mean()
         return {
-            "loss_critic": critics_error(values, targets),
+            "loss_critic": self.critics_error(values, targets),
             "loss_actor": saturation - value.mean(),
             "value": values[0].mean(),
             "target": targets.mean(),

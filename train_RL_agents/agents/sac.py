@@ -14,11 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from marinenav_env.validation import require_numbers
-from train_RL_agents.agents.action_critic import (
-    ActionCriticAgent,
-    ActionCriticConfig,
-    critics_error,
-)
+from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCriticConfig
 from train_RL_agents.agents.base import Batch, Losses
 from train_RL_agents.agents.gaussian import GaussianActor, squashed_sample
 from train_RL_agents.losses import bootstrap
@@ -117,7 +113,7 @@ class SAC(ActionCriticAgent[SACConfig]):
         value = torch.stack(judged).amin(0)
         surplus = (-log_density.detach() - self.config.target_entropy).mean()
         return {
-            "loss_critic": critics_error(values, targets),
+            "loss_critic": self.critics_error(values, targets),
             "loss_actor": (temperature * log_density - value).mean(),
             "loss_temperature": (log_temperature * surplus).sum(),
             "value": values[0].mean(),
