@@ -17,14 +17,13 @@ from marinenav_env.config import WorldConfig
 from marinenav_env.current import current_velocity
 from marinenav_env.dynamics import control_step, wrap_to_two_pi
 from marinenav_env.endings import endings
+from marinenav_env.host_reads import cheap_to_ask
 from marinenav_env.layout import reverse
 from marinenav_env.perception import Noise, observe
 from marinenav_env.reward import step_reward
 from marinenav_env.state import Observation, Outcome, Parameters, Scenario, State
 
 Tensors = TypeVar("Tensors", bound=TensorClass)
-CHEAP_TO_ASK = frozenset({"cpu"})
-"""Types of devices on which reading a tensor's values makes nobody wait."""
 
 
 def where(mask: Tensor, new: Tensors, old: Tensors) -> Tensors:
@@ -47,10 +46,10 @@ def restart(done: Tensor, pool: Tensors, index: Tensor, old: Tensors) -> Tensors
         index: [E] int64, which entry of the pool each environment would take.
         old: batch [E]; is not changed.
     """
-    if done.device.type not in CHEAP_TO_ASK:
+    if not cheap_to_ask(done):
         return where(done, pool[index], old)
     # Only the few that are done are copied.
-    rows = done.nonzero().squeeze(-1)  # host: see CHEAP_TO_ASK
+    rows = done.nonzero().squeeze(-1)  # host: see cheap_to_ask
     new: Tensors = old.clone()
     new[rows] = pool[index[rows]]
     return new

@@ -336,7 +336,7 @@ def test_steps_and_resets_read_nothing_on_the_host(
     kind: str, continuous: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As on a GPU: there, which environments are done is not asked.
-    monkeypatch.setattr("marinenav_env.world.CHEAP_TO_ASK", frozenset())
+    monkeypatch.setattr("marinenav_env.host_reads.CHEAP_TO_ASK", frozenset())
     env = make(kind, continuous=continuous)
     td, actions = env.reset(), actions_of(env, 15)  # refreshes of the pool and time-outs
     first = env.state.pose.clone()

@@ -106,8 +106,8 @@ def test_all_state_stays_where_it_is(tmp_path, tiny):
 
 
 def test_the_parts_that_are_captured_read_nothing_on_the_host(tmp_path, tiny, monkeypatch):
-    # As on a GPU: there, which environments are done is not asked.
-    monkeypatch.setattr("marinenav_env.world.CHEAP_TO_ASK", frozenset())
+    # As on a GPU: there, which environments are done and which rows are stored is not asked.
+    monkeypatch.setattr("marinenav_env.host_reads.CHEAP_TO_ASK", frozenset())
     collector = collector_of(TorchRLTrainer(new_run(tmp_path, *KINDS[0]), quiet=True))
     collector.step()
     with no_host_reads():

@@ -7,12 +7,17 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
-from torchrl.data import ReplayBuffer, TensorStorage
+from torchrl.data import ReplayBuffer
 from torchrl.data.replay_buffers.samplers import Sampler
 
 from marinenav_env.validation import require
 from train_RL_agents.memory.prioritized import PrioritizedDeviceSampler
-from train_RL_agents.memory.ring import STORED, MaskedRingWriter, UniformDeviceSampler
+from train_RL_agents.memory.ring import (
+    STORED,
+    MaskedRingWriter,
+    RowStorage,
+    UniformDeviceSampler,
+)
 
 SLOT, WEIGHTS = "slot", "weights"
 """Keys of a drawn row: where it is stored, and its importance weight."""
@@ -42,7 +47,7 @@ class Replay:
         device = generator.device
         self.writer = MaskedRingWriter(capacity, device)
         slots = (capacity + 1, *example.batch_size)
-        self._storage = TensorStorage(
+        self._storage = RowStorage(
             example.apply(
                 lambda leaf: torch.zeros(
                     (capacity + 1, *leaf.shape), dtype=leaf.dtype, device=device

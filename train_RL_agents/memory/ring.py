@@ -3,7 +3,7 @@
 TorchRL's own writers and samplers count in Python integers and store every row they are given.
 Here robots that have ended must not be stored, and how many are active is only known on the
 device; so the cursor and the number of filled slots are tensors, and rows that are not stored go
-to one spare slot past the end that is never sampled.
+to one spare slot past the end that is never sampled. Where asking costs nothing, they are left out.
 """
 
 from __future__ import annotations
@@ -14,11 +14,36 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.data.replay_buffers.samplers import Sampler
-from torchrl.data.replay_buffers.storages import Storage
+from torchrl.data.replay_buffers.storages import Storage, TensorStorage
 from torchrl.data.replay_buffers.writers import Writer
+
+from marinenav_env.host_reads import cheap_to_ask
 
 STORED = "stored"
 """Key of the [B] bool that says which rows ``extend`` keeps."""
+
+
+def select(rows: TensorDictBase, index: Tensor) -> TensorDictBase:
+    """Rows at indices [B]: what indexing gives, in a third of the time on a CPU."""
+    return rows.apply(
+        lambda leaf: leaf.index_select(0, index), batch_size=[*index.shape, *rows.batch_size[1:]]
+    )
+
+
+class RowStorage(TensorStorage):
+    """TorchRL's storage with faster ways to read and write the rows at a tensor of slots [B]."""
+
+    def get(self, index: Any) -> Any:
+        """The rows at slots."""
+        return select(self._storage, index) if isinstance(index, Tensor) else super().get(index)
+
+    def set(self, cursor: Any, data: TensorDictBase, *, set_cursor: bool = True) -> None:
+        """Write rows to slots. Of rows for the same slot any one may stay."""
+        if isinstance(cursor, Tensor) and not set_cursor:
+            for name in data.keys(include_nested=True, leaves_only=True):
+                self._storage.get(name).index_copy_(0, cursor, data.get(name))
+        else:
+            super().set(cursor, data, set_cursor=set_cursor)
 
 
 class MaskedRingWriter(Writer):
@@ -36,12 +61,17 @@ class MaskedRingWriter(Writer):
         self.filled = torch.zeros((), dtype=torch.int64, device=device)
 
     def extend(self, data: TensorDictBase) -> Tensor:
-        """Write rows [B]; returns their slots, ``capacity`` for those not stored."""
+        """Write rows [B]; returns their slots, ``capacity`` for any that are not stored."""
         stored = data.get(STORED)
         rank = stored.cumsum(0)
         slots = (self.cursor + rank - 1) % self.capacity
-        slots = torch.where(stored, slots, self.capacity)
-        self._storage.set(slots, data.exclude(STORED), set_cursor=False)
+        rows = data.exclude(STORED)
+        if cheap_to_ask(stored):
+            kept = stored.nonzero().squeeze(-1)  # host: see cheap_to_ask
+            rows, slots = select(rows, kept), slots[kept]
+        else:
+            slots = torch.where(stored, slots, self.capacity)
+        self._storage.set(slots, rows, set_cursor=False)
         self.cursor.copy_((self.cursor + rank[-1]) % self.capacity)
         self.filled.copy_((self.filled + rank[-1]).clamp_max(self.capacity))
         return slots

@@ -11,6 +11,7 @@ from tests.train_RL_agents.helpers import no_host_reads, seeded
 from train_RL_agents.memory.prioritized import SumTree
 from train_RL_agents.memory.replay import SLOT, STORED, WEIGHTS, Replay
 
+pytestmark = pytest.mark.usefixtures("either_way")
 CPU = torch.device("cpu")
 close = pytest.approx
 
@@ -155,7 +156,7 @@ def test_nothing_stored_gives_blank_rows_with_harmless_weights():
     assert counted(replay) == {3: 50_000}
 
 
-def test_no_host_reads():
+def test_no_host_reads(never_ask):
     replay = replay_of(200, batch_size=16, alpha=0.5)
     batches = [rows_of(range(100 * k, 100 * k + 100), torch.arange(100) % 3 > 0) for k in range(5)]
     with no_host_reads():

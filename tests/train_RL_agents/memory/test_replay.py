@@ -10,6 +10,8 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import no_host_reads, seeded
 from train_RL_agents.memory.replay import STORED, Replay
 
+pytestmark = pytest.mark.usefixtures("either_way")
+
 
 def example():
     """A nested row: a number, an index and a flag."""
@@ -158,7 +160,7 @@ def test_sampling_depends_on_its_own_generator_alone():
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_no_host_reads():
+def test_no_host_reads(never_ask):
     replay = Replay(example(), 8, 4, seeded())
     batches = [
         rows_of([1, 2, 3], [True, False, True]),
