@@ -18,7 +18,7 @@ from marinenav_env.config import WorldConfig
 from marinenav_env.dynamics import continuous_rates, discrete_rates
 from marinenav_env.layout import environments_innermost
 from marinenav_env.parameters import shared_parameters
-from marinenav_env.perception import draw_noise, observe
+from marinenav_env.perception import Noise, draw_noise, observe
 from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.scenario_file import Episode, read_scenarios, stack_episodes
 from marinenav_env.starts import Curriculum, FixedStarts, SampledStarts, StartPool, restore
@@ -234,16 +234,13 @@ class MarineNavEnv(EnvBase):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         action = tensordict.get((GROUP, "action"))
         to_rates = continuous_rates if self.continuous else discrete_rates
-        (envs, robots), now = self.state.active.shape, self._now
-        constants = self._own_constants
-        objects = robots + now.scenario.obstacle_mask.shape[-1]
-        noise = draw_noise(self._generator, envs, robots, objects, self.dtype)
+        now, constants = self._now, self._own_constants
         state, observation, outcome = self._advance(
             now.state,
             now.scenario,
             constants,
             to_rates(action.to(self.dtype) if self.continuous else action, constants.vessel),
-            noise,
+            self._draw_noise(),
             self._quantiles,
         )
         self._now = Start(
@@ -252,6 +249,12 @@ class MarineNavEnv(EnvBase):
         self.env_steps += self.num_envs
         self._restored, self._outcome = False, outcome
         return self._pack(observation, state, outcome)
+
+    def _draw_noise(self) -> Noise:
+        """Noise of one step, drawn here because compiled code cannot take a generator."""
+        envs, robots = self.state.active.shape
+        objects = robots + self.scenario.obstacle_mask.shape[-1]
+        return draw_noise(self._generator, envs, robots, objects, self.dtype)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         done = None if tensordict is None else tensordict.get("_reset", None)

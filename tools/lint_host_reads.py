@@ -26,7 +26,16 @@ DEVICE_CODE: dict[str, list[str]] = {
     "marinenav_env/scripted.py": ["*"],
     "marinenav_env/env.py": [
         f"MarineNavEnv.{n}"
-        for n in ("_step", "_reset", "maybe_reset", "reset_done", "settle", "_restart", "_pack")
+        for n in (
+            "_step",
+            "_draw_noise",
+            "_reset",
+            "maybe_reset",
+            "reset_done",
+            "settle",
+            "_restart",
+            "_pack",
+        )
     ],
     "train_RL_agents/policy_wrapper.py": ["*"],
     "train_RL_agents/baselines/[!_]*.py": ["*"],

@@ -21,17 +21,17 @@ _OURS = ("lr", "fused", "foreach", "capturable")
 """Options of the optimiser that say how it computes on this device, not what."""
 
 
-def mix_in(slow: nn.Module, fast: nn.Module, share: float | list[Tensor]) -> None:
-    """Move the parameters of ``slow`` towards those of ``fast`` by a share of the way.
+def mix_in(slow: list[Tensor], fast: list[Tensor], share: float | list[Tensor]) -> None:
+    """Move tensors towards others by a share of the way.
 
     Args:
         slow: changed in place.
-        fast: of the same shape.
-        share: a number, or for each parameter a tensor of its shape.
+        fast: of the same shapes.
+        share: a number, or for each tensor one of its shape.
     """
     weights: Any = share
     with torch.no_grad():
-        torch._foreach_lerp_(list(slow.parameters()), list(fast.parameters()), weights)
+        torch._foreach_lerp_(slow, fast, weights)
 
 
 def compiled(losses: LossFunction) -> LossFunction:
@@ -131,7 +131,13 @@ class Learner:
     ) -> None:
         self.agent, self.config, self._generator, self._say = agent, config, generator, say
         self.averaged = copy.deepcopy(agent).requires_grad_(False)
-        self._parameters = list(agent.networks.parameters())
+        # Listed once: to walk through the modules takes longer than to mix their weights.
+        self._parameters: list[Tensor] = list(agent.networks.parameters())
+        self._averages: list[Tensor] = list(self.averaged.networks.parameters())
+        self._slow: list[Tensor] = list(agent.targets.parameters())
+        self._fast: list[Tensor] = [
+            each for name in agent.targets for each in agent.networks[name].parameters()
+        ]
         self.optimizer = make_optimizer(self._parameters, config.learning_rate, fused_optimizer)
         self.learning_rate = config.learning_rate
         losses: LossFunction = agent.losses
@@ -144,8 +150,7 @@ class Learner:
         """Transitions that gradients are computed of at once."""
         # A tensor, as a number would freeze in a graph; seen in the shape of every parameter.
         self._share = torch.zeros((), device=generator.device)
-        averaged = self.averaged.networks.parameters()
-        self._shares = [self._share.expand(each.shape) for each in averaged]
+        self._shares = [self._share.expand(each.shape) for each in self._averages]
         self._step = Captured(
             self._update,
             generator.device,
@@ -203,7 +208,7 @@ class Learner:
         self.optimizer.step()
         if self.config.target_update_interval == 0:
             self.update_targets()
-        mix_in(self.averaged.networks, self.agent.networks, self._shares)
+        mix_in(self._averages, self._parameters, self._shares)
         priority = losses.pop("priority", None)
         return losses | {"grad_norm": norm}, priority
 
@@ -275,8 +280,8 @@ class Learner:
 
     def update_targets(self) -> None:
         """Move the target networks towards the learned ones."""
-        for name, target in self.agent.targets.items():
-            mix_in(target, self.agent.networks[name], self.config.tau)
+        if self._slow:
+            mix_in(self._slow, self._fast, self.config.tau)
 
     def state_dict(self) -> dict[str, Any]:
         """Weights (learned, slow, averaged), optimiser, counter and parts."""
@@ -304,7 +309,7 @@ class Learner:
         self._step.reset()
 
 
-def make_optimizer(parameters: list[nn.Parameter], rate: float, fused: bool) -> torch.optim.Adam:
+def make_optimizer(parameters: list[Tensor], rate: float, fused: bool) -> torch.optim.Adam:
     """Adam, ready for a CUDA graph on a GPU: with everything that varies in tensors there."""
     device = parameters[0].device
     kind: dict[str, Any] = {"fused": True} if fused else {"foreach": True}

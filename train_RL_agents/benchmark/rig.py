@@ -297,6 +297,9 @@ def watch_parts(watch: Stopwatch, trainer: TorchRLTrainer) -> None:
     """Measure the parts of a trainer's loop under the names that shares reads."""
     for owner, name, label in (
         (trainer.env, "_advance", "world"),
+        (trainer.env, "_draw_noise", "world"),
+        (trainer.env, "_restart", "world"),
+        (trainer.env, "refresh_starts", "world"),
         (trainer.policy.agent, "behave", "policy"),
         (trainer.learner, "update", "update"),
         (trainer.streams, "rows", "insertion"),
@@ -316,7 +319,7 @@ def shares(spent: dict[str, float], seconds: float) -> dict[str, float]:
 
     Returns:
         A share for each part, ``rest`` for what is none of them, and ``outside``: what is neither
-        the world's step, the policy's forward pass nor the update.
+        the world (noise, step, new episodes), the policy's forward pass nor the update.
     """
     names = ("world", "policy", "update", "insertion", "sampling")
     found = {name: spent.get(name, 0.0) / seconds for name in names}
