@@ -138,53 +138,23 @@ def observe(
     Returns:
         The observation, and [E, R] bool: the robot truly touches an object that it sees.
     """
-    # Everything of the own robot is [R, E], everything of an object [M, 1, E] or, as it is seen,
-    # [M, R, E]: the robots first, then the obstacles. Flags become numbers early, since compiled
-    # code handles bool slowly on a CPU: an object that is not there is infinitely far away.
-    x, y, theta = reverse(state.pose)
-    ground_x, ground_y, _ = reverse(state.velocity_ground)
-    obstacle_x, obstacle_y = reverse(scenario.obstacle_position)
-    obstacle_radius = reverse(scenario.obstacle_radius)
-    still = torch.zeros_like(obstacle_radius)
-    own_radius, detected = (
-        reverse(each).expand_as(x) for each in (vessel.radius, vessel.detect_radius)
-    )
-    away, obstacle_away = (
-        torch.where(reverse(there), 0.0, torch.inf)
-        for there in (state.active, scenario.obstacle_mask)
-    )
-    object_x, object_y, object_vx, object_vy, measured, touching, absent = (
-        torch.cat(pair)[:, None]
-        for pair in (
-            (x, obstacle_x), (y, obstacle_y), (ground_x, still), (ground_y, still),
-            (detected, obstacle_radius), (own_radius, obstacle_radius), (away, obstacle_away),
-        )
-    )  # fmt: skip
-    index = torch.arange(object_x.shape[0], device=x.device)[:, None, None]
+    # Everything of the own robot is [R, E], of an object [M, 1, E] or, as it is seen, [M, R, E].
+    x, y, _ = reverse(state.pose)
+    known = _objects(state, scenario, vessel)
+    seen = _measured(known, state, sensor, quantiles, noise)
+    distance = torch.sqrt(seen.x.square() + seen.y.square())
+    in_range = distance <= reverse(sensor.range) + seen.radius
+    in_view = torch.atan2(seen.y, seen.x).abs() <= 0.5 * reverse(sensor.angle)
+    index = torch.arange(known.x.shape[0], device=x.device)[:, None, None]
     other = index != index[: x.shape[0], 0]
+    gap = torch.where(other & in_range & in_view, distance - seen.radius, torch.inf)
+    gap = gap + known.absent + known.absent[: x.shape[0], 0]
 
-    # As measured, and turned into the body frame of the one who measures.
-    means = (sensor.pos_std, sensor.vel_std, sensor.r_mean_ratio, sensor.table_row)
-    pos_std, vel_std, ratio, row = (reverse(each) for each in means)
-    noise_x, noise_y, noise_vx, noise_vy = noise.normal.permute(0, 3, 2, 1)
-    dx, dy = object_x - x, object_y - y
-    noisy_dx, noisy_dy = dx + pos_std * noise_x, dy + pos_std * noise_y
-    noisy_vx, noisy_vy = object_vx + vel_std * noise_vx, object_vy + vel_std * noise_vy
-    turn = look_up_quantile(quantiles, row, reverse(noise.uniform))
-    radius = measured * (ratio + (1.0 - ratio) * (turn / math.pi))
-    cos, sin = theta.cos(), theta.sin()
-    px, py = cos * noisy_dx + sin * noisy_dy, cos * noisy_dy - sin * noisy_dx
-    vx, vy = cos * noisy_vx + sin * noisy_vy, cos * noisy_vy - sin * noisy_vx
-
-    distance = torch.sqrt(px.square() + py.square())
-    in_range = distance <= reverse(sensor.range) + radius
-    in_view = torch.atan2(py, px).abs() <= 0.5 * reverse(sensor.angle)
-    gap = torch.where(other & in_range & in_view, distance - radius, torch.inf)
-    gap = gap + absent + absent[: x.shape[0], 0]
-    touch = dx.square() + dy.square() <= (touching + own_radius).square()
+    reach = known.touching + reverse(vessel.radius).expand_as(x)
+    touch = (known.x - x).square() + (known.y - y).square() <= reach.square()
     collided = torch.where(touch & (gap < torch.inf), 1.0, 0.0).amax(0) > 0.0
 
-    objects, count = _nearest((px, py, vx, vy, radius), gap, max_objects)
+    objects, count = _nearest(seen, gap, max_objects)
     slot = torch.arange(max_objects, device=x.device)[:, None, None]
     mask = slot < torch.minimum(count, reverse(sensor.max_objects))
     observation = Observation(
@@ -194,6 +164,74 @@ def observe(
         batch_size=state.batch_size,
     )
     return observation, reverse(collided)
+
+
+class _Objects(NamedTuple):
+    """What there is to see, the robots first, then the obstacles; each [M, 1, E]."""
+
+    x: Tensor
+    y: Tensor
+    vx: Tensor
+    vy: Tensor
+    measured: Tensor
+    """Radius that is measured (m): of a robot, its detection radius."""
+    touching: Tensor
+    """Radius that is hit (m)."""
+    absent: Tensor
+    """Infinite where there is no such object, else 0 (m). Flags become numbers early, since
+    compiled code handles bool slowly on a CPU: what is not there is infinitely far away."""
+
+
+class _Seen(NamedTuple):
+    """Objects in the body frame of who measures them; each [M, R, E]."""
+
+    x: Tensor
+    y: Tensor
+    vx: Tensor
+    vy: Tensor
+    radius: Tensor
+
+
+def _objects(state: State, scenario: Scenario, vessel: Vessel) -> _Objects:
+    """All robots and obstacles."""
+    x, y, _ = reverse(state.pose)
+    vx, vy, _ = reverse(state.velocity_ground)
+    obstacle_x, obstacle_y = reverse(scenario.obstacle_position)
+    obstacle_radius = reverse(scenario.obstacle_radius)
+    still = torch.zeros_like(obstacle_radius)
+    radius, detected = (
+        reverse(each).expand_as(x) for each in (vessel.radius, vessel.detect_radius)
+    )
+    away, obstacle_away = (
+        torch.where(reverse(there), 0.0, torch.inf)
+        for there in (state.active, scenario.obstacle_mask)
+    )
+    pairs = (
+        (x, obstacle_x), (y, obstacle_y), (vx, still), (vy, still),
+        (detected, obstacle_radius), (radius, obstacle_radius), (away, obstacle_away),
+    )  # fmt: skip
+    return _Objects(*(torch.cat(pair)[:, None] for pair in pairs))
+
+
+def _measured(
+    objects: _Objects, state: State, sensor: Sensor, quantiles: Tensor, noise: Noise
+) -> _Seen:
+    """Objects as every robot measures them, turned into its body frame."""
+    x, y, theta = reverse(state.pose)
+    parameters = (sensor.pos_std, sensor.vel_std, sensor.r_mean_ratio, sensor.table_row)
+    pos_std, vel_std, ratio, row = (reverse(each) for each in parameters)
+    noise_x, noise_y, noise_vx, noise_vy = noise.normal.permute(0, 3, 2, 1)
+    dx, dy = objects.x - x + pos_std * noise_x, objects.y - y + pos_std * noise_y
+    vx, vy = objects.vx + vel_std * noise_vx, objects.vy + vel_std * noise_vy
+    turn = look_up_quantile(quantiles, row, reverse(noise.uniform))
+    cos, sin = theta.cos(), theta.sin()
+    return _Seen(
+        x=cos * dx + sin * dy,
+        y=cos * dy - sin * dx,
+        vx=cos * vx + sin * vy,
+        vy=cos * vy - sin * vx,
+        radius=objects.measured * (ratio + (1.0 - ratio) * (turn / math.pi)),
+    )
 
 
 def _nearest(columns: Sequence[Tensor], gap: Tensor, slots: int) -> tuple[Tensor, Tensor]:

@@ -115,46 +115,25 @@ def advance(
     """
     vessel, sensor, rules = parameters.vessel, parameters.sensor, parameters.rules
     before = goal_distance(state, scenario)
-    moved = control_step(
-        state, rates, scenario, vessel, rules.core_radius, config.dt, config.substeps
-    )
-    pose, velocity_water, velocity_ground, thrust = (
-        torch.where(state.active[..., None], new, old)
-        for new, old in zip(
-            moved,
-            (state.pose, state.velocity_water, state.velocity_ground, state.thrust),
-            strict=True,
-        )
-    )
-    moved_state = State(
-        pose=pose,
-        velocity_water=velocity_water,
-        velocity_ground=velocity_ground,
-        thrust=thrust,
-        active=state.active,
-        collided=state.collided,
-        arrived=state.arrived,
-        steps=state.steps + 1,
-        batch_size=state.batch_size,
-    )
+    moved = _moved(state, scenario, parameters, rates, config)
     observation, touching = observe(
-        moved_state, scenario, vessel, sensor, quantiles, noise, config.sensor.slots
+        moved, scenario, vessel, sensor, quantiles, noise, config.sensor.slots
     )
     colregs, phi = required_turn(observation, vessel.radius, config.colregs)
-    after = goal_distance(moved_state, scenario)
+    after = goal_distance(moved, scenario)
     collided = touching & state.active
     arrived = (after <= vessel.goal_distance) & state.active & ~collided
     reward = step_reward(before - after, phi, collided, arrived, rules)
-    energy = vessel.power_coefficient * thrust.abs().sum(-1) * (config.dt * config.substeps)
+    energy = vessel.power_coefficient * moved.thrust.abs().sum(-1) * (config.dt * config.substeps)
 
-    moved_state.collided = state.collided | collided
-    moved_state.arrived = state.arrived | arrived
-    moved_state.active = state.active & ~collided & ~arrived
+    moved.collided = state.collided | collided
+    moved.arrived = state.arrived | arrived
+    moved.active = state.active & ~collided & ~arrived
     ended = endings(
-        moved_state.collided,
-        moved_state.arrived,
+        moved.collided,
+        moved.arrived,
         scenario.robot_mask,
-        moved_state.steps,
+        moved.steps,
         config.max_steps,
         config.ends_at_first_collision,
     )
@@ -171,4 +150,30 @@ def advance(
         episode_done=ended.episode_done,
         batch_size=state.batch_size,
     )
-    return moved_state, observation, outcome
+    return moved, observation, outcome
+
+
+def _moved(
+    state: State, scenario: Scenario, parameters: Parameters, rates: Tensor, config: WorldConfig
+) -> State:
+    """The state after the motion of a control step; nobody has collided or arrived yet."""
+    new = control_step(
+        state, rates, scenario, parameters.vessel, parameters.rules.core_radius, config.dt,
+        config.substeps,
+    )  # fmt: skip
+    old = (state.pose, state.velocity_water, state.velocity_ground, state.thrust)
+    pose, velocity_water, velocity_ground, thrust = (
+        torch.where(state.active[..., None], after, before)
+        for after, before in zip(new, old, strict=True)
+    )
+    return State(
+        pose=pose,
+        velocity_water=velocity_water,
+        velocity_ground=velocity_ground,
+        thrust=thrust,
+        active=state.active,
+        collided=state.collided,
+        arrived=state.arrived,
+        steps=state.steps + 1,
+        batch_size=state.batch_size,
+    )
