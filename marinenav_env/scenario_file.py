@@ -281,7 +281,7 @@ def read_scenarios(path: str | Path) -> list[Episode]:
     """
     try:
         entries = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: cannot be read as a scenario file ({error})") from error
     return parse_scenarios(entries, str(path))
 

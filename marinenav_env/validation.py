@@ -29,7 +29,10 @@ def require(condition: bool, key: str, value: object, allowed: str) -> None:
 
 def is_number(value: object) -> bool:
     """Whether a value is a finite number (a truth value is not)."""
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return False
 
 
 def require_numbers(

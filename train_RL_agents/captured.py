@@ -13,6 +13,7 @@ Its results are overwritten by the next call.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -62,19 +63,18 @@ class CudaRecorder:
         self, call: Callable[[], Any], generators: Sequence[torch.Generator]
     ) -> tuple[Callable[[], None], Any]:
         """See Recorder."""
+        gc.collect()  # what is freed later must not be while a capture is under way
         graph = torch.cuda.CUDAGraph()
         before = [each.clone_state() for each in generators]
         try:
-            for each in generators:
-                # Every replay then draws on from where the generator is, and moves it.
-                graph.register_generator_state(each)
-            # Other threads may go on allocating.
-            mode = "thread_local"
-            with (
-                torch.cuda.device(self._device),
-                torch.cuda.graph(graph, stream=self._stream, capture_error_mode=mode),
-            ):
-                results = call()
+            with torch.cuda.device(self._device):
+                for each in generators:
+                    # Every replay then draws on from where the generator is, and moves it.
+                    graph.register_generator_state(each)
+                # Other threads may go on allocating.
+                mode = "thread_local"
+                with torch.cuda.graph(graph, stream=self._stream, capture_error_mode=mode):
+                    results = call()
         except BaseException:
             # A capture that broke off leaves a generator refusing to draw outside of one.
             for each, state in zip(generators, before, strict=True):

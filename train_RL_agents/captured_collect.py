@@ -22,7 +22,6 @@ from train_RL_agents.captured import Captured
 from train_RL_agents.memory.host import HostReplay
 from train_RL_agents.memory.replay import Replay
 from train_RL_agents.memory.transitions import MultiStep
-from train_RL_agents.policy_wrapper import PolicyWrapper
 
 
 def copy_in(static: Any, new: Any) -> None:
@@ -37,7 +36,7 @@ class InPlaceCollector:
         env: the world; it goes on from its present state.
         policy: acts.
         streams: make the rows.
-        replay: takes them; outside the graph if it is on the host.
+        replay: takes them; outside the graph if it is on the host. None: nothing is stored.
         generators: that policy and world draw from, to capture the step; None runs it as it is.
         say: where to say so if the capture fails.
     """
@@ -45,9 +44,9 @@ class InPlaceCollector:
     def __init__(
         self,
         env: MarineNavEnv,
-        policy: PolicyWrapper,
+        policy: Callable[[TensorDictBase], TensorDictBase],
         streams: MultiStep,
-        replay: Replay | HostReplay,
+        replay: Replay | HostReplay | None,
         generators: Sequence[torch.Generator] | None = None,
         say: Callable[[str], None] = print,
     ) -> None:
@@ -58,7 +57,7 @@ class InPlaceCollector:
         self._rows: TensorDictBase | None = None
         self._step, self._start = (
             Captured(
-                function, replay.filled.device, generators or (),
+                function, env.generator.device, generators or (),
                 name=name, capture=generators is not None, say=say,
             )
             for function, name in (
@@ -73,7 +72,7 @@ class InPlaceCollector:
         env_steps = self.env.env_steps + self.env.num_envs
         self._step()
         self.env.env_steps = env_steps  # a replayed step leaves Python's counters alone
-        if self._rows is not None:
+        if self.replay is not None and self._rows is not None:
             self.replay.extend(self._rows)
         self.env.refresh_starts()
         self._start()
@@ -82,15 +81,19 @@ class InPlaceCollector:
         """Act, move the world, and store the rows that close."""
         self.env.hold()
         step = self.env.step(self.policy(self._carrier.clone(recurse=False)))
-        rows = self.streams.rows(step.unsqueeze(1))
-        if isinstance(self.replay, Replay):
-            self.replay.extend(rows)
+        if self.replay is not None:
+            self._store(self.replay, self.streams.rows(step.unsqueeze(1)))
+        self.env.settle()
+        copy_in(self._carrier, step.get("next"))
+
+    def _store(self, replay: Replay | HostReplay, rows: TensorDictBase) -> None:
+        """Insert rows, or hand them to ``step`` for a replay that is not on the device."""
+        if isinstance(replay, Replay):
+            replay.extend(rows)
         elif self._rows is None:
             self._rows = rows.clone()
         else:
             copy_in(self._rows, rows)
-        self.env.settle()
-        copy_in(self._carrier, step.get("next"))
 
     def _start_anew(self) -> None:
         """Start new episodes where one is over."""

@@ -20,7 +20,7 @@ import torch
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents.agents import AGENTS, Agent
 from train_RL_agents.config import TrainConfig
-from train_RL_agents.config_file import from_dict, read_json, to_dict
+from train_RL_agents.config_file import read_json, saved_config, to_dict
 
 POLICY, TRAINING = "marinenav policy", "marinenav training state"
 VERSION = 1
@@ -187,7 +187,7 @@ def load_policy(
     device = device or torch.device("cpu")
     file = find_policy(Path(path), which)
     content = read_checked(file, POLICY, device)
-    config = from_dict(json.loads(content["config"]))
+    config = saved_config(json.loads(content["config"]))
     agent = make_agent(config, content["num_actions"], device)
     load_weights(agent, content["weights"], file)
     return LoadedPolicy(agent.eval(), config, file, content["env_steps"], content["metrics"])

@@ -11,9 +11,12 @@ from typing import Generic, Literal, TypeVar
 from marinenav_env import LEVELS, Curriculum, Level, WorldConfig
 from marinenav_env.validation import require, require_numbers
 from train_RL_agents.agents import AGENTS, AgentConfig
+from train_RL_agents.networks import OBJECTS
 
 ConfigType = TypeVar("ConfigType", bound=AgentConfig)
 Precision = Literal["fp32", "bf16"]
+LARGEST_SEED = 2**32 - 1
+"""Of a run, an evaluation set or a search."""
 
 
 def _levels(
@@ -81,6 +84,7 @@ class EvalSchedule:
         require(len(self.num_episodes) == count, "eval_schedule.num_episodes", self.num_episodes,
                 f"{count} numbers, one per level")  # fmt: skip
         require_numbers(self, "eval_schedule", ("num_episodes",), at_least=0)
+        require_numbers(self, "eval_schedule", ("seed",), at_least=0, at_most=LARGEST_SEED)
         require(sum(self.num_episodes) > 0, "eval_schedule.num_episodes", self.num_episodes,
                 "above 0 in sum")  # fmt: skip
 
@@ -231,12 +235,16 @@ class TrainConfig(Generic[ConfigType]):
         require(self.agent_type in AGENTS, "agent_type", self.agent_type, f"one of {list(AGENTS)}")
         require(len(set(self.seed)) == len(self.seed) > 0, "seed", self.seed,
                 "one or more different numbers")  # fmt: skip
+        require_numbers(self, "config", ("seed",), at_least=0, at_most=LARGEST_SEED)
         counts = ("total_timesteps", "eval_freq", "log_freq")
         require_numbers(self, "config", counts, at_least=1)
         require_numbers(self, "config", ("threads",), at_least=0, at_most=1024)
         require(not self.imitation_learning, "imitation_learning", True, "false")
         fine = AGENTS[self.agent_type].gives_priorities or not self.trainer.prioritized
         require(fine, "trainer.prioritized", True, f"false for {self.agent_type}")
+        slots = self.world.sensor.slots
+        require(slots == OBJECTS, "world.sensor.max_objects", self.world.sensor.max_objects,
+                f"{OBJECTS} (the most, if a list): networks have so many inputs")  # fmt: skip
         robots = max(self.training_schedule.num_robots)
         # The first update comes train_freq later; until n steps are made there is nothing to draw.
         first = self.trainer.num_envs * self.trainer.n_steps - self.trainer.train_freq

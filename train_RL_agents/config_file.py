@@ -52,6 +52,16 @@ class Setting:
 # From and to files ------------------------------------------------------------------------------
 
 
+_ADDED: dict[str, dict[str, Any]] = {
+    "AC-IQN": {"agent.kappa": 1.0, "agent.risk": "neutral", "agent.refine": False},
+    "IQN": {"agent.kappa": 1.0, "agent.risk": "neutral"},
+    "DDPG": {"agent.kappa": 1.0},
+    "SAC": {"agent.kappa": 1.0},
+}
+"""By agent, settings that came later, with what was done before: a saved configuration may lack
+them, and must not get the defaults of today."""
+
+
 def load_config(path: Path | None, overrides: Sequence[str] = ()) -> TrainConfig[Any]:
     """Read a configuration.
 
@@ -64,6 +74,13 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> TrainConfig
             type or out of range.
     """
     return from_dict({} if path is None else read_json(path), overrides)
+
+
+def saved_config(values: dict[str, Any], overrides: Sequence[str] = ()) -> TrainConfig[Any]:
+    """Make a configuration from one that was saved whole, perhaps before some settings existed."""
+    given = flatten(values)
+    before = _ADDED.get(given.get("agent_type", TrainConfig.agent_type), {})
+    return from_dict(before | given, overrides)
 
 
 def from_dict(values: dict[str, Any], overrides: Sequence[str] = ()) -> TrainConfig[Any]:
@@ -115,7 +132,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: cannot be read as a configuration file ({error})") from error
     require(isinstance(content, dict), str(path), content, "a JSON object with settings")
     return dict(content)

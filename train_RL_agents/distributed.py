@@ -109,7 +109,8 @@ class Ranks:
             if name != "cpu" and torch.cuda.is_available():
                 name = f"cuda:{self._local}"
         device = resolve_device(name)
-        if self.size > 1 and device.type == "cuda":
+        if device.type == "cuda":
+            # Streams, events and generators are those of the current device where none is named.
             torch.cuda.set_device(device)
         return device
 

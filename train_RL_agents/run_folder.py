@@ -29,7 +29,7 @@ from marinenav_env.scenario_file import Episode, write_scenarios
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents.checkpoint import MANIFEST, find_run, read_manifest, write_atomically
 from train_RL_agents.config import TrainConfig
-from train_RL_agents.config_file import flatten, load_config, to_dict
+from train_RL_agents.config_file import flatten, read_json, saved_config, to_dict
 
 CONFIG = "trial_config.json"
 LAYOUT: dict[str, dict[str, list[Any]]] = {
@@ -179,7 +179,7 @@ class RunFolder:
             ConfigError: when there is none.
         """
         folder = find_run(Path(path))
-        config = load_config(folder / CONFIG, [])
+        config = saved_config(read_json(folder / CONFIG))
         return cls(folder, config, config.seed[0])
 
     def _write(self, name: str, content: str | bytes) -> None:

@@ -24,7 +24,7 @@ from train_RL_agents.checkpoint import (
     load_weights,
     make_agent,
 )
-from train_RL_agents.config_file import flatten, from_dict, to_dict
+from train_RL_agents.config_file import flatten, saved_config, to_dict
 from train_RL_agents.device import set_precision
 from train_RL_agents.distributed import Ranks
 from train_RL_agents.evaluation.history import History
@@ -62,6 +62,7 @@ class TorchRLTrainer:
         set_precision(self.device, config.precision, config.tf32)
         self.env_steps, self._logged_at, self.stopped = 0, 0, False
         self._workers: Workers | None = None
+        self._in_place: InPlaceCollector | None = None
         local = config.trainer.collector == "local"
         self.in_place = config.capture and self.device.type == "cuda" and local
         self.clock, self.meter = Clock(self._compiled), Meter()
@@ -167,13 +168,16 @@ class TorchRLTrainer:
         """Experience as it comes, from this process or from others."""
         settings = self._own.trainer
         if settings.collector != "local":
+            own = self.env_steps // self.ranks.size
             try:
-                own = self.env_steps // self.ranks.size
                 with self.clock.phase("compile"):  # no time of training either
                     self._workers = Workers(self._own, self.policy, self.device, self._seed, own)
+                # Windows may be open from a part of the run that went on without workers.
+                self.streams.load_state_dict({})
                 return self._workers.batches()
             except Exception as error:  # whatever it is, the run can go on without them
                 self.display.fell_back(settings.collector, error)
+                self.env.env_steps = own  # which workers made, in the part before a resume
         collector = Collector(
             self.env,
             self.policy,
@@ -188,14 +192,15 @@ class TorchRLTrainer:
 
     def _stored_batches(self) -> Iterator[None]:
         """The same batches, each stored as it is made; captured where there is a GPU."""
-        generators = [self._generators["policy"], self.env.generator]
-        collector = InPlaceCollector(
-            self.env, self.policy, self.streams, self.replay,
-            generators if self.device.type == "cuda" else None, self.display.say,
-        )  # fmt: skip
+        if self._in_place is None:
+            generators = [self._generators["policy"], self.env.generator]
+            self._in_place = InPlaceCollector(
+                self.env, self.policy, self.streams, self.replay,
+                generators if self.device.type == "cuda" else None, self.display.say,
+            )  # fmt: skip
         while True:
             for _ in range(self._own.trainer.steps_per_batch):
-                collector.step()
+                self._in_place.step()
             yield
 
     def insert(self, batch: Any) -> None:
@@ -309,7 +314,7 @@ class TorchRLTrainer:
 
     def _state(self) -> dict[str, Any]:
         # Worlds of workers stay with them: a resumed run starts new ones, with new streams.
-        local = self.config.trainer.collector == "local"
+        local = self._workers is None
         return {
             "format": TRAINING,
             "version": VERSION,
@@ -366,7 +371,7 @@ class TorchRLTrainer:
         if saved is None:
             raise ConfigError(f"{path}: does not say which settings it was made with; start anew")
         before, now = (
-            flatten(to_dict(each)) for each in (from_dict(json.loads(saved)), self.config)
+            flatten(to_dict(each)) for each in (saved_config(json.loads(saved)), self.config)
         )
         changed = changes(before, now)
         if changed:

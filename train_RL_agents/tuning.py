@@ -24,6 +24,8 @@ STORAGE, BEST = "study.db", "best.json"
 _NAME = "marinenav"
 _STARTUP = 4
 """Trials that are never pruned, and that the search starts from."""
+_MOST_REFUSED = 10
+"""Trials in a row whose settings do not go together, after which the search ends."""
 
 
 # What is searched -------------------------------------------------------------------------------
@@ -156,6 +158,7 @@ class Study:
         # Another seed after every stop, or the search would propose the same again.
         seed = config.seed[0] + len(self.study.trials)
         self.study.sampler = optuna.samplers.TPESampler(n_startup_trials=_STARTUP, seed=seed)
+        self._refused = 0
         self._check_same()
         self._fail_interrupted()
 
@@ -194,17 +197,24 @@ class Study:
             A line on how it went.
 
         Raises:
+            ConfigError: when one after another was refused.
             KeyboardInterrupt: when it was asked to stop.
         """
         states = self._optuna.trial.TrialState
         trial = self.study.ask()
         chosen = suggest(trial, self.space)
+        words = ", ".join(f"{key}={json.dumps(item)}" for key, item in chosen.items())
         state, value = states.FAIL, None
         try:
-            config = changed(self.config, chosen)
-            parent = self.folder / f"trial_{trial.number:04d}"
-            run = RunFolder.create(config, config.seed[0], argv, parent)
-            trainer = TrialTrainer(run, trial, **display)
+            try:
+                trainer = self._trainer(trial, chosen, argv, **display)
+            except ConfigError as error:
+                # Settings that are fine one by one may not go together.
+                self._refused += 1
+                if self._refused == _MOST_REFUSED:
+                    raise
+                return f"trial {trial.number}: refused, {error}; it had {words}"
+            self._refused = 0
             trainer.train()
             if trainer.stopped and not trainer.pruned:
                 raise KeyboardInterrupt
@@ -213,9 +223,17 @@ class Study:
         finally:
             # Optuna keeps the last report of a pruned trial as its value.
             self.study.tell(trial, value if state == states.COMPLETE else None, state=state)
-        words = ", ".join(f"{key}={json.dumps(item)}" for key, item in chosen.items())
         end = "pruned at success" if trainer.pruned else "success"
         return f"trial {trial.number}: {end} {value:.3f} with {words}"
+
+    def _trainer(
+        self, trial: Any, chosen: dict[str, Any], argv: Sequence[str], **display: bool
+    ) -> TrialTrainer:
+        """The trainer of a trial, in a folder of its own."""
+        config = changed(self.config, chosen)
+        parent = self.folder / f"trial_{trial.number:04d}"
+        run = RunFolder.create(config, config.seed[0], argv, parent)
+        return TrialTrainer(run, trial, **display)
 
     def write_best(self) -> Any:
         """Write the configuration of the best trial, so that ``train -C`` takes it.

@@ -302,6 +302,7 @@ def test_bad_entries_are_refused_by_key_and_value(name: str) -> None:
         (b"[]", r".*bad\.json='list': must be a JSON list of at least one episode"),
         (b"3", r".*bad\.json='int': must be a JSON list of at least one episode"),
         (b"[{", r".*bad\.json: cannot be read as a scenario file \(.*\)"),
+        (b"[" * 100_000, r".*bad\.json: cannot be read as a scenario file \(.*\)"),
         (b"\xff\xfe[]", r".*bad\.json: cannot be read as a scenario file \(.*\)"),
         (None, r".*bad\.json: cannot be read as a scenario file \(.*No such file.*\)"),
     ],

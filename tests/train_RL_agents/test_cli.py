@@ -230,6 +230,23 @@ def test_evaluate_on_fresh_scenarios_notes_the_seed(capsys, tmp_path, policy):
     assert first == again
 
 
+@pytest.mark.parametrize("seed", ["-1", str(10**20)])
+def test_evaluate_refuses_seeds_that_no_generator_takes(capsys, policy, seed):
+    said = refused(capsys, "evaluate", "--checkpoint", str(policy), "--seed", seed)
+    assert said.startswith(f"--seed={seed}: must be from 0 to ")
+
+
+def test_evaluate_writes_what_a_broken_policy_comes_to(capsys, tmp_path, policy):
+    content = torch.load(policy)
+    for weights in content["weights"].values():
+        weights.fill_(torch.nan)
+    torch.save(content, tmp_path / "broken.pt")
+    path = tmp_path / "broken.json"
+    _, written = evaluated(capsys, path, tmp_path / "broken.pt", "--levels", "1")
+    assert "NaN" not in path.read_text()
+    assert written["figures"]["overall"]["success_rate"] == 0.0
+
+
 def test_evaluate_a_scenario_file(capsys, tmp_path, policy):
     config = from_dict(SMALL)
     drawn = draw_scenarios(config.world, config.eval_schedule.levels()[:2], [1, 2], 5)

@@ -15,6 +15,7 @@ from train_RL_agents.config_file import (
     from_dict,
     load_config,
     override,
+    saved_config,
     settings_of,
     to_dict,
 )
@@ -137,6 +138,15 @@ def test_the_command_line_is_laid_over_the_file_and_the_last_word_counts():
     assert (config.trainer.batch_size, config.trainer.tau) == (16, 0.5)
 
 
+def test_a_saved_configuration_keeps_what_was_done_before_a_setting_existed():
+    for agent_type in ("AC-IQN", "IQN", "DDPG", "SAC"):
+        saved = to_dict(from_dict({"agent_type": agent_type}))
+        assert saved_config(saved) == from_dict(saved)
+        del saved["agent"]["kappa"]
+        assert saved_config(saved).agent.kappa == 1.0
+        assert from_dict(saved).agent.kappa == 10.0
+
+
 def test_override_keeps_the_rest():
     config = from_dict({"agent_type": "DQN", "agent.critics": 3})
     changed = override(config, ["total_timesteps=7"])
@@ -166,6 +176,11 @@ def test_override_keeps_the_rest():
         ({"agent_type": ["DQN"]}, "agent_type=['DQN']: must be one of AC-IQN, "),
         ({"imitation_learning": True}, "imitation_learning=True: must be false"),
         ({"total_timesteps": 0}, "total_timesteps=0: must be"),
+        ({"total_timesteps": 10**400}, "total_timesteps=1000"),
+        ({"seed": [10**20]}, "seed=(100000000000000000000,): must be"),
+        ({"seed": [-1]}, "seed=(-1,): must be"),
+        ({"eval_schedule": {"seed": 10**20}}, "eval_schedule.seed=100000000000000000000: must be"),
+        ({"world.sensor.max_objects": 3}, "world.sensor.max_objects=3: must be 5"),
         ({"trainer": {"gamma": 1.5}}, "trainer.gamma=1.5: must be"),
         ({"training_schedule": {"num_robots": [0] * 6}}, "training_schedule.num_robots=0: must be"),
         ({"training_schedule": {"num_robots": [3]}}, "training_schedule.num_cores="),
@@ -188,7 +203,7 @@ def test_mistakes_on_the_command_line():
     assert refused({"agent_type": "DQN"}, "agent.quantiles=8").startswith("agent.quantiles='8'")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", "\xff"])
+@pytest.mark.parametrize("content", ["", "{", "[1]", "\xff", "[" * 100_000])
 def test_unreadable_files(tmp_path, content):
     path = tmp_path / "config.json"
     path.write_text(content, encoding="latin-1")

@@ -1,5 +1,6 @@
 """Runs: exact resume, interruptions of every kind, counting in env-steps, seeds, start weights."""
 
+import gc
 import json
 import math
 import multiprocessing
@@ -9,6 +10,7 @@ import resource
 import signal
 import subprocess
 import time
+import weakref
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -786,6 +788,24 @@ def test_several_seeds_share_a_training_folder(tmp_path, command):
     ]  # fmt: skip
     assert all(saved(run)["env_steps"] == 160 for run in runs)
     assert differences(saved(runs[0])["learner"], saved(runs[1])["learner"])
+
+
+def test_a_trainer_is_gone_before_the_next_seed_starts(tmp_path, command, monkeypatch):
+    """Memory is planned for one."""
+    before, build = [], TorchRLTrainer._build
+
+    def note(trainer):
+        assert [each for each in before if each() is not None] == []
+        before.append(weakref.ref(trainer))
+        build(trainer)
+
+    monkeypatch.setattr(TorchRLTrainer, "_build", note)
+    gc.disable()
+    try:
+        assert main([*command, "--seed", "5", "6", "7", "--quiet"]) == 0
+    finally:
+        gc.enable()
+    assert len(before) == 3
 
 
 @pytest.mark.parametrize("agent", ["AC-IQN", "DQN"])

@@ -116,6 +116,20 @@ def test_a_study_goes_on_from_its_storage(tmp_path, fake):
         Study(tmp_path, CONFIG, {"trainer.batch_size": (4, 8)})
 
 
+def test_settings_that_do_not_go_together_fail_one_trial(tmp_path, fake, monkeypatch):
+    space = read_space(write_space(tmp_path), CONFIG)
+    study = Study(tmp_path, CONFIG, space)
+    monkeypatch.setattr(tuning, "changed", lambda config, chosen: changed(config, {"seed": [-1]}))
+    line = study.run_trial([])
+    assert line.startswith("trial 0: refused, seed=(-1,): must be")
+    assert "it had " in line
+    for _ in range(8):
+        study.run_trial([])
+    with pytest.raises(ConfigError, match=r"seed=\(-1,\): must be"):
+        study.run_trial([])  # the tenth in a row
+    assert study.done == 0
+
+
 def test_pruned_trials_count_but_are_not_the_best(tmp_path, fake):
     space = read_space(write_space(tmp_path), CONFIG)
     study = Study(tmp_path, CONFIG, space)

@@ -107,6 +107,12 @@ def test_without_workers_the_run_goes_on_in_this_process(tmp_path, monkeypatch, 
     alone = new_run(tmp_path / "one")
     train(alone)
     assert differences(saved(alone)["learner"], saved(run)["learner"]) == []
+    # Also when it was interrupted: world and open windows are in the checkpoint.
+    parts = new_run(tmp_path / "parts", *TWO)
+    train(parts, stop_at=104)
+    assert saved(parts)["world"]["env_steps"] == 104
+    train(parts)
+    assert differences(saved(run), saved(parts)) == []
 
 
 def test_a_missing_ray_is_told(tmp_path, monkeypatch, capsys):

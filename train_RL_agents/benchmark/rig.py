@@ -19,6 +19,7 @@ from torch import Tensor
 from marinenav_env import GROUP
 from train_RL_agents.benchmark.stopwatch import Stopwatch
 from train_RL_agents.benchmark.timing import Subject, no_notes, synchronize
+from train_RL_agents.captured_collect import InPlaceCollector
 from train_RL_agents.config import TrainConfig
 from train_RL_agents.memory.host import HostReplay
 from train_RL_agents.memory.replay import STORED, Replay
@@ -151,14 +152,26 @@ class Rig:
         """The world under random actions."""
         env = self.trainer.env
         active = torch.zeros((), dtype=torch.int64, device=self.device)
+        generator = torch.Generator(self.device).manual_seed(0)
+
+        def act(step: TensorDictBase) -> TensorDictBase:
+            active.add_(step.get((GROUP, "mask")).sum())
+            return step.set((GROUP, "action"), self._random_actions(generator))
+
         step = env.reset()
 
-        def advance(steps: int) -> None:
+        def plain() -> None:
             nonlocal step
+            step = env.step_and_maybe_reset(act(step))[1]
+
+        one_step = plain
+        if self.trainer.in_place:
+            generators = [generator, env.generator]
+            one_step = InPlaceCollector(env, act, self.trainer.streams, None, generators).step
+
+        def advance(steps: int) -> None:
             for _ in range(steps):
-                active.add_(step.get((GROUP, "mask")).sum())
-                step.set((GROUP, "action"), self._random_actions())
-                step = env.step_and_maybe_reset(step)[1]
+                one_step()
 
         def notes(seconds: float) -> dict[str, float]:
             count = float(active)
@@ -281,13 +294,14 @@ class Rig:
         fill(replay, self.trainer.example_row(), self.trainer.env.num_discrete_actions)
         return replay
 
-    def _random_actions(self) -> Tensor:
+    def _random_actions(self, generator: torch.Generator) -> Tensor:
         """Uniform actions of all robots, [E, R, 2] or [E, R]."""
         env = self.trainer.env
         shape = (env.num_envs, env.num_robots)
+        options: dict[str, Any] = {"generator": generator, "device": self.device}
         if env.continuous:
-            return torch.rand((*shape, 2), device=self.device) * 2.0 - 1.0
-        return torch.randint(env.num_discrete_actions, shape, device=self.device)
+            return torch.rand((*shape, 2), **options) * 2.0 - 1.0
+        return torch.randint(env.num_discrete_actions, shape, **options)
 
 
 # Where the time of the loop goes ----------------------------------------------------------------

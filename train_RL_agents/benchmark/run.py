@@ -19,7 +19,7 @@ from train_RL_agents.device import cpu_cores
 
 
 def benchmark(options: Options, out: Path | None = None, plot: Path | None = None) -> None:
-    """Measure, print, and write after every part, so that what was measured is never lost.
+    """Measure, print, and write after every size, so that what was measured is never lost.
 
     Args:
         options: what and how.
@@ -43,11 +43,13 @@ def benchmark(options: Options, out: Path | None = None, plot: Path | None = Non
         if reason:
             console.print(f"{mode} left out: {reason}")
     for part in options.parts:
+        rows = []
         with console.status(f"measuring {part} ..."):
-            rows = list(measured(part, options, modes))
+            for row in measured(part, options, modes):
+                rows.append(row)
+                content["rows"].append(row)
+                _write(out, content)
         report.show(console, rows)
-        content["rows"] += rows
-        _write(out, content)
     _finish(console, content, out, plot)
 
 

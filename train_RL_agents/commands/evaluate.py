@@ -160,10 +160,14 @@ def choose_set(
         The scenarios, and what the levels are, if they are of levels.
 
     Raises:
-        ConfigError: when there is no such file, suite or level.
+        ConfigError: when there is no such file, suite, level or seed.
     """
+    from marinenav_env.validation import require
+    from train_RL_agents.config import LARGEST_SEED
     from train_RL_agents.evaluation.suites import Part, ScenarioSet, make_set
 
+    fine = 0 <= given.get("seed", 0) <= LARGEST_SEED
+    require(fine, "--seed", given.get("seed"), f"from 0 to {LARGEST_SEED}")
     fresh = secrets.randbelow(2**31) if "fresh" in given else None
     if "suite" in given:
         seed = given.get("seed", fresh)
@@ -320,6 +324,8 @@ def _write_all(given: dict[str, Any], setting: dict[str, Any], results: Sequence
 
 def _content(setting: dict[str, Any], results: Sequence[Result]) -> dict[str, Any]:
     """What the JSON file holds."""
+    from train_RL_agents.evaluation.episodes import finite
+
     columns = COLUMNS if len(results) == 1 else COMPARED
     content: dict[str, Any] = {"setting": setting, "columns": columns}
     if len(results) == 1:
@@ -328,4 +334,4 @@ def _content(setting: dict[str, Any], results: Sequence[Result]) -> dict[str, An
         content["policies"] = [asdict(each) for each in results]
     if results[0].conduct is not None:
         content |= {"conduct": results[0].conduct, "conduct_columns": CONDUCT}
-    return content
+    return dict(finite(content))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -142,14 +144,18 @@ def _start(
             raise
 
     folders = ranks.led(create)
-    try:
-        first = TorchRLTrainer(folders[0], **display)
-    except ConfigError:
-        shutil.rmtree(folders[0].path.parent, ignore_errors=True)
-        raise
-    _train(first, trace, display["quiet"])
-    for folder in folders[1:]:
-        _train(TorchRLTrainer(folder, **display), trace, display["quiet"])
+
+    def first() -> TorchRLTrainer:
+        try:
+            return TorchRLTrainer(folders[0], **display)
+        except ConfigError:
+            shutil.rmtree(folders[0].path.parent, ignore_errors=True)
+            raise
+
+    makers: list[Callable[[], TorchRLTrainer]] = [first]
+    makers += [partial(TorchRLTrainer, folder, **display) for folder in folders[1:]]
+    for make in makers:
+        _train(make, trace, display["quiet"])
     return 0
 
 
@@ -169,7 +175,7 @@ def _resume(path: Path, overrides: list[str], display: dict[str, bool], trace: i
             key, _, value = word.partition("=")
             require(key in RESUMABLE, key, value, "left as it is when a run is resumed")
     for folder in folders:
-        _train(resume(folder, **display), trace, display["quiet"])
+        _train(partial(resume, folder, **display), trace, display["quiet"])
     return 0
 
 
@@ -178,11 +184,11 @@ def runs_in(path: Path) -> list[Path]:
     return sorted(file.parent for file in path.glob("seed_*/trial_config.json")) or [path]
 
 
-def _train(trainer: TorchRLTrainer, trace: int, quiet: bool) -> None:
+def _train(make: Callable[[], TorchRLTrainer], trace: int, quiet: bool) -> None:
     """Train; with code compiled for this run alone, as there is a limit to its variants.
 
     Args:
-        trainer: ready to start.
+        make: makes the trainer; memory is planned for one, so it must be gone before the next.
         trace: batches of the collector in a profiler's trace; 0: none.
         quiet: do not print where the trace is.
 
@@ -191,6 +197,9 @@ def _train(trainer: TorchRLTrainer, trace: int, quiet: bool) -> None:
     """
     import torch
 
+    from train_RL_agents.device import release_memory
+
+    trainer = make()
     if trace:
         _train_traced(trainer, trace, quiet)
     else:
@@ -198,6 +207,8 @@ def _train(trainer: TorchRLTrainer, trace: int, quiet: bool) -> None:
     torch.compiler.reset()
     if trainer.stopped:
         raise KeyboardInterrupt
+    del trainer
+    release_memory()
 
 
 def _train_traced(trainer: TorchRLTrainer, trace: int, quiet: bool) -> None:

@@ -29,6 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     import torch
 
     from train_RL_agents.config_file import load_config
+    from train_RL_agents.device import release_memory
     from train_RL_agents.extras import need
     from train_RL_agents.tuning import BEST, Study, read_space
 
@@ -41,6 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     while study.done < arguments.trials:
         line = study.run_trial(arguments.argv, quiet=arguments.quiet)
         torch.compiler.reset()
+        release_memory()
         print(line, flush=True)
         study.write_best()
     best = study.write_best()

@@ -11,6 +11,7 @@ import torch
 
 from marinenav_env import ConfigError, WorldConfig
 from marinenav_env.state import Scenario
+from marinenav_env.validation import require
 from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.checkpoint import LoadedPolicy, load_policy
@@ -19,6 +20,7 @@ from train_RL_agents.evaluation.episodes import Episodes, Policy
 from train_RL_agents.evaluation.recording import Recording, concatenate, record
 from train_RL_agents.evaluation.suites import ScenarioSet
 from train_RL_agents.memory.transitions import OBSERVATION, inputs_of
+from train_RL_agents.networks import OBJECTS
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, PolicyWrapper
 
 
@@ -149,7 +151,11 @@ def run_set(
 
     Returns:
         What happened, by episode, in the order of the set; and the recording.
+
+    Raises:
+        ConfigError: when the vessels of the set are not such as a policy was trained for.
     """
+    _check_fit(found, chosen)
     policy, continuous = steering(found, world, manner)
     episodes, recordings = [], []
     for part in chosen.parts:
@@ -168,6 +174,19 @@ def run_set(
         each: torch.cat([getattr(seen, each) for seen in episodes]) for each in names
     })  # fmt: skip
     return joined, concatenate(recordings) if recordings else None
+
+
+def _check_fit(found: LoadedPolicy | str, chosen: ScenarioSet) -> None:
+    """Refuse scenario files whose vessels have other commands or see more objects than a policy."""
+    if isinstance(found, str):
+        return
+    listed = (part.scenarios for part in chosen.parts if not isinstance(part.scenarios, Scenario))
+    for episode in (each for scenarios in listed for each in scenarios):
+        slots, commands = episode.sensor.slots, episode.vessel.num_actions
+        require(slots <= OBJECTS, "max_obj_num", slots, f"at most {OBJECTS} for a trained policy")
+        known = found.agent.num_actions
+        require(found.agent.continuous or commands == known, "thrust commands", commands,
+                f"{known} pairs, which the policy {found.path} chooses from")  # fmt: skip
 
 
 def _groups(scenarios: Any, names: Sequence[str]) -> list[str]:

@@ -29,6 +29,15 @@ _CHECK_EVERY = 25
 """Vector steps between two questions to the device whether all episodes are over."""
 
 
+def finite(content: Any) -> Any:
+    """Nested figures with None for what is not finite, which JSON cannot hold: a world astray."""
+    if isinstance(content, dict):
+        return {name: finite(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
 @dataclass(frozen=True)
 class Report:
     """Figures of a set of episodes."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
 
 from train_RL_agents.agents import Agent
 from train_RL_agents.checkpoint import save_policy
-from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate
+from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate, finite
 from train_RL_agents.figures.snapshot import Witness
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run_folder import RunFolder
@@ -64,7 +63,7 @@ class History:
         Returns:
             Its figures over all episodes, and whether its policy is the best so far.
         """
-        table = {name: _finite(report) for name, report in self.episodes[-1].table().items()}
+        table = finite(self.episodes[-1].table())
         overall = table["overall"]
         levels = {
             f"success_rate_{name.replace(' ', '_')}": row["success_rate"]
@@ -113,11 +112,3 @@ class History:
         """Restore them."""
         self.rows = state["rows"]
         self.episodes = [Episodes.from_state_dict(each) for each in state["evaluations"]]
-
-
-def _finite(report: dict[str, Any]) -> dict[str, Any]:
-    """None for figures that are not finite, which JSON cannot hold: the world has gone astray."""
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in report.items()
-    }

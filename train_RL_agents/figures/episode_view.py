@@ -116,10 +116,12 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         number: of the episode, from 1.
 
     Raises:
-        ConfigError: when there is no such episode.
+        ConfigError: when there is no such episode, or it went astray.
     """
     episodes = len(recording.steps)
     require(1 <= number <= episodes, "--episode", number, f"from 1 to {episodes}")
+    fine = bool(recording.poses[:, number - 1].isfinite().all())
+    require(fine, "--episode", number, "one in which all positions are finite")
     there = recording.robot_mask[number - 1]
     return EpisodeView(
         **_motion(recording, number - 1, there),

@@ -36,6 +36,11 @@ _TRANSIENT = 1.5
 _PAIR = 256
 """Bytes that a step takes in passing for each pair of a robot and an object it may see."""
 _CGROUP = Path("/sys/fs/cgroup")
+_LIMITS = (
+    ("", "memory.max", "memory.current", "inactive_file"),
+    ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+"""Where version 2 of control groups, and version 1, say how much a container may take."""
 
 
 @dataclass(frozen=True)
@@ -205,11 +210,17 @@ def _free(device: torch.device) -> dict[bool, int]:
 def host_free(cgroup: Path = _CGROUP) -> int:
     """Bytes of memory free on the host, or left to this process's container if that is less."""
     free = int(psutil.virtual_memory().available)  # host: a number of the system
-    with suppress(OSError, ValueError):  # no container, or one without a limit
-        limit = int((cgroup / "memory.max").read_text())  # host: a number of the system
-        used = int((cgroup / "memory.current").read_text())  # host: a number of the system
-        free = min(free, limit - used)
+    for folder, limit, used, cache in _LIMITS:
+        with suppress(OSError, ValueError):  # no container, or one without a limit
+            free = min(free, _left(cgroup / folder, limit, used, cache))
     return free
+
+
+def _left(cgroup: Path, limit: str, used: str, cache: str) -> int:
+    """Bytes that a container may still take; pages of files that can go count as free."""
+    numbers = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
+    held = int((cgroup / used).read_text()) - int(numbers.get(cache, 0))  # host: of the system
+    return int((cgroup / limit).read_text()) - held  # host: a number of the system
 
 
 def check(found: Plan, config: TrainConfig[Any]) -> None:

@@ -10,6 +10,7 @@ from marinenav_env import Level
 from tests.train_RL_agents.test_cli import refused
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.benchmark import MODES, PARTS, rig
+from train_RL_agents.benchmark import run as bench_run
 from train_RL_agents.benchmark.options import Options, endless, on_level, sized, usable
 from train_RL_agents.benchmark.parts import measured
 from train_RL_agents.benchmark.rig import FACTORIES, eager, fill, shares
@@ -59,6 +60,42 @@ def test_command_measures_every_part_and_writes_it(tmp_path, config, capsys):
     )
     assert content["config"]["trainer"]["train_freq"] == 16
     assert [each["of"] for each in content["growth"]] == ["world", "replay"]
+
+
+def test_what_was_measured_before_an_interruption_is_kept(tmp_path, config, monkeypatch):
+    out, usual = tmp_path / "bench.json", bench_run.measured
+
+    def cut_off(*arguments):
+        for number, row in enumerate(usual(*arguments)):
+            if number == 1:
+                raise KeyboardInterrupt
+            yield row
+
+    monkeypatch.setattr(bench_run, "measured", cut_off)
+    argv = ["bench", "-C", str(config), *QUICK, "--modes", "eager", "--parts", "update", "--json",
+            str(out)]  # fmt: skip
+    assert main(argv) != 0
+    assert [row["batch"] for row in json.loads(out.read_text())["rows"]] == [4]
+
+
+def test_the_world_and_the_loop_in_place():
+    """As in captured mode on a GPU: the same steps, and one collector for all measurements."""
+    options = Options(tiny(), parts=("world", "loop"), seconds=0.001, repeats=2)
+    found = FACTORIES["eager"](endless(options.config))
+    trainer = found.trainer
+    trainer.in_place = True
+    world = found.world()
+    assert world.run(3) > 0.0
+    assert trainer.env.env_steps == 3 * 8
+    assert world.notes(1.0)["active robot-steps/s"] > 0
+    assert int(trainer.replay.filled) == 0
+    loop = found.loop()
+    loop.run(loop.least)
+    first = trainer._in_place
+    loop.run(loop.least)
+    assert trainer._in_place is first is not None
+    assert int(trainer.replay.filled) > 0
+    found.close()
 
 
 def test_command_draws_rates_and_shares(tmp_path, config, capsys):

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError, Level, WorldConfig
+from marinenav_env.scenario_file import episodes_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.checkpoint import LoadedPolicy
 from train_RL_agents.config_file import from_dict
@@ -45,6 +46,28 @@ def test_names(tmp_path, monkeypatch):
         find("apf", "best", CPU)
     assert described("apf")["agent_type"] == "apf"
     assert described(untrained("DQN"))["env_steps"] == 7
+
+
+def test_files_that_do_not_fit_a_policy_are_refused():
+    episodes = episodes_of(draw_scenarios(WORLD, (Level(2, 0, 0, 20.0),), (1,), 0), WORLD, 0)
+
+    def run(found, **vessel_or_sensor):
+        given = ScenarioSet(
+            "file", (), (Part(WORLD, [replace(episodes[0], **vessel_or_sensor)]),), 0
+        )
+        return run_set(found, given, WORLD, Manner(), CPU)
+
+    few = replace(WORLD.vessel, left_thrust_change=(0.0, 500.0))
+    many = replace(WORLD.sensor, max_objects=8)
+    with pytest.raises(ConfigError, match="thrust commands=10: must be 25 pairs, which the policy"):
+        run(untrained("DQN"), vessel=few)
+    with pytest.raises(ConfigError, match="max_obj_num=8: must be at most 5"):
+        run(untrained("DDPG"), sensor=many)
+    fewer = replace(WORLD.sensor, max_objects=3)
+    for found, changed in (("apf", {"sensor": many, "vessel": few}),
+                           (untrained("DDPG"), {"vessel": few}),
+                           (untrained("DQN"), {"sensor": fewer})):  # fmt: skip
+        assert len(run(found, **changed)[0].success) == 1
 
 
 def test_worlds_must_be_alike():
