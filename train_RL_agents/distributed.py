@@ -133,7 +133,7 @@ class Ranks:
         """The same losses, whose gradients are averaged over the ranks."""
         if self.size == 1:
             return losses
-        return DistributedDataParallel(_LossModule(agent, losses))
+        return DistributedDataParallel(_LossModule(agent, losses), gradient_as_bucket_view=True)
 
     def any(self, flag: bool) -> bool:
         """Whether a flag is true on any rank; every rank gets the same answer."""

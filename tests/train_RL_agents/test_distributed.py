@@ -336,7 +336,7 @@ def test_torchrun_is_stopped_by_a_signal_and_goes_on(tmp_path, torchrun, command
     again = torchrun("--resume", str(path), f"total_timesteps={steps + 40}")
     output, errors = again.communicate(timeout=90)
     assert again.returncode == 0, errors
-    assert output.splitlines()[0] == f"resuming at {steps:,} env-steps"
+    assert f"resuming at {steps:,} env-steps" in output.splitlines()
     assert output.count("finished") == 1
     assert saved(run)["env_steps"] == state_of(run, 1)["env_steps"] == steps + 40
 
