@@ -20,6 +20,7 @@
 namespace {
 
 constexpr int64_t kSelf = 7, kObjects = 5, kObject = 5;
+constexpr std::size_t kNumbers = kSelf + kObjects * kObject + kObjects;
 
 void write(const torch::Tensor& answer) {
   const auto flat = answer.contiguous().flatten();
@@ -34,12 +35,27 @@ int main(int argc, char** argv) {
     return 2;
   }
   torch::NoGradGuard no_grad;
-  auto model = torch::jit::load(argv[1], torch::kCPU);
+  torch::jit::Module model;
+  try {
+    model = torch::jit::load(argv[1], torch::kCPU);
+  } catch (const c10::Error& error) {
+    std::cerr << argv[1] << ": cannot be loaded as a TorchScript model\n";
+    return 2;
+  }
   std::ifstream file(argv[2]);
+  if (!file) {
+    std::cerr << argv[2] << ": cannot be read\n";
+    return 2;
+  }
   std::cout << std::setprecision(17);
   for (std::string line; std::getline(file, line);) {
     std::istringstream stream(line);
     const std::vector<double> numbers{std::istream_iterator<double>(stream), {}};
+    if (numbers.size() < kNumbers) {
+      std::cerr << argv[2] << ": a line has " << numbers.size() << " numbers, and needs at least "
+                << kNumbers << '\n';
+      return 2;
+    }
     const auto all = torch::tensor(numbers, torch::kFloat64).unsqueeze(0);
     auto part = [&all, begin = int64_t{0}](int64_t count) mutable {
       begin += count;

@@ -195,11 +195,12 @@ def load_policy(
 
 def find_policy(path: Path, which: str = "best") -> Path:
     """The policy file that a path means; see load_policy."""
-    if path.is_file():
-        return path
-    if (path / PUBLISHED).is_file():
-        return path / PUBLISHED
-    run = find_run(path)
+    single = next((each for each in (path, path / PUBLISHED) if each.is_file()), None)
+    if single is not None:
+        fine = which in ("best", "latest", single.name)
+        require(fine, "--which", which, f"left out, as {path} has only one policy")
+        return single
+    run = find_run(path, "checkpoint", "a policy file or a run folder")
     folder = run / "checkpoints"
     if which not in ("best", "latest"):
         return folder / which
@@ -209,8 +210,13 @@ def find_policy(path: Path, which: str = "best") -> Path:
     return folder / str(name)
 
 
-def find_run(path: Path) -> Path:
+def find_run(path: Path, key: str = "run", allowed: str = "a run folder") -> Path:
     """The run folder (seed_N) that a path means: itself, or the only one inside.
+
+    Args:
+        path: a run folder, or a training folder.
+        key: what the path is called in messages.
+        allowed: what it might be.
 
     Raises:
         ConfigError: when there is none, or more than one.
@@ -218,9 +224,9 @@ def find_run(path: Path) -> Path:
     if (path / "trial_config.json").is_file():
         return path
     runs = sorted(file.parent for file in path.glob("seed_*/trial_config.json"))
-    require(len(runs) > 0, "checkpoint", str(path), "a policy file or a run folder")
+    require(len(runs) > 0, key, str(path), allowed)
     names = [run.name for run in runs]
-    require(len(runs) == 1, "checkpoint", str(path), f"a single run, one of {names} in it")
+    require(len(runs) == 1, key, str(path), f"a single run, one of {names} in it")
     return runs[0]
 
 

@@ -200,7 +200,7 @@ class TrainConfig(Generic[ConfigType]):
     device: str = "auto"
     """A torch device, or auto: a GPU if there is one, else the CPU."""
     threads: int = 0
-    """CPU threads of torch; 0: one per core."""
+    """CPU threads of torch; 0: as OMP_NUM_THREADS says, else one per core."""
     compile: bool = True
     """Compile the world's step and the update; the first run then takes a minute longer."""
     precision: Precision = "fp32"

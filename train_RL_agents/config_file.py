@@ -133,7 +133,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: cannot be read as a configuration file ({error})") from error
+        raise ConfigError(f"{path}: cannot be read as JSON settings ({error})") from error
     require(isinstance(content, dict), str(path), content, "a JSON object with settings")
     return dict(content)
 

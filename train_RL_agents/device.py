@@ -21,6 +21,12 @@ def cpu_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def usual_threads() -> int:
+    """CPU threads of a process that is alone: what OMP_NUM_THREADS says, or one per core."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return int(wanted) if wanted.isdigit() and int(wanted) > 0 else cpu_cores()
+
+
 def release_memory() -> None:
     """Give back what a trainer that is done with has held: it refers to itself, in places."""
     gc.collect()

@@ -26,7 +26,7 @@ from marinenav_env.validation import ConfigError, require
 from train_RL_agents.agents import Agent, Batch, Losses
 from train_RL_agents.checkpoint import STATE, TRAINING, read_checked, write_atomically
 from train_RL_agents.config import TrainConfig
-from train_RL_agents.device import cpu_cores, resolve_device
+from train_RL_agents.device import cpu_cores, resolve_device, usual_threads
 
 Made = TypeVar("Made")
 LossFunction = Callable[[Batch, Any], Losses]
@@ -116,6 +116,9 @@ class Ranks:
 
     def threads(self, wanted: int) -> int:
         """CPU threads of this process: as many as wanted, or (0) its share of the cores."""
+        if self.size == 1:
+            return wanted or usual_threads()
+        # torchrun sets OMP_NUM_THREADS itself, to 1.
         return wanted or max(1, cpu_cores() // self._here)
 
     def command(self) -> list[str]:

@@ -151,10 +151,14 @@ class Study:
             raise ConfigError(f"{folder}: the study's folder cannot be made ({error})") from error
         storage = f"sqlite:///{folder.resolve() / STORAGE}"
         pruner = optuna.pruners.MedianPruner(_STARTUP, n_warmup_steps=config.eval_freq)
-        self.study = optuna.create_study(
-            storage=storage, study_name=_NAME, direction="maximize", load_if_exists=True,
-            pruner=pruner,
-        )  # fmt: skip
+        try:
+            self.study = optuna.create_study(
+                storage=storage, study_name=_NAME, direction="maximize", load_if_exists=True,
+                pruner=pruner,
+            )  # fmt: skip
+        except Exception as error:  # of whichever library below it
+            reason = str(error).splitlines()[0]
+            raise ConfigError(f"{folder / STORAGE}: damaged, or no study ({reason})") from error
         # Another seed after every stop, or the search would propose the same again.
         seed = config.seed[0] + len(self.study.trials)
         self.study.sampler = optuna.samplers.TPESampler(n_startup_trials=_STARTUP, seed=seed)

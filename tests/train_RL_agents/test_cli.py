@@ -139,8 +139,8 @@ def test_an_interrupted_sweep_stops(trainers, monkeypatch):
         (["--agent", "X"], "agent_type='X': must be one of AC-IQN, "),
         (["-D", "cuda:99"], "device='cuda:99': must be auto or one of those here: cpu"),
         (["trainer.batchsize=5"], "trainer.batchsize='5': there is no such setting; the closest:"),
-        (["-C", "absent.json"], "absent.json: cannot be read as a configuration file"),
-        (["--resume", "absent"], "checkpoint='absent': must be"),
+        (["-C", "absent.json"], "absent.json: cannot be read as JSON settings"),
+        (["--resume", "absent"], "run='absent': must be a run folder"),
     ],
 )
 def test_wrong_settings_start_nothing(trainers, capsys, tmp_path, argv, expected):
@@ -228,6 +228,11 @@ def test_evaluate_on_fresh_scenarios_notes_the_seed(capsys, tmp_path, policy):
     seed = str(first["setting"]["seed"])
     _, again = evaluated(capsys, tmp_path / "b.json", policy, "--seed", seed, "--levels", "1", "2")
     assert first == again
+
+
+def test_a_single_policy_has_no_other(capsys, policy):
+    said = refused(capsys, "evaluate", "--checkpoint", str(policy), "--which", "nope")
+    assert said.startswith("--which='nope': must be left out, as ")
 
 
 @pytest.mark.parametrize("seed", ["-1", str(10**20)])

@@ -5,7 +5,13 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError
-from train_RL_agents.device import available_devices, cpu_cores, resolve_device, set_precision
+from train_RL_agents.device import (
+    available_devices,
+    cpu_cores,
+    resolve_device,
+    set_precision,
+    usual_threads,
+)
 
 
 def pretend(monkeypatch, *, cuda=0):
@@ -47,6 +53,9 @@ def test_precision_is_set_on_gpus_only(monkeypatch):
 def test_cores_are_those_that_may_be_used(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3, 5, 7})
     assert cpu_cores() == 3
+    for said, threads in (("2", 2), ("8", 8), ("0", 3), ("4,2", 3), ("", 3)):
+        monkeypatch.setenv("OMP_NUM_THREADS", said)
+        assert usual_threads() == threads
 
 
 @pytest.mark.parametrize("name", ["cuda", "cuda:0", "mps", "gpu", "", "cpu:1"])

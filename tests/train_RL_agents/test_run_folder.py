@@ -138,7 +138,7 @@ def test_open_finds_the_only_run(tmp_path):
     new_run(tmp_path, seed=1)
     with pytest.raises(ConfigError, match="must be a single run"):
         RunFolder.open(tmp_path)
-    with pytest.raises(ConfigError, match="must be a policy file or a run folder"):
+    with pytest.raises(ConfigError, match="must be a run folder"):
         RunFolder.open(tmp_path / "absent")
 
 
@@ -146,7 +146,7 @@ def test_a_damaged_configuration_is_refused(tmp_path):
     run = new_run(tmp_path)
     file = run.path / "trial_config.json"
     file.write_text(file.read_text()[:100])
-    with pytest.raises(ConfigError, match="cannot be read as a configuration file") as caught:
+    with pytest.raises(ConfigError, match="cannot be read as JSON settings") as caught:
         RunFolder.open(run.path)
     assert str(file) in str(caught.value)
 

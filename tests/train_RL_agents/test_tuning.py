@@ -130,6 +130,12 @@ def test_settings_that_do_not_go_together_fail_one_trial(tmp_path, fake, monkeyp
     assert study.done == 0
 
 
+def test_a_damaged_study_is_refused(tmp_path, fake):
+    (tmp_path / "study.db").write_text("no database")
+    with pytest.raises(ConfigError, match=r"study\.db: damaged, or no study \(.*\)$"):
+        Study(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
+
+
 def test_pruned_trials_count_but_are_not_the_best(tmp_path, fake):
     space = read_space(write_space(tmp_path), CONFIG)
     study = Study(tmp_path, CONFIG, space)

@@ -15,7 +15,7 @@ from train_RL_agents.benchmark.rig import FACTORIES
 from train_RL_agents.benchmark.setting import setting
 from train_RL_agents.benchmark.summary import growth, sentence
 from train_RL_agents.config_file import to_dict
-from train_RL_agents.device import cpu_cores
+from train_RL_agents.device import usual_threads
 
 
 def benchmark(options: Options, out: Path | None = None, plot: Path | None = None) -> None:
@@ -30,7 +30,7 @@ def benchmark(options: Options, out: Path | None = None, plot: Path | None = Non
         ConfigError: for what cannot be measured here or a file that cannot be written.
     """
     console = report.make_console()
-    torch.set_num_threads(options.config.threads or cpu_cores())
+    torch.set_num_threads(options.config.threads or usual_threads())
     reasons = usable(options.modes, tuple(FACTORIES), options.device)
     modes = [mode for mode, reason in reasons.items() if not reason]
     facts = setting(options, modes)

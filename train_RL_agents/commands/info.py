@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from train_RL_agents.checkpoint import PUBLISHED
+    from train_RL_agents.checkpoint import PUBLISHED, find_run
 
     path: Path | None = arguments.path
     if path is None:
@@ -28,7 +28,9 @@ def run(arguments: argparse.Namespace) -> int:
     elif path.is_file() or (path / PUBLISHED).is_file():
         lines = _policy(path)
     else:
-        lines = [line for each in runs_in(path) for line in _run(each)]
+        # Each is a run, unless there is none at all.
+        runs = [find_run(each, "path", "a policy file or a run folder") for each in runs_in(path)]
+        lines = [line for run in runs for line in _run(run)]
     print("\n".join(lines))
     return 0
 

@@ -23,7 +23,10 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.figures import curves, plotting
 
     plotting.figures()  # says what is missing before anything is computed
-    groups = curves.grouped(curves.read_runs(arguments.runs), arguments.by)
+    runs = curves.grouped(curves.read_runs(arguments.runs), arguments.by)
+    groups, left_out = curves.overlapping(runs)
+    for sentence in left_out:
+        print(sentence)
     tables = {
         "curves": curves.curve_table(groups),
         "levels": curves.level_table(groups),

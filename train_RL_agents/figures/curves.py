@@ -164,6 +164,28 @@ def grouped(runs: Sequence[Run], by: str) -> dict[str, list[Run]]:
     return {name: [run for run in runs if run.group(by) == name] for name in names}
 
 
+def overlapping(groups: dict[str, list[Run]]) -> tuple[dict[str, list[Run]], list[str]]:
+    """Groups without runs that end before the others of their group begin.
+
+    A curve is drawn where all of its runs are, and there would be nothing left of it.
+
+    Returns:
+        The groups, and a sentence for each that lost runs.
+    """
+    kept, sentences = {}, []
+    for name, runs in groups.items():
+        begins = [run.axes["steps"][0] for run in runs if "steps" in run.axes]
+        late = max(begins, default=0.0)
+        kept[name] = [
+            run for run in runs if "steps" not in run.axes or run.axes["steps"][-1] >= late
+        ]
+        lost = len(runs) - len(kept[name])
+        if lost:
+            end = f"end before the first evaluation of another, at {late:,.0f} env-steps"
+            sentences.append(f"{name}: {lost} of {len(runs)} runs left out, as they {end}")
+    return kept, sentences
+
+
 # Statistics -------------------------------------------------------------------------------------
 
 

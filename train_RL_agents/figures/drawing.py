@@ -403,7 +403,7 @@ class Scene:
                                                markersize=4))  # fmt: skip
         mean = float(values.mean())
         artists.append(axes.axvline(mean, color=COLOURS[1], linestyle="--"))
-        artists.append(axes.text(0.98, 1.03, f"dashed: mean {mean:.2f}", fontsize=9, ha="right",
+        artists.append(axes.text(0.98, 0.08, f"dashed: mean {mean:.2f}", fontsize=9, ha="right",
                                  transform=axes.transAxes))  # fmt: skip
         return artists
 

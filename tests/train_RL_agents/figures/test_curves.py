@@ -13,6 +13,7 @@ from train_RL_agents.figures.curves import (
     improvement,
     improvement_table,
     level_table,
+    overlapping,
     pooled_levels,
     read_runs,
 )
@@ -31,6 +32,14 @@ def make_folder(path, agent="DQN", success=((0, 1), (1, 1)), steps=(100, 200), *
         table.writeheader()
         table.writerows({"env_steps": n, "wall_time": 0.6 * n} for n in steps)
     return path
+
+
+def test_runs_that_end_before_others_begin_are_left_out_and_named():
+    long, late, short = (make_run([[1], [1]], steps) for steps in ((2, 9), (4, 9), (1, 3)))
+    kept, sentences = overlapping({"A": [long, short], "B": [long, late, short], "C": []})
+    assert kept == {"A": [long, short], "B": [long, late], "C": []}
+    assert sentences == ["B: 1 of 3 runs left out, as they end before the first evaluation of "
+                         "another, at 4 env-steps"]  # fmt: skip
 
 
 def make_run(success, steps=(1.0, 2.0), levels=None, agent="A"):
