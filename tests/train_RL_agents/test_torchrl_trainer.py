@@ -615,7 +615,7 @@ def test_a_signalled_command_can_be_resumed(tmp_path, command, start, number):
     again = start(*hint.split()[-3:], "--no-bar", f"total_timesteps={steps + 40}")
     output, errors = again.communicate(timeout=60)
     assert (again.returncode, errors) == (0, "")
-    assert output.splitlines()[0] == f"resuming at {steps:,} env-steps"
+    assert f"resuming at {steps:,} env-steps" in output.splitlines()
     assert saved(run)["env_steps"] == steps + 40
 
 
