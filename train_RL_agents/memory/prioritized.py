@@ -15,7 +15,7 @@ from torchrl.data.replay_buffers.storages import Storage
 
 from train_RL_agents.memory.ring import MaskedRingWriter
 
-_CHILDREN = 128
+_CHILDREN = 32
 _SMALLEST = 1e-6
 """Added to priorities, so that nothing is never drawn."""
 _LARGEST = 1e6
@@ -54,9 +54,9 @@ class SumTree:
         """Set the numbers at indices [B], and the sums above them."""
         values = values.to(torch.float64)
         for level in self.levels:
-            level.view(-1)[index] = values
+            level.view(-1).index_copy_(0, index, values)
             index = torch.div(index, _CHILDREN, rounding_mode="floor")
-            values = level[index].sum(-1)
+            values = level.index_select(0, index).sum(-1)
 
     def find(self, mass: Tensor) -> Tensor:
         """Index of the number in which a running total reaches a mass.
@@ -68,16 +68,14 @@ class SumTree:
             [B] int64; never a number that is 0, unless all are.
         """
         node = torch.zeros(mass.shape, dtype=torch.int64, device=mass.device)
+        zero = torch.zeros((), dtype=torch.float64, device=mass.device)
         for level in reversed(self.levels):
-            running = level[node].cumsum(-1)
-            passed = torch.searchsorted(running, mass[:, None], right=True)
+            running = level.index_select(0, node).cumsum(-1)
             # Rounding must not go past the last child above 0, where the total is reached.
-            last = torch.searchsorted(running, running[:, -1:].contiguous())
-            child = torch.minimum(passed, last).squeeze(-1)
-            before = torch.where(
-                child > 0, running.gather(-1, (child - 1).clamp_min(0)[:, None]).squeeze(-1), 0.0
-            )
-            mass = mass - before
+            mass = torch.minimum(mass, torch.nextafter(running[:, -1], zero))
+            child = torch.searchsorted(running, mass[:, None], right=True).squeeze(-1)
+            sums = torch.nn.functional.pad(running, (1, 0))
+            mass = mass - sums.gather(-1, child[:, None]).squeeze(-1)
             node = node * _CHILDREN + child
         return node
 
