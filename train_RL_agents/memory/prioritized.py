@@ -68,11 +68,12 @@ class SumTree:
             [B] int64; never a number that is 0, unless all are.
         """
         node = torch.zeros(mass.shape, dtype=torch.int64, device=mass.device)
-        zero = torch.zeros((), dtype=torch.float64, device=mass.device)
+        below = torch.full((), -1.0, dtype=torch.float64, device=mass.device)
         for level in reversed(self.levels):
             running = level.index_select(0, node).cumsum(-1)
-            # Rounding must not go past the last child above 0, where the total is reached.
-            mass = torch.minimum(mass, torch.nextafter(running[:, -1], zero))
+            # Rounding must not go past the last child above 0, where the total is reached; and
+            # where there is none, a mass below 0 leads to the first child.
+            mass = torch.minimum(mass, torch.nextafter(running[:, -1], below))
             child = torch.searchsorted(running, mass[:, None], right=True).squeeze(-1)
             sums = torch.nn.functional.pad(running, (1, 0))
             mass = mass - sums.gather(-1, child[:, None]).squeeze(-1)
