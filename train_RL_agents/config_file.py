@@ -52,16 +52,6 @@ class Setting:
 # From and to files ------------------------------------------------------------------------------
 
 
-_ADDED: dict[str, dict[str, Any]] = {
-    "AC-IQN": {"agent.kappa": 1.0, "agent.risk": "neutral", "agent.refine": False},
-    "IQN": {"agent.kappa": 1.0, "agent.risk": "neutral"},
-    "DDPG": {"agent.kappa": 1.0},
-    "SAC": {"agent.kappa": 1.0},
-}
-"""By agent, settings that came later, with what was done before: a saved configuration may lack
-them, and must not get the defaults of today."""
-
-
 def load_config(path: Path | None, overrides: Sequence[str] = ()) -> TrainConfig[Any]:
     """Read a configuration.
 
@@ -76,11 +66,11 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> TrainConfig
     return from_dict({} if path is None else read_json(path), overrides)
 
 
-def saved_config(values: dict[str, Any], overrides: Sequence[str] = ()) -> TrainConfig[Any]:
+def saved_config(values: dict[str, Any]) -> TrainConfig[Any]:
     """Make a configuration from one that was saved whole, perhaps before some settings existed."""
     given = flatten(values)
-    before = _ADDED.get(given.get("agent_type", TrainConfig.agent_type), {})
-    return from_dict(before | given, overrides)
+    agent = default_config(given.get("agent_type", TrainConfig.agent_type)).agent
+    return from_dict({f"agent.{name}": value for name, value in agent.ADDED.items()} | given)
 
 
 def from_dict(values: dict[str, Any], overrides: Sequence[str] = ()) -> TrainConfig[Any]:

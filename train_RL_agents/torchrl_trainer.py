@@ -62,7 +62,7 @@ class TorchRLTrainer:
         set_precision(self.device, config.precision, config.tf32)
         self.env_steps, self._logged_at, self.stopped = 0, 0, False
         self._workers: Workers | None = None
-        self._in_place: InPlaceCollector | None = None
+        self._collector_in_place: InPlaceCollector | None = None
         local = config.trainer.collector == "local"
         self.in_place = config.capture and self.device.type == "cuda" and local
         self.clock, self.meter = Clock(self._compiled), Meter()
@@ -192,15 +192,15 @@ class TorchRLTrainer:
 
     def _stored_batches(self) -> Iterator[None]:
         """The same batches, each stored as it is made; captured where there is a GPU."""
-        if self._in_place is None:
+        if self._collector_in_place is None:
             generators = [self._generators["policy"], self.env.generator]
-            self._in_place = InPlaceCollector(
+            self._collector_in_place = InPlaceCollector(
                 self.env, self.policy, self.streams, self.replay,
                 generators if self.device.type == "cuda" else None, self.display.say,
             )  # fmt: skip
         while True:
             for _ in range(self._own.trainer.steps_per_batch):
-                self._in_place.step()
+                self._collector_in_place.step()
             yield
 
     def insert(self, batch: Any) -> None:

@@ -26,6 +26,7 @@ from train_RL_agents.networks import Actor, Inputs, frozen_call, squash
 class ACIQNConfig(QuantileConfig):
     """Settings of AC-IQN."""
 
+    ADDED: ClassVar[dict[str, Any]] = QuantileConfig.ADDED | {"refine": False}
     dropped: int = 1
     """Highest quantiles of each critic that targets leave out."""
     target_noise: float = 0.1

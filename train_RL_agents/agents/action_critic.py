@@ -7,7 +7,7 @@ pooled quantiles is TQC's (Kuznetsov et al. 2020).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,7 @@ from train_RL_agents.networks import (
 class ActionCriticConfig(AgentConfig):
     """Settings of the critics."""
 
+    ADDED: ClassVar[dict[str, Any]] = {"kappa": 1.0}
     critic: Literal["scalar", "quantile"] = "quantile"
     """One value per action, or fixed quantiles of its return."""
     quantiles: int = 25

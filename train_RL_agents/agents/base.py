@@ -19,6 +19,9 @@ from train_RL_agents.networks import Inputs
 class AgentConfig:
     """Base of the agents' own settings."""
 
+    ADDED: ClassVar[dict[str, Any]] = {}
+    """Settings that came later, with what was done before: a saved configuration may lack them, and
+    must not get the defaults of today."""
     features: Features = "geometric"
     """What encoders are given: raw observations, scaled ones, or scaled ones and the geometry of
     the encounters."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,7 @@ from train_RL_agents.networks import (
 class QuantileConfig(AgentConfig):
     """Settings of implicit quantile networks."""
 
+    ADDED: ClassVar[dict[str, Any]] = {"kappa": 1.0, "risk": "neutral"}
     quantiles: int = 16
     """Quantile fractions N per network and update."""
     critics: int = 2

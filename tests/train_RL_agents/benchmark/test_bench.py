@@ -91,9 +91,9 @@ def test_the_world_and_the_loop_in_place():
     assert int(trainer.replay.filled) == 0
     loop = found.loop()
     loop.run(loop.least)
-    first = trainer._in_place
+    first = trainer._collector_in_place
     loop.run(loop.least)
-    assert trainer._in_place is first is not None
+    assert trainer._collector_in_place is first is not None
     assert int(trainer.replay.filled) > 0
     found.close()
 
