@@ -17,6 +17,7 @@ from train_RL_agents.memory.ring import (
     MaskedRingWriter,
     RowStorage,
     UniformDeviceSampler,
+    copied,
 )
 
 SLOT, WEIGHTS = "slot", "weights"
@@ -100,7 +101,7 @@ class Replay:
         filled = int(self.filled)  # host: saving a checkpoint
         rows = self._storage.get(slice(0, filled))
         # A GPU need not have room for a second replay.
-        rows = rows.clone() if rows.device.type == "cpu" else rows.cpu()  # host: likewise
+        rows = copied(rows) if rows.device.type == "cpu" else rows.cpu()  # host: likewise
         return {
             "capacity": self.writer.capacity,
             "rows": rows.to_dict(),

@@ -30,6 +30,11 @@ def select(rows: TensorDictBase, index: Tensor) -> TensorDictBase:
     )
 
 
+def copied(rows: TensorDictBase) -> TensorDictBase:
+    """The same bits in other memory; TensorDict's ``clone`` adds 0, which makes 0.0 of -0.0."""
+    return rows.apply(Tensor.clone)
+
+
 class RowStorage(TensorStorage):
     """TorchRL's storage with faster ways to read and write the rows at a tensor of slots [B]."""
 

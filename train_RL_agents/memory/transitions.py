@@ -12,6 +12,7 @@ from torchrl.envs import EnvBase
 from marinenav_env import GROUP
 from train_RL_agents.agents import Batch
 from train_RL_agents.memory.replay import STORED, WEIGHTS
+from train_RL_agents.memory.ring import copied
 from train_RL_agents.networks import Inputs
 
 OBSERVATION = (GROUP, "observation")
@@ -108,7 +109,7 @@ class MultiStep:
 
     def state_dict(self) -> dict[str, Any]:
         """The open windows."""
-        return {} if self._open is None else {"open": self._open.clone().to_dict()}
+        return {} if self._open is None else {"open": copied(self._open).to_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore them."""

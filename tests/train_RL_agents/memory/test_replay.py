@@ -197,6 +197,14 @@ def test_state_holds_filled_slots_only_and_restores_everything(stored):
     assert torch.equal(other.sample()["action"], replay.sample()["action"])
 
 
+def test_a_state_keeps_the_sign_of_zero():
+    """A resumed run is to have the same bits."""
+    replay, rows = filled_replay(8, []), rows_of([0], [True])
+    rows["observation", "x"].fill_(-0.0)
+    replay.extend(rows)
+    assert replay.state_dict()["rows"]["observation"]["x"].signbit().all()
+
+
 def test_a_state_does_not_follow_later_writes():
     replay = filled_replay(4, [1, 2])
     state = replay.state_dict()
