@@ -23,7 +23,7 @@ from marinenav_env.validation import ConfigError, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.checkpoint import make_agent
 from train_RL_agents.config import TrainConfig
-from train_RL_agents.memory.prioritized import SumTree
+from train_RL_agents.memory.prioritized import BlockSums
 from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
 
 CPU = torch.device("cpu")
@@ -124,8 +124,8 @@ def replay_bytes(row: TensorDictBase, capacity: int, prioritized: bool) -> tuple
         prioritized: whether there are priorities.
     """
     slots = capacity + 1  # one is spare
-    tree = SumTree(slots, torch.device("meta")).levels if prioritized else []
-    return slots * _tree_bytes(row), sum(_bytes(level) for level in tree)
+    priorities = BlockSums(slots, torch.device("meta")).nbytes() if prioritized else 0
+    return slots * _tree_bytes(row), priorities
 
 
 def _one_environment(config: TrainConfig[Any], continuous: bool) -> MarineNavEnv:

@@ -1,7 +1,7 @@
 """Prioritised sampling on the device (Schaul et al. 2016), in plain torch.
 
-Priorities are the leaves of a tree of sums with many children per node: a draw or an update
-touches one row per level, whatever the size of the buffer, and nothing visits the host.
+Priorities are kept with the sums over blocks of them, so that neither a draw nor an update has to
+add up all of them, and nothing visits the host.
 """
 
 from __future__ import annotations
@@ -15,70 +15,70 @@ from torchrl.data.replay_buffers.storages import Storage
 
 from train_RL_agents.memory.ring import MaskedRingWriter
 
-_CHILDREN = 32
+_WIDTH = 32
+"""Numbers in a block: a draw adds up one block of it, and the sums of all blocks once a batch."""
 _SMALLEST = 1e-6
 """Added to priorities, so that nothing is never drawn."""
 _LARGEST = 1e6
 """Priorities are clipped to it."""
 
 
-class SumTree:
-    """Sums over blocks of numbers, blocks of blocks and so on.
+class BlockSums:
+    """Numbers and the sums over blocks of them, to draw in proportion to them.
+
+    A tree of sums of two levels. More levels would touch fewer numbers, but on a million of them
+    the few more operations take longer than the running total over 31,250 blocks.
 
     Args:
-        size: how many numbers.
+        size: how many numbers, all 0 at first.
         device: where they live.
     """
 
     def __init__(self, size: int, device: torch.device) -> None:
-        self.levels: list[Tensor] = []
-        while True:
-            rows = -(-size // _CHILDREN)
-            # float64: float32 sums of a million numbers would move the borders between them.
-            level = torch.zeros(rows, _CHILDREN, dtype=torch.float64, device=device)
-            self.levels.append(level)
-            if rows == 1:
-                break
-            size = rows
+        blocks = -(-size // _WIDTH)
+        # float64: float32 sums of a million numbers would move the borders between them.
+        self._blocks = torch.zeros(blocks, _WIDTH, dtype=torch.float64, device=device)
+        self._sums = torch.zeros(blocks, dtype=torch.float64, device=device)
+        self._running = torch.zeros(blocks + 1, dtype=torch.float64, device=device)
 
     @property
-    def total(self) -> Tensor:
-        """Sum of all numbers, scalar."""
-        return self.levels[-1].sum()
+    def values(self) -> Tensor:
+        """The numbers, and zeros up to a whole block: a view."""
+        return self._blocks.view(-1)
 
-    def read(self, index: Tensor) -> Tensor:
-        """The numbers at indices of any shape."""
-        return self.levels[0].view(-1)[index]
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._blocks.nbytes + self._sums.nbytes + self._running.nbytes
+
+    def clear(self) -> None:
+        """Set all numbers to 0."""
+        self._blocks.zero_()
+        self._sums.zero_()
 
     def write(self, index: Tensor, values: Tensor) -> None:
-        """Set the numbers at indices [B], and the sums above them."""
-        values = values.to(torch.float64)
-        for level in self.levels:
-            level.view(-1).index_copy_(0, index, values)
-            index = torch.div(index, _CHILDREN, rounding_mode="floor")
-            values = level.index_select(0, index).sum(-1)
+        """Set the numbers at indices [B]. Of values for the same index any one may stay."""
+        self.values.index_copy_(0, index, values.to(torch.float64))
+        block = torch.div(index, _WIDTH, rounding_mode="floor")
+        self._sums.index_copy_(0, block, self._blocks.index_select(0, block).sum(-1))
 
-    def find(self, mass: Tensor) -> Tensor:
-        """Index of the number in which a running total reaches a mass.
+    def find(self, share: Tensor) -> Tensor:
+        """Index of the number with which a running total reaches a share of the whole total.
 
         Args:
-            mass: [B] in [0, total).
+            share: [B] above 0, up to 1.
 
         Returns:
-            [B] int64; never a number that is 0, unless all are.
+            [B] int64; never a number that is 0, unless all are: then the first.
         """
-        node = torch.zeros(mass.shape, dtype=torch.int64, device=mass.device)
-        below = torch.full((), -1.0, dtype=torch.float64, device=mass.device)
-        for level in reversed(self.levels):
-            running = level.index_select(0, node).cumsum(-1)
-            # Rounding must not go past the last child above 0, where the total is reached; and
-            # where there is none, a mass below 0 leads to the first child.
-            mass = torch.minimum(mass, torch.nextafter(running[:, -1], below))
-            child = torch.searchsorted(running, mass[:, None], right=True).squeeze(-1)
-            sums = torch.nn.functional.pad(running, (1, 0))
-            mass = mass - sums.gather(-1, child[:, None]).squeeze(-1)
-            node = node * _CHILDREN + child
-        return node
+        running = torch.cumsum(self._sums, 0, out=self._running[1:])
+        mass = share * running[-1]
+        block = torch.searchsorted(running, mass)
+        # Above 0, as the blocks before do not reach the mass; and by rounding it may be more than
+        # what the block adds up to.
+        rest = mass - self._running.index_select(0, block)
+        within = self._blocks.index_select(0, block).cumsum(-1)
+        rest = torch.minimum(rest, within[:, -1])
+        return block * _WIDTH + torch.searchsorted(within, rest[:, None]).squeeze(-1)
 
 
 class PrioritizedDeviceSampler(Sampler):
@@ -96,7 +96,7 @@ class PrioritizedDeviceSampler(Sampler):
         super().__init__()
         self._writer, self._generator, self._alpha = writer, generator, alpha
         device = generator.device
-        self.tree = SumTree(writer.capacity + 1, device)
+        self.priorities = BlockSums(writer.capacity + 1, device)
         self.highest = torch.ones((), dtype=torch.float64, device=device)
         self.beta = torch.ones((), device=device)
         """Exponent of the importance weights; the trainer moves it."""
@@ -104,7 +104,7 @@ class PrioritizedDeviceSampler(Sampler):
     def extend(self, index: Tensor) -> None:
         """New rows at slots [B]; the spare slot past the end keeps priority 0."""
         kept = index < self._writer.capacity
-        self.tree.write(index, torch.where(kept, self.highest, 0.0))
+        self.priorities.write(index, torch.where(kept, self.highest, 0.0))
 
     def update_priority(self, index: Tensor, priority: Tensor, **kwargs: Any) -> None:
         """Set the priorities of slots [B] from errors [B], at least 0; not a number counts as 0."""
@@ -112,7 +112,7 @@ class PrioritizedDeviceSampler(Sampler):
         finite = priority.to(torch.float64).nan_to_num(0.0, posinf=_LARGEST, neginf=0.0)
         raised = (finite.clamp(0.0, _LARGEST) + _SMALLEST) ** self._alpha
         self.highest.copy_(torch.maximum(self.highest, raised.amax()))
-        self.tree.write(index, raised)
+        self.priorities.write(index, raised)
 
     def sample(self, storage: Storage, batch_size: int) -> tuple[Tensor, dict[str, Any]]:
         """Slots [batch_size], and under ``weights`` their importance weights, at most 1."""
@@ -120,18 +120,19 @@ class PrioritizedDeviceSampler(Sampler):
         jitter = torch.rand(
             batch_size, generator=self._generator, device=device, dtype=torch.float64
         )
-        # Above 0 even while nothing is stored: then slot 0 is drawn, with weight 1.
-        total = self.tree.total.clamp_min(1e-300)
-        strata = (torch.arange(batch_size, device=device) + jitter) / batch_size
-        index = self.tree.find(strata * total)
-        chance = self.tree.read(index) / total
-        weights = (chance * self._writer.filled).clamp_min(1e-12) ** -self.beta
-        return index, {"weights": (weights / weights.amax()).to(torch.float32)}
+        index = self.priorities.find(
+            (torch.arange(1, batch_size + 1, device=device) - jitter) / batch_size
+        )
+        # 0 only while nothing is stored: then slot 0 is drawn, with weight 1.
+        chance = self.priorities.values.index_select(0, index).clamp_min(1e-300)
+        # (N P)^-beta over the largest of them: N and the sum of all priorities cancel.
+        weights = (chance / chance.amin()) ** -self.beta
+        return index, {"weights": weights.to(torch.float32)}
 
     def state_dict(self) -> dict[str, Any]:
         """Priorities of the filled slots."""
         filled = int(self._writer.filled)  # host: saving a checkpoint
-        priorities = self.tree.levels[0].view(-1)[:filled].clone()
+        priorities = self.priorities.values[:filled].clone()
         numbers = {"highest": self.highest.clone(), "beta": self.beta.clone()}
         return {"priorities": priorities, **numbers}
 
@@ -139,13 +140,12 @@ class PrioritizedDeviceSampler(Sampler):
         """Restore them."""
         self._empty()
         priorities = state_dict["priorities"]
-        self.tree.write(torch.arange(len(priorities), device=priorities.device), priorities)
+        self.priorities.write(torch.arange(len(priorities), device=priorities.device), priorities)
         self.highest.copy_(state_dict["highest"])
         self.beta.copy_(state_dict["beta"])
 
     def _empty(self) -> None:
-        for level in self.tree.levels:
-            level.zero_()
+        self.priorities.clear()
 
     def dumps(self, path: Any) -> None:
         """Not offered: the checkpoint saves the whole replay."""

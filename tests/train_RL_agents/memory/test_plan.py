@@ -35,9 +35,11 @@ def test_exact_items_are_what_is_allocated(tmp_path, tiny, words):
     trainer = trainer_of(tmp_path, *words)
     learner, replay = trainer.learner, trainer.replay
     found = plan(trainer.config, CPU)
-    tree = getattr(replay.sampler, "tree", None)
     held = leaf_bytes(replay._storage._storage.values(True, True))
-    assert found.size("replay") == held + leaf_bytes(tree.levels if tree else [])
+    priorities = getattr(replay.sampler, "priorities", None)
+    assert found.size("replay") == held + leaf_bytes(
+        vars(priorities).values() if priorities else []
+    )
     weights = [*learner.agent.parameters(), *learner.agent.buffers(),
                *learner.averaged.parameters(), *learner.averaged.buffers()]  # fmt: skip
     assert found.size("networks, targets, averaged copy") == leaf_bytes(weights)

@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict
 
 from tests.train_RL_agents.helpers import no_host_reads, seeded
-from train_RL_agents.memory.prioritized import SumTree
+from train_RL_agents.memory.prioritized import BlockSums
 from train_RL_agents.memory.replay import SLOT, STORED, WEIGHTS, Replay
 
 pytestmark = pytest.mark.usefixtures("either_way")
@@ -41,43 +41,60 @@ def counted(replay, batches=50):
     return dict(zip(*(each.tolist() for each in ids.unique(return_counts=True)), strict=True))
 
 
-# The tree ----------------------------------------------------------------------------------------
+# Sums over blocks --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [1, 5, 128, 129, 20_000])
-def test_tree_against_a_list(size):
-    chance, tree, numbers = random.Random(size), SumTree(size, CPU), [0.0] * size
+@pytest.mark.parametrize("size", [1, 5, 32, 33, 20_000])
+def test_sums_against_a_list(size):
+    chance, sums, numbers = random.Random(size), BlockSums(size, CPU), [0.0] * size
     for _ in range(20):
         index = [chance.randrange(size) for _ in range(chance.randint(1, 40))]
         index = list(dict.fromkeys(index))
         values = [chance.choice([0.0, 0.5, 1.0, 3.0]) for _ in index]
-        tree.write(torch.tensor(index), torch.tensor(values))
+        sums.write(torch.tensor(index), torch.tensor(values))
         for where, value in zip(index, values, strict=True):
             numbers[where] = value
-    assert tree.read(torch.arange(size)).tolist() == numbers
+    assert sums.values.tolist()[:size] == numbers
     total = sum(numbers)
-    assert tree.total.item() == total
-    masses = [chance.random() * total for _ in range(300)]
-    borders = [sum(numbers[:k]) for k in range(0, size, max(1, size // 50))]
-    masses += [border for border in borders if border < total]
-    found = tree.find(torch.tensor(masses, dtype=torch.float64)).tolist()
-    for mass, where in zip(masses, found, strict=True):
+    shares = [1.0 - chance.random() for _ in range(300)]
+    shares += [sum(numbers[:k]) / total for k in range(1, size, max(1, size // 50))]
+    shares = [share for share in shares if share > 0.0]
+    found = sums.find(torch.tensor(shares, dtype=torch.float64)).tolist()
+    for share, where in zip(shares, found, strict=True):
         below = sum(numbers[:where])
-        assert below <= mass < below + numbers[where]  # so it is not a number that is 0
+        assert below < share * total <= below + numbers[where]  # so it is not a number that is 0
 
 
-def test_tree_never_finds_zeros_at_the_upper_end():
-    """Rounding may ask for the total itself."""
-    tree = SumTree(1000, CPU)
-    tree.write(torch.arange(300), torch.full((300,), 0.1))
-    mass = torch.stack((tree.total, tree.total * (1 + 1e-15), tree.total * (1 - 1e-15)))
-    assert tree.find(mass).tolist() == [299] * 3
+def test_never_finds_zeros_at_the_upper_end():
+    sums = BlockSums(1000, CPU)
+    sums.write(torch.arange(300), torch.full((300,), 0.1))
+    share = torch.tensor([1.0, 1.0 - 1e-16, 1.0 - 1e-15], dtype=torch.float64)
+    assert sums.find(share).tolist() == [299] * 3
+
+
+def test_finds_the_first_while_all_are_zero():
+    assert BlockSums(1000, CPU).find(torch.tensor([1e-9, 1.0])).tolist() == [0, 0]
+
+
+def test_never_finds_zeros_at_the_borders_of_blocks():
+    """Rounding may leave nothing for the next block, or more than the block holds."""
+    numbers = torch.rand(5000, dtype=torch.float64, generator=seeded(1))
+    numbers[::32] = 0.0  # the first of every block
+    numbers[31::64] = 0.0  # the last of every other
+    sums = BlockSums(5000, CPU)
+    sums.write(torch.arange(5000), numbers)
+    borders = sums.values.view(-1, 32).sum(-1).cumsum(0)
+    shares = borders[:-1] / borders[-1]
+    below = torch.full((), -1.0, dtype=torch.float64)
+    for share in (shares, torch.nextafter(shares, below), torch.nextafter(shares, -below)):
+        assert (numbers[sums.find(share)] > 0).all()
 
 
 def test_equal_values_at_repeated_indices_count_once():
-    tree = SumTree(300, CPU)
-    tree.write(torch.tensor([7, 7, 200, 7]), torch.tensor([2.0, 2.0, 1.0, 2.0]))
-    assert tree.total.item() == 3.0
+    sums = BlockSums(300, CPU)
+    sums.write(torch.tensor([7, 7, 200, 7]), torch.tensor([2.0, 2.0, 1.0, 2.0]))
+    shares = torch.tensor([0.5, 0.66, 0.67, 1.0], dtype=torch.float64)
+    assert sums.find(shares).tolist() == [7, 7, 200, 200]
 
 
 # Through the replay buffer -----------------------------------------------------------------------
@@ -206,6 +223,6 @@ def test_one_error_that_is_no_number_does_not_spoil_the_others(broken):
     replay = replay_of(8, range(8))
     set_priorities(replay, [0, 1, 2, 3], [1.0, broken, 1.0, 2.0])
     set_priorities(replay, [1], [1.0])
-    assert replay.sampler.tree.total.isfinite()
+    assert replay.sampler.priorities.values.isfinite().all()
     assert set(counted(replay)) == set(range(8))
     assert replay.sample()[WEIGHTS].isfinite().all()
