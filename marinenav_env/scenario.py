@@ -35,7 +35,23 @@ class Levels:
 
 def _distance(a: Tensor, b: Tensor) -> Tensor:
     """Distance between points [..., 2] (m)."""
-    return torch.linalg.vector_norm(a - b, dim=-1)
+    # Coordinate by coordinate, as a norm over so short a dimension is slow.
+    x, y = a[..., 0] - b[..., 0], a[..., 1] - b[..., 1]
+    return (x.square() + y.square()).sqrt()
+
+
+def _to_nearest(points: Tensor, others: Tensor, present: Tensor) -> Tensor:
+    """Distance of points [P, B, 2] to the nearest of others [P, N, 2] (m), [P, B].
+
+    Args:
+        points: candidates.
+        others: what they are to stay away from.
+        present: [P, N] bool, which of the others count; infinite where none does.
+    """
+    x, y = torch.where(present[..., None], others, torch.inf).unbind(-1)
+    # [P, N, B], so that neighbours in memory are handled together.
+    dx, dy = points[:, None, :, 0] - x[..., None], points[:, None, :, 1] - y[..., None]
+    return dx.square_().add_(dy.square_()).amin(1).sqrt()
 
 
 def _take(candidates: Tensor, index: Tensor) -> Tensor:
@@ -54,7 +70,7 @@ def _accept(open_: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         Index of the accepted candidate [P], whether there is one [P], and what stays open [P, B].
     """
     first = open_.to(torch.int8).argmax(-1)
-    found = open_.any(-1) & wanted
+    found = _take(open_, first) & wanted
     later = torch.arange(open_.shape[-1], device=open_.device) > first[:, None]
     return first, found, open_ & later
 
@@ -122,6 +138,8 @@ class ScenarioSampler:
         """Candidate points [P, B, 2], uniform on the map less a margin (m)."""
         size = torch.tensor([self.config.width, self.config.height], **self._options)
         unit = self._uniform(generator, scenarios, self.config.draws, 2)
+        # All x first in memory, then all y: they are taken apart many times.
+        unit = torch.stack(unit.unbind(-1)).movedim(0, -1)
         return margin + unit * (size - 2.0 * margin)
 
     def _off_the_edge(self, points: Tensor, radius: Tensor | float) -> Tensor:
@@ -134,10 +152,8 @@ class ScenarioSampler:
         self, points: Tensor, radius: Tensor | float, start: Tensor, goal: Tensor, mask: Tensor
     ) -> Tensor:
         """Whether points [P, B, 2] are within radius + clear_r of a start or goal, [P, B]."""
-        ends = torch.cat((start, goal), -2)[:, None]
-        distance = _distance(points[:, :, None], ends)
-        present = torch.cat((mask, mask), -1)[:, None]
-        return (torch.where(present, distance, torch.inf).amin(-1)) < radius + self.config.clear_r
+        ends, present = torch.cat((start, goal), -2), torch.cat((mask, mask), -1)
+        return _to_nearest(points, ends, present) < radius + self.config.clear_r
 
     def _robots(
         self, level: Tensor, wanted: Tensor, generator: torch.Generator
@@ -232,9 +248,8 @@ class ScenarioSampler:
         open_ = ~self._off_the_edge(points, radii)
         open_ &= ~self._near_ends(points, radii, start, goal, mask)
         if core_position.shape[1]:
-            distance = _distance(points[:, :, None], core_position[:, None])
-            distance = torch.where(core_mask[:, None], distance, torch.inf).amin(-1)
-            open_ &= distance > config.core_radius + radii
+            nearest = _to_nearest(points, core_position, core_mask)
+            open_ &= nearest > config.core_radius + radii
         accepted = []
         for slot in range(slots):
             index, found, open_ = _accept(open_, slot < wanted)

@@ -48,11 +48,14 @@ def restart(done: Tensor, pool: Tensors, index: Tensor, old: Tensors) -> Tensors
     """
     if not cheap_to_ask(done):
         return where(done, pool[index], old)
-    # Only the few that are done are copied.
+    # Only the few that are done are gathered.
     rows = done.nonzero().squeeze(-1)  # host: see cheap_to_ask
-    new: Tensors = old.clone()
-    new[rows] = pool[index[rows]]
-    return new
+    chosen = index[rows]
+
+    def pick(a: Tensor, b: Tensor) -> Tensor:
+        return a.clone().index_copy_(0, rows, b.index_select(0, chosen))
+
+    return old.apply(pick, pool)
 
 
 def initial_state(scenario: Scenario, core_radius: Tensor) -> State:

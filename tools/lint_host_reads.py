@@ -50,7 +50,6 @@ DEVICE_CODE: dict[str, list[str]] = {
     "train_RL_agents/networks.py": ["*"],
     "train_RL_agents/captured.py": ["*"],
     "train_RL_agents/learner.py": [
-        "mix_in",
         "in_bfloat16*",
         "joined",
         "Learner.*update*",

@@ -16,22 +16,10 @@ from train_RL_agents.agents import Agent, Batch, Losses
 from train_RL_agents.captured import Captured
 from train_RL_agents.config import Precision, TrainerConfig
 from train_RL_agents.distributed import LossFunction, Ranks
+from train_RL_agents.flat import FlatWeights
 
 _OURS = ("lr", "fused", "foreach", "capturable")
 """Options of the optimiser that say how it computes on this device, not what."""
-
-
-def mix_in(slow: list[Tensor], fast: list[Tensor], share: float | list[Tensor]) -> None:
-    """Move tensors towards others by a share of the way.
-
-    Args:
-        slow: changed in place.
-        fast: of the same shapes.
-        share: a number, or for each tensor one of its shape.
-    """
-    weights: Any = share
-    with torch.no_grad():
-        torch._foreach_lerp_(slow, fast, weights)
 
 
 def compiled(losses: LossFunction) -> LossFunction:
@@ -131,14 +119,14 @@ class Learner:
     ) -> None:
         self.agent, self.config, self._generator, self._say = agent, config, generator, say
         self.averaged = copy.deepcopy(agent).requires_grad_(False)
-        # Listed once: to walk through the modules takes longer than to mix their weights.
-        self._parameters: list[Tensor] = list(agent.networks.parameters())
-        self._averages: list[Tensor] = list(self.averaged.networks.parameters())
-        self._slow: list[Tensor] = list(agent.targets.parameters())
-        self._fast: list[Tensor] = [
-            each for name in agent.targets for each in agent.networks[name].parameters()
-        ]
-        self.optimizer = make_optimizer(self._parameters, config.learning_rate, fused_optimizer)
+        self._flat, slow = FlatWeights(agent.networks), FlatWeights(agent.targets)
+        self._weights = nn.Parameter(self._flat.weights)
+        self._weights.grad = torch.zeros_like(self._flat.weights)
+        self._gradient_views = self._flat.views(self._weights.grad)
+        self._averages = FlatWeights(self.averaged.networks).weights
+        self._slow = [slow.of(name) for name in agent.targets]
+        self._fast = [self._flat.of(name) for name in agent.targets]
+        self.optimizer = make_optimizer(self._weights, config.learning_rate, fused_optimizer)
         self.learning_rate = config.learning_rate
         losses: LossFunction = agent.losses
         losses = in_bfloat16(losses, generator.device) if precision == "bf16" else losses
@@ -148,9 +136,8 @@ class Learner:
         self.updates = 0
         self.micro_batch = config.batch_size
         """Transitions that gradients are computed of at once."""
-        # A tensor, as a number would freeze in a graph; seen in the shape of every parameter.
+        # A tensor, as a number would freeze in a graph.
         self._share = torch.zeros((), device=generator.device)
-        self._shares = [self._share.expand(each.shape) for each in self._averages]
         self._step = Captured(
             self._update,
             generator.device,
@@ -208,7 +195,8 @@ class Learner:
         self.optimizer.step()
         if self.config.target_update_interval == 0:
             self.update_targets()
-        mix_in(self._averages, self._parameters, self._shares)
+        with torch.no_grad():
+            self._averages.lerp_(self._weights, self._share)
         priority = losses.pop("priority", None)
         return losses | {"grad_norm": norm}, priority
 
@@ -223,7 +211,7 @@ class Learner:
             try:
                 losses = self._accumulate(batch, random)
                 limit = self.config.max_grad_norm
-                return losses, nn.utils.clip_grad_norm_(self._parameters, limit, foreach=True)
+                return losses, nn.utils.clip_grad_norm_(self._weights, limit, foreach=True)
             except (RuntimeError, MemoryError) as error:
                 # A capture that lacks memory is given up by who captures, and ranks that do not
                 # take their batches in equally many parts would wait for each other for ever.
@@ -240,7 +228,7 @@ class Learner:
 
     def _accumulate(self, batch: Batch, random: Any) -> Losses:
         """Add up the gradients of all parts of a batch; returns its losses."""
-        self.optimizer.zero_grad(set_to_none=True)
+        self._forget_gradients()
         size, parts, counts = batch.reward.shape[0], [], []
         for start in range(0, size, self.micro_batch):
             rows = slice(start, min(start + self.micro_batch, size))
@@ -252,7 +240,21 @@ class Learner:
             total = torch.stack(minimised).sum()
             (total if whole else total * (counts[-1] / size)).backward()
             parts.append({name: value.detach() for name, value in losses.items()})
+        self._gather_gradients()
         return joined(parts, counts)
+
+    def _gather_gradients(self) -> None:
+        """Put the gradients of all parameters into one tensor, and there they stay visible."""
+        parameters, views = self._flat.parameters, self._gradient_views
+        # Every loss reaches every network (tested), so none is missing.
+        torch._foreach_copy_(views, [each.grad for each in parameters if each.grad is not None])
+        for each, view in zip(parameters, views, strict=True):
+            each.grad = view
+
+    def _forget_gradients(self) -> None:
+        """Let the gradients of all parameters go, so that new ones need not be added to them."""
+        for each in self._flat.parameters:
+            each.grad = None
 
     def _take_smaller_parts(self, size: int, before: int, error: BaseException) -> None:
         """Halve the parts that a batch of a size is taken in; they were ``before`` at first."""
@@ -274,21 +276,22 @@ class Learner:
 
     def _free(self) -> None:
         """Give back what a failed attempt took."""
-        self.optimizer.zero_grad(set_to_none=True)
+        self._forget_gradients()
         if self._generator.device.type == "cuda":
             torch.cuda.empty_cache()
 
     def update_targets(self) -> None:
         """Move the target networks towards the learned ones."""
         if self._slow:
-            mix_in(self._slow, self._fast, self.config.tau)
+            with torch.no_grad():
+                torch._foreach_lerp_(self._slow, self._fast, self.config.tau)
 
     def state_dict(self) -> dict[str, Any]:
         """Weights (learned, slow, averaged), optimiser, counter and parts."""
         return {
             "agent": self.agent.state_dict(),
             "averaged": self.averaged.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "optimizer": self._flat.split(self.optimizer.state_dict()),
             "updates": self.updates,
             "micro_batch": self.micro_batch,
         }
@@ -297,7 +300,7 @@ class Learner:
         """Restore them; how the optimiser computes stays as it is here."""
         self.agent.load_state_dict(state["agent"])
         self.averaged.load_state_dict(state["averaged"])
-        saved, own = state["optimizer"], self.optimizer.param_groups
+        saved, own = self._flat.join(state["optimizer"]), self.optimizer.param_groups
         rate = float(saved["param_groups"][0]["lr"])  # host: loading a checkpoint
         groups = [theirs | {key: ours[key] for key in _OURS}
                   for theirs, ours in zip(saved["param_groups"], own, strict=True)]  # fmt: skip
@@ -309,14 +312,14 @@ class Learner:
         self._step.reset()
 
 
-def make_optimizer(parameters: list[Tensor], rate: float, fused: bool) -> torch.optim.Adam:
+def make_optimizer(weights: nn.Parameter, rate: float, fused: bool) -> torch.optim.Adam:
     """Adam, ready for a CUDA graph on a GPU: with everything that varies in tensors there."""
-    device = parameters[0].device
+    device = weights.device
     kind: dict[str, Any] = {"fused": True} if fused else {"foreach": True}
     if device.type == "cuda":
         rate_there = torch.tensor(rate, dtype=torch.float32, device=device)
-        return torch.optim.Adam(parameters, lr=rate_there, capturable=True, **kind)
-    return torch.optim.Adam(parameters, lr=rate, **kind)
+        return torch.optim.Adam([weights], lr=rate_there, capturable=True, **kind)
+    return torch.optim.Adam([weights], lr=rate, **kind)
 
 
 class Meter:

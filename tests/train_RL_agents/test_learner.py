@@ -22,7 +22,6 @@ from train_RL_agents.learner import (
     cosine,
     in_bfloat16,
     joined,
-    mix_in,
     out_of_memory,
 )
 from train_RL_agents.networks import Inputs
@@ -113,18 +112,6 @@ def test_averaged_weights_are_no_part_of_the_agent():
     assert not shared & {value.data_ptr() for value in learner.averaged.parameters()}
     assert not any(value.requires_grad for value in learner.averaged.parameters())
     assert all(value.requires_grad for value in learner.agent.networks.parameters())
-
-
-def test_mix_in_by_hand():
-    slow, fast = ([torch.randn(2, 2), torch.randn(2)] for _ in range(2))
-    before = [each.clone() for each in slow]
-    mix_in(slow, fast, 0.0)
-    assert all_equal(slow, before)
-    mix_in(slow, fast, 0.25)
-    expected = [0.75 * a + 0.25 * b for a, b in zip(before, fast, strict=True)]
-    torch.testing.assert_close(slow, expected)
-    mix_in(slow, fast, 1.0)
-    assert all_equal(slow, fast)
 
 
 # Steps -------------------------------------------------------------------------------------------
@@ -495,7 +482,7 @@ def test_nothing_that_varies_would_freeze_in_a_graph(name):
     """Operators and numbers of an update are the same whatever its step size and its count."""
     learner = learner_of(name)
     rate = torch.tensor(1e-3)  # as on a GPU
-    learner.optimizer = torch.optim.Adam(learner._parameters, lr=rate, fused=True)
+    learner.optimizer = torch.optim.Adam([learner._weights], lr=rate, fused=True)
     batch, calls = make_batch(learner.agent, 16, seeded()), []
     for update in range(4):
         learner.set_progress(update / 4)

@@ -1,0 +1,145 @@
+"""Parameters as views of one tensor, and the optimiser's state parameter by parameter."""
+
+import copy
+import io
+
+import pytest
+import torch
+from torch import nn
+
+from train_RL_agents.flat import FlatWeights
+
+
+def networks(seed=0):
+    torch.manual_seed(seed)
+    return nn.ModuleDict(
+        {"a": nn.Linear(3, 5), "b": nn.Sequential(nn.Linear(7, 2), nn.Linear(2, 1))}
+    )
+
+
+def values(module):
+    return [each.detach().clone() for each in module.parameters()]
+
+
+def assert_same(first, second):
+    torch.testing.assert_close(first, second, rtol=0, atol=0)
+
+
+def test_parameters_keep_values_and_identity():
+    nets = networks()
+    before, objects = values(nets), list(nets.parameters())
+    FlatWeights(nets)
+    assert_same(values(nets), before)
+    assert all(a is b for a, b in zip(nets.parameters(), objects, strict=True))
+    assert all(each.requires_grad and each.is_leaf for each in objects)
+
+
+def test_weights_and_parameters_are_the_same_memory():
+    nets = networks()
+    flat = FlatWeights(nets)
+    flat.weights.mul_(2.0)
+    assert_same(values(nets), [2.0 * each for each in values(networks())])
+    nets.load_state_dict(networks(1).state_dict())
+    assert_same([view.clone() for view in flat.views(flat.weights)], values(networks(1)))
+
+
+def test_parameters_are_aligned_with_zeros_between():
+    nets = networks()
+    flat = FlatWeights(nets)
+    first = flat.weights.data_ptr()
+    assert [(each.data_ptr() - first) % 64 for each in nets.parameters()] == [0] * 6
+    numbers = sum(each.numel() for each in nets.parameters())
+    with torch.no_grad():
+        for each in nets.parameters():
+            each.fill_(1.0)
+    assert flat.weights.sum() == numbers < len(flat.weights)
+
+
+def test_networks_are_parts_by_name():
+    nets = networks()
+    flat = FlatWeights(nets)
+    flat.of("b").fill_(0.0)
+    assert_same(values(nets["a"]), values(networks()["a"]))
+    assert not any(each.any() for each in values(nets["b"]))
+
+
+def test_no_networks():
+    assert FlatWeights(nn.ModuleDict()).weights.shape == (0,)
+
+
+def test_copies_are_independent():
+    nets = networks()
+    flat, other = FlatWeights(nets), copy.deepcopy(nets)
+    flat.weights.zero_()
+    assert_same(values(other), values(networks()))
+
+
+# The optimiser -----------------------------------------------------------------------------------
+
+
+def steps(optimizer, parameters, count, seed):
+    """Steps with random gradients, put into the parameters or into the tensor that they are in."""
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(count):
+        for each in parameters:
+            each.grad = torch.randn(each.shape, generator=generator)
+        if isinstance(optimizer, Whole):
+            optimizer.gather()
+        optimizer.step()
+
+
+class Whole(torch.optim.Adam):
+    """Of all weights at once."""
+
+    def __init__(self, flat):
+        self.flat, self.weights = flat, nn.Parameter(flat.weights)
+        self.weights.grad = torch.zeros_like(flat.weights)
+        super().__init__([self.weights], lr=0.1)
+
+    def gather(self):
+        views = self.flat.views(self.weights.grad)
+        torch._foreach_copy_(views, [each.grad for each in self.flat.parameters])
+
+
+@pytest.mark.parametrize("before", [0, 3])
+def test_an_optimiser_goes_on_from_the_state_of_one_of_single_parameters(before):
+    single, nets = networks(), networks()
+    plain, flat = torch.optim.Adam(single.parameters(), lr=0.1), FlatWeights(nets)
+    steps(plain, list(single.parameters()), before, seed=1)
+    nets.load_state_dict(single.state_dict())
+    whole = Whole(flat)
+    whole.load_state_dict(flat.join(plain.state_dict()))
+    for optimizer, each in ((plain, single), (whole, nets)):
+        steps(optimizer, list(each.parameters()), 3, seed=2)
+    torch.testing.assert_close(values(nets), values(single))
+
+
+@pytest.mark.parametrize("before", [0, 3])
+def test_split_states_are_those_of_single_parameters(before):
+    nets = networks()
+    flat = FlatWeights(nets)
+    whole = Whole(flat)
+    steps(whole, list(nets.parameters()), before, seed=1)
+    stream = io.BytesIO()
+    torch.save(flat.split(whole.state_dict()), stream)
+    stream.seek(0)
+    state = torch.load(stream, weights_only=True)
+    single = networks()
+    single.load_state_dict(nets.state_dict())
+    plain = torch.optim.Adam(single.parameters(), lr=0.1)
+    plain.load_state_dict(state)
+    again = Whole(FlatWeights(copy.deepcopy(nets)))
+    again.load_state_dict(flat.join(state))
+    for optimizer, each in ((plain, single), (whole, nets)):
+        steps(optimizer, list(each.parameters()), 2, seed=2)
+    steps(again, again.flat.parameters, 2, seed=2)
+    torch.testing.assert_close(values(single), values(nets))
+    assert_same(again.flat.weights, flat.weights)
+
+
+def test_a_state_of_other_parameters_is_refused():
+    flat, other = FlatWeights(networks()), nn.Linear(3, 5)
+    plain = torch.optim.Adam(other.parameters())
+    steps(plain, list(other.parameters()), 1, seed=1)
+    with pytest.raises(ValueError, match="argument"):
+        flat.join(plain.state_dict())
