@@ -1,11 +1,21 @@
 """Fixtures of the tests of the trainer."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from tests.train_RL_agents.tiny_runs import new_run, small_pool, train
+from tests.train_RL_agents.tiny_runs import (
+    TINY,
+    new_run,
+    results,
+    small_pool,
+    train,
+    usual_signals,
+)
 from train_RL_agents.run_folder import RunFolder
 
 
@@ -33,3 +43,42 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
         train(run, stop_at=100)
         train(RunFolder.open(run.path))
     return run
+
+
+@pytest.fixture
+def surroundings() -> Iterator[None]:
+    """Makes runs quick to set up, and puts threads and signals back after them."""
+    with small_pool(), usual_signals():
+        yield
+
+
+@pytest.fixture(scope="session")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, Any]]:
+    """What runs with given settings come to when nothing interrupts them."""
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+
+    def of(*words: str) -> dict[str, Any]:
+        if words not in found:
+            run = new_run(tmp_path_factory.mktemp("whole"), *words)
+            train(run)
+            found[words] = results(run)
+        return found[words]
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A finished run of the smallest kind; read only."""
+    with small_pool():
+        run = new_run(tmp_path_factory.mktemp("trained"))
+        train(run)
+    return run
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
+    """Arguments that train in a folder of their own."""
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(TINY))
+    return ["train", "-C", str(config), f"save_dir={tmp_path / 'runs'}", "--no-bar"]

@@ -273,3 +273,23 @@ def _deadly(function: Any, moment: str, count: int) -> Any:
         return result
 
     return wrapped
+
+
+def only_run(tmp_path: Path) -> RunFolder:
+    """The run that a command made."""
+    (path,) = tmp_path.glob("runs/*/seed_*")
+    return RunFolder.open(path)
+
+
+def no_temporaries(run: RunFolder) -> bool:
+    """Whether no half-written file is left in a run's folder."""
+    return not list(run.path.rglob(".*"))
+
+
+class CrashError(Exception):
+    """Stands for a process that dies."""
+
+
+def crash(*args: Any, **kwargs: Any) -> None:
+    """Die."""
+    raise CrashError
