@@ -28,9 +28,10 @@ from train_RL_agents.config_file import flatten, saved_config, to_dict
 from train_RL_agents.device import set_precision
 from train_RL_agents.distributed import Ranks
 from train_RL_agents.evaluation.history import History
-from train_RL_agents.learner import Learner, Meter, NoRoomError, out_of_memory
+from train_RL_agents.learner import Learner, NoRoomError, out_of_memory
 from train_RL_agents.memory.host import CPU, make_replay
 from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
+from train_RL_agents.meter import Meter
 from train_RL_agents.monitor import Monitor
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.progress import Clock, Display

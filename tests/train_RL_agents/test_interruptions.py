@@ -28,9 +28,7 @@ from tests.train_RL_agents.tiny_runs import (
     without_times,
 )
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.checkpoint import (
-    STATE,
-)
+from train_RL_agents.checkpoint import STATE
 from train_RL_agents.cli import main
 from train_RL_agents.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer

@@ -17,13 +17,7 @@ from train_RL_agents.checkpoint import load_policy, save_policy
 from train_RL_agents.cli import main
 from train_RL_agents.config_file import load_config
 from train_RL_agents.networks import Inputs
-from train_RL_agents.published import (
-    NETWORKS,
-    NOTE,
-    import_agent,
-    published_config,
-    read_weights,
-)
+from train_RL_agents.published import NETWORKS, NOTE, import_agent, published_config, read_weights
 from train_RL_agents.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 

@@ -34,11 +34,7 @@ from tests.train_RL_agents.tiny_runs import (
     train_apart,
 )
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.checkpoint import (
-    STATE,
-    TRAINING,
-    read_checked,
-)
+from train_RL_agents.checkpoint import STATE, TRAINING, read_checked
 from train_RL_agents.cli import main
 from train_RL_agents.progress import Clock
 from train_RL_agents.run_folder import RunFolder

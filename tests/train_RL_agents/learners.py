@@ -1,0 +1,36 @@
+"""Small learners, and what their tests compare."""
+
+import torch
+
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.config import TrainerConfig
+from train_RL_agents.learner import Learner
+
+CPU = torch.device("cpu")
+
+
+def agent_of(name, seed=0, num_actions=25):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return AGENTS[name](AGENTS[name].config_type(), num_actions)
+
+
+def learner_of(name="DQN", seed=0, num_actions=25, device=CPU, manner=None, **settings):
+    """A learner; ``manner`` says how it computes, ``settings`` what."""
+    agent = agent_of(name, seed, num_actions).to(device)
+    generator = torch.Generator(device).manual_seed(seed)
+    manner = {"compile": False} | (manner or {})
+    return Learner(agent, TrainerConfig(**settings), generator, **manner)
+
+
+def values_of(module):
+    return [parameter.detach().clone() for parameter in module.parameters()]
+
+
+def all_equal(first, second):
+    return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def assert_close_gradients(ours, theirs, share):
+    """Gradients differ by at most a share of their length."""
+    assert (ours - theirs).norm() < share * theirs.norm()
