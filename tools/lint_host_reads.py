@@ -59,7 +59,14 @@ DEVICE_CODE: dict[str, list[str]] = {
     "train_RL_agents/meter.py": ["Meter.add"],
     "train_RL_agents/agents/[!_]*.py": ["*"],
     "train_RL_agents/captured_collect.py": ["copy_in", "InPlaceCollector.*"],
-    "train_RL_agents/torchrl_trainer.py": ["*.collect", "*._stored_batches", "*.insert"],
+    "train_RL_agents/experience.py": [
+        "*.batches",
+        "*.collected",
+        "*._stored",
+        "*.insert",
+        "*.active",
+    ],
+    "train_RL_agents/torchrl_trainer.py": ["*.collect"],
     "train_RL_agents/benchmark/rig.py": ["*.advance", "fill*"],
 }
 READS = {"item", "cpu", "numpy", "tolist", "nonzero"}  # methods that read

@@ -88,7 +88,7 @@ class InPlaceCollector:
 
     def _store(self, replay: Replay | HostReplay, rows: TensorDictBase) -> None:
         """Insert rows, or hand them to ``step`` for a replay that is not on the device."""
-        if isinstance(replay, Replay):
+        if replay.on_device:
             replay.extend(rows)
         elif self._rows is None:
             self._rows = rows.clone()

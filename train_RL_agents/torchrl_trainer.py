@@ -9,12 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
-from torchrl.collectors import Collector
 
 from marinenav_env.scenario_file import episodes_of
 from marinenav_env.validation import ConfigError
-from train_RL_agents.captured_collect import InPlaceCollector
 from train_RL_agents.checkpoint import (
     STATE,
     TRAINING,
@@ -28,17 +25,16 @@ from train_RL_agents.config_file import flatten, saved_config, to_dict
 from train_RL_agents.device import set_precision
 from train_RL_agents.distributed import Ranks
 from train_RL_agents.evaluation.history import History
+from train_RL_agents.experience import Experience
 from train_RL_agents.learner import Learner, NoRoomError, out_of_memory
-from train_RL_agents.memory.host import CPU, make_replay
-from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
+from train_RL_agents.memory.host import CPU
+from train_RL_agents.memory.transitions import batch_of
 from train_RL_agents.meter import Meter
 from train_RL_agents.monitor import Monitor
-from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.progress import Clock, Display
 from train_RL_agents.resuming import changes
 from train_RL_agents.run_folder import CONFIG, RunFolder
 from train_RL_agents.signals import first_signal
-from train_RL_agents.workers import Workers, make_world
 
 
 class TorchRLTrainer:
@@ -62,10 +58,6 @@ class TorchRLTrainer:
         torch.set_num_threads(ranks.threads(config.threads))
         set_precision(self.device, config.precision, config.tf32)
         self.env_steps, self._logged_at, self.stopped = 0, 0, False
-        self._workers: Workers | None = None
-        self._collector_in_place: InPlaceCollector | None = None
-        local = config.trainer.collector == "local"
-        self.in_place = config.capture and self.device.type == "cuda" and local
         self.clock, self.meter = Clock(self._compiled), Meter()
         self._seed = ranks.seed(run.seed)
         self.display = Display(config.total_timesteps, quiet or not ranks.leads, bar)
@@ -93,23 +85,19 @@ class TorchRLTrainer:
     # Set-up -------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        """Make the world, the agent and everything between them."""
-        config, settings, device = self._own, self._own.trainer, self.device
+        """Make the agent, where its experience comes from, and what learns from it."""
+        config, device = self._own, self.device
         agent = make_agent(config, config.world.vessel.num_actions, device)
-        self.env = make_world(config, agent, device, self._seed)
-        self.policy = PolicyWrapper(
-            agent, settings.num_envs, self._generators["policy"],
-            uniform=settings.exploration == "uniform",
-        )  # fmt: skip
+        self.experience = Experience(
+            config, agent, device, self._seed, self._generators, self.clock, self.display
+        )
+        self.env, self.policy = self.experience.env, self.experience.policy
+        self.replay = self.experience.replay
         self.learner = Learner(
-            agent, settings, self._generators["learner"], config.compile, ranks=self.ranks,
+            agent, config.trainer, self._generators["learner"], config.compile, ranks=self.ranks,
             precision=config.precision, fused_optimizer=config.fused_optimizer,
             capture=config.capture, say=self.display.say,
         )  # fmt: skip
-        self.streams = MultiStep(settings.n_steps, settings.gamma, settings.reward_scale)
-        self.replay = make_replay(
-            example_row(self.env, self.streams), settings, self._generators["replay"], device
-        )
         self.history = History(self.run, device)
 
     def _start(self) -> None:
@@ -131,7 +119,7 @@ class TorchRLTrainer:
         with self._under_way():
             for batch in self.collect():
                 with self.clock.phase("insert"):
-                    self.insert(batch)
+                    self.experience.insert(batch)
                 for _ in range(self._updates_due()):
                     with self.clock.phase("sample"):
                         drawn = self.replay.sample()
@@ -157,57 +145,13 @@ class TorchRLTrainer:
         if self._finished:
             return
         settings = self._own.trainer
-        batches = self._stored_batches() if self.in_place else self._batches()
+        batches = self.experience.batches(self.env_steps // self.ranks.size)
         while True:
             self._set_schedules()
             with self.clock.phase("collect"):
                 batch = next(batches)
             self.env_steps += settings.num_envs * settings.steps_per_batch * self.ranks.size
             yield batch
-
-    def _batches(self) -> Iterator[Any]:
-        """Experience as it comes, from this process or from others."""
-        settings = self._own.trainer
-        if settings.collector != "local":
-            own = self.env_steps // self.ranks.size
-            try:
-                with self.clock.phase("compile"):  # no time of training either
-                    self._workers = Workers(self._own, self.policy, self.device, self._seed, own)
-                # Windows may be open from a part of the run that went on without workers.
-                self.streams.load_state_dict({})
-                return self._workers.batches()
-            except Exception as error:  # whatever it is, the run can go on without them
-                self.display.fell_back(settings.collector, error)
-                self.env.env_steps = own  # which workers made, in the part before a resume
-        collector = Collector(
-            self.env,
-            self.policy,
-            frames_per_batch=settings.num_envs * settings.steps_per_batch,
-            total_frames=-1,
-            track_traj_ids=False,
-            use_buffers=False,
-            no_cuda_sync=True,
-            auto_register_policy_transforms=False,
-        )
-        return iter(collector)
-
-    def _stored_batches(self) -> Iterator[None]:
-        """The same batches, each stored as it is made; captured where there is a GPU."""
-        if self._collector_in_place is None:
-            generators = [self._generators["policy"], self.env.generator]
-            self._collector_in_place = InPlaceCollector(
-                self.env, self.policy, self.streams, self.replay,
-                generators if self.device.type == "cuda" else None, self.display.say,
-            )  # fmt: skip
-        while True:
-            for _ in range(self._own.trainer.steps_per_batch):
-                self._collector_in_place.step()
-            yield
-
-    def insert(self, batch: Any) -> None:
-        """Store the rows that a batch [E, T] brings, unless that is done (None)."""
-        if batch is not None:
-            self.replay.extend(self.streams.rows(batch))
 
     def _set_schedules(self) -> None:
         """Set step size and exploration for the share of the run done.
@@ -265,7 +209,7 @@ class TorchRLTrainer:
         on_device = {
             "replay": self.replay.filled,
             "exploration": self.policy.exploration.max(),
-            "active": self._active(),
+            "active": self.experience.active,
         }
         values = self.ranks.mean(self.meter.read(on_device))
         phases, seconds = self.clock.lap()
@@ -293,13 +237,6 @@ class TorchRLTrainer:
         success = self.rows[-1]["success_rate"] if self.rows else None
         self.display.step(self.env_steps, rate, success)
 
-    def _active(self) -> Tensor:
-        """Robots under way per environment, a mean; a scalar on the device."""
-        if self._workers is not None:
-            return self._workers.active
-        active = self.env.state.active
-        return active.float().mean() * active.shape[-1]
-
     def _steps_since_log(self) -> int:
         since, self._logged_at = self.env_steps - self._logged_at, self.env_steps
         return since
@@ -314,17 +251,13 @@ class TorchRLTrainer:
             self.ranks.write_state(self.run.checkpoints, self._state())
 
     def _state(self) -> dict[str, Any]:
-        # Worlds of workers stay with them: a resumed run starts new ones, with new streams.
-        local = self._workers is None
         return {
             "format": TRAINING,
             "version": VERSION,
             "config": json.dumps(to_dict(self.config)),
             "ranks": self.ranks.size,
             "env_steps": self.env_steps,
-            "world": self.env.state_dict() if local else None,
-            "replay": self.replay.state_dict() if self.config.save_replay else None,
-            "streams": self.streams.state_dict() if local else {},
+            **self.experience.state_dict(),
             "learner": self.learner.state_dict(),
             "meter": self.meter.state_dict(),
             "clock": self.clock.state_dict(),
@@ -346,10 +279,7 @@ class TorchRLTrainer:
             )
         try:
             self.env_steps = self._logged_at = self.run.resumed_at = state["env_steps"]
-            if state["world"] is not None:
-                self.env.load_state_dict(state["world"])
-            self.replay.load_state_dict(state["replay"])
-            self.streams.load_state_dict(state["streams"])
+            self.experience.load_state_dict(state)
             self.learner.load_state_dict(state["learner"])
             self.meter.load_state_dict(state["meter"])
             self.clock.load_state_dict(state["clock"])
@@ -398,8 +328,7 @@ class TorchRLTrainer:
         finally:
             self.monitor.stop()
             self.display.stop()
-            if self._workers is not None:
-                self._workers.close()
+            self.experience.close()
 
     def _manner(self) -> str:
         """How updates are computed here, in words."""

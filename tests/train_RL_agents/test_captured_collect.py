@@ -19,7 +19,7 @@ LONG = ("total_timesteps=1600", "eval_freq=1600", "trainer.buffer_size=1000")
 
 def trained(path, *words, in_place):
     trainer = TorchRLTrainer(new_run(path, *words), quiet=True)
-    trainer.in_place = in_place
+    trainer.experience.in_place = in_place
     trainer.train()
     return values(saved(trainer.run))
 
@@ -47,7 +47,7 @@ def test_a_run_collected_in_place_is_resumed_exactly(tmp_path, tiny):
     whole = trained(tmp_path / "whole", *words, in_place=True)
     parts = new_run(tmp_path / "parts", *words)
     first = TorchRLTrainer(parts, quiet=True)
-    first.in_place = True
+    first.experience.in_place = True
     update = first.learner.update
 
     def stopping(batch):
@@ -58,7 +58,7 @@ def test_a_run_collected_in_place_is_resumed_exactly(tmp_path, tiny):
     first.train()
     assert saved(parts)["env_steps"] == 104
     again = TorchRLTrainer(parts, quiet=True)
-    again.in_place = True
+    again.experience.in_place = True
     again.train()
     assert differences(whole, values(saved(parts))) == []
 
@@ -76,7 +76,7 @@ def pointers(tree):
 
 def collector_of(trainer, generators=None):
     return InPlaceCollector(
-        trainer.env, trainer.policy, trainer.streams, trainer.replay, generators
+        trainer.env, trainer.policy, trainer.experience.streams, trainer.replay, generators
     )
 
 
@@ -119,7 +119,7 @@ def test_the_parts_that_are_captured_read_nothing_on_the_host(tmp_path, tiny, mo
 def test_without_capture_a_gpu_has_the_collector(tmp_path, tiny):
     trainer = TorchRLTrainer(new_run(tmp_path), quiet=True)
     assert trainer.config.capture
-    assert not trainer.in_place  # the CPU has it anyway
+    assert not trainer.experience.in_place  # the CPU has it anyway
 
 
 # On a GPU ---------------------------------------------------------------------------------------
@@ -177,5 +177,5 @@ def test_a_captured_step_waits_for_nothing(tmp_path, tiny, cuda):
 @pytest.mark.gpu
 def test_a_run_on_a_gpu_collects_in_place(tmp_path, tiny, cuda):
     run = new_run(tmp_path, "device=cuda:0", *KINDS[0])
-    assert train(run).in_place
+    assert train(run).experience.in_place
     assert int(saved(run)["replay"]["filled"]) == 150

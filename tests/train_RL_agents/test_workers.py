@@ -142,7 +142,7 @@ def test_workers_train_a_policy_and_resume_with_fresh_worlds(tmp_path):
     assert differences(first["learner"], dict(trainer.learner.state_dict())) == []
     assert differences(first["replay"], dict(trainer.replay.state_dict())) == []
     opened = {}
-    at(trainer, 112, lambda: opened.update(trainer.streams.state_dict()))
+    at(trainer, 112, lambda: opened.update(trainer.experience.streams.state_dict()))
     trainer.train()
     assert opened == {}, "windows of the worlds before went on"
     assert saved(runs[0])["env_steps"] == 160
@@ -158,7 +158,7 @@ def test_workers_act_with_the_latest_weights(tmp_path):
     words = ("agent_type=DQN", "trainer.exploration_initial_eps=0.0",
              "trainer.exploration_final_eps=0.0", "trainer.learning_rate=0.05")  # fmt: skip
     trainer = TorchRLTrainer(new_run(tmp_path, *TWO, *words), quiet=True)
-    rows, seen = trainer.streams.rows, []
+    rows, seen = trainer.experience.streams.rows, []
 
     def compare(batch):
         assert batch.batch_size == torch.Size([8, 1])
@@ -167,7 +167,7 @@ def test_workers_act_with_the_latest_weights(tmp_path):
         seen.append(torch.equal(step["robots", "action"], expected))
         return rows(batch)
 
-    trainer.streams.rows = compare
+    trainer.experience.streams.rows = compare
     trainer.train()
     assert seen == [True] * 20
 

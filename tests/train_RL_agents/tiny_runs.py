@@ -120,14 +120,14 @@ def train(run: RunFolder, stop_at: int | None = None) -> TorchRLTrainer:
 
 def at(trainer: TorchRLTrainer, env_steps: int, act: Callable[[], None]) -> None:
     """Act once, in the middle of the batch that ends at so many env-steps."""
-    rows = trainer.streams.rows
+    rows = trainer.experience.streams.rows
 
     def hooked(batch):
         if trainer.env_steps == env_steps:
             act()
         return rows(batch)
 
-    trainer.streams.rows = hooked
+    trainer.experience.streams.rows = hooked
 
 
 # What a run leaves ------------------------------------------------------------------------------

@@ -72,13 +72,9 @@ class MeasuredTrainer(TorchRLTrainer):
         """Batches as they are trained on, None where they are stored already."""
         return super().collect()
 
-    def collector_batches(self) -> Iterator[Any]:
-        """Batches of the collector, in whatever mode."""
-        return self._batches()
-
     def example_row(self) -> TensorDictBase:
         """A row of replay, for shapes and types."""
-        return example_row(self.env, self.streams)
+        return example_row(self.env, self.experience.streams)
 
     def make_replay(self, capacity: int) -> Replay:
         """Another buffer of another size."""
@@ -165,9 +161,10 @@ class Rig:
             step = env.step_and_maybe_reset(act(step))[1]
 
         one_step = plain
-        if self.trainer.in_place:
+        experience = self.trainer.experience
+        if experience.in_place:
             generators = [generator, env.generator]
-            one_step = InPlaceCollector(env, act, self.trainer.streams, None, generators).step
+            one_step = InPlaceCollector(env, act, experience.streams, None, generators).step
 
         def advance(steps: int) -> None:
             for _ in range(steps):
@@ -193,11 +190,12 @@ class Rig:
 
     def insertion(self) -> Subject:
         """One batch of the collector, written again and again."""
-        trainer, batch = self.trainer, next(self.trainer.collector_batches())
+        experience = self.trainer.experience
+        batch = next(experience.collected())
 
         def advance(steps: int) -> None:
             for _ in range(steps):
-                trainer.replay.extend(trainer.streams.rows(batch))
+                experience.insert(batch)
 
         return self._of_envs(advance, self.config.trainer.steps_per_batch)
 
@@ -241,7 +239,7 @@ class Rig:
 
         def advance(steps: int) -> None:
             for _ in range(steps):
-                trainer.insert(next(batches))
+                trainer.experience.insert(next(batches))
 
         return self._of_envs(advance, self.config.trainer.steps_per_batch)
 
@@ -316,7 +314,7 @@ def watch_parts(watch: Stopwatch, trainer: TorchRLTrainer) -> None:
         (trainer.env, "refresh_starts", "world"),
         (trainer.policy.agent, "behave", "policy"),
         (trainer.learner, "update", "update"),
-        (trainer.streams, "rows", "insertion"),
+        (trainer.experience.streams, "rows", "insertion"),
         (trainer.replay, "extend", "insertion"),
         (trainer.replay, "sample", "sampling"),
         (trainer.replay, "update_priority", "sampling"),

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -104,6 +104,9 @@ class HostReplay:
         device: where rows come from and batches go.
         alpha: exponent of priorities; None draws uniformly.
     """
+
+    on_device: ClassVar[bool] = False
+    """See Replay."""
 
     def __init__(
         self,

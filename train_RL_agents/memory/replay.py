@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -36,6 +36,9 @@ class Replay:
         generator: source of randomness; its device is the buffer's.
         alpha: exponent of priorities; None draws uniformly.
     """
+
+    on_device: ClassVar[bool] = True
+    """Whether rows are taken in by kernels of the device, as a CUDA graph needs."""
 
     def __init__(
         self,

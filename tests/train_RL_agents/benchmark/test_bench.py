@@ -83,7 +83,7 @@ def test_the_world_and_the_loop_in_place():
     options = Options(tiny(), parts=("world", "loop"), seconds=0.001, repeats=2)
     found = FACTORIES["eager"](endless(options.config))
     trainer = found.trainer
-    trainer.in_place = True
+    trainer.experience.in_place = True
     world = found.world()
     assert world.run(3) > 0.0
     assert trainer.env.env_steps == 3 * 8
@@ -91,9 +91,9 @@ def test_the_world_and_the_loop_in_place():
     assert int(trainer.replay.filled) == 0
     loop = found.loop()
     loop.run(loop.least)
-    first = trainer._collector_in_place
+    first = trainer.experience._in_place
     loop.run(loop.least)
-    assert trainer._collector_in_place is first is not None
+    assert trainer.experience._in_place is first is not None
     assert int(trainer.replay.filled) > 0
     found.close()
 

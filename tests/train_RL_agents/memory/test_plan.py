@@ -43,7 +43,7 @@ def test_exact_items_are_what_is_allocated(tmp_path, tiny, words):
     weights = [*learner.agent.parameters(), *learner.agent.buffers(),
                *learner.averaged.parameters(), *learner.averaged.buffers()]  # fmt: skip
     assert found.size("networks, targets, averaged copy") == leaf_bytes(weights)
-    row = example_row(trainer.env, trainer.streams)
+    row = example_row(trainer.env, trainer.experience.streams)
     learner.update(batch_of(row.expand(4).clone()))
     state = [leaf for entry in learner.optimizer.state.values() for leaf in entry.values()]
     assert found.size("optimiser") == pytest.approx(leaf_bytes(state), rel=0.1)
