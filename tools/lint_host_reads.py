@@ -57,6 +57,7 @@ DEVICE_CODE: dict[str, list[str]] = {
         "Learner._accumulate",
     ],
     "train_RL_agents/meter.py": ["Meter.add"],
+    "train_RL_agents/flat.py": ["FlatWeights.gradients", "FlatWeights.require_in_place"],
     "train_RL_agents/agents/[!_]*.py": ["*"],
     "train_RL_agents/captured_collect.py": ["copy_in", "InPlaceCollector.*"],
     "train_RL_agents/experience.py": [

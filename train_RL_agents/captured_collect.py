@@ -21,6 +21,7 @@ from marinenav_env import MarineNavEnv
 from train_RL_agents.captured import Captured
 from train_RL_agents.memory.host import HostReplay
 from train_RL_agents.memory.replay import Replay
+from train_RL_agents.memory.ring import copied
 from train_RL_agents.memory.transitions import MultiStep
 
 
@@ -52,7 +53,7 @@ class InPlaceCollector:
     ) -> None:
         self.env, self.policy, self.streams, self.replay = env, policy, streams, replay
         self.streams.in_place = True
-        self._carrier: TensorDictBase = env.reset().clone()
+        self._carrier: TensorDictBase = copied(env.reset())
         env.hold()
         self._rows: TensorDictBase | None = None
         self._step, self._start = (
@@ -91,7 +92,7 @@ class InPlaceCollector:
         if replay.on_device:
             replay.extend(rows)
         elif self._rows is None:
-            self._rows = rows.clone()
+            self._rows = copied(rows)
         else:
             copy_in(self._rows, rows)
 

@@ -132,7 +132,8 @@ def save_policy(
         "num_actions": agent.num_actions,
         "env_steps": env_steps,
         "metrics": metrics,
-        "weights": agent.networks.state_dict(),
+        # Copies: while an agent learns, its weights are parts of one tensor.
+        "weights": {name: each.clone() for name, each in agent.networks.state_dict().items()},
     }
     write_atomically(path, content)
 

@@ -1,7 +1,7 @@
 """The parameters of networks, one after another in one tensor.
 
 What goes over all of them (norm of the gradients, optimiser, slow and averaged copies) is then one
-operation instead of one for every parameter: of networks as small as these, most of its time.
+operation instead of one for every parameter, which networks as small as these gain by.
 """
 
 from __future__ import annotations
@@ -13,25 +13,39 @@ from torch import Tensor, nn
 
 _ALIGNED = 16
 """Parameters begin at multiples of so many numbers: kernels want addresses that are aligned."""
+_CHUNK = 4096
+"""Numbers in a chunk on a GPU, whose kernels over lists of tensors give a tensor to few blocks."""
 
 
 class FlatWeights:
     """All parameters of some networks as one tensor, zeros between them.
 
-    Each parameter stays itself, as a view of its part.
+    Each parameter stays itself, as a view of its part. It must stay that: networks that are moved
+    or cast later, or laid out once more, leave this one behind (``require_in_place``).
 
     Args:
-        networks: by name, with no parameter in common; on their device.
+        networks: by name, of one type, with no parameter in common; on their device.
+
+    Raises:
+        ValueError: when they are of several types or share a parameter.
     """
 
     def __init__(self, networks: nn.ModuleDict) -> None:
-        self.parameters: list[nn.Parameter] = list(networks.parameters())
+        named = dict(networks.named_parameters())
+        self.parameters: list[nn.Parameter] = list(named.values())
+        self.learned = [each for each in self.parameters if each.requires_grad]
+        """Those that get gradients."""
+        self._names = list(named)
+        if len(self._names) != sum(len(list(each.parameters())) for each in networks.values()):
+            raise ValueError("networks must not share parameters")
+        if len({each.dtype for each in self.parameters}) > 1:
+            raise ValueError("networks must be of one floating-point type")
         self._begins, self._networks, end = [], {}, 0
         for name, network in networks.items():
             begin = end
             for each in network.parameters():
                 self._begins.append(end)
-                end += -(-each.numel() // _ALIGNED) * _ALIGNED
+                end += _padded(each)
             self._networks[name] = slice(begin, end)
         like = self.parameters[0] if self.parameters else torch.empty(0)
         self.weights = torch.zeros(end, dtype=like.dtype, device=like.device)
@@ -39,6 +53,7 @@ class FlatWeights:
         for each, view in zip(self.parameters, self.views(self.weights), strict=True):
             view.copy_(each.data)
             each.data = view
+        self._addresses = [each.data_ptr() for each in self.parameters]
 
     def views(self, flat: Tensor) -> list[Tensor]:
         """The parts of a tensor [N] that belong to the parameters, in their shapes."""
@@ -47,22 +62,57 @@ class FlatWeights:
             for begin, each in zip(self._begins, self.parameters, strict=True)
         ]
 
+    def learned_views(self, flat: Tensor) -> list[Tensor]:
+        """The parts of a tensor [N] that belong to the parameters that get gradients."""
+        views = self.views(flat)
+        return [views[index] for index in self._learned_indices()]
+
     def of(self, name: str) -> Tensor:
         """The weights of one network: a view."""
         return self.weights[self._networks[name]]
 
+    def require_in_place(self) -> None:
+        """Check that the parameters are still views of ``weights``.
+
+        Raises:
+            RuntimeError: when they are not.
+        """
+        if [each.data_ptr() for each in self.parameters] != self._addresses:
+            raise RuntimeError("the networks were moved, cast or laid out anew; make this again")
+
+    def gradients(self) -> list[Tensor]:
+        """Those of the learned parameters.
+
+        Raises:
+            RuntimeError: when one has none, naming the parameter.
+        """
+        found = [each.grad for each in self.learned if each.grad is not None]
+        if len(found) != len(self.learned):
+            lacking = [self._names[index] for index in self._learned_indices()
+                       if self.parameters[index].grad is None]  # fmt: skip
+            raise RuntimeError(f"no loss sends a gradient to {', '.join(lacking)}")
+        return found
+
+    def _learned_indices(self) -> list[int]:
+        return [index for index, each in enumerate(self.parameters) if each.requires_grad]
+
+    def chunks(self, flat: Tensor) -> list[Tensor]:
+        """A tensor [N] as what one optimiser is given: whole, or in parts on a GPU."""
+        return list(flat.split(_CHUNK)) if flat.is_cuda else [flat]
+
     # The optimiser's state is saved parameter by parameter, so that files do not depend on layout.
 
     def split(self, state: dict[str, Any]) -> dict[str, Any]:
-        """The state of an optimiser of the parameters, from that of one of ``weights``."""
-        whole = state["state"].get(0)
-        each = {} if whole is None else {
-            index: {name: value.clone() for name, value in whole.items() if not value.ndim}
-            for index in range(len(self.parameters))
-        }  # fmt: skip
-        for name, value in (whole or {}).items():
-            for index, view in enumerate(self.views(value) if value.ndim else []):
-                each[index][name] = view
+        """The state of an optimiser of the parameters, from that of one of ``chunks``."""
+        chunks = [state["state"][index] for index in sorted(state["state"])]
+        each: dict[int, dict[str, Tensor]] = {
+            index: {"step": chunks[0]["step"].clone()}
+            for index in (self._learned_indices() if chunks else ())
+        }
+        for name in chunks[0].keys() - {"step"} if chunks else ():
+            views = self.views(torch.cat([chunk[name] for chunk in chunks]))
+            for index, own in each.items():
+                own[name] = views[index]
         group = state["param_groups"][0] | {"params": list(range(len(self.parameters)))}
         return {"state": each, "param_groups": [group]}
 
@@ -72,16 +122,35 @@ class FlatWeights:
         Raises:
             ValueError: when it is of other parameters.
         """
-        group = state["param_groups"][0] | {"params": [0]}
-        if not state["state"]:
-            return {"state": {}, "param_groups": [group]}
-        whole: dict[str, Tensor] = {}
-        for name, first in state["state"][0].items():
-            if first.ndim:
-                whole[name] = torch.zeros_like(self.weights)
-                parts = [state["state"][index][name] for index in sorted(state["state"])]
-                for view, part in zip(self.views(whole[name]), parts, strict=True):
+        saved = state["state"]
+        chunks = self.chunks(self.weights)
+        joined: dict[int, dict[str, Tensor]] = {}
+        if saved:
+            learn = self._learned_indices()
+            if sorted(saved) != learn:
+                raise ValueError(f"optimiser's state of {len(saved)} tensors, here {len(learn)}")
+            first = saved[learn[0]]
+            joined = {index: {"step": first["step"].clone()} for index in range(len(chunks))}
+            for name in first.keys() - {"step"}:
+                whole = torch.zeros_like(self.weights)
+                views = self.views(whole)
+                for index in learn:
+                    part, view = saved[index][name], views[index]
+                    if part.shape != view.shape:
+                        there, here = list(part.shape), list(view.shape)
+                        raise ValueError(f"optimiser's {name} is {there}, here {here}")
                     view.copy_(part)
-            else:
-                whole[name] = first.clone()
-        return {"state": {0: whole}, "param_groups": [group]}
+                for index, chunk in enumerate(self.chunks(whole)):
+                    joined[index][name] = chunk
+        group = state["param_groups"][0] | {"params": list(range(len(chunks)))}
+        return {"state": joined, "param_groups": [group]}
+
+
+def flat_bytes(networks: nn.Module) -> int:
+    """Bytes of the parameters of networks in one tensor."""
+    return sum(_padded(each) * each.element_size() for each in networks.parameters())
+
+
+def _padded(parameter: Tensor) -> int:
+    """Numbers that a parameter takes with the zeros after it."""
+    return -(-parameter.numel() // _ALIGNED) * _ALIGNED

@@ -120,9 +120,11 @@ class Learner:
         self.agent, self.config, self._generator, self._say = agent, config, generator, say
         self.averaged = copy.deepcopy(agent).requires_grad_(False)
         self._flat, slow = FlatWeights(agent.networks), FlatWeights(agent.targets)
-        self._weights = nn.Parameter(self._flat.weights)
-        self._weights.grad = torch.zeros_like(self._flat.weights)
-        self._gradient_views = self._flat.views(self._weights.grad)
+        self._weights = [nn.Parameter(part) for part in self._flat.chunks(self._flat.weights)]
+        gradients = torch.zeros_like(self._flat.weights)
+        for part, gradient in zip(self._weights, self._flat.chunks(gradients), strict=True):
+            part.grad = gradient
+        self._gradient_views = self._flat.learned_views(gradients)
         self._averages = FlatWeights(self.averaged.networks).weights
         self._slow = [slow.of(name) for name in agent.targets]
         self._fast = [self._flat.of(name) for name in agent.targets]
@@ -196,7 +198,7 @@ class Learner:
         if self.config.target_update_interval == 0:
             self.update_targets()
         with torch.no_grad():
-            self._averages.lerp_(self._weights, self._share)
+            self._averages.lerp_(self._flat.weights, self._share)
         priority = losses.pop("priority", None)
         return losses | {"grad_norm": norm}, priority
 
@@ -245,15 +247,14 @@ class Learner:
 
     def _gather_gradients(self) -> None:
         """Put the gradients of all parameters into one tensor, and there they stay visible."""
-        parameters, views = self._flat.parameters, self._gradient_views
-        # Every loss reaches every network (tested), so none is missing.
-        torch._foreach_copy_(views, [each.grad for each in parameters if each.grad is not None])
-        for each, view in zip(parameters, views, strict=True):
+        self._flat.require_in_place()
+        torch._foreach_copy_(self._gradient_views, self._flat.gradients())
+        for each, view in zip(self._flat.learned, self._gradient_views, strict=True):
             each.grad = view
 
     def _forget_gradients(self) -> None:
         """Let the gradients of all parameters go, so that new ones need not be added to them."""
-        for each in self._flat.parameters:
+        for each in self._flat.learned:
             each.grad = None
 
     def _take_smaller_parts(self, size: int, before: int, error: BaseException) -> None:
@@ -282,9 +283,9 @@ class Learner:
 
     def update_targets(self) -> None:
         """Move the target networks towards the learned ones."""
-        if self._slow:
-            with torch.no_grad():
-                torch._foreach_lerp_(self._slow, self._fast, self.config.tau)
+        with torch.no_grad():
+            for slow, fast in zip(self._slow, self._fast, strict=True):
+                slow.lerp_(fast, self.config.tau)
 
     def state_dict(self) -> dict[str, Any]:
         """Weights (learned, slow, averaged), optimiser, counter and parts."""
@@ -312,11 +313,11 @@ class Learner:
         self._step.reset()
 
 
-def make_optimizer(weights: nn.Parameter, rate: float, fused: bool) -> torch.optim.Adam:
+def make_optimizer(weights: list[nn.Parameter], rate: float, fused: bool) -> torch.optim.Adam:
     """Adam, ready for a CUDA graph on a GPU: with everything that varies in tensors there."""
-    device = weights.device
+    device = weights[0].device
     kind: dict[str, Any] = {"fused": True} if fused else {"foreach": True}
     if device.type == "cuda":
         rate_there = torch.tensor(rate, dtype=torch.float32, device=device)
-        return torch.optim.Adam([weights], lr=rate_there, capturable=True, **kind)
-    return torch.optim.Adam([weights], lr=rate, **kind)
+        return torch.optim.Adam(weights, lr=rate_there, capturable=True, **kind)
+    return torch.optim.Adam(weights, lr=rate, **kind)

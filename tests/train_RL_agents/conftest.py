@@ -59,8 +59,9 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dic
 
     def of(*words: str) -> dict[str, Any]:
         if words not in found:
-            run = new_run(tmp_path_factory.mktemp("whole"), *words)
-            train(run)
+            with small_pool():
+                run = new_run(tmp_path_factory.mktemp("whole"), *words)
+                train(run)
             found[words] = results(run)
         return found[words]
 

@@ -9,15 +9,15 @@ from train_RL_agents.learner import Learner
 CPU = torch.device("cpu")
 
 
-def agent_of(name, seed=0, num_actions=25):
+def agent_of(name, seed=0, num_actions=25, **settings):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return AGENTS[name](AGENTS[name].config_type(), num_actions)
+        return AGENTS[name](AGENTS[name].config_type(**settings), num_actions)
 
 
-def learner_of(name="DQN", seed=0, num_actions=25, device=CPU, manner=None, **settings):
-    """A learner; ``manner`` says how it computes, ``settings`` what."""
-    agent = agent_of(name, seed, num_actions).to(device)
+def learner_of(name="DQN", seed=0, num_actions=25, device=CPU, manner=None, agent=None, **settings):
+    """A learner; ``manner`` says how it computes, ``settings`` what, ``agent`` of which agent."""
+    agent = agent_of(name, seed, num_actions, **(agent or {})).to(device)
     generator = torch.Generator(device).manual_seed(seed)
     manner = {"compile": False} | (manner or {})
     return Learner(agent, TrainerConfig(**settings), generator, **manner)

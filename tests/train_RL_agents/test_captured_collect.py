@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.train_RL_agents.helpers import no_host_reads
-from tests.train_RL_agents.tiny_runs import differences, new_run, saved, train
+from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved, train
 from train_RL_agents.captured import WARM_UPS
 from train_RL_agents.captured_collect import InPlaceCollector
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
@@ -44,7 +44,10 @@ def test_everything_is_as_with_the_collector(tmp_path, tiny, words):
 
 def test_a_run_collected_in_place_is_resumed_exactly(tmp_path, tiny):
     words = KINDS[0]
-    whole = trained(tmp_path / "whole", *words, in_place=True)
+    whole = new_run(tmp_path / "whole", *words)
+    trainer = TorchRLTrainer(whole, quiet=True)
+    trainer.experience.in_place = True
+    trainer.train()
     parts = new_run(tmp_path / "parts", *words)
     first = TorchRLTrainer(parts, quiet=True)
     first.experience.in_place = True
@@ -60,7 +63,7 @@ def test_a_run_collected_in_place_is_resumed_exactly(tmp_path, tiny):
     again = TorchRLTrainer(parts, quiet=True)
     again.experience.in_place = True
     again.train()
-    assert differences(whole, values(saved(parts))) == []
+    assert differences(results(whole), results(parts)) == []
 
 
 def test_replay_on_the_host_gets_the_same_rows(tmp_path, tiny):

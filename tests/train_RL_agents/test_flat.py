@@ -97,8 +97,7 @@ class Whole(torch.optim.Adam):
         super().__init__([self.weights], lr=0.1)
 
     def gather(self):
-        views = self.flat.views(self.weights.grad)
-        torch._foreach_copy_(views, [each.grad for each in self.flat.parameters])
+        torch._foreach_copy_(self.flat.learned_views(self.weights.grad), self.flat.gradients())
 
 
 @pytest.mark.parametrize("before", [0, 3])
@@ -137,9 +136,81 @@ def test_split_states_are_those_of_single_parameters(before):
     assert_same(again.flat.weights, flat.weights)
 
 
-def test_a_state_of_other_parameters_is_refused():
+def test_states_of_other_parameters_are_refused():
     flat, other = FlatWeights(networks()), nn.Linear(3, 5)
     plain = torch.optim.Adam(other.parameters())
     steps(plain, list(other.parameters()), 1, seed=1)
-    with pytest.raises(ValueError, match="argument"):
+    with pytest.raises(ValueError, match="state of 2 tensors, here 6"):
         flat.join(plain.state_dict())
+    with pytest.raises(ValueError, match=r"exp_avg\w* is \[1, 3\], here \[5, 3\]"):
+        small = nn.ModuleDict({"a": nn.Linear(3, 1), "b": networks()["b"]})
+        plain = torch.optim.Adam(small.parameters())
+        steps(plain, list(small.parameters()), 1, seed=1)
+        flat.join(plain.state_dict())
+
+
+class Chunked(FlatWeights):
+    """As on a GPU."""
+
+    def chunks(self, flat):
+        return list(flat.split(7))
+
+
+def test_chunks_have_the_state_of_the_whole():
+    nets, single = networks(), networks()
+    flat, plain = Chunked(nets), torch.optim.Adam(single.parameters(), lr=0.1)
+    steps(plain, list(single.parameters()), 2, seed=1)
+    nets.load_state_dict(single.state_dict())
+    parts = [nn.Parameter(part) for part in flat.chunks(flat.weights)]
+    assert len(parts) > 10
+    optimizer = torch.optim.Adam(parts, lr=0.1)
+    optimizer.load_state_dict(flat.join(plain.state_dict()))
+    again = flat.split(optimizer.state_dict())
+    for index, state in plain.state_dict()["state"].items():
+        assert_same(again["state"][index], state)
+
+
+def test_parameters_that_do_not_learn_have_no_state():
+    """As a temperature that is fixed."""
+    nets, single = networks(), networks()
+    for each in (nets, single):
+        each["a"].bias.requires_grad_(False)
+    flat = FlatWeights(nets)
+    whole, plain = Whole(flat), torch.optim.Adam(single.parameters(), lr=0.1)
+    before = values(nets["a"])[1]
+    for optimizer, each in ((whole, nets), (plain, single)):
+        steps(optimizer, [p for p in each.parameters() if p.requires_grad], 3, seed=1)
+    torch.testing.assert_close(values(nets), values(single))
+    assert_same(values(nets["a"])[1], before)
+    split, expected = flat.split(whole.state_dict()), plain.state_dict()
+    assert split["state"].keys() == expected["state"].keys() == {0, 2, 3, 4, 5}
+    again = Whole(FlatWeights(copy.deepcopy(nets)))
+    again.load_state_dict(flat.join(expected))
+
+
+# What would go wrong in silence ------------------------------------------------------------------
+
+
+def test_networks_that_were_moved_are_noticed():
+    nets = networks()
+    flat = FlatWeights(nets)
+    flat.require_in_place()
+    FlatWeights(nets)
+    with pytest.raises(RuntimeError, match="moved, cast or laid out anew"):
+        flat.require_in_place()
+
+
+def test_a_missing_gradient_is_named():
+    nets = networks()
+    flat = FlatWeights(nets)
+    nets["a"](torch.ones(3)).sum().backward()
+    with pytest.raises(RuntimeError, match=r"no loss sends a gradient to b.0.weight, b.0.bias"):
+        flat.gradients()
+
+
+def test_shared_parameters_and_mixed_types_are_refused():
+    both = nn.Linear(3, 5)
+    with pytest.raises(ValueError, match="must not share parameters"):
+        FlatWeights(nn.ModuleDict({"a": both, "b": both}))
+    with pytest.raises(ValueError, match="one floating-point type"):
+        FlatWeights(nn.ModuleDict({"a": both, "b": nn.Linear(3, 5).double()}))

@@ -17,7 +17,7 @@ from tests.train_RL_agents.learners import (
     values_of,
 )
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.learner import compiled, cosine, in_bfloat16
+from train_RL_agents.learner import Learner, compiled, cosine, in_bfloat16
 
 close = pytest.approx
 
@@ -168,6 +168,53 @@ def test_every_loss_is_minimised():
         learner.agent.networks.named_parameters(), agent.networks.parameters(), strict=True
     ):
         torch.testing.assert_close(ours.grad, theirs.grad, msg=key)
+
+
+@pytest.mark.parametrize("moved", [
+    lambda learner: learner.agent.double().float(),
+    lambda learner: Learner(learner.agent, learner.config, seeded(), compile=False),
+    lambda learner: learner.agent.load_state_dict(learner.averaged.state_dict(), assign=True),
+], ids=["cast", "another learner", "assigned"])  # fmt: skip
+def test_weights_that_were_moved_do_not_stop_learning_in_silence(moved):
+    learner = learner_of()
+    batch = make_batch(learner.agent, 16, seeded())
+    learner.update(batch)
+    moved(learner)
+    with pytest.raises(RuntimeError, match=r"laid out anew|no loss sends a gradient to critic_0"):
+        learner.update(batch)
+
+
+def test_a_parameter_that_does_not_learn_is_left_alone():
+    """As SAC's temperature when it is fixed."""
+    learner, other = (learner_of("SAC", agent={"learn_temperature": False}) for _ in range(2))
+    temperature = learner.agent.networks["temperature"]
+    before = values_of(temperature)
+    batch = make_batch(learner.agent, 16, seeded())
+    learner.update(batch)
+    other.load_state_dict(copy.deepcopy(learner.state_dict()))
+    other._generator.set_state(learner._generator.get_state())
+    for each in (learner, other):
+        each.update(batch)
+    assert all_equal(values_of(temperature), before)
+    assert all_equal(values_of(learner.agent), values_of(other.agent))
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_states_from_before_weights_were_one_tensor_are_taken(name):
+    """They are those of an optimiser of single parameters."""
+    learner, other = learner_of(name), learner_of(name)
+    batch = make_batch(learner.agent, 16, seeded())
+    learner.update(batch)
+    state = copy.deepcopy(learner.state_dict())
+    saved = state["optimizer"]
+    plain = torch.optim.Adam(list(learner.agent.networks.parameters()), lr=1e-3, fused=True)
+    plain.load_state_dict(saved)
+    state["optimizer"] = plain.state_dict()
+    other.load_state_dict(state)
+    other._generator.set_state(learner._generator.get_state())
+    for each in (learner, other):
+        each.update(batch)
+    assert all_equal(values_of(learner.agent), values_of(other.agent))
 
 
 @pytest.mark.parametrize("name", AGENTS)

@@ -39,7 +39,7 @@ def test_nothing_that_varies_would_freeze_in_a_graph(name):
     """Operators and numbers of an update are the same whatever its step size and its count."""
     learner = learner_of(name)
     rate = torch.tensor(1e-3)  # as on a GPU
-    learner.optimizer = torch.optim.Adam([learner._weights], lr=rate, fused=True)
+    learner.optimizer = torch.optim.Adam(learner._weights, lr=rate, fused=True)
     batch, calls = make_batch(learner.agent, 16, seeded()), []
     for update in range(4):
         learner.set_progress(update / 4)

@@ -16,9 +16,7 @@ from tests.train_RL_agents.tiny_runs import (
     new_run,
     saved,
     scalars,
-    small_pool,
     train,
-    usual_signals,
 )
 from train_RL_agents import workers
 from train_RL_agents.config_file import from_dict
@@ -28,10 +26,7 @@ from train_RL_agents.torchrl_trainer import TorchRLTrainer
 TWO = ("trainer.collector=processes", "trainer.collectors=2")
 
 
-@pytest.fixture(autouse=True)
-def _surroundings():
-    with small_pool(), usual_signals():
-        yield
+pytestmark = pytest.mark.usefixtures("surroundings")
 
 
 # Settings ---------------------------------------------------------------------------------------

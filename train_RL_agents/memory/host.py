@@ -21,7 +21,7 @@ from torch import Tensor
 
 from train_RL_agents.config import TrainerConfig
 from train_RL_agents.memory.replay import SLOT, Replay
-from train_RL_agents.memory.ring import STORED
+from train_RL_agents.memory.ring import STORED, copied
 
 CPU = torch.device("cpu")
 AHEAD = 2
@@ -46,7 +46,7 @@ class Ferry:
     def send(self, data: TensorDictBase) -> Callable[[], TensorDictBase]:
         """Begin a copy to the host; what is returned waits for it and gives it."""
         if self._stream is None:
-            sent = data.clone()
+            sent = copied(data)
             return lambda: sent
         # On the loop's own stream: later writes to the same memory come after the copy.
         sent = data.apply(self._pinned, device=CPU)

@@ -23,6 +23,7 @@ from marinenav_env.validation import ConfigError, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.checkpoint import make_agent
 from train_RL_agents.config import TrainConfig
+from train_RL_agents.flat import flat_bytes
 from train_RL_agents.memory.prioritized import BlockSums
 from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
 
@@ -99,14 +100,17 @@ def plan(config: TrainConfig[Any], device: torch.device) -> Plan:
         update = _update_bytes(agent, row, settings.batch_size)
     host = device.type == "cpu"
     held_on_host = host or settings.replay_storage == "host"
-    weights = sum(_bytes(each) for each in (*agent.parameters(), *agent.buffers()))
-    trained = sum(_bytes(each) for each in agent.networks.parameters())
+    trained = flat_bytes(agent.networks)
+    # The averaged copy has targets of its own, which nothing lays out.
+    targets = flat_bytes(agent.targets) + sum(_bytes(each) for each in agent.targets.parameters())
+    weights = 2 * trained + targets + 2 * sum(_bytes(each) for each in agent.buffers())
     rows, priorities = replay_bytes(row, settings.buffer_size, settings.prioritized)
     items = [
         Item("replay", rows + priorities, held_on_host, True),
-        Item("networks, targets, averaged copy", 2 * weights, host, True),
+        Item("networks, targets, averaged copy", weights, host, True),
         Item("optimiser", 2 * trained, host, True),
-        Item("gradients and one update", trained + update, host, False),
+        # As they come from the losses, and gathered in one tensor.
+        Item("gradients and one update", 2 * trained + update, host, False),
         Item("world and collected steps", _world_bytes(env, config, row), host, False),
         Item("scenarios held ready", _pool_bytes(env, config), host, False),
     ]

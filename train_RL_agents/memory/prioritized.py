@@ -68,7 +68,9 @@ class BlockSums:
             share: [B] above 0, up to 1.
 
         Returns:
-            [B] int64; never a number that is 0, unless all are: then the first.
+            [B] int64; never a number that is 0, unless all are: then the first. A GPU adds up in an
+            order of its own: there the last bits may differ from run to run, and a share within
+            rounding of 1 may lead past the last number above 0.
         """
         running = torch.cumsum(self._sums, 0, out=self._running[1:])
         mass = share * running[-1]
@@ -123,6 +125,8 @@ class PrioritizedDeviceSampler(Sampler):
         index = self.priorities.find(
             (torch.arange(1, batch_size + 1, device=device) - jitter) / batch_size
         )
+        # A GPU's rounding must not lead to a slot that holds nothing; see find.
+        index = torch.minimum(index, (self._writer.filled - 1).clamp_min(0))
         # 0 only while nothing is stored: then slot 0 is drawn, with weight 1.
         chance = self.priorities.values.index_select(0, index).clamp_min(1e-300)
         # (N P)^-beta over the largest of them: N and the sum of all priorities cancel.
