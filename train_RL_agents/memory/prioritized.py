@@ -80,7 +80,8 @@ class BlockSums:
         rest = mass - self._running.index_select(0, block)
         within = self._blocks.index_select(0, block).cumsum(-1)
         rest = torch.minimum(rest, within[:, -1])
-        return block * _WIDTH + torch.searchsorted(within, rest[:, None]).squeeze(-1)
+        found = torch.searchsorted(within, rest[:, None]).squeeze(-1)
+        return found.add_(block, alpha=_WIDTH)
 
 
 class PrioritizedDeviceSampler(Sampler):
@@ -100,6 +101,8 @@ class PrioritizedDeviceSampler(Sampler):
         device = generator.device
         self.priorities = BlockSums(writer.capacity + 1, device)
         self.highest = torch.ones((), dtype=torch.float64, device=device)
+        self._strata = torch.empty(0, dtype=torch.float64, device=device)
+        """Where the strata of a batch end; made when the first is drawn."""
         self.beta = torch.ones((), device=device)
         """Exponent of the importance weights; the trainer moves it."""
 
@@ -113,7 +116,7 @@ class PrioritizedDeviceSampler(Sampler):
         # One such number would make every sum above it, and so every later draw, one as well.
         finite = priority.to(torch.float64).nan_to_num(0.0, posinf=_LARGEST, neginf=0.0)
         raised = (finite.clamp(0.0, _LARGEST) + _SMALLEST) ** self._alpha
-        self.highest.copy_(torch.maximum(self.highest, raised.amax()))
+        torch.maximum(self.highest, raised.amax(), out=self.highest)
         self.priorities.write(index, raised)
 
     def sample(self, storage: Storage, batch_size: int) -> tuple[Tensor, dict[str, Any]]:
@@ -122,11 +125,13 @@ class PrioritizedDeviceSampler(Sampler):
         jitter = torch.rand(
             batch_size, generator=self._generator, device=device, dtype=torch.float64
         )
-        index = self.priorities.find(
-            (torch.arange(1, batch_size + 1, device=device) - jitter) / batch_size
-        )
-        # A GPU's rounding must not lead to a slot that holds nothing; see find.
-        index = torch.minimum(index, (self._writer.filled - 1).clamp_min(0))
+        if len(self._strata) != batch_size:
+            ends = torch.arange(1, batch_size + 1, device=device, dtype=torch.float64)
+            self._strata = ends / batch_size
+        index = self.priorities.find(self._strata.sub(jitter, alpha=1.0 / batch_size))
+        if index.is_cuda:
+            # Its rounding must not lead to a slot that holds nothing; see find.
+            index = torch.minimum(index, (self._writer.filled - 1).clamp_min(0))
         # 0 only while nothing is stored: then slot 0 is drawn, with weight 1.
         chance = self.priorities.values.index_select(0, index).clamp_min(1e-300)
         # (N P)^-beta over the largest of them: N and the sum of all priorities cancel.
