@@ -93,7 +93,7 @@ class Learner:
     weights. On a GPU it is captured. When memory is short it takes its batch in parts.
 
     Args:
-        agent: on its device.
+        agent: on its device, where it must stay: its weights become views of one tensor.
         config: rates, clipping, targets.
         generator: randomness of the updates, on the agent's device.
         compile: whether the losses are compiled.

@@ -158,6 +158,8 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
     def losses(self, batch: Batch, random: Any) -> Losses:
         """Losses of a batch; each must send gradients only to the networks it trains.
 
+        Together they must send one to every parameter that learns.
+
         Args:
             batch: transitions.
             random: what ``draw`` gave.
