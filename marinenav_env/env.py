@@ -16,7 +16,8 @@ from torchrl.envs import EnvBase
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.dynamics import continuous_rates, discrete_rates
-from marinenav_env.layout import environments_innermost
+from marinenav_env.host_reads import cheap_to_ask
+from marinenav_env.layout import copy_in, environments_innermost
 from marinenav_env.parameters import shared_parameters
 from marinenav_env.perception import Noise, draw_noise, observe
 from marinenav_env.scenario import ScenarioSampler
@@ -62,7 +63,8 @@ class MarineNavEnv(EnvBase):
         device: any torch device.
         dtype: torch.float32 or torch.float64.
         seed: of its own random numbers.
-        compile_step: whether the step is compiled (fullgraph); the first step then takes a while.
+        compile_step: whether the step, and on a GPU the start of episodes, is compiled
+            (fullgraph); the first step then takes a while.
 
     Raises:
         ConfigError: for a setting that cannot be used.
@@ -96,8 +98,11 @@ class MarineNavEnv(EnvBase):
         self.num_envs, self.dtype, self.continuous = num_envs, dtype, continuous
         self.config = _matching(config or WorldConfig(), self._given)
         self._advance: Any = partial(advance, config=self.config)
+        self._renew: Any = restart
         if compile_step:
             self._advance = torch.compile(self._advance, fullgraph=True, dynamic=False)
+        if compile_step and not cheap_to_ask(torch.empty(0, device=self.device)):
+            self._renew = torch.compile(restart, fullgraph=True, dynamic=False)
         self._generator = torch.Generator(self.device)
         self._set_seed(seed)
         self._make_specs()
@@ -294,7 +299,7 @@ class MarineNavEnv(EnvBase):
     def settle(self) -> None:
         """Copy the state to where it was when first held, so that a captured step finds it."""
         if self._held is not None:
-            self._held.apply(Tensor.copy_, self._now)
+            copy_in(self._held, self._now)
             self._now = self._held
 
     def _restart(self, done: Tensor | None) -> None:
@@ -303,7 +308,7 @@ class MarineNavEnv(EnvBase):
         if done is None:
             self._now = self._starts.starts[index].apply(environments_innermost)
         else:
-            self._now = restart(done, self._starts.starts, index, self._now)
+            self._now = self._renew(done, self._starts.starts, index, self._now)
         if self._all_constants.batch_size[0] == 1:
             self._own_constants = self._all_constants
         else:

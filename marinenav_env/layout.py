@@ -10,6 +10,7 @@ too. Values never depend on the layout.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,3 +30,26 @@ def environments_innermost(tensor: Tensor) -> Tensor:
 def stack_last(tensors: Sequence[Tensor]) -> Tensor:
     """Stack reversed tensors [..., E] along a new last dimension of the result [E, ..., n]."""
     return reverse(torch.stack(list(tensors)))
+
+
+def copy_in(static: Any, new: Any) -> None:
+    """Copy tensors into those of the same names that stay where they are.
+
+    All of a type are copied by one kernel, where a device can do that.
+
+    Args:
+        static: TensorDict or TensorClass that is written to.
+        new: likewise; a tensor that both hold is left alone.
+    """
+    pairs: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
+
+    def note(to: Tensor, source: Tensor) -> Tensor:
+        if to is not source:
+            targets, sources = pairs.setdefault(to.dtype, ([], []))
+            targets.append(to)
+            sources.append(source)
+        return to
+
+    static.apply(note, new)
+    for targets, sources in pairs.values():
+        torch._foreach_copy_(targets, sources)

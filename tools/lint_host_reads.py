@@ -22,6 +22,7 @@ DEVICE_CODE: dict[str, list[str]] = {
     "marinenav_env/reward.py": ["*"],
     "marinenav_env/endings.py": ["*"],
     "marinenav_env/world.py": ["*"],
+    "marinenav_env/layout.py": ["*"],
     "marinenav_env/thrust.py": ["*"],
     "marinenav_env/scripted.py": ["*"],
     "marinenav_env/env.py": [
@@ -59,7 +60,7 @@ DEVICE_CODE: dict[str, list[str]] = {
     "train_RL_agents/meter.py": ["Meter.add"],
     "train_RL_agents/flat.py": ["FlatWeights.gradients", "FlatWeights.require_in_place"],
     "train_RL_agents/agents/[!_]*.py": ["*"],
-    "train_RL_agents/captured_collect.py": ["copy_in", "InPlaceCollector.*"],
+    "train_RL_agents/captured_collect.py": ["InPlaceCollector.*"],
     "train_RL_agents/experience.py": [
         "*.batches",
         "*.collected",

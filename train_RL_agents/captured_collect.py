@@ -11,23 +11,17 @@ and the exponent of the importance weights are tensors, counters are kept out of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from tensordict import TensorDictBase
-from torch import Tensor
 
 from marinenav_env import MarineNavEnv
+from marinenav_env.layout import copy_in
 from train_RL_agents.captured import Captured
 from train_RL_agents.memory.host import HostReplay
 from train_RL_agents.memory.replay import Replay
 from train_RL_agents.memory.ring import copied
 from train_RL_agents.memory.transitions import MultiStep
-
-
-def copy_in(static: Any, new: Any) -> None:
-    """Copy tensors into those of the same names that stay where they are."""
-    static.apply(Tensor.copy_, new)
 
 
 class InPlaceCollector:

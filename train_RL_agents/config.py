@@ -202,7 +202,7 @@ class TrainConfig(Generic[ConfigType]):
     threads: int = 0
     """CPU threads of torch; 0: as OMP_NUM_THREADS says, else one per core."""
     compile: bool = True
-    """Compile the world's step and the update; the first run then takes a minute longer."""
+    """Compile world, policy and update; the first run then takes a minute longer."""
     precision: Precision = "fp32"
     """Matrix products in the losses: float32, or bfloat16 with means, targets and weights in
     float32. Policies act in float32."""

@@ -53,9 +53,13 @@ class Experience:
         self.env = make_world(config, agent, device, seed)
         self.policy = PolicyWrapper(
             agent, settings.num_envs, generators["policy"],
-            uniform=settings.exploration == "uniform",
+            uniform=settings.exploration == "uniform", compile=config.compile,
         )  # fmt: skip
-        self.streams = MultiStep(settings.n_steps, settings.gamma, settings.reward_scale)
+        self.streams = MultiStep(
+            settings.n_steps, settings.gamma, settings.reward_scale,
+            # Generated CPU code is slower at turning layouts than torch itself.
+            compile=config.compile and device.type == "cuda",
+        )  # fmt: skip
         row = example_row(self.env, self.streams)
         self.replay = make_replay(row, settings, generators["replay"], device)
         self._drawn_from = [generators["policy"], self.env.generator]

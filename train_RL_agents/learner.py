@@ -22,13 +22,13 @@ _OURS = ("lr", "fused", "foreach", "capturable")
 """Options of the optimiser that say how it computes on this device, not what."""
 
 
-def compiled(losses: LossFunction) -> LossFunction:
+def compiled(losses: LossFunction, device: torch.device) -> LossFunction:
     """The same losses in generated code.
 
-    The backward pass recomputes what is cheap: by default masks of ReLUs are kept as booleans,
-    which generated CPU code writes one by one, a third of the time of an update.
+    On a CPU the backward pass recomputes what is cheap: by default masks of ReLUs are kept as
+    booleans, which generated CPU code writes one by one, a third of the time of an update.
     """
-    torch._functorch.config.aggressive_recomputation = True
+    torch._functorch.config.aggressive_recomputation = device.type == "cpu"
     result: LossFunction = torch.compile(losses, fullgraph=True)
     return result
 
@@ -132,7 +132,7 @@ class Learner:
         self.learning_rate = config.learning_rate
         losses: LossFunction = agent.losses
         losses = in_bfloat16(losses, generator.device) if precision == "bf16" else losses
-        losses = compiled(losses) if compile else losses
+        losses = compiled(losses, generator.device) if compile else losses
         self._alone = ranks is None or ranks.size == 1
         self._losses = losses if ranks is None else ranks.share_gradients(agent, losses)
         self.updates = 0

@@ -95,6 +95,7 @@ class PolicyWrapper(TensorDictModuleBase):
         low: lower bound of a continuous action, both components.
         high: upper bound.
         uniform: explore with some uniform continuous actions instead of noise on all.
+        compile: whether the agent's forward pass while exploring is compiled.
     """
 
     def __init__(
@@ -105,9 +106,13 @@ class PolicyWrapper(TensorDictModuleBase):
         low: float = -1.0,
         high: float = 1.0,
         uniform: bool = False,
+        compile: bool = False,
     ) -> None:
         super().__init__()
         self.agent, self._generator, self._uniform = agent, generator, uniform
+        self._behave: Any = agent.behave
+        if compile:
+            self._behave = torch.compile(agent.behave, fullgraph=True, dynamic=False)
         names = ("self_state", "objects_state", "objects_mask")
         self.in_keys = [*((*OBSERVATION, name) for name in names), (GROUP, "mask")]
         self.out_keys = [(GROUP, "action")]
@@ -126,7 +131,8 @@ class PolicyWrapper(TensorDictModuleBase):
         inputs = inputs_of(tensordict.get(OBSERVATION))
         active = tensordict.get((GROUP, "mask"))
         if self.training and self._generator is not None:
-            action = self._explore(self.agent.behave(inputs, self._generator), self._generator)
+            random = self.agent.draw_behaviour(active.shape, self._generator)
+            action = self._explore(self._behave(inputs, random), self._generator)
         else:
             action = self.agent.act(inputs, tensordict.get(RISK, None))
         neutral = active if action.ndim == active.ndim else active[..., None]

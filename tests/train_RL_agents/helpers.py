@@ -38,6 +38,11 @@ def make_actions(agent: Agent[Any], count: int, generator: torch.Generator) -> T
     return torch.randint(agent.num_actions, (count,), generator=generator)
 
 
+def behaviour(agent: Agent[Any], inputs: Inputs, seed: int = 0) -> Tensor:
+    """Actions while training, for one draw of what is random in them."""
+    return agent.behave(inputs, agent.draw_behaviour(inputs.self_state.shape[:-1], seeded(seed)))
+
+
 def make_batch(agent: Agent[Any], count: int, generator: torch.Generator) -> Batch:
     """Random transitions, about a third of them terminal."""
     return Batch(

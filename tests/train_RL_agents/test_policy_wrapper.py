@@ -297,9 +297,28 @@ def test_one_forward_pass_of_every_network(name, explores):
     assert set(passes.values()) <= {0, 1}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_compiled_forward_pass_gives_the_same_actions(name):
+    agent = AGENTS[name](AGENTS[name].config_type())
+    torch.compiler.reset()
+    plain, fast = (PolicyWrapper(agent, 64, seeded(), compile=flag) for flag in (False, True))
+    for seed in range(3):
+        for each in (plain, fast):
+            each.set_exploration(0.1 * seed, 0.5)
+        with torch.no_grad():  # weights may change under generated code
+            next(agent.parameters()).mul_(1.01)
+        expected, taken = (actions(each, world_like(64, 3, seed=seed)) for each in (plain, fast))
+        if agent.continuous:
+            torch.testing.assert_close(taken, expected, rtol=1e-4, atol=1e-5)
+        else:  # of nearly equal ones rounding may choose another
+            assert (taken == expected).float().mean() > 0.99
+    torch.compiler.reset()
+
+
 def test_training_asks_behave_and_evaluation_asks_act():
     class Behaving(Discrete):
-        def behave(self, inputs, generator):
+        def behave(self, inputs, random):
             return torch.full(inputs.self_state.shape[:-1], 3)
 
     wrapper, step = exploring(Behaving(7), [0.0]), world_like(1, 4)

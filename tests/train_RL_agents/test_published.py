@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.train_RL_agents.helpers import seeded
+from tests.train_RL_agents.helpers import behaviour
 from tests.train_RL_agents.probe import PROBE, read_probe, weights_of
 from tests.train_RL_agents.tiny_runs import small_pool
 from train_RL_agents.agents import AGENTS
@@ -147,9 +147,9 @@ def test_published_iqn_acts_on_random_fractions_while_training(probe):
     given = Inputs(*(each[:, None].expand(-1, 500, *each.shape[1:]) for each in tensors))
     given = Inputs(given[0].float(), given[1].float(), given[2])
     with torch.no_grad():
-        steady, drawn = agent.act(given), agent.behave(given, seeded())
-        assert torch.equal(agent.behave(given, seeded()), drawn)
-        assert not torch.equal(agent.behave(given, seeded(1)), drawn)
+        steady, drawn = agent.act(given), behaviour(agent, given)
+        assert torch.equal(behaviour(agent, given), drawn)
+        assert not torch.equal(behaviour(agent, given, seed=1), drawn)
     assert (steady == steady[:, :1]).all()
     assert (drawn != drawn[:, :1]).any()
     # The steady choice is what most draws lead to, or close.

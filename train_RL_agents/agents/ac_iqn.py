@@ -93,7 +93,7 @@ class ACIQN(Agent[ACIQNConfig]):
         best = torch.stack(values).amin(0).argmax(-1)[..., None, None]
         return choices.gather(-2, best.expand(*action.shape[:-1], 1, 2)).squeeze(-2)
 
-    def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
+    def behave(self, inputs: Inputs, random: None) -> Tensor:
         """The actor's action."""
         return self.networks["actor"](inputs)
 

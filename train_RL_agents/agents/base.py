@@ -139,9 +139,23 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         """The fractions [B, N] that ``act`` uses; None for agents whose ``answer`` takes none."""
         return None
 
-    def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
-        """Actions while training, before exploration is added; the best ones by default."""
+    def behave(self, inputs: Inputs, random: Any) -> Tensor:
+        """Actions while training, before exploration is added; the best ones by default.
+
+        Args:
+            inputs: observations [B].
+            random: what ``draw_behaviour`` gave.
+        """
         return self.act(inputs)
+
+    def draw_behaviour(self, batch: torch.Size, generator: torch.Generator) -> Any:
+        """Random numbers that one call of ``behave`` needs, drawn outside compiled code.
+
+        Args:
+            batch: shape B of the observations.
+            generator: source of randomness.
+        """
+        return None
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Any:
         """Random numbers that one call of ``losses`` needs, drawn outside compiled code."""

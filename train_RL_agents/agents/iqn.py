@@ -96,13 +96,17 @@ class IQN(Agent[IQNConfig]):
             level = torch.ones_like(inputs.self_state[..., 0])
         return level[..., None] * self.acting_taus
 
-    def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
+    def behave(self, inputs: Inputs, random: Tensor | None) -> Tensor:
         """The action of the highest mean over the same quantiles, or over random ones."""
-        taus = self.acting_taus
-        if self.config.random_fractions:
-            shape = (*inputs.self_state.shape[:-1], self.config.acting_quantiles)
-            taus = torch.rand(shape, generator=generator, device=generator.device)
+        taus = self.acting_taus if random is None else random
         return self._mean_values(inputs, taus, self.networks).argmax(-1)
+
+    def draw_behaviour(self, batch: torch.Size, generator: torch.Generator) -> Tensor | None:
+        """Fractions [B, N], if they are to be random."""
+        if not self.config.random_fractions:
+            return None
+        shape = (*batch, self.config.acting_quantiles)
+        return torch.rand(shape, generator=generator, device=generator.device)
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:
         """Fractions [2, N], one from each stratum."""

@@ -96,9 +96,13 @@ class Rainbow(Agent[RainbowConfig]):
         """The action of the highest mean."""
         return (answers[0] * self.support).sum(-1).argmax(-1)
 
-    def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
+    def behave(self, inputs: Inputs, random: Tensor) -> Tensor:
         """The action of the highest mean under one draw of the noise."""
-        return self._choose(self.networks["critic"](inputs, self._noise(1, generator)[0]))
+        return self._choose(self.networks["critic"](inputs, random))
+
+    def draw_behaviour(self, batch: torch.Size, generator: torch.Generator) -> Tensor:
+        """Noise of the network."""
+        return self._noise(1, generator)[0]
 
     def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor:
         """See Agent; as many quantiles as atoms."""

@@ -82,11 +82,13 @@ class SAC(ActionCriticAgent[SACConfig]):
         """The squashed mean."""
         return squash(answers[0])
 
-    def behave(self, inputs: Inputs, generator: torch.Generator) -> Tensor:
+    def behave(self, inputs: Inputs, random: Tensor) -> Tensor:
         """A sample."""
-        shape = self.networks["actor"](inputs)
-        normal = torch.randn(shape[0].shape, generator=generator, device=generator.device)
-        return squashed_sample(shape, normal)[0]
+        return squashed_sample(self.networks["actor"](inputs), random)[0]
+
+    def draw_behaviour(self, batch: torch.Size, generator: torch.Generator) -> Tensor:
+        """Standard normal [B, 2]."""
+        return torch.randn((*batch, 2), generator=generator, device=generator.device)
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:
         """Standard normal [2, B, 2], for the next and the present actions."""

@@ -13,7 +13,7 @@ PARTS = {
 """What can be measured, and what each part is."""
 MODES = {
     "eager": "every operation on its own",
-    "compiled": "the world's step and the losses in generated code",
+    "compiled": "world, policy and losses in generated code",
     "captured": "replayed as CUDA graphs",
 }
 """How the program can be run, and what that means."""

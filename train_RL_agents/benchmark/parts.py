@@ -26,7 +26,7 @@ class Series:
     make: Callable[[Rig, Options], Sequence[Subject]]
     """What is measured of a rig."""
     in_modes: bool = True
-    """Whether the modes differ; insertion, sampling and the policy run eagerly in all of them."""
+    """Whether the modes differ; sampling runs eagerly in all of them."""
 
 
 def by_envs(options: Options) -> list[Config]:
@@ -71,8 +71,8 @@ def of_batch(options: Options) -> list[Config]:
 
 SERIES: dict[str, list[Series]] = {
     "world": [Series(by_envs, lambda rig, _: [rig.world()])],
-    "policy": [Series(by_envs, lambda rig, _: [rig.policy()], in_modes=False)],
-    "insertion": [Series(storing, lambda rig, _: [rig.insertion()], in_modes=False)],
+    "policy": [Series(by_envs, lambda rig, _: [rig.policy()])],
+    "insertion": [Series(storing, lambda rig, _: [rig.insertion()])],
     "sampling": [Series(by_batch, lambda rig, _: [rig.sampling()], in_modes=False)],
     "update": [Series(of_batch, lambda rig, _: [rig.update()])],
     "collect": [Series(storing, lambda rig, _: [rig.collect()])],

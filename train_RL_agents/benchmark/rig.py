@@ -312,7 +312,7 @@ def watch_parts(watch: Stopwatch, trainer: TorchRLTrainer) -> None:
         (trainer.env, "_draw_noise", "world"),
         (trainer.env, "_restart", "world"),
         (trainer.env, "refresh_starts", "world"),
-        (trainer.policy.agent, "behave", "policy"),
+        (trainer.policy, "_behave", "policy"),
         (trainer.learner, "update", "update"),
         (trainer.experience.streams, "rows", "insertion"),
         (trainer.replay, "extend", "insertion"),
@@ -352,7 +352,7 @@ def eager(config: TrainConfig[Any]) -> Rig:
 
 
 def compiled(config: TrainConfig[Any]) -> Rig:
-    """The world's step and the losses in generated code."""
+    """World, policy and losses in generated code."""
     return Rig(replace(config, compile=True, capture=False), "compiled")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from torchrl.envs import EnvBase
 
 from marinenav_env import GROUP
+from marinenav_env.layout import copy_in
 from train_RL_agents.agents import Batch
 from train_RL_agents.memory.replay import STORED, WEIGHTS
 from train_RL_agents.memory.ring import copied
@@ -35,13 +37,19 @@ class MultiStep:
         n_steps: n.
         gamma: discount per step.
         reward_scale: factor on rewards.
+        compile: whether the windows are advanced by generated code.
     """
 
-    def __init__(self, n_steps: int, gamma: float, reward_scale: float) -> None:
+    def __init__(
+        self, n_steps: int, gamma: float, reward_scale: float, compile: bool = False
+    ) -> None:
         self.n_steps, self.gamma, self.reward_scale = n_steps, gamma, reward_scale
         self.in_place = False
         """Whether open windows stay in the same memory, as a captured step needs."""
-        self._open: TensorDict | None = None
+        self._open: TensorDictBase | None = None
+        self._advance: Any = partial(advance_windows, gamma=gamma, reward_scale=reward_scale)
+        if compile:
+            self._advance = torch.compile(self._advance, fullgraph=True, dynamic=False)
 
     def rows(self, batch: TensorDictBase) -> TensorDictBase:
         """Rows that close during a batch.
@@ -59,53 +67,28 @@ class MultiStep:
     def _step(self, step: TensorDictBase) -> TensorDictBase:
         """Rows [n * E * R] that close in one vector step [E]."""
         group, following = step.get(GROUP), step.get(("next", GROUP))
-        active = group.get("mask")
-        zeros = torch.zeros_like(following.get("reward").squeeze(-1))
-        window = TensorDict(
+        reward = following.get("reward").squeeze(-1)
+        opening = TensorDict(
             {
                 "observation": group.get("observation"),
                 "action": group.get("action"),
-                "reward": zeros,
-                "discount": zeros + 1.0,
-                STORED: active,
+                "reward": torch.zeros_like(reward),
+                "discount": torch.ones_like(reward),
+                STORED: group.get("mask"),
             },
-            active.shape,
+            reward.shape,
         )
-        # Age k = 0 opens now; the window of age n - 1 closes at the end of this step.
-        if self.n_steps == 1:
-            windows = window[None]
-        elif self._open is None:
-            never = window.clone()
-            never.set(STORED, torch.zeros_like(active))
-            windows = torch.stack([window, *[never] * (self.n_steps - 1)])
-        else:
-            windows = torch.cat((window[None], self._open[:-1]))
-
-        reward = self.reward_scale * following.get("reward").squeeze(-1)
-        windows.set("reward", windows.get("reward") + windows.get("discount") * reward)
-        windows.set("discount", windows.get("discount") * self.gamma)
-        ended = following.get("done").squeeze(-1)
-        age = torch.arange(self.n_steps, device=active.device)[:, None, None]
-        closes = windows.get(STORED) & (ended | (age == self.n_steps - 1))
-
-        alive = ~following.get("terminated").squeeze(-1)
-        rows = windows.clone(recurse=False)
-        rows.set(STORED, closes)
-        rows.set("discount", windows.get("discount") * alive)
-        rows.set("next_observation", following.get("observation").expand(windows.shape))
-        if self.n_steps > 1:
-            windows.set(STORED, windows.get(STORED) & ~ended)
-            self._keep(windows)
-        return rows.reshape(-1)
-
-    def _keep(self, windows: TensorDict) -> None:
-        """Remember the open windows."""
-        if not self.in_place:
+        if self._open is None and self.n_steps > 1:
+            self._open = opening.apply(
+                lambda leaf: leaf.new_zeros(self.n_steps, *leaf.shape),
+                batch_size=[self.n_steps, *opening.shape],
+            )
+        rows, windows = self._advance(opening, following, self._open)
+        if self.in_place and self.n_steps > 1:
+            copy_in(self._open, windows)
+        elif self.n_steps > 1:
             self._open = windows
-        elif self._open is None:
-            self._open = windows.clone()
-        else:
-            self._open.apply(Tensor.copy_, windows)
+        return rows
 
     def state_dict(self) -> dict[str, Any]:
         """The open windows."""
@@ -117,6 +100,51 @@ class MultiStep:
         if "open" in state:
             shape: Tensor = state["open"][STORED]
             self._open = TensorDict(state["open"], shape.shape)
+
+
+def advance_windows(
+    opening: TensorDictBase,
+    following: TensorDictBase,
+    before: TensorDictBase | None,
+    *,
+    gamma: float,
+    reward_scale: float,
+) -> tuple[TensorDictBase, TensorDictBase]:
+    """Take all windows of all robots one step further.
+
+    Args:
+        opening: [E, R] windows that open at this step, with nothing in them yet.
+        following: [E, R] what the step led to.
+        before: [n, E, R] windows after the last step, the youngest first; None if n is 1.
+        gamma: discount per step.
+        reward_scale: factor on rewards.
+
+    Returns:
+        Rows [n * E * R], of which STORED marks those that close; and the windows [n, E, R], of
+        which it marks those that stay open. The two may share memory.
+    """
+    # Age k = 0 opens now; the window of age n - 1 closes at the end of this step.
+    if before is None:
+        windows = opening[None]
+    else:
+        windows = opening.apply(
+            lambda new, old: torch.cat((new[None], old[:-1])), before, batch_size=before.batch_size
+        )
+    n_steps, ended = windows.shape[0], following.get("done").squeeze(-1)
+    reward = reward_scale * following.get("reward").squeeze(-1)
+    discount = windows.get("discount")
+    windows.set("reward", windows.get("reward") + discount * reward)
+    windows.set("discount", discount * gamma)
+    age = torch.arange(n_steps, device=ended.device)[:, None, None]
+    open_now = windows.get(STORED)
+
+    rows = windows.clone(recurse=False)
+    alive = ~following.get("terminated").squeeze(-1)
+    rows.set("discount", windows.get("discount") * alive)
+    rows.set("next_observation", following.get("observation").expand(windows.shape))
+    rows.set(STORED, open_now & (ended | (age == n_steps - 1)))
+    windows.set(STORED, open_now & ~ended)
+    return rows.reshape(-1), windows
 
 
 def example_row(env: EnvBase, streams: MultiStep) -> TensorDictBase:

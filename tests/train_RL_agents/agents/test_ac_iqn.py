@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.helpers import make_batch, make_inputs, seeded
+from tests.train_RL_agents.helpers import behaviour, make_batch, make_inputs, seeded
 from train_RL_agents.agents.ac_iqn import ACIQN, ACIQNConfig
 from train_RL_agents.agents.action_critic import ImplicitQuantileCritic
 from train_RL_agents.networks import Inputs, squash
@@ -302,7 +302,7 @@ def test_refinement_can_be_left_out():
 def test_collection_follows_the_actor_alone():
     agent = agent_with((0.2, 0.0), lambda left, right, taus: left + 0.0 * taus)
     given = make_inputs(4, generator=seeded())
-    torch.testing.assert_close(agent.behave(given, seeded()), torch.tensor([0.2, 0.0]).expand(4, 2))
+    torch.testing.assert_close(behaviour(agent, given), torch.tensor([0.2, 0.0]).expand(4, 2))
 
 
 @pytest.mark.parametrize("embedding", ["late", "published"])

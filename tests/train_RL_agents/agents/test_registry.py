@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.train_RL_agents.helpers import (
+    behaviour,
     gradient_sizes,
     make_batch,
     make_inputs,
@@ -88,7 +89,7 @@ def test_quantiles_have_the_mean_that_the_action_was_chosen_by(name):
 def test_actions_have_the_shape_of_the_robots(name, shape, mode):
     agent, given = build(name), make_inputs(*shape, generator=seeded())
     with torch.no_grad():
-        action = agent.act(given) if mode == "act" else agent.behave(given, seeded())
+        action = agent.act(given) if mode == "act" else behaviour(agent, given)
     if agent.continuous:
         assert action.shape == (*shape, 2)
         assert action.dtype == torch.float32

@@ -147,11 +147,11 @@ def test_modes_of_one_size_take_turns_and_others_run_once(monkeypatch):
 
     for mode in ("eager", "compiled"):
         monkeypatch.setitem(FACTORIES, mode, factory(mode))
-    options = Options(tiny(), envs=(2, 4), seconds=0.001, repeats=1)
+    options = Options(tiny(), envs=(2, 4), batch=(2, 4), seconds=0.001, repeats=1)
     rows = list(measured("world", options, ["eager", "compiled"]))
     assert [row["mode"] for row in rows] == ["eager", "compiled"] * 2
     assert made == [("eager", 2), ("compiled", 2), ("eager", 4), ("compiled", 4)]
-    assert [row["mode"] for row in measured("policy", options, ["eager", "compiled"])] == [
+    assert [row["mode"] for row in measured("sampling", options, ["eager", "compiled"])] == [
         "eager"
     ] * 2
 

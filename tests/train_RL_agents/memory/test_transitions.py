@@ -341,6 +341,19 @@ def test_resumed_streams_give_identical_rows(n, split):
         assert all(bool(leaf.all()) for leaf in same.values(True, True))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [1, 3])
+def test_generated_code_makes_the_same_rows(n):
+    torch.compiler.reset()
+    plain, fast = (MultiStep(n, GAMMA, SCALE, compile=flag) for flag in (False, True))
+    stream = Stream(3, 2, seed=1)
+    for _ in range(12):
+        batch = collected([stream.step()])
+        ours, expected = (each.rows(batch).to_dict() for each in (fast, plain))
+        torch.testing.assert_close(ours, expected)
+    torch.compiler.reset()
+
+
 def test_a_state_keeps_the_sign_of_zero():
     """A resumed run is to have the same bits."""
     world = Stream(envs=1, robots=2, seed=1, death=0.0, cut=0.0)
