@@ -9,7 +9,7 @@ too. Values never depend on the layout.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -32,24 +32,19 @@ def stack_last(tensors: Sequence[Tensor]) -> Tensor:
     return reverse(torch.stack(list(tensors)))
 
 
-def copy_in(static: Any, new: Any) -> None:
-    """Copy tensors into those of the same names that stay where they are.
-
-    All of a type are copied by one kernel, where a device can do that.
-
-    Args:
-        static: TensorDict or TensorClass that is written to.
-        new: likewise; a tensor that both hold is left alone.
-    """
+def copy_all(targets: Iterable[Tensor], sources: Iterable[Tensor]) -> None:
+    """Copy tensors into others of the same shapes; all of a type by one kernel, where one can."""
     pairs: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
+    for target, source in zip(targets, sources, strict=True):
+        if target is not source:
+            into, out_of = pairs.setdefault(target.dtype, ([], []))
+            into.append(target)
+            out_of.append(source)
+    for into, out_of in pairs.values():
+        torch._foreach_copy_(into, out_of)
 
-    def note(to: Tensor, source: Tensor) -> Tensor:
-        if to is not source:
-            targets, sources = pairs.setdefault(to.dtype, ([], []))
-            targets.append(to)
-            sources.append(source)
-        return to
 
-    static.apply(note, new)
-    for targets, sources in pairs.values():
-        torch._foreach_copy_(targets, sources)
+def copy_in(static: Any, new: Any) -> None:
+    """Copy all tensors of a TensorDict or TensorClass into those of the same names in another."""
+    names = list(static.keys(include_nested=True, leaves_only=True))
+    copy_all((static.get(name) for name in names), (new.get(name) for name in names))

@@ -23,6 +23,8 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from marinenav_env.layout import copy_all
+
 WARM_UPS = 3
 """Calls before the capture: they compile, choose kernels and allocate what stays."""
 
@@ -176,8 +178,7 @@ class Captured:
         shapes = [each.shape for each in self._inputs]
         if [each.shape for each in given] != shapes:
             raise ValueError(f"{self._name}: inputs must keep their shapes, {shapes}")
-        if given:
-            torch._foreach_copy_(self._inputs, given)
+        copy_all(self._inputs, given)
         return self._call
 
     def _give_up(self, error: BaseException) -> None:

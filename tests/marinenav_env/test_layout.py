@@ -1,0 +1,79 @@
+"""Views with environments innermost, and copies into memory that stays."""
+
+import pytest
+import torch
+from tensordict import TensorClass, TensorDict
+from torch import Tensor
+
+from marinenav_env.layout import copy_all, copy_in, environments_innermost, reverse, stack_last
+
+
+def test_reverse_is_a_view() -> None:
+    tensor = torch.arange(24.0).view(2, 3, 4)
+    turned = reverse(tensor)
+    assert turned.shape == (4, 3, 2)
+    assert turned.data_ptr() == tensor.data_ptr()
+    assert turned[3, 1, 0] == tensor[0, 1, 3]
+    assert torch.equal(reverse(turned), tensor)
+
+
+def test_environments_become_neighbours_in_memory() -> None:
+    tensor = torch.randn(5, 3, 2)
+    placed = environments_innermost(tensor)
+    assert torch.equal(placed, tensor)
+    assert placed.stride() == (1, 5, 15)
+
+
+def test_stacked_parts_come_last() -> None:
+    parts = [torch.full((3, 5), float(number)) for number in range(4)]
+    stacked = stack_last(parts)
+    assert stacked.shape == (5, 3, 4)
+    assert stacked[2, 1].tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+class Inner(TensorClass):
+    flag: Tensor
+    count: Tensor
+
+
+class Outer(TensorClass):
+    value: Tensor
+    inner: Inner
+
+
+def outer(number: int) -> Outer:
+    """Everything in it depends on a number; one field has environments innermost."""
+    value = environments_innermost(torch.full((4, 3), -0.0 if number == 0 else float(number)))
+    inner = Inner(
+        flag=torch.full((4,), number % 2 == 1), count=torch.full((4,), number), batch_size=[4]
+    )
+    return Outer(value=value, inner=inner, batch_size=[4])
+
+
+def dictionary(number: int) -> TensorDict:
+    parts = outer(number)
+    inner = TensorDict({"flag": parts.inner.flag, "count": parts.inner.count}, [4])
+    return TensorDict({"value": parts.value, "inner": inner}, [4])
+
+
+@pytest.mark.parametrize("make", [outer, dictionary])
+def test_tensors_are_copied_to_where_they_stay(make: type[Outer]) -> None:
+    static, names = make(3), ["value", ("inner", "flag"), ("inner", "count")]
+    places = [static.get(name).data_ptr() for name in names]
+    for number in (4, 5, 0):
+        copy_in(static, make(number))
+        for name in names:
+            assert torch.equal(static.get(name), make(number).get(name))
+    assert static.get("value").signbit().all()  # bits, not numbers
+    assert [static.get(name).data_ptr() for name in names] == places
+
+
+def test_what_both_hold_is_left_alone() -> None:
+    shared, other = torch.zeros(3).requires_grad_(), torch.zeros(3)
+    copy_all([shared, other], [shared, torch.ones(3)])  # writing to a leaf would fail
+    assert other.tolist() == [1.0] * 3
+
+
+def test_there_must_be_a_source_for_each() -> None:
+    with pytest.raises(ValueError, match="argument 2"):
+        copy_all([torch.zeros(3)], [])
