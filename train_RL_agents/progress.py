@@ -102,7 +102,7 @@ class Display:
         if env_steps:
             self._console.print(f"resuming at {env_steps:,} env-steps")
         if compiles:
-            self._console.print("compiling the world and the update (up to two minutes) ...")
+            self._console.print("compiling world, policy and update (up to two minutes) ...")
         self._progress.start()
         self._progress.update(self._task, completed=env_steps)
 

@@ -114,7 +114,7 @@ def test_a_run_in_lines(capsys):
     display.finish(Path("runs/a"), Path("runs/a/checkpoints/policy.pt"), True, True)
     assert shown(capsys) == [
         "resuming at 1,000,000 env-steps",
-        "compiling the world and the update (up to two minutes) ...",
+        "compiling world, policy and update (up to two minutes) ...",
         "   1,500,000 env-steps     1.5 min  success 0.250  collision 0.500  time-out 0.250  "
         "time  31.2 s  return  -3.46  best",
         "   2,000,000 env-steps   100.0 min  success 0.250  collision 0.500  time-out 0.250  "
