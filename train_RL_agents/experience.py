@@ -34,7 +34,7 @@ class Experience:
         device: of world, policy and batches.
         seed: of this process.
         generators: sources of randomness of ``policy`` and ``replay``.
-        clock: told how long workers take to start.
+        clock: told how long workers take to start, and what compiles.
         display: where to say what becomes of it.
     """
 
@@ -55,16 +55,18 @@ class Experience:
             agent, settings.num_envs, generators["policy"],
             uniform=settings.exploration == "uniform", compile=config.compile,
         )  # fmt: skip
+        # Generated CPU code is slower at turning layouts than torch itself.
+        compile_rows = config.compile and device.type == "cuda"
         self.streams = MultiStep(
-            settings.n_steps, settings.gamma, settings.reward_scale,
-            # Generated CPU code is slower at turning layouts than torch itself.
-            compile=config.compile and device.type == "cuda",
-        )  # fmt: skip
+            settings.n_steps, settings.gamma, settings.reward_scale, compile_rows
+        )
         row = example_row(self.env, self.streams)
         self.replay = make_replay(row, settings, generators["replay"], device)
         self._drawn_from = [generators["policy"], self.env.generator]
         self.in_place = config.capture and device.type == "cuda" and settings.collector == "local"
         """Whether batches are stored as they are made, captured where there is a GPU."""
+        if compile_rows and not self.in_place:
+            clock.compiles("insert")
         self._workers: Workers | None = None
         self._in_place: InPlaceCollector | None = None
 

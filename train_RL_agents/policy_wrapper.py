@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -12,6 +14,7 @@ from torch import Tensor
 from marinenav_env import GROUP
 from train_RL_agents.agents import Agent
 from train_RL_agents.memory.transitions import OBSERVATION, inputs_of
+from train_RL_agents.networks import Inputs
 
 RISK = (GROUP, "risk")
 QUANTILES = (GROUP, "quantiles")
@@ -77,6 +80,16 @@ def epsilon_uniform(
     return torch.where(explores[..., None], uniform, greedy)
 
 
+@cache
+def generated(kind: type[Agent[Any]]) -> Callable[..., Tensor]:
+    """How agents of a kind behave, as generated code.
+
+    It is kept here and not in a policy, which can thus be copied and sent to other processes.
+    """
+    behave: Callable[..., Tensor] = torch.compile(kind.behave, fullgraph=True, dynamic=False)
+    return behave
+
+
 class PolicyWrapper(TensorDictModuleBase):
     """A TensorDict module around an agent.
 
@@ -110,9 +123,7 @@ class PolicyWrapper(TensorDictModuleBase):
     ) -> None:
         super().__init__()
         self.agent, self._generator, self._uniform = agent, generator, uniform
-        self._behave: Any = agent.behave
-        if compile:
-            self._behave = torch.compile(agent.behave, fullgraph=True, dynamic=False)
+        self._compile = compile
         names = ("self_state", "objects_state", "objects_mask")
         self.in_keys = [*((*OBSERVATION, name) for name in names), (GROUP, "mask")]
         self.out_keys = [(GROUP, "action")]
@@ -137,6 +148,12 @@ class PolicyWrapper(TensorDictModuleBase):
             action = self.agent.act(inputs, tensordict.get(RISK, None))
         neutral = active if action.ndim == active.ndim else active[..., None]
         return tensordict.set((GROUP, "action"), torch.where(neutral, action, 0))
+
+    def _behave(self, inputs: Inputs, random: Any) -> Tensor:
+        kind = type(self.agent)
+        behave = generated(kind) if self._compile else kind.behave
+        action: Tensor = behave(self.agent, inputs, random)
+        return action
 
     def _explore(self, action: Tensor, generator: torch.Generator) -> Tensor:
         if self.agent.continuous:

@@ -19,7 +19,7 @@ class Clock:
     """Host time by phase, in seconds.
 
     Phases are not synchronised with a GPU: its work shows up in the phase that waits for it. The
-    first pass through a phase compiles what it runs, so it counts as ``compile``.
+    first pass through a phase that compiles what it runs counts as ``compile``.
 
     Args:
         first: told of such a pass: the phase, and its seconds.
@@ -31,6 +31,10 @@ class Clock:
         self._lap: dict[str, float] = {}
         self._started = self._lap_started = time.perf_counter()
         self._before, self._seen = 0.0, {"evaluate", "save", "insert", "sample"}
+
+    def compiles(self, name: str) -> None:
+        """Know that this phase, too, compiles what it runs, as collect and update do."""
+        self._seen.discard(name)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

@@ -89,12 +89,13 @@ class WorkerPolicy(PolicyWrapper):
         agent: that learns; the weights that act are copied.
         num_envs: environments of one worker.
         uniform: see PolicyWrapper.
+        compile: likewise; every worker compiles for itself.
     """
 
-    def __init__(self, agent: Agent[Any], num_envs: int, uniform: bool) -> None:
+    def __init__(self, agent: Agent[Any], num_envs: int, uniform: bool, compile: bool) -> None:
         acting = copy.deepcopy(agent).to(_CPU).requires_grad_(False)
         acting.targets = nn.ModuleDict()  # only the learner has use for them
-        super().__init__(acting, num_envs, uniform=uniform)
+        super().__init__(acting, num_envs, uniform=uniform, compile=compile)
         self.train()
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -140,7 +141,7 @@ class Workers:
         settings, self._device, self._policy = config.trainer, device, policy
         envs = settings.num_envs // settings.collectors
         uniform = settings.exploration == "uniform"
-        self._sent = WorkerPolicy(policy.agent, envs, uniform)
+        self._sent = WorkerPolicy(policy.agent, envs, uniform, config.compile)
         self._sent.copy_from(policy)
         worlds = _worlds(config, policy.agent.continuous, seed, env_steps)
         frames = settings.num_envs * settings.steps_per_batch

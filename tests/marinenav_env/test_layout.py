@@ -1,5 +1,8 @@
 """Views with environments innermost, and copies into memory that stays."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from tensordict import TensorClass, TensorDict
@@ -57,7 +60,7 @@ def dictionary(number: int) -> TensorDict:
 
 
 @pytest.mark.parametrize("make", [outer, dictionary])
-def test_tensors_are_copied_to_where_they_stay(make: type[Outer]) -> None:
+def test_tensors_are_copied_to_where_they_stay(make: Callable[[int], Any]) -> None:
     static, names = make(3), ["value", ("inner", "flag"), ("inner", "count")]
     places = [static.get(name).data_ptr() for name in names]
     for number in (4, 5, 0):

@@ -3,6 +3,8 @@
 The GPU is faked, so this holds on any machine; what only a real one can show is marked ``gpu``.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from train_RL_agents.config_file import from_dict
 from train_RL_agents.experience import Experience
 from train_RL_agents.learner import Learner
 from train_RL_agents.memory.transitions import batch_of
+from train_RL_agents.policy_wrapper import generated
 from train_RL_agents.progress import Clock, Display
 
 
@@ -27,11 +30,11 @@ class Loop:
         generators = {each: torch.Generator(GPU) for each in ("policy", "learner", "replay")}
         with GPU:
             self.agent = AGENTS[name](config.agent, config.world.vessel.num_actions)
-        clock, display = Clock(lambda *_: None), Display(1, quiet=True, bar=False)
-        self.experience = Experience(config, self.agent, GPU, 0, generators, clock, display)
+        self.clock, display = Clock(), Display(1, quiet=True, bar=False)
+        self.experience = Experience(config, self.agent, GPU, 0, generators, self.clock, display)
         # The one-kernel optimiser is not known to the fake.
         self.learner = Learner(
-            self.agent, config.trainer, generators["learner"], False,
+            self.agent, config.trainer, generators["learner"], config.compile,
             fused_optimizer=False, capture=False,
         )  # fmt: skip
         for parameter in self.agent.networks.parameters():
@@ -40,9 +43,10 @@ class Loop:
         self.experience.policy.set_exploration(0.5, config.trainer.exploration_spread)
         self.experience.replay.set_beta(0.5)
 
-    def collect(self) -> None:
+    def collect(self, meanwhile: Callable[[], None] = lambda: None) -> None:
         batches = self.experience.collected()
         self.experience.insert(next(batches))  # sets up the collector
+        meanwhile()
         with only(self.mode):
             self.experience.insert(next(batches))
 
@@ -82,6 +86,37 @@ def test_nothing_leaves_the_device(words):
         loop.learn()
 
 
+@pytest.mark.parametrize(
+    ("capture", "phases"), [("capture=true", {"collect", "update"}),
+                            ("capture=false", {"collect", "insert", "update"})]
+)  # fmt: skip
+def test_on_a_gpu_everything_is_compiled_that_gains_by_it(monkeypatch, capture, phases):
+    compiled = []
+
+    def compile(function, **options):
+        assert options["fullgraph"]
+
+        def noted(*args):
+            compiled.append(getattr(function, "func", function).__name__)
+            return function(*args)
+
+        return noted
+
+    monkeypatch.setattr(torch, "compile", compile)
+    generated.cache_clear()
+    with small_pool(), fake_gpu() as mode:
+        loop = Loop(mode, "SAC", "compile=true", capture)
+        (loop.collect_in_place if loop.experience.in_place else loop.collect)()
+        loop.learn()
+    generated.cache_clear()
+    assert set(compiled) == {"behave", "advance", "restart", "advance_windows", "losses"}
+    assert compiled.count("behave") == compiled.count("advance") == 2
+    for name in ("collect", "insert", "sample", "update", "save"):
+        with loop.clock.phase(name):
+            pass
+    assert set(loop.clock.seconds) == {"compile", "insert", "sample", "save"} - phases
+
+
 def test_what_leaves_it_is_noticed(monkeypatch):
     act, planted = AGENTS["DQN"].act, []
 
@@ -102,6 +137,6 @@ def test_what_leaves_it_is_noticed(monkeypatch):
             (lambda given: torch.ones(7).to(given.device), "on the CPU"),
             (lambda given: given.cpu(), "on the CPU"),
         ):
-            planted[:] = [what]
+            planted.clear()
             with pytest.raises((RuntimeError, AssertionError), match=says):
-                loop.collect()
+                loop.collect(partial(planted.append, what))

@@ -1,5 +1,7 @@
 """The policy that drives the world: exploration, neutral actions, modes, one pass per call."""
 
+import copy
+import pickle
 from itertools import pairwise
 
 import pytest
@@ -11,7 +13,13 @@ from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
 from tests.train_RL_agents.helpers import make_inputs, no_host_reads, seeded
 from train_RL_agents.agents import AGENTS, Agent, AgentConfig
 from train_RL_agents.networks import ObservationNetwork
-from train_RL_agents.policy_wrapper import RISK, PolicyWrapper, add_noise, epsilon_greedy
+from train_RL_agents.policy_wrapper import (
+    RISK,
+    PolicyWrapper,
+    add_noise,
+    epsilon_greedy,
+    generated,
+)
 
 ACTIONS = 25
 
@@ -302,6 +310,7 @@ def test_one_forward_pass_of_every_network(name, explores):
 def test_a_compiled_forward_pass_gives_the_same_actions(name):
     agent = AGENTS[name](AGENTS[name].config_type())
     torch.compiler.reset()
+    before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     plain, fast = (PolicyWrapper(agent, 64, seeded(), compile=flag) for flag in (False, True))
     for seed in range(3):
         for each in (plain, fast):
@@ -313,7 +322,24 @@ def test_a_compiled_forward_pass_gives_the_same_actions(name):
             torch.testing.assert_close(taken, expected, rtol=1e-4, atol=1e-5)
         else:  # of nearly equal ones rounding may choose another
             assert (taken == expected).float().mean() > 0.99
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before + 1
     torch.compiler.reset()
+
+
+def test_a_copy_of_a_compiled_policy_acts_with_its_own_weights(monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda function, **options: function)
+    generated.cache_clear()
+    agent = AGENTS["DDPG"](AGENTS["DDPG"].config_type())
+    policy, step = PolicyWrapper(agent, 4, compile=True).train(), world_like(4, 3)
+    policy._generator = seeded()
+    before = actions(policy, step)
+    for other in (copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))):
+        with torch.no_grad():
+            for parameter in other.agent.parameters():
+                parameter.zero_()
+        assert not actions(other, step).any()
+    assert torch.equal(actions(policy, step), before)
+    generated.cache_clear()
 
 
 def test_training_asks_behave_and_evaluation_asks_act():

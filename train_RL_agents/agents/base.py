@@ -142,6 +142,8 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
     def behave(self, inputs: Inputs, random: Any) -> Tensor:
         """Actions while training, before exploration is added; the best ones by default.
 
+        It is compiled into one graph, and so is ``act`` if it is left as it is.
+
         Args:
             inputs: observations [B].
             random: what ``draw_behaviour`` gave.

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from train_RL_agents.benchmark import MODES
 from train_RL_agents.benchmark.options import Options, endless, sized
 from train_RL_agents.benchmark.rig import FACTORIES, Rig
 from train_RL_agents.benchmark.timing import Row, Subject, measure
@@ -25,8 +26,23 @@ class Series:
     """The configuration of each size."""
     make: Callable[[Rig, Options], Sequence[Subject]]
     """What is measured of a rig."""
-    in_modes: bool = True
-    """Whether the modes differ; sampling runs eagerly in all of them."""
+    modes: Callable[[torch.device], Sequence[str]] = lambda device: tuple(MODES)
+    """Those that differ on a device."""
+
+
+def eagerly(device: torch.device) -> Sequence[str]:
+    """Of what is never compiled."""
+    return ("eager",)
+
+
+def uncaptured(device: torch.device) -> Sequence[str]:
+    """Of what is compiled, but only captured together with other parts."""
+    return ("eager", "compiled")
+
+
+def compiled_on_gpu(device: torch.device) -> Sequence[str]:
+    """Of what is compiled on a GPU only."""
+    return eagerly(device) if device.type == "cpu" else uncaptured(device)
 
 
 def by_envs(options: Options) -> list[Config]:
@@ -71,9 +87,9 @@ def of_batch(options: Options) -> list[Config]:
 
 SERIES: dict[str, list[Series]] = {
     "world": [Series(by_envs, lambda rig, _: [rig.world()])],
-    "policy": [Series(by_envs, lambda rig, _: [rig.policy()])],
-    "insertion": [Series(storing, lambda rig, _: [rig.insertion()])],
-    "sampling": [Series(by_batch, lambda rig, _: [rig.sampling()], in_modes=False)],
+    "policy": [Series(by_envs, lambda rig, _: [rig.policy()], uncaptured)],
+    "insertion": [Series(storing, lambda rig, _: [rig.insertion()], compiled_on_gpu)],
+    "sampling": [Series(by_batch, lambda rig, _: [rig.sampling()], eagerly)],
     "update": [Series(of_batch, lambda rig, _: [rig.update()])],
     "collect": [Series(storing, lambda rig, _: [rig.collect()])],
     "loop": [Series(as_it_is, lambda rig, _: [rig.loop()])],
@@ -97,7 +113,8 @@ def measured(part: str, options: Options, modes: Sequence[str]) -> Iterator[Row]
         A row per size and mode; modes of one size are measured in turn.
     """
     for series in SERIES[part]:
-        names = list(modes) if series.in_modes else ["eager"]
+        differ = series.modes(options.device)
+        names = [mode for mode in modes if mode in differ] or ["eager"]
         for config in series.configs(options):
             # Generated code is kept per shape, and there is a limit to its variants.
             torch.compiler.reset()

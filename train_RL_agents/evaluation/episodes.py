@@ -229,7 +229,7 @@ def evaluate(
         device: where to run.
         seed: of the measurement noise.
         dtype: of the world.
-        compile_step: whether to compile the world's step.
+        compile_step: see MarineNavEnv.
         watch: looks on.
 
     Returns:

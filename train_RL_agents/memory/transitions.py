@@ -121,7 +121,8 @@ def advance_windows(
 
     Returns:
         Rows [n * E * R], of which STORED marks those that close; and the windows [n, E, R], of
-        which it marks those that stay open. The two may share memory.
+        which it marks those that stay open. They may share memory, with n = 1 also with what is
+        given.
     """
     # Age k = 0 opens now; the window of age n - 1 closes at the end of this step.
     if before is None:
