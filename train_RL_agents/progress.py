@@ -30,7 +30,7 @@ class Clock:
         self.seconds: dict[str, float] = {}
         self._lap: dict[str, float] = {}
         self._started = self._lap_started = time.perf_counter()
-        self._before, self._seen = 0.0, {"evaluate", "save", "insert", "sample"}
+        self._before, self._seen = 0.0, {"evaluate", "save", "insert", "sample", "compile"}
 
     def compiles(self, name: str) -> None:
         """Know that this phase, too, compiles what it runs, as collect and update do."""
