@@ -101,7 +101,7 @@ class MarineNavEnv(EnvBase):
         self._renew: Any = restart
         if compile_step:
             self._advance = torch.compile(self._advance, fullgraph=True, dynamic=False)
-        if compile_step and not cheap_to_ask(torch.empty(0, device=self.device)):
+        if compile_step and not cheap_to_ask(torch.device(device)):
             self._renew = torch.compile(restart, fullgraph=True, dynamic=False)
         self._generator = torch.Generator(self.device)
         self._set_seed(seed)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+import torch
 
 CHEAP_TO_ASK = frozenset({"cpu"})
 """Types of devices on which reading a tensor's values makes nobody wait."""
 
 
-def cheap_to_ask(tensor: Tensor) -> bool:
-    """Whether reading the values of a tensor makes nobody wait.
+def cheap_to_ask(device: torch.device) -> bool:
+    """Whether reading the values of a tensor on a device makes nobody wait.
 
     Where it does not, the few rows that matter can be picked out; where it does, all rows are
     computed with a mask. Both give the same.
     """
-    return tensor.device.type in CHEAP_TO_ASK
+    return device.type in CHEAP_TO_ASK

@@ -46,7 +46,7 @@ def restart(done: Tensor, pool: Tensors, index: Tensor, old: Tensors) -> Tensors
         index: [E] int64, which entry of the pool each environment would take.
         old: batch [E]; is not changed.
     """
-    if not cheap_to_ask(done):
+    if not cheap_to_ask(done.device):
         return where(done, pool[index], old)
     # Only the few that are done are gathered.
     rows = done.nonzero().squeeze(-1)  # host: see cheap_to_ask

@@ -1,8 +1,9 @@
 """Collection with all state in tensors that stay where they are, to be captured as CUDA graphs.
 
-Policy, world and insertion into replay are thousands of small kernels, which a GPU finishes faster
-than Python can start them. Captured, a vector step is two launches: act, step and store; then start
-new episodes. Between the two, on the host, the pool of starts may be refreshed, in its own memory.
+Policy, world and insertion into replay are more than a hundred small kernels, also compiled, which
+a GPU finishes faster than Python can start them. Captured, a vector step is two launches: act, step
+and store; then start new episodes. Between the two, on the host, the pool of starts may be
+refreshed, in its own memory.
 
 What Python numbers decide is fixed at the capture, so none may change from step to step: epsilon
 and the exponent of the importance weights are tensors, counters are kept out of the graphs.

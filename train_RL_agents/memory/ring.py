@@ -71,7 +71,7 @@ class MaskedRingWriter(Writer):
         rank = stored.cumsum(0)
         slots = (self.cursor + rank - 1) % self.capacity
         rows = data.exclude(STORED)
-        if cheap_to_ask(stored):
+        if cheap_to_ask(stored.device):
             kept = stored.nonzero().squeeze(-1)  # host: see cheap_to_ask
             rows, slots = select(rows, kept), slots[kept]
         else:
