@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from train_RL_agents.baselines import BASELINES
-from train_RL_agents.checkpoint import write_atomically
 from train_RL_agents.cli import main as marinenav
 from train_RL_agents.evaluation.suites import RULES, SUITES
 from train_RL_agents.evaluation.tables import CONDUCT, markdown_table
+from train_RL_agents.utils.files import write_atomically
 
 ROOT = Path(__file__).parents[1]
 SEED = 12345

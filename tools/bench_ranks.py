@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from train_RL_agents.checkpoint import STATE
+from train_RL_agents.run.checkpoint import STATE
 
 ROOT = Path(__file__).parents[1]
 

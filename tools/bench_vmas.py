@@ -150,7 +150,7 @@ def configuration(args: argparse.Namespace) -> Any:
     """Ours, on one level."""
     from marinenav_env import Level
     from train_RL_agents.benchmark.options import endless, on_level
-    from train_RL_agents.config_file import load_config
+    from train_RL_agents.config.reading import load_config
 
     words = [f"device={args.device}", f"threads={args.threads}",
              f"compile={str(args.compile).lower()}"]  # fmt: skip
@@ -179,7 +179,7 @@ def compare(
 ) -> list[Row]:
     """Rows of both worlds at a size of each, measured in turn."""
     from train_RL_agents.benchmark.timing import measure
-    from train_RL_agents.device import resolve_device
+    from train_RL_agents.utils.device import resolve_device
 
     device = resolve_device(args.device)
     with our_subject(config, ours) as subject:
@@ -222,7 +222,7 @@ def main(argv: list[str] | None = None) -> None:
     import torch
 
     from train_RL_agents.benchmark.setting import machine, software
-    from train_RL_agents.device import resolve_device
+    from train_RL_agents.utils.device import resolve_device
 
     torch.set_num_threads(args.threads)
     with Worker(args) as worker:

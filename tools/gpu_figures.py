@@ -122,7 +122,7 @@ def bench(
 
 def bf16_switch() -> str:
     """The setting that has updates computed in bfloat16, as key=value; empty if there is none."""
-    from train_RL_agents.config_file import default_config, settings_of
+    from train_RL_agents.config.reading import default_config, settings_of
 
     for setting in settings_of(default_config("AC-IQN")):
         options = get_args(setting.annotation) if get_origin(setting.annotation) is Literal else ()

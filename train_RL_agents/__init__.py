@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from train_RL_agents.agents import AGENTS
-    from train_RL_agents.config import TrainConfig
+    from train_RL_agents.config.schema import TrainConfig
     from train_RL_agents.policy_wrapper import PolicyWrapper
     from train_RL_agents.torchrl_trainer import TorchRLTrainer
 

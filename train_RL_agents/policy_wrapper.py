@@ -13,8 +13,7 @@ from torch import Tensor
 
 from marinenav_env import GROUP
 from train_RL_agents.agents import Agent
-from train_RL_agents.memory.transitions import OBSERVATION, inputs_of
-from train_RL_agents.networks import Inputs
+from train_RL_agents.networks.observation import OBSERVATION, Inputs, inputs_of
 
 RISK = (GROUP, "risk")
 QUANTILES = (GROUP, "quantiles")

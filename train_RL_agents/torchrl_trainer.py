@@ -6,35 +6,37 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 
 from marinenav_env.scenario_file import episodes_of
 from marinenav_env.validation import ConfigError
-from train_RL_agents.checkpoint import (
+from train_RL_agents.collecting.collectors import Experience
+from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.reading import flatten, saved_config, to_dict
+from train_RL_agents.config.resuming import changes
+from train_RL_agents.evaluation.history import History
+from train_RL_agents.figures.snapshot import EvaluationProbe
+from train_RL_agents.learning.learner import Learner, NoRoomError, out_of_memory
+from train_RL_agents.learning.meter import Meter
+from train_RL_agents.memory.host import CPU
+from train_RL_agents.memory.transitions import batch_of
+from train_RL_agents.run.checkpoint import (
     STATE,
     TRAINING,
     VERSION,
     find_policy,
     load_policy,
     load_weights,
-    make_agent,
 )
-from train_RL_agents.config_file import flatten, saved_config, to_dict
-from train_RL_agents.device import set_precision
-from train_RL_agents.distributed import Ranks
-from train_RL_agents.evaluation.history import History
-from train_RL_agents.experience import Experience
-from train_RL_agents.learner import Learner, NoRoomError, out_of_memory
-from train_RL_agents.memory.host import CPU
-from train_RL_agents.memory.transitions import batch_of
-from train_RL_agents.meter import Meter
-from train_RL_agents.monitor import Monitor
-from train_RL_agents.progress import Clock, Display
-from train_RL_agents.resuming import changes
-from train_RL_agents.run_folder import CONFIG, RunFolder
-from train_RL_agents.signals import first_signal
+from train_RL_agents.run.monitor import Monitor
+from train_RL_agents.run.ranks import Ranks
+from train_RL_agents.run.run_folder import CONFIG, RunFolder
+from train_RL_agents.utils.device import set_precision
+from train_RL_agents.utils.progress import Clock, Display
+from train_RL_agents.utils.signals import first_signal
 
 
 class TorchRLTrainer:
@@ -98,7 +100,9 @@ class TorchRLTrainer:
             precision=config.precision, fused_optimizer=config.fused_optimizer,
             capture=config.capture, say=self.display.say,
         )  # fmt: skip
-        self.history = History(self.run, device)
+        self.history = History(
+            self.run, device, partial(EvaluationProbe, device=device, draws=config.draw_evaluations)
+        )
 
     def _start(self) -> None:
         """Load the weights that a new run starts from, and record what it is evaluated on."""

@@ -97,8 +97,8 @@ def test_training_is_enough_at_the_wanted_success(tmp_path):
 def test_the_switch_is_found_by_its_values(monkeypatch):
     from typing import Literal
 
-    from train_RL_agents import config_file
-    from train_RL_agents.config_file import Setting
+    from train_RL_agents.config import reading as config_file
+    from train_RL_agents.config.reading import Setting
 
     def listed(*settings):
         monkeypatch.setattr(config_file, "settings_of", lambda config: iter(settings))

@@ -16,7 +16,7 @@ from tests.train_RL_agents.tiny_runs import (
     train,
     usual_signals,
 )
-from train_RL_agents.run_folder import RunFolder
+from train_RL_agents.run.run_folder import RunFolder
 
 
 @pytest.fixture(autouse=True)

@@ -10,14 +10,14 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from train_RL_agents.agents import Agent, Batch
-from train_RL_agents.networks import (
+from train_RL_agents.networks.layers import (
     OBJECT_FEATURES,
     OBJECT_SCALE,
     OBJECTS,
     SELF_FEATURES,
     SELF_SCALE,
-    Inputs,
 )
+from train_RL_agents.networks.observation import Inputs
 
 
 def seeded(seed: int = 0) -> torch.Generator:

@@ -3,8 +3,8 @@
 import torch
 
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config import TrainerConfig
-from train_RL_agents.learner import Learner
+from train_RL_agents.config.schema import TrainerConfig
+from train_RL_agents.learning.learner import Learner
 
 CPU = torch.device("cpu")
 

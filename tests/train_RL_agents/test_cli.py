@@ -12,14 +12,15 @@ import train_RL_agents
 from marinenav_env import write_scenarios
 from marinenav_env.scenario_file import episodes_of
 from train_RL_agents import torchrl_trainer
-from train_RL_agents.checkpoint import STATE, make_agent, save_policy
 from train_RL_agents.cli import main
 from train_RL_agents.commands import COMMANDS
-from train_RL_agents.config_file import from_dict
+from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.recording import load
 from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, CONDUCT
-from train_RL_agents.run_folder import RunFolder
+from train_RL_agents.run.checkpoint import STATE, save_policy
+from train_RL_agents.run.run_folder import RunFolder
 
 SMALL = {"agent_type": "DQN", "agent.critics": 1, "device": "cpu",
          "world.max_steps": 3, "eval_schedule.num_episodes": [2] * 6}  # fmt: skip

@@ -4,8 +4,8 @@ import pytest
 
 from tests.train_RL_agents.tiny_runs import small_pool
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config_file import from_dict
-from train_RL_agents.run_folder import RunFolder
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 ALONE = {"num_robots": [1], "num_cores": [0], "num_obstacles": [0], "min_start_goal_dis": [12.0]}

@@ -13,13 +13,13 @@ import torch
 from tests.train_RL_agents.fake_gpu import GPU, fake_gpu, only
 from tests.train_RL_agents.tiny_runs import TINY, small_pool
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.captured_collect import InPlaceCollector
-from train_RL_agents.config_file import from_dict
-from train_RL_agents.experience import Experience
-from train_RL_agents.learner import Learner
+from train_RL_agents.collecting.collectors import Experience
+from train_RL_agents.collecting.graphs import InPlaceCollector
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.learning.learner import Learner
 from train_RL_agents.memory.transitions import batch_of
 from train_RL_agents.policy_wrapper import generated
-from train_RL_agents.progress import Clock, Display
+from train_RL_agents.utils.progress import Clock, Display
 
 
 class Loop:

@@ -12,7 +12,7 @@ from torch import nn
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
 from tests.train_RL_agents.helpers import make_inputs, no_host_reads, seeded
 from train_RL_agents.agents import AGENTS, Agent, AgentConfig
-from train_RL_agents.networks import ObservationNetwork
+from train_RL_agents.networks.layers import ObservationNetwork
 from train_RL_agents.policy_wrapper import (
     RISK,
     PolicyWrapper,

@@ -21,9 +21,9 @@ from tests.train_RL_agents.tiny_runs import (
     scalars,
     train,
 )
-from train_RL_agents.checkpoint import POLICY, STATE, load_policy, read_checked, read_manifest
 from train_RL_agents.cli import main
-from train_RL_agents.run_folder import RunFolder
+from train_RL_agents.run.checkpoint import POLICY, STATE, load_policy, read_checked, read_manifest
+from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 
 pytestmark = pytest.mark.usefixtures("surroundings")

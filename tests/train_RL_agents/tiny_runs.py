@@ -19,9 +19,9 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from marinenav_env import Curriculum
-from train_RL_agents.checkpoint import POLICY, STATE, TRAINING, read_checked, read_manifest
-from train_RL_agents.config_file import from_dict
-from train_RL_agents.run_folder import RunFolder
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.run.checkpoint import POLICY, STATE, TRAINING, read_checked, read_manifest
+from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 
 CPU = torch.device("cpu")
@@ -80,7 +80,7 @@ def small_pool() -> Iterator[None]:
     """Within it, training scenarios come from a small pool that is refreshed often."""
     small = partial(Curriculum, pool_size=32, refresh_size=8, refresh_interval=5)
     threads = torch.get_num_threads()
-    with patch("train_RL_agents.config.Curriculum", small):
+    with patch("train_RL_agents.config.schema.Curriculum", small):
         yield
     torch.set_num_threads(threads)
 

@@ -17,9 +17,10 @@ from torch import Tensor
 from marinenav_env.validation import require, require_numbers
 from train_RL_agents.agents.action_critic import ImplicitQuantileCritic
 from train_RL_agents.agents.base import Agent, Batch, Losses
+from train_RL_agents.agents.losses import bootstrap, pessimistic, quantile_huber
 from train_RL_agents.agents.quantile import QuantileConfig, draw_fractions, midpoints, risk_level
-from train_RL_agents.losses import bootstrap, pessimistic, quantile_huber
-from train_RL_agents.networks import Actor, Inputs, frozen_call, squash
+from train_RL_agents.networks.layers import Actor, frozen_call, squash
+from train_RL_agents.networks.observation import Inputs
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,17 @@ from torch import Tensor, nn
 
 from marinenav_env.validation import require, require_numbers
 from train_RL_agents.agents.base import Agent, AgentConfig
+from train_RL_agents.agents.losses import critic_error, pessimistic
 from train_RL_agents.agents.quantile import QuantileConfig
-from train_RL_agents.losses import critic_error, pessimistic
-from train_RL_agents.networks import (
+from train_RL_agents.networks.layers import (
     ENCODED,
     HIDDEN,
     CosineEmbedding,
-    Inputs,
     ObservationNetwork,
     hidden,
-    repeat,
     widened,
 )
+from train_RL_agents.networks.observation import Inputs, repeat
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -11,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from train_RL_agents.features import Features
-from train_RL_agents.networks import Inputs
+from train_RL_agents.networks.features import Features
+from train_RL_agents.networks.observation import Inputs
 
 
 @dataclass(frozen=True)
@@ -180,3 +181,6 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
             batch: transitions.
             random: what ``draw`` gave.
         """
+
+
+LossFunction = Callable[[Batch, Any], Losses]

@@ -15,8 +15,9 @@ from torch import Tensor
 from marinenav_env.validation import require_numbers
 from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCriticConfig
 from train_RL_agents.agents.base import Batch, Losses
-from train_RL_agents.losses import bootstrap
-from train_RL_agents.networks import Actor, Inputs, frozen_call, squash
+from train_RL_agents.agents.losses import bootstrap
+from train_RL_agents.networks.layers import Actor, frozen_call, squash
+from train_RL_agents.networks.observation import Inputs
 
 
 @dataclass(frozen=True)

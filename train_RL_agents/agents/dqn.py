@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from marinenav_env.validation import require_numbers
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
-from train_RL_agents.losses import bootstrap, squared_error
-from train_RL_agents.networks import ENCODED, HIDDEN, Inputs, ObservationNetwork, duel, hidden
+from train_RL_agents.agents.losses import bootstrap, squared_error
+from train_RL_agents.networks.layers import ENCODED, HIDDEN, ObservationNetwork, duel, hidden
+from train_RL_agents.networks.observation import Inputs
 
 
 @dataclass(frozen=True)

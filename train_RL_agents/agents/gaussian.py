@@ -7,8 +7,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from train_RL_agents.features import Features
-from train_RL_agents.networks import ENCODED, HIDDEN, Inputs, ObservationNetwork, squash, widened
+from train_RL_agents.networks.features import Features
+from train_RL_agents.networks.layers import ENCODED, HIDDEN, ObservationNetwork, squash, widened
+from train_RL_agents.networks.observation import Inputs
 
 
 class GaussianActor(ObservationNetwork):

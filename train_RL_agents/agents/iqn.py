@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from marinenav_env.validation import require_numbers
 from train_RL_agents.agents.base import Agent, Batch, Losses
+from train_RL_agents.agents.losses import bootstrap, quantile_huber
 from train_RL_agents.agents.quantile import (
     QuantileConfig,
     QuantileNetwork,
@@ -21,8 +22,7 @@ from train_RL_agents.agents.quantile import (
     midpoints,
     risk_level,
 )
-from train_RL_agents.losses import bootstrap, quantile_huber
-from train_RL_agents.networks import Inputs
+from train_RL_agents.networks.observation import Inputs
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,16 @@ from torch import Tensor, nn
 
 from marinenav_env.validation import require_numbers
 from train_RL_agents.agents.base import AgentConfig
-from train_RL_agents.networks import (
+from train_RL_agents.networks.layers import (
     ENCODED,
     HIDDEN,
     CosineEmbedding,
-    Inputs,
     ObservationNetwork,
     duel,
     hidden,
     widened,
 )
+from train_RL_agents.networks.observation import Inputs
 
 
 @dataclass(frozen=True)

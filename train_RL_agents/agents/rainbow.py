@@ -15,9 +15,10 @@ from torch import Tensor
 
 from marinenav_env.validation import require, require_numbers
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
-from train_RL_agents.agents.noisy import NoisyLinear
-from train_RL_agents.losses import categorical_error, categorical_targets
-from train_RL_agents.networks import ENCODED, HIDDEN, Inputs, ObservationNetwork, widened
+from train_RL_agents.agents.losses import categorical_error, categorical_targets
+from train_RL_agents.networks.layers import ENCODED, HIDDEN, ObservationNetwork, widened
+from train_RL_agents.networks.noisy import NoisyLinear
+from train_RL_agents.networks.observation import Inputs
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from marinenav_env.thrust import to_the_goal
 from train_RL_agents.baselines.base import Baseline, limited
-from train_RL_agents.networks import Inputs
+from train_RL_agents.networks.observation import Inputs
 
 SPEED = 2.0
 """Speed over ground where nothing pushes (m/s)."""

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from marinenav_env import GROUP, WorldConfig
 from marinenav_env.thrust import ThrustController
-from train_RL_agents.memory.transitions import OBSERVATION, inputs_of
-from train_RL_agents.networks import Inputs
+from train_RL_agents.networks.observation import OBSERVATION, Inputs, inputs_of
 
 
 class Baseline(TensorDictModuleBase, ABC):

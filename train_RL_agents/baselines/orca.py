@@ -17,7 +17,7 @@ from torch import Tensor
 from marinenav_env import WorldConfig
 from marinenav_env.thrust import to_the_goal
 from train_RL_agents.baselines.base import Baseline
-from train_RL_agents.networks import Inputs
+from train_RL_agents.networks.observation import Inputs
 
 SPEED = 1.5
 """Wanted speed over ground (m/s)."""

@@ -7,7 +7,7 @@ from torch import Tensor
 from marinenav_env.scripted import SPEED
 from marinenav_env.thrust import to_the_goal
 from train_RL_agents.baselines.base import Baseline
-from train_RL_agents.networks import Inputs
+from train_RL_agents.networks.observation import Inputs
 
 
 class Straight(Baseline):

@@ -11,8 +11,8 @@ from marinenav_env.validation import require
 from train_RL_agents.benchmark import MODES
 from train_RL_agents.benchmark.summary import grouped
 from train_RL_agents.benchmark.timing import Row
-from train_RL_agents.checkpoint import write_atomically
 from train_RL_agents.figures.plotting import COLOURS, HATCHES, KINDS, figures, styles
+from train_RL_agents.utils.files import write_atomically
 
 _AXES = ("replay", "batch", "environments")
 """What the x axis may be, the first that a row has."""

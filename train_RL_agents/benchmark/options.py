@@ -10,8 +10,8 @@ import torch
 from marinenav_env import Level
 from marinenav_env.validation import require, require_numbers
 from train_RL_agents.benchmark import MODES, PARTS
-from train_RL_agents.config import TrainConfig, TrainingSchedule
-from train_RL_agents.device import resolve_device
+from train_RL_agents.config.schema import TrainConfig, TrainingSchedule
+from train_RL_agents.utils.device import resolve_device
 
 _FOREVER = 10**15
 """Env-steps that no measurement reaches."""

@@ -13,7 +13,7 @@ from train_RL_agents.benchmark import MODES
 from train_RL_agents.benchmark.options import Options, endless, sized
 from train_RL_agents.benchmark.rig import FACTORIES, Rig
 from train_RL_agents.benchmark.timing import Row, Subject, measure
-from train_RL_agents.config import TrainConfig
+from train_RL_agents.config.schema import TrainConfig
 
 Config = TrainConfig[Any]
 

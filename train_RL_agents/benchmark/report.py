@@ -13,7 +13,7 @@ from rich.table import Table
 from train_RL_agents.benchmark import PARTS
 from train_RL_agents.benchmark.summary import grouped
 from train_RL_agents.benchmark.timing import Row
-from train_RL_agents.checkpoint import write_atomically
+from train_RL_agents.utils.files import write_atomically
 
 FORMAT = "marinenav benchmark"
 _WIDTH = 100

@@ -19,12 +19,12 @@ from torch import Tensor
 from marinenav_env import GROUP
 from train_RL_agents.benchmark.stopwatch import Stopwatch
 from train_RL_agents.benchmark.timing import Subject, no_notes, synchronize
-from train_RL_agents.captured_collect import InPlaceCollector
-from train_RL_agents.config import TrainConfig
+from train_RL_agents.collecting.graphs import InPlaceCollector
+from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.memory.host import HostReplay
 from train_RL_agents.memory.replay import STORED, Replay
 from train_RL_agents.memory.transitions import batch_of, example_row
-from train_RL_agents.run_folder import RunFolder
+from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 AnyReplay = TypeVar("AnyReplay", bound=Replay | HostReplay)

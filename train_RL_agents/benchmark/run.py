@@ -14,8 +14,8 @@ from train_RL_agents.benchmark.parts import measured
 from train_RL_agents.benchmark.rig import FACTORIES
 from train_RL_agents.benchmark.setting import setting
 from train_RL_agents.benchmark.summary import growth, sentence
-from train_RL_agents.config_file import to_dict
-from train_RL_agents.device import usual_threads
+from train_RL_agents.config.reading import to_dict
+from train_RL_agents.utils.device import usual_threads
 
 
 def benchmark(options: Options, out: Path | None = None, plot: Path | None = None) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from train_RL_agents.benchmark.options import Options
-from train_RL_agents.device import cpu_cores
-from train_RL_agents.run_folder import revision, versions
+from train_RL_agents.utils.device import cpu_cores
+from train_RL_agents.utils.provenance import revision, versions
 
 _FLAGS = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8")
 """Vector and matrix instructions that torch's CPU kernels can use."""

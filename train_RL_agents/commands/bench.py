@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env import Level
     from train_RL_agents.benchmark.options import Options, on_level
     from train_RL_agents.benchmark.run import benchmark
-    from train_RL_agents.config_file import load_config
+    from train_RL_agents.config.reading import load_config
 
     words = {"agent_type": arguments.agent, "device": arguments.device,
              "threads": arguments.threads}  # fmt: skip

@@ -5,24 +5,23 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import secrets
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from train_RL_agents.evaluation.selection import choose_set, defaults
 from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, CONDUCT, Result
 
 if TYPE_CHECKING:
     import torch
 
     from marinenav_env import WorldConfig
-    from train_RL_agents.checkpoint import LoadedPolicy
-    from train_RL_agents.config import EvalSchedule
     from train_RL_agents.evaluation.contenders import Manner
     from train_RL_agents.evaluation.episodes import Episodes
     from train_RL_agents.evaluation.recording import Recording
     from train_RL_agents.evaluation.suites import ScenarioSet
+    from train_RL_agents.run.checkpoint import LoadedPolicy
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,8 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
     given = vars(arguments)
     names = [*given["policies"], *(given[key] for key in ("checkpoint", "policy") if key in given)]
     _check(arguments.parser, given, names)
-    from train_RL_agents.device import resolve_device
     from train_RL_agents.evaluation.contenders import Manner, common_world
+    from train_RL_agents.utils.device import resolve_device
 
     device = resolve_device(arguments.device)
     found = _find(given, device)
@@ -122,8 +121,8 @@ def _find(given: dict[str, Any], device: torch.device) -> list[LoadedPolicy | st
     """The policies asked for, in the order of their names."""
     from marinenav_env.validation import require
     from train_RL_agents.baselines import BASELINES
-    from train_RL_agents.checkpoint import load_policy
     from train_RL_agents.evaluation.contenders import find
+    from train_RL_agents.run.checkpoint import load_policy
 
     found = [find(name, given["which"], device) for name in given["policies"]]
     if "checkpoint" in given:
@@ -133,78 +132,6 @@ def _find(given: dict[str, Any], device: torch.device) -> list[LoadedPolicy | st
         require(name in BASELINES, "--policy", name, f"one of {', '.join(BASELINES)}")
         found.append(name)
     return found
-
-
-def defaults(found: Sequence[LoadedPolicy | str]) -> tuple[EvalSchedule, WorldConfig]:
-    """Evaluation levels and world of the first trained policy, or the published ones."""
-    from marinenav_env import WorldConfig
-    from train_RL_agents.config import EvalSchedule
-
-    for each in found:
-        if not isinstance(each, str):
-            return each.config.eval_schedule, each.config.world
-    return EvalSchedule(), WorldConfig()
-
-
-def choose_set(
-    world: WorldConfig, schedule: EvalSchedule, given: dict[str, Any]
-) -> tuple[ScenarioSet, dict[str, Any] | None]:
-    """Read or draw the scenarios.
-
-    Args:
-        world: that they are in.
-        schedule: the levels, and the size and seed of the fixed set.
-        given: the options given.
-
-    Returns:
-        The scenarios, and what the levels are, if they are of levels.
-
-    Raises:
-        ConfigError: when there is no such file, suite, level or seed.
-    """
-    from marinenav_env.validation import require
-    from train_RL_agents.config import LARGEST_SEED
-    from train_RL_agents.evaluation.suites import Part, ScenarioSet, make_set
-
-    fine = 0 <= given.get("seed", 0) <= LARGEST_SEED
-    require(fine, "--seed", given.get("seed"), f"from 0 to {LARGEST_SEED}")
-    fresh = secrets.randbelow(2**31) if "fresh" in given else None
-    if "suite" in given:
-        seed = given.get("seed", fresh)
-        return make_set(given["suite"], world, given.get("episodes"), seed), None
-    seed = given.get("seed", schedule.seed) if fresh is None else fresh
-    if "scenarios" not in given:
-        return _draw(world, schedule, seed, given)
-    from marinenav_env import read_scenarios
-
-    file = str(given["scenarios"])
-    # A file does not say which level its episodes are of.
-    return ScenarioSet("scenarios", (), (Part(world, read_scenarios(file)),), seed), None
-
-
-def _draw(
-    world: WorldConfig, schedule: EvalSchedule, seed: int, given: dict[str, Any]
-) -> tuple[ScenarioSet, dict[str, Any]]:
-    """Draw all levels and keep those asked for: a level's scenarios do not depend on the others."""
-    import torch
-
-    from marinenav_env.validation import require
-    from train_RL_agents.evaluation.episodes import draw_scenarios
-    from train_RL_agents.evaluation.suites import Part, ScenarioSet, level_names
-
-    levels, counts = schedule.levels(), schedule.num_episodes
-    if "episodes" in given:
-        counts = (given["episodes"],) * len(levels)
-    numbers = sorted(set(given.get("levels", range(1, len(levels) + 1))))
-    for number in numbers:
-        require(1 <= number <= len(levels), "--levels", number, f"from 1 to {len(levels)}")
-    drawn = draw_scenarios(world, levels, counts, seed)
-    wanted = torch.isin(drawn.level, torch.tensor(numbers) - 1)
-    described = {
-        f"level {n}": {**asdict(levels[n - 1]), "episodes": counts[n - 1]} for n in numbers
-    }
-    parts = (Part(world, drawn[wanted]),)
-    return ScenarioSet("levels", level_names(len(levels)), parts, seed), described
 
 
 def _results(
@@ -262,8 +189,8 @@ def _setting(
     world: WorldConfig,
 ) -> dict[str, Any]:
     """Everything that the figures depend on; of several policies, what they have in common."""
-    from train_RL_agents.config_file import to_dict
-    from train_RL_agents.run_folder import versions
+    from train_RL_agents.config.reading import to_dict
+    from train_RL_agents.utils.provenance import versions
 
     return {
         **(results[0].about if len(results) == 1 else {}),
@@ -306,8 +233,8 @@ def _print(setting: dict[str, Any], results: Sequence[Result]) -> None:
 
 def _write_all(given: dict[str, Any], setting: dict[str, Any], results: Sequence[Result]) -> None:
     """Write the files asked for."""
-    from train_RL_agents.checkpoint import write_atomically
     from train_RL_agents.evaluation import tables
+    from train_RL_agents.utils.files import write_atomically
 
     if "json" in given:
         content = json.dumps(_content(setting, results), indent=2, allow_nan=False)

@@ -21,8 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from train_RL_agents.checkpoint import load_policy
     from train_RL_agents.exporting.export import CHECKS, CONTRACT, choose_formats, export
+    from train_RL_agents.run.checkpoint import load_policy
 
     formats = choose_formats(arguments.format)
     loaded = load_policy(arguments.checkpoint, arguments.which)

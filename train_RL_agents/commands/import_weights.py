@@ -20,8 +20,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from marinenav_env.validation import require
-    from train_RL_agents.checkpoint import save_policy
-    from train_RL_agents.published import NOTE, import_agent, published_config, read_weights
+    from train_RL_agents.exporting.published import (
+        NOTE,
+        import_agent,
+        published_config,
+        read_weights,
+    )
+    from train_RL_agents.run.checkpoint import save_policy
 
     out: Path = arguments.out
     require(not out.exists(), "--out", str(out), "a new file")

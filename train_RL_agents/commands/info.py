@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.commands.train import runs_in
+from train_RL_agents.run.run_folder import runs_in
 
 if TYPE_CHECKING:
-    from train_RL_agents.config import TrainConfig
+    from train_RL_agents.config.schema import TrainConfig
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from train_RL_agents.checkpoint import PUBLISHED, find_run
+    from train_RL_agents.run.checkpoint import PUBLISHED, find_run
 
     path: Path | None = arguments.path
     if path is None:
@@ -40,8 +40,8 @@ def _machine() -> list[str]:
     import torch
 
     from train_RL_agents.agents import AGENTS
-    from train_RL_agents.device import available_devices
-    from train_RL_agents.run_folder import versions
+    from train_RL_agents.utils.device import available_devices
+    from train_RL_agents.utils.provenance import versions
 
     lines = [f"{name}: {version}" for name, version in versions().items()]
     for name in available_devices():
@@ -53,8 +53,8 @@ def _machine() -> list[str]:
 
 def differences(config: TrainConfig[Any]) -> list[str]:
     """The settings that differ from the agent's defaults, as key=value."""
-    from train_RL_agents.config_file import default_config, settings_of
-    from train_RL_agents.config_help import shown
+    from train_RL_agents.config.help import shown
+    from train_RL_agents.config.reading import default_config, settings_of
 
     usual = {item.key: item.default for item in settings_of(default_config(config.agent_type))}
     return [f"{item.key}={shown(item.default)}" for item in settings_of(config)
@@ -63,7 +63,7 @@ def differences(config: TrainConfig[Any]) -> list[str]:
 
 def _policy(path: Path) -> list[str]:
     """What a policy file holds."""
-    from train_RL_agents.checkpoint import load_policy
+    from train_RL_agents.run.checkpoint import load_policy
 
     loaded = load_policy(path)
     weights = sum(each.numel() for each in loaded.agent.networks.parameters())
@@ -76,8 +76,8 @@ def _policy(path: Path) -> list[str]:
 
 def _run(path: Path) -> list[str]:
     """What a run folder holds."""
-    from train_RL_agents.checkpoint import STATE, read_manifest
-    from train_RL_agents.run_folder import RunFolder
+    from train_RL_agents.run.checkpoint import STATE, read_manifest
+    from train_RL_agents.run.run_folder import RunFolder
 
     folder = RunFolder.open(path)
     manifest = read_manifest(folder.checkpoints)

@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.commands.evaluate import choose_set, defaults
+from train_RL_agents.evaluation.selection import choose_set, defaults
 
 if TYPE_CHECKING:
-    from train_RL_agents.checkpoint import LoadedPolicy
     from train_RL_agents.evaluation.recording import Recording
     from train_RL_agents.figures.episode_view import EpisodeView
+    from train_RL_agents.run.checkpoint import LoadedPolicy
 
 _CHOICES = ("suite", "scenarios", "levels", "episodes", "seed", "fresh", "which")
 """Options that choose what is played, and mean nothing for what has been recorded."""
@@ -138,8 +138,8 @@ def _views(recording: Recording, given: dict[str, Any]) -> list[EpisodeView]:
 def _write(sides: list[list[EpisodeView]], given: dict[str, Any]) -> list[Path]:
     """Write what is asked for; the files written."""
     if "html" in given:
-        from train_RL_agents.checkpoint import write_atomically
         from train_RL_agents.figures.replay_page import write_page
+        from train_RL_agents.utils.files import write_atomically
 
         write_atomically(given["html"], write_page(sides))
         return [given["html"]]

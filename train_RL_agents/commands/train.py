@@ -9,10 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.resuming import RESUMABLE
+from train_RL_agents.config.resuming import RESUMABLE
+from train_RL_agents.run.run_folder import runs_in
 
 if TYPE_CHECKING:
-    from train_RL_agents.config import TrainConfig
+    from train_RL_agents.config.schema import TrainConfig
     from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 OWN_HELP = True
@@ -73,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.parser.error("--resume takes no --config: a run has its own")
     if "resume" in given and "profile" in given:
         arguments.parser.error("--resume takes no --profile: a run has its sizes")
-    from train_RL_agents.distributed import joined
+    from train_RL_agents.run.ranks import joined
 
     with joined():
         if "resume" in given:
@@ -99,10 +100,10 @@ def _planned(given: dict[str, Any], overrides: list[str], quiet: bool) -> TrainC
     """
     from rich.console import Console
 
-    from train_RL_agents.config_file import load_config, stated_keys
-    from train_RL_agents.distributed import Ranks
-    from train_RL_agents.memory.plan import check, table
-    from train_RL_agents.profiles import planned
+    from train_RL_agents.config.reading import load_config, stated_keys
+    from train_RL_agents.planning.plan import check, table
+    from train_RL_agents.planning.profiles import planned
+    from train_RL_agents.run.ranks import Ranks
 
     # Before there is a folder: what cannot be trained should not leave an empty one behind.
     config = load_config(given.get("config"), overrides)
@@ -126,8 +127,8 @@ def _start(
 ) -> int:
     """Train every seed in one training folder; a run that is refused leaves none behind."""
     from marinenav_env.validation import ConfigError
-    from train_RL_agents.distributed import Ranks
-    from train_RL_agents.run_folder import RunFolder
+    from train_RL_agents.run.ranks import Ranks
+    from train_RL_agents.run.run_folder import RunFolder
     from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
     ranks = Ranks()
@@ -162,9 +163,9 @@ def _start(
 def _resume(path: Path, overrides: list[str], display: dict[str, bool], trace: int) -> int:
     """Go on with a run, or with every run of a training folder."""
     from marinenav_env.validation import require
-    from train_RL_agents.config_file import override
-    from train_RL_agents.distributed import Ranks
-    from train_RL_agents.run_folder import RunFolder
+    from train_RL_agents.config.reading import override
+    from train_RL_agents.run.ranks import Ranks
+    from train_RL_agents.run.run_folder import RunFolder
     from train_RL_agents.torchrl_trainer import resume
 
     with Ranks().together():
@@ -177,11 +178,6 @@ def _resume(path: Path, overrides: list[str], display: dict[str, bool], trace: i
     for folder in folders:
         _train(partial(resume, folder, **display), trace, display["quiet"])
     return 0
-
-
-def runs_in(path: Path) -> list[Path]:
-    """The seeds' folders in a training folder; else the path itself."""
-    return sorted(file.parent for file in path.glob("seed_*/trial_config.json")) or [path]
 
 
 def _train(make: Callable[[], TorchRLTrainer], trace: int, quiet: bool) -> None:
@@ -197,7 +193,7 @@ def _train(make: Callable[[], TorchRLTrainer], trace: int, quiet: bool) -> None:
     """
     import torch
 
-    from train_RL_agents.device import release_memory
+    from train_RL_agents.utils.device import release_memory
 
     trainer = make()
     if trace:
@@ -213,7 +209,7 @@ def _train(make: Callable[[], TorchRLTrainer], trace: int, quiet: bool) -> None:
 
 def _train_traced(trainer: TorchRLTrainer, trace: int, quiet: bool) -> None:
     """Train, and say where the trace is."""
-    from train_RL_agents.tracing import TracingClock
+    from train_RL_agents.run.tracing import TracingClock
 
     clock = TracingClock(trainer.clock, trainer.run.path, trace, trainer.device)
     trainer.clock = clock
@@ -226,8 +222,8 @@ def _train_traced(trainer: TorchRLTrainer, trace: int, quiet: bool) -> None:
 def _help(parser: argparse.ArgumentParser, path: Path | None, overrides: list[str]) -> int:
     """Print the options, and every setting of the chosen agent with its default."""
     from train_RL_agents.agents import AGENTS
-    from train_RL_agents.config_file import default_config, load_config
-    from train_RL_agents.config_help import settings_help
+    from train_RL_agents.config.help import settings_help
+    from train_RL_agents.config.reading import default_config, load_config
 
     agent = load_config(path, overrides).agent_type
     width = min(max(shutil.get_terminal_size().columns, 60), 100)

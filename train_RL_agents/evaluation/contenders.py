@@ -14,14 +14,14 @@ from marinenav_env.state import Scenario
 from marinenav_env.validation import require
 from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.baselines import BASELINES
-from train_RL_agents.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.evaluation import episodes as evaluation
 from train_RL_agents.evaluation.episodes import Episodes, Policy
 from train_RL_agents.evaluation.recording import Recording, concatenate, record
 from train_RL_agents.evaluation.suites import ScenarioSet
-from train_RL_agents.memory.transitions import OBSERVATION, inputs_of
-from train_RL_agents.networks import OBJECTS
+from train_RL_agents.networks.layers import OBJECTS
+from train_RL_agents.networks.observation import OBSERVATION, inputs_of
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, PolicyWrapper
+from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 
 
 @dataclass(frozen=True)

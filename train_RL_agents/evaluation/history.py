@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from tensordict import TensorDictBase
+from torch import Tensor
 
+from marinenav_env import MarineNavEnv
+from marinenav_env.state import State
 from train_RL_agents.agents import Agent
-from train_RL_agents.checkpoint import save_policy
 from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate, finite
-from train_RL_agents.figures.snapshot import Witness
 from train_RL_agents.policy_wrapper import PolicyWrapper
-from train_RL_agents.run_folder import RunFolder
+from train_RL_agents.run.checkpoint import save_policy
+from train_RL_agents.run.run_folder import RunFolder
+
+
+class Probe(Protocol):
+    """Observes an evaluation for TensorBoard; see figures.snapshot."""
+
+    first_quantiles: Tensor | None
+
+    def __call__(self, acted: TensorDictBase, before: State, env: MarineNavEnv) -> None:
+        """See a control step."""
+
+    def picture(self, title: str, map_size: tuple[float, float]) -> NDArray[np.uint8] | None:
+        """Pixels [height, width, 3], or None."""
 
 
 class History:
@@ -20,10 +38,18 @@ class History:
     Args:
         run: where it is written; knows the configuration.
         device: where evaluations run.
+        make_probe: makes an observer of one evaluation, from the agent and the levels [N] of its
+            scenarios.
     """
 
-    def __init__(self, run: RunFolder, device: torch.device) -> None:
+    def __init__(
+        self,
+        run: RunFolder,
+        device: torch.device,
+        make_probe: Callable[[Agent[Any], Tensor], Probe],
+    ) -> None:
         self._run, self._config, self._device = run, run.config, device
+        self._make_probe = make_probe
         schedule = self._config.eval_schedule
         self.scenarios = draw_scenarios(
             self._config.world, schedule.levels(), schedule.num_episodes, schedule.seed
@@ -36,7 +62,7 @@ class History:
     def evaluate(self, agent: Agent[Any], env_steps: int) -> None:
         """Run the fixed set, and give TensorBoard the returns that came, and the tracks."""
         policy = PolicyWrapper(agent)
-        witness = Witness(agent, self.scenarios.level, self._device, self._config.draw_evaluations)
+        probe = self._make_probe(agent, self.scenarios.level)
         episodes = evaluate(
             policy,
             self.scenarios,
@@ -44,10 +70,10 @@ class History:
             continuous=agent.continuous,
             device=self._device,
             seed=self._config.eval_schedule.seed,
-            watch=witness,
+            watch=probe,
         )
         self.episodes.append(episodes)
-        self._show(episodes, witness, env_steps)
+        self._show(episodes, probe, env_steps)
 
     def record(
         self, agent: Agent[Any], env_steps: int, times: dict[str, float], last: bool
@@ -82,15 +108,15 @@ class History:
             self._run.log_hparams({f"hparam/{name}": overall[name] for name in names}, env_steps)
         return overall, best
 
-    def _show(self, episodes: Episodes, witness: Witness, env_steps: int) -> None:
-        """Returns that came, those foreseen at the start, and tracks."""
+    def _show(self, episodes: Episodes, probe: Probe, env_steps: int) -> None:
+        """Returns, return quantiles of the first actions, and tracks."""
         self._run.log_histogram("eval/returns", episodes.returns, env_steps)
-        if witness.foreseen is not None:
-            foreseen = witness.foreseen / self._config.trainer.reward_scale
-            self._run.log_histogram("eval/return_quantiles", foreseen, env_steps)
+        if probe.first_quantiles is not None:
+            quantiles = probe.first_quantiles / self._config.trainer.reward_scale
+            self._run.log_histogram("eval/return_quantiles", quantiles, env_steps)
         area = self._config.world.scenario
         title = f"{self._config.agent_type} after {env_steps:,} env-steps"
-        picture = witness.picture(title, (area.width, area.height))
+        picture = probe.picture(title, (area.width, area.height))
         if picture is not None:
             self._run.log_image("eval/trajectories", picture, env_steps)
 

@@ -25,9 +25,9 @@ from marinenav_env.config import ColregsConfig
 from marinenav_env.dynamics import continuous_rates, discrete_rates
 from marinenav_env.state import Scenario, State
 from marinenav_env.validation import require
-from train_RL_agents.checkpoint import write_atomically
 from train_RL_agents.evaluation.episodes import Episodes, Policy, evaluate
 from train_RL_agents.policy_wrapper import QUANTILES
+from train_RL_agents.utils.files import write_atomically
 
 FORMAT, VERSION = "marinenav recording", 1
 

@@ -24,14 +24,21 @@ from torch import Tensor, nn
 from marinenav_env import WorldConfig
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents.agents import Agent
-from train_RL_agents.checkpoint import LoadedPolicy, write_atomically
-from train_RL_agents.config_file import to_dict
+from train_RL_agents.config.reading import to_dict
 from train_RL_agents.exporting import torchscript
 from train_RL_agents.exporting.torchscript import Answers
-from train_RL_agents.extras import need
-from train_RL_agents.features import OBJECT_FEATURES, OBJECT_SCALE, SELF_FEATURES, SELF_SCALE
-from train_RL_agents.networks import OBJECTS, Inputs
-from train_RL_agents.run_folder import versions
+from train_RL_agents.networks.features import (
+    OBJECT_FEATURES,
+    OBJECT_SCALE,
+    SELF_FEATURES,
+    SELF_SCALE,
+)
+from train_RL_agents.networks.layers import OBJECTS
+from train_RL_agents.networks.observation import Inputs
+from train_RL_agents.run.checkpoint import LoadedPolicy
+from train_RL_agents.utils.extras import need
+from train_RL_agents.utils.files import write_atomically
+from train_RL_agents.utils.provenance import versions
 
 INPUTS = ("self_state", "objects_state", "objects_mask", "taus")
 TOLERANCE = 1e-6

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marinenav_env.validation import ConfigError, require
-from train_RL_agents.config_file import read_json
+from train_RL_agents.config.reading import read_json
 from train_RL_agents.evaluation.episodes import wilson_interval
+from train_RL_agents.utils.errors import first_line
 
 Array = NDArray[np.float64]
 METRICS = {
@@ -94,7 +95,7 @@ def _read_arrays(path: Path) -> Run:
             found = {name: np.asarray(archive[name], np.float64)
                      for name in archive.files if name in known}  # fmt: skip
     except Exception as error:  # a damaged archive raises whatever its bytes lead to
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        reason = first_line(error)
         raise ConfigError(f"{path}: cannot be read as evaluations ({reason})") from error
     require("timesteps" in found, str(path), sorted(found), "arrays with timesteps")
     episodes = {}

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from marinenav_env.validation import ConfigError
-from train_RL_agents.checkpoint import write_atomically
-from train_RL_agents.extras import need
 from train_RL_agents.figures.curves import AXES, METRICS
+from train_RL_agents.utils.extras import need
+from train_RL_agents.utils.files import write_atomically
 
 Rows = list[dict[str, Any]]
 

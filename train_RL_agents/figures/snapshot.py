@@ -1,4 +1,4 @@
-"""What TensorBoard is shown of an evaluation beside its figures: tracks, and returns foreseen."""
+"""What TensorBoard is shown of an evaluation beside its figures: tracks, and returns first_quantiles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.evaluation.recording import Recorder, Recording
 from train_RL_agents.figures import drawing
 from train_RL_agents.figures.episode_view import EpisodeView, view_episode
-from train_RL_agents.memory.transitions import OBSERVATION, inputs_of
+from train_RL_agents.networks.observation import OBSERVATION, inputs_of
 
 HULLS = 10
 """Hulls along the longest track, about."""
@@ -43,7 +43,7 @@ def first_of_each_level(level: Tensor) -> Tensor:
     return (level == levels[:, None]).to(torch.int8).argmax(-1)
 
 
-class Witness:
+class EvaluationProbe:
     """Looks on while an agent is evaluated.
 
     Args:
@@ -59,7 +59,7 @@ class Witness:
         self._groups = [f"level {number + 1}" for number in level[chosen].tolist()]
         self._recorder = Recorder(chosen.to(device)) if draws and can_draw() else None
         self._looked = False
-        self.foreseen: Tensor | None = None
+        self.first_quantiles: Tensor | None = None
         """Quantiles of the return of the first actions of all robots (scaled rewards), in one row;
         None if the agent does not know them."""
 
@@ -69,7 +69,7 @@ class Witness:
             self._looked = True
             action = acted.get((GROUP, "action"))
             known = self._agent.return_quantiles(inputs_of(acted.get(OBSERVATION)), action)
-            self.foreseen = None if known is None else known[before.active].flatten().cpu()
+            self.first_quantiles = None if known is None else known[before.active].flatten().cpu()
         if self._recorder is not None:
             self._recorder(acted, before, env)
 
@@ -136,4 +136,4 @@ def _draw_episode(axes: Any, view: EpisodeView) -> None:
     axes.set_title(f"{view.group}: {view.outcome}, {seconds:g} s", fontsize=9, pad=3)
 
 
-__all__ = ["Witness", "can_draw", "draw", "first_of_each_level"]
+__all__ = ["EvaluationProbe", "can_draw", "draw", "first_of_each_level"]

@@ -19,7 +19,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from train_RL_agents.config import TrainerConfig
+from train_RL_agents.config.schema import TrainerConfig
 from train_RL_agents.memory.replay import SLOT, Replay
 from train_RL_agents.memory.ring import STORED, copied
 

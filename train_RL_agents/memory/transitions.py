@@ -15,14 +15,7 @@ from marinenav_env.layout import copy_in
 from train_RL_agents.agents import Batch
 from train_RL_agents.memory.replay import STORED, WEIGHTS
 from train_RL_agents.memory.ring import copied
-from train_RL_agents.networks import Inputs
-
-OBSERVATION = (GROUP, "observation")
-
-
-def inputs_of(observation: TensorDictBase) -> Inputs:
-    """The network inputs in an observation of the environment, of any batch shape."""
-    return Inputs(*(observation.get(name) for name in Inputs._fields))
+from train_RL_agents.networks.observation import inputs_of
 
 
 class MultiStep:

@@ -10,7 +10,8 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import behaviour, make_batch, make_inputs, seeded
 from train_RL_agents.agents.ac_iqn import ACIQN, ACIQNConfig
 from train_RL_agents.agents.action_critic import ImplicitQuantileCritic
-from train_RL_agents.networks import Inputs, squash
+from train_RL_agents.networks.layers import squash
+from train_RL_agents.networks.observation import Inputs
 
 close = pytest.approx
 

@@ -12,7 +12,7 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import make_batch, make_inputs, seeded
 from train_RL_agents.agents.base import Batch
 from train_RL_agents.agents.dqn import DQN, DQNConfig, ValueNetwork
-from train_RL_agents.networks import Inputs
+from train_RL_agents.networks.observation import Inputs
 
 close = pytest.approx
 NAMES = Inputs._fields

@@ -15,7 +15,7 @@ from tests.train_RL_agents.helpers import (
     seeded,
 )
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.networks import Inputs
+from train_RL_agents.networks.observation import Inputs
 
 pytestmark = pytest.mark.parametrize("name", AGENTS)
 

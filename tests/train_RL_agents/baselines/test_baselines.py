@@ -12,7 +12,7 @@ from marinenav_env.config import VesselConfig
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.baselines.apf import repulsion, seconds_to_pass
 from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
-from train_RL_agents.networks import Inputs
+from train_RL_agents.networks.observation import Inputs
 
 WORLD = WorldConfig()
 CPU = torch.device("cpu")

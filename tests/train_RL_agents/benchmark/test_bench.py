@@ -17,7 +17,7 @@ from train_RL_agents.benchmark.rig import FACTORIES, eager, fill, shares
 from train_RL_agents.benchmark.setting import _processor
 from train_RL_agents.benchmark.summary import growth, sentence
 from train_RL_agents.cli import main
-from train_RL_agents.config_file import from_dict
+from train_RL_agents.config.reading import from_dict
 
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.usefixtures("tiny")

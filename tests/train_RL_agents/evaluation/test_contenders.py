@@ -6,11 +6,11 @@ import torch
 from marinenav_env import ConfigError, Level, WorldConfig
 from marinenav_env.scenario_file import episodes_of
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.checkpoint import LoadedPolicy
-from train_RL_agents.config_file import from_dict
+from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.contenders import Manner, common_world, described, find, run_set
 from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
+from train_RL_agents.run.checkpoint import LoadedPolicy
 
 CPU = torch.device("cpu")
 WORLD = WorldConfig(max_steps=6)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from marinenav_env import LEVELS, ConfigError, WorldConfig
-from train_RL_agents.config import EvalSchedule
+from train_RL_agents.config.schema import EvalSchedule
 from train_RL_agents.evaluation.encounters import ENCOUNTERS
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.suites import CROWDS, NOISE, SUITES, make_set

@@ -12,9 +12,8 @@ import torch
 
 from tests.train_RL_agents.probe import PROBE, read_probe, weights_of
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.checkpoint import LoadedPolicy, save_policy
 from train_RL_agents.cli import main
-from train_RL_agents.config_file import from_dict
+from train_RL_agents.config.reading import from_dict
 from train_RL_agents.exporting import export as module
 from train_RL_agents.exporting.export import (
     CONTRACT,
@@ -25,9 +24,10 @@ from train_RL_agents.exporting.export import (
     export,
     random_inputs,
 )
+from train_RL_agents.exporting.published import import_agent, published_config
 from train_RL_agents.exporting.torchscript import file_name
-from train_RL_agents.networks import Inputs
-from train_RL_agents.published import import_agent, published_config
+from train_RL_agents.networks.observation import Inputs
+from train_RL_agents.run.checkpoint import LoadedPolicy, save_policy
 
 ROOT = Path(__file__).parents[3]
 PLANNERS = {

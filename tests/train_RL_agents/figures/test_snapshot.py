@@ -49,7 +49,7 @@ def test_a_world_gone_astray_is_not_drawn():
     assert draw(replace(recording, poses=poses)) is not None
 
 
-def test_a_run_writes_tracks_returns_and_the_returns_foreseen(tmp_path, tiny):
+def test_a_run_writes_tracks_returns_and_the_returns_first_quantiles(tmp_path, tiny):
     pytest.importorskip("matplotlib")
     run = new_run(tmp_path, "agent_type=IQN", "draw_evaluations=true", "total_timesteps=80")
     trainer = train(run)

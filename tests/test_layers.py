@@ -1,0 +1,78 @@
+"""The order of the packages: imports run from higher to lower layers only."""
+
+import ast
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import marinenav_env
+import train_RL_agents
+
+WORLD = (
+    "validation", "plugins", "host_reads", "layout", "config", "state", "thrust",
+    "current", "dynamics", "perception", "parameters", "colregs", "reward", "endings", "world", "scenario",
+    "scenario_file", "starts", "env", "single", "scripted", "gymnasium_env", "pettingzoo_env",
+)  # fmt: skip
+TRAINER = (
+    "utils", "networks", "agents", "config", "policy_wrapper", "memory", "run", "baselines",
+    "evaluation", "figures", "learning", "collecting", "planning", "exporting", "torchrl_trainer",
+    "benchmark", "tuning", "commands", "cli", "__main__",
+)  # fmt: skip
+"""Packages and modules, the lowest first."""
+
+
+def modules(package):
+    """The modules that each module of a package imports, also inside functions and for types."""
+    root = Path(package.__file__).parent
+    names = {
+        ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(
+            ".__init__"
+        ): path
+        for path in root.rglob("*.py")
+    }
+    found = {}
+    for name, path in names.items():
+        found[name] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            imported = []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                imported = [f"{node.module}.{each.name}" for each in node.names] + [node.module]
+            elif isinstance(node, ast.Import):
+                imported = [each.name for each in node.names]
+            known = [each for each in imported if each in names and each != name]
+            # `from package import name` reaches the module, not the package, where there is one.
+            inner = [each for each in known if each.count(".") == max(e.count(".") for e in known)]
+            found[name].update(inner)
+    return found
+
+
+@pytest.mark.parametrize(
+    "package", [marinenav_env, train_RL_agents], ids=lambda each: each.__name__
+)
+def test_no_module_imports_itself_by_way_of_others(package):
+    # The package's own list of exports names modules; nothing is imported through it.
+    graph = {name: used - {package.__name__} for name, used in modules(package).items()}
+    list(TopologicalSorter(graph).static_order())
+
+
+@pytest.mark.parametrize(
+    ("package", "layers"), [(marinenav_env, WORLD), (train_RL_agents, TRAINER)],
+    ids=["marinenav_env", "train_RL_agents"],
+)  # fmt: skip
+def test_no_import_runs_from_a_lower_to_a_higher_layer(package, layers):
+    def layer(name):
+        return layers.index(name.split(".")[1])
+
+    upwards = [
+        f"{name} imports {other}"
+        for name, used in modules(package).items()
+        for other in used
+        if "." in name and "." in other and layer(other) > layer(name)
+    ]
+    assert upwards == []
+
+
+def test_the_world_knows_nothing_of_training():
+    for name, path in ((p.stem, p) for p in Path(marinenav_env.__file__).parent.rglob("*.py")):
+        assert "train_RL_agents" not in path.read_text(), name

@@ -1,0 +1,268 @@
+"""Losses against numbers worked out by hand, slow scalar code and TorchRL's own functions."""
+
+import pytest
+import torch
+from torchrl.objectives.utils import distance_loss
+
+from tests.train_RL_agents.helpers import seeded
+from train_RL_agents.agents.losses import (
+    bootstrap,
+    categorical_error,
+    categorical_targets,
+    critic_error,
+    pessimistic,
+    quantile_huber,
+    squared_error,
+)
+
+close = pytest.approx
+
+
+def scalar_quantile_huber(quantiles, targets, taus, kappa, weights):
+    """Equation 3 of Dabney et al. (2018), one pair of fraction and sample at a time."""
+    total = 0.0
+    for b, row in enumerate(quantiles):
+        for i, quantile in enumerate(row):
+            tau = taus[b][i] if isinstance(taus[0], list) else taus[i]
+            for target in targets[b]:
+                delta = target - quantile
+                if abs(delta) <= kappa:
+                    huber = 0.5 * delta * delta
+                else:
+                    huber = kappa * (abs(delta) - 0.5 * kappa)
+                below = 1.0 if delta < 0.0 else 0.0
+                total += weights[b] * abs(tau - below) * huber / kappa / len(targets[b])
+    return total / len(quantiles)
+
+
+def test_bootstrap_of_values():
+    reward, discount = torch.tensor([1.0, 2.0, -5.0]), torch.tensor([0.9, 0.81, 0.0])
+    value = torch.tensor([10.0, -10.0, 1e6])
+    # The last robot terminated: whatever comes next is worth nothing.
+    assert bootstrap(reward, discount, value).tolist() == close([10.0, -6.1, -5.0])
+
+
+def test_bootstrap_of_quantiles():
+    value = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    got = bootstrap(torch.tensor([1.0, 2.0]), torch.tensor([0.5, 0.0]), value)
+    torch.testing.assert_close(got, torch.tensor([[1.5, 2.0, 2.5], [2.0, 2.0, 2.0]]))
+
+
+def test_bootstrap_stops_gradients():
+    value = torch.ones(3, requires_grad=True)
+    assert not bootstrap(torch.ones(3), torch.ones(3), value).requires_grad
+
+
+@pytest.mark.parametrize(
+    ("reward", "discount", "value", "name"),
+    [
+        ((3, 1), (3,), (3,), "reward"),
+        ((3,), (3, 1), (3,), "discount"),
+        ((3,), (4,), (3,), "discount"),
+        ((3,), (3,), (4, 2), "next_value"),
+    ],
+)
+def test_bootstrap_refuses_shapes(reward, discount, value, name):
+    with pytest.raises(ValueError, match=name):
+        bootstrap(torch.ones(reward), torch.ones(discount), torch.ones(value))
+
+
+def test_squared_error_by_hand():
+    values, targets = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 4.0, 3.0])
+    assert float(squared_error(values, targets)) == close((0.5 + 2.0 + 0.0) / 3.0)
+    weights = torch.tensor([2.0, 0.5, 7.0])
+    assert float(squared_error(values, targets, weights)) == close((1.0 + 1.0 + 0.0) / 3.0)
+
+
+def test_squared_error_is_half_of_torchrl_l2():
+    values, targets = torch.randn(2, 64, generator=seeded()).unbind()
+    theirs = distance_loss(values, targets, "l2").mean()
+    torch.testing.assert_close(2.0 * squared_error(values, targets), theirs)
+
+
+def test_squared_error_refuses_shapes():
+    with pytest.raises(ValueError, match="targets"):
+        squared_error(torch.ones(3), torch.ones(3, 1))
+    # [3, 1] weights would silently make a [3, 3] matrix of losses.
+    with pytest.raises(ValueError, match="weights"):
+        squared_error(torch.ones(3), torch.ones(3), torch.ones(3, 1))
+
+
+@pytest.mark.parametrize(
+    ("target", "tau", "kappa", "expected"),
+    [
+        (0.5, 0.2, 1.0, 0.2 * 0.125),  # above the quantile, quadratic
+        (3.0, 0.2, 1.0, 0.2 * 2.5),  # above, linear
+        (-0.5, 0.2, 1.0, 0.8 * 0.125),  # below, quadratic
+        (-3.0, 0.2, 1.0, 0.8 * 2.5),  # below, linear
+        (1.0, 0.2, 1.0, 0.2 * 0.5),  # where the two meet
+        (3.0, 0.2, 2.0, 0.2 * 2.0 * (3.0 - 1.0) / 2.0),  # divided by kappa
+        (1.0, 0.2, 2.0, 0.2 * 0.5 / 2.0),
+        (0.0, 0.2, 1.0, 0.0),
+    ],
+)
+def test_quantile_huber_of_one_pair(target, tau, kappa, expected):
+    loss = quantile_huber(
+        torch.zeros(1, 1), torch.tensor([[target]]), torch.tensor([tau]), kappa=kappa
+    )
+    assert float(loss) == close(expected)
+
+
+def test_quantile_huber_sums_over_fractions_and_averages_over_samples():
+    quantiles, targets = torch.tensor([[0.0, 1.0]]), torch.tensor([[0.0, 3.0, 1.0]])
+    taus = torch.tensor([0.25, 0.75])
+    first = 0.25 * (0.0 + 2.5 + 0.5) / 3.0
+    second = (0.25 * 0.5 + 0.75 * 1.5 + 0.0) / 3.0
+    assert float(quantile_huber(quantiles, targets, taus)) == close(first + second)
+
+
+@pytest.mark.parametrize("own_taus", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kappa", [0.3, 1.0])
+def test_quantile_huber_against_scalar_code(own_taus, weighted, kappa):
+    generator = seeded(3)
+    quantiles = torch.randn(4, 3, generator=generator)
+    targets = torch.randn(4, 5, generator=generator)
+    taus = torch.rand(*((4, 3) if own_taus else (3,)), generator=generator)
+    weights = torch.rand(4, generator=generator) if weighted else None
+    expected = scalar_quantile_huber(
+        quantiles.tolist(),
+        targets.tolist(),
+        taus.tolist(),
+        kappa,
+        weights.tolist() if weighted else [1.0] * 4,
+    )
+    got = quantile_huber(quantiles, targets, taus, kappa, weights)
+    assert float(got) == close(expected, rel=1e-5)
+
+
+def test_median_regression_is_half_of_torchrl_smooth_l1():
+    # At tau = 1/2 and kappa = 1 the loss is half the ordinary Huber loss.
+    values, targets = (3.0 * torch.randn(2, 64, 1, generator=seeded())).unbind()
+    theirs = distance_loss(values, targets, "smooth_l1").mean()
+    ours = quantile_huber(values, targets, torch.tensor([0.5]))
+    torch.testing.assert_close(2.0 * ours, theirs)
+
+
+def test_quantile_regression_finds_the_quantiles():
+    samples = torch.randn(1, 2000, generator=seeded(5))
+    taus = torch.tensor([0.1, 0.5, 0.9])
+    quantiles = torch.zeros(1, 3, requires_grad=True)
+    optimizer = torch.optim.Adam([quantiles], lr=0.05)
+    for _ in range(300):
+        optimizer.zero_grad()
+        quantile_huber(quantiles, samples, taus, kappa=0.01).backward()
+        optimizer.step()
+    torch.testing.assert_close(
+        quantiles[0].detach(), torch.quantile(samples[0], taus), atol=0.05, rtol=0.0
+    )
+
+
+def test_gradient_of_the_quantile_loss_reaches_quantiles_only_through_the_error():
+    quantiles = torch.tensor([[0.0]], requires_grad=True)
+    quantile_huber(quantiles, torch.tensor([[5.0]]), torch.tensor([0.3])).backward()
+    assert quantiles.grad.item() == close(-0.3)  # linear part: slope tau, upwards
+
+
+@pytest.mark.parametrize(
+    ("targets", "taus", "weights", "name"),
+    [
+        ((3, 5), (2,), None, "targets"),
+        ((4, 5), (3,), None, "taus"),
+        ((4, 5), (4, 3), None, "taus"),
+        ((4, 5), (2, 2), None, "taus"),
+        ((4,), (2,), None, "targets"),
+        ((4, 5), (2,), (4, 1), "weights"),
+        ((4, 5), (2,), (2,), "weights"),
+    ],
+)
+def test_quantile_huber_refuses_shapes(targets, taus, weights, name):
+    with pytest.raises(ValueError, match=name):
+        quantile_huber(
+            torch.ones(4, 2),
+            torch.ones(targets),
+            torch.ones(taus),
+            weights=None if weights is None else torch.ones(weights),
+        )
+
+
+def test_pessimistic_by_hand():
+    scalar = torch.tensor([[[1.0], [5.0]], [[2.0], [4.0]]])  # two critics, two robots
+    assert pessimistic(scalar, 3).tolist() == [[1.0], [4.0]]
+    quantiles = torch.tensor(
+        [[[3.0, 1.0, 2.0], [0.0, 0.0, 9.0]], [[9.0, 8.0, 0.0], [1.0, 2.0, 3.0]]]
+    )
+    assert pessimistic(quantiles, 0).tolist() == [[0, 1, 2, 3, 8, 9], [0, 0, 1, 2, 3, 9]]
+    assert pessimistic(quantiles, 1).tolist() == [[0, 1, 2, 3], [0, 0, 1, 2]]
+    assert pessimistic(quantiles, 2).tolist() == [[0, 1], [0, 0]]
+
+
+def test_critic_error_of_scalars_and_of_quantiles():
+    values, targets = torch.randn(2, 6, 4, generator=seeded()).unbind()
+    weights = torch.rand(6, generator=seeded(1))
+    fractions = torch.tensor([0.125, 0.375, 0.625, 0.875])
+    for given in (None, weights):
+        torch.testing.assert_close(
+            critic_error(values, targets, weights=given),
+            quantile_huber(values, targets, fractions, weights=given),
+        )
+        torch.testing.assert_close(
+            critic_error(values, targets, 0.1, given),
+            quantile_huber(values, targets, fractions, 0.1, given),
+        )
+        torch.testing.assert_close(
+            critic_error(values[:, :1], targets[:, :1], weights=given),
+            squared_error(values[:, 0], targets[:, 0], given),
+        )
+
+
+def scalar_projection(reward, discount, probabilities, support):
+    """Algorithm 1 of Bellemare et al. (2017), atom by atom."""
+    step = (support[-1] - support[0]) / (len(support) - 1)
+    result = [0.0] * len(support)
+    for probability, atom in zip(probabilities, support, strict=True):
+        moved = min(max(reward + discount * atom, support[0]), support[-1])
+        for i, near in enumerate(support):
+            result[i] += probability * max(0.0, 1.0 - abs(moved - near) / step)
+    return result
+
+
+def test_categorical_targets_against_scalar_code():
+    generator, support = seeded(2), torch.linspace(-2.0, 3.0, 11)
+    reward = 3.0 * torch.randn(40, generator=generator)
+    reward[:4] = torch.tensor([0.0, 0.5, -9.0, 9.0])  # on an atom, and outside
+    discount = torch.rand(40, generator=generator) * (torch.arange(40) % 3 > 0)
+    probabilities = torch.rand(40, 11, generator=generator).softmax(-1)
+    got = categorical_targets(reward, discount, probabilities, support)
+    rows = zip(reward.tolist(), discount.tolist(), probabilities.tolist(), strict=True)
+    expected = torch.tensor([scalar_projection(*row, support.tolist()) for row in rows])
+    torch.testing.assert_close(got, expected, atol=1e-5, rtol=0.0)
+    torch.testing.assert_close(got.sum(-1), torch.ones(40))
+    # A terminal reward on an atom is all mass on that atom.
+    assert got[0].tolist() == close([0.0] * 4 + [1.0] + [0.0] * 6, abs=1e-5)
+
+
+def test_categorical_targets_keep_the_mean():
+    support = torch.linspace(-10.0, 10.0, 51)
+    probabilities = torch.rand(20, 51, generator=seeded(4)).softmax(-1)
+    reward = torch.randn(20, generator=seeded(5))
+    got = categorical_targets(reward, torch.full((20,), 0.5), probabilities, support)
+    torch.testing.assert_close(got @ support, reward + 0.5 * (probabilities @ support))
+
+
+def test_categorical_error_is_the_cross_entropy():
+    logits, targets = torch.randn(2, 6, 4, generator=seeded()).unbind()
+    targets = targets.softmax(-1)
+    expected = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
+    torch.testing.assert_close(categorical_error(logits.log_softmax(-1), targets), expected)
+
+
+@pytest.mark.parametrize(
+    ("reward", "discount", "support", "name"),
+    [((3, 1), (3,), (4,), "reward"), ((3,), (2,), (4,), "discount"), ((3,), (3,), (5,), "support")],
+)
+def test_categorical_targets_refuse_shapes(reward, discount, support, name):
+    with pytest.raises(ValueError, match=name):
+        categorical_targets(
+            torch.ones(reward), torch.ones(discount), torch.ones(3, 4), torch.ones(support)
+        )

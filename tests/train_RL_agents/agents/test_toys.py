@@ -1,0 +1,154 @@
+"""Agents learn what is known by hand: a bandit, a chain of two states, an endless reward."""
+
+import pytest
+import torch
+
+from tests.train_RL_agents.helpers import seeded
+from tests.train_RL_agents.learners import learner_of
+from train_RL_agents.agents import AGENTS, Batch
+from train_RL_agents.networks.observation import Inputs
+
+close = pytest.approx
+
+
+def where(position):
+    """An observation that tells only a position [B, 2] within (-1, 1)."""
+    own = torch.zeros(len(position), 7)
+    own[:, :2] = 20.0 * position
+    empty = torch.zeros(len(position), 5, 5)
+    return Inputs(own, empty, torch.zeros(len(position), 5, dtype=torch.bool))
+
+
+def uniform(*shape, generator):
+    return 2.0 * torch.rand(*shape, generator=generator) - 1.0
+
+
+ROUNDED = ("AC-IQN", "DQN")
+"""One continuous and one discrete agent: their tests run in bfloat16, too."""
+
+
+def in_both_precisions(names, *marks):
+    rounded = [pytest.param(name, "bf16", marks=marks) for name in names if name in ROUNDED]
+    return [(name, "fp32") for name in names] + rounded
+
+
+@pytest.mark.parametrize(("name", "precision"), in_both_precisions(AGENTS, pytest.mark.slow))
+def test_learns_a_contextual_bandit(name, precision):
+    """One step, and the best action depends on the observation.
+
+    Continuous: the closer to 0.6 times the position, the better; always acting alike leaves a
+    squared error of 0.12. Discrete: one of 5 actions out of 25 is right, by the position; always
+    acting alike is right in a fifth of cases.
+    """
+    settings = {"learning_rate": 1e-3, "learning_rate_final": 1e-3}
+    manner = {"precision": precision}
+    learner = learner_of(name, average_decay=0.9, tau=0.05, manner=manner, **settings)
+    generator, agent = seeded(1), learner.agent
+
+    def best(position):
+        if agent.continuous:
+            return 0.6 * position
+        return 6 * ((position[:, 0] + 1.0) * 2.5).long().clamp(0, 4)
+
+    def score():
+        position = uniform(1000, 2, generator=seeded(2))
+        with torch.no_grad():
+            action = learner.averaged.act(where(position))
+        if agent.continuous:
+            return -(action - best(position)).square().mean().item()
+        return (action == best(position)).float().mean().item()
+
+    bound, updates = -0.02 if agent.continuous else 0.6, 0
+    assert score() < bound
+    while updates < 500 and (updates % 25 or score() < bound):
+        updates += 1
+        position = uniform(64, 2, generator=generator)
+        target = best(position)
+        if agent.continuous:
+            action = uniform(64, 2, generator=generator)
+            reward = -(action - target).square().sum(-1)
+        else:
+            other = torch.randint(25, (64,), generator=generator)
+            action = torch.where(torch.rand(64, generator=generator) < 0.5, target, other)
+            reward = (action == target).float()
+        observation = where(position)
+        learner.update(Batch(observation, action, reward, torch.zeros(64), observation))
+    assert score() >= bound
+
+
+GOES_ON = 0.5
+"""Discount in the worlds below."""
+
+
+def predicted(agent, state, action):
+    """The value that an agent reports of an action in a state."""
+    position = torch.full((64, 2), float(state))
+    batch = Batch(where(position), action, torch.zeros(64), torch.zeros(64), where(position))
+    values = [agent.losses(batch, agent.draw(64, seeded(s)))["value"].detach() for s in range(4)]
+    return torch.stack(values).mean().item()
+
+
+DISCRETE = [name for name in AGENTS if not AGENTS[name].continuous]
+
+
+@pytest.mark.parametrize(("name", "precision"), in_both_precisions(DISCRETE))
+def test_values_of_a_chain_of_two_states(name, precision):
+    """Staying in the rich state with action 0 gives 0.5 each time, all else nothing.
+
+    Action 0 leads from the poor state to the rich one; the other actions lead to or keep in the
+    poor one. So the rich state is worth 0.5 / (1 - 0.5) = 1 and the poor one half of that.
+    """
+    rich, poor = 0.5, -0.5
+    settings = {"learning_rate": 2e-3, "learning_rate_final": 1e-4}
+    manner = {"precision": precision}
+    learner = learner_of(name, num_actions=3, tau=0.1, manner=manner, **settings)
+    generator, count = seeded(1), 250
+    for update in range(count):
+        learner.set_progress(update / count)
+        in_rich = torch.rand(32, generator=generator) < 0.5
+        action = torch.randint(3, (32,), generator=generator)
+        state = torch.where(in_rich, rich, poor)
+        following = torch.where(action == 0, rich, poor)
+        reward = 0.5 * (in_rich & (action == 0))
+        learner.update(
+            Batch(
+                where(state[:, None].expand(32, 2)),
+                action,
+                reward,
+                torch.full((32,), GOES_ON),
+                where(following[:, None].expand(32, 2)),
+            )
+        )
+    agent = learner.agent
+    for state, action, value in (
+        (rich, 0, 1.0),
+        (rich, 1, 0.25),
+        (poor, 0, 0.5),
+        (poor, 2, 0.25),
+    ):
+        got = predicted(agent, state, torch.full((64,), action))
+        assert got == close(value, abs=0.1), (state, action)
+    assert agent.act(where(torch.tensor([[rich] * 2, [poor] * 2]))).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "precision"), in_both_precisions([n for n in AGENTS if n not in DISCRETE])
+)
+def test_value_of_an_endless_reward(name, precision):
+    """0.5 each time for ever is worth 1; a time that ends is worth its last reward."""
+    going, ending = 0.5, -0.5
+    settings = {"learning_rate": 2e-3, "learning_rate_final": 1e-4}
+    learner = learner_of(name, tau=0.1, manner={"precision": precision}, **settings)
+    generator, count = seeded(1), 150
+    for update in range(count):
+        learner.set_progress(update / count)
+        goes_on = torch.rand(32, generator=generator) < 0.5
+        state = torch.where(goes_on, going, ending)
+        observation = where(state[:, None].expand(32, 2))
+        action = uniform(32, 2, generator=generator)
+        reward, discount = torch.full((32,), 0.5), GOES_ON * goes_on
+        learner.update(Batch(observation, action, reward, discount, observation))
+    action = uniform(64, 2, generator=generator)
+    # A bonus for entropy may add 0.02 x log(4) / (1 - 0.5) = 0.06.
+    assert predicted(learner.agent, going, action) == close(1.0, abs=0.15)
+    assert predicted(learner.agent, ending, action) == close(0.5, abs=0.1)

@@ -1,0 +1,180 @@
+"""Environments in other processes: shares, policies that are sent, runs, resume, falling back."""
+
+import signal
+import sys
+
+import pytest
+import torch
+
+from marinenav_env import ConfigError
+from tests.train_RL_agents.helpers import make_inputs, seeded
+from tests.train_RL_agents.tiny_runs import (
+    at,
+    begin,
+    differences,
+    evaluations,
+    new_run,
+    saved,
+    scalars,
+    train,
+)
+from train_RL_agents.collecting import workers
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.torchrl_trainer import TorchRLTrainer
+
+TWO = ("trainer.collector=processes", "trainer.collectors=2")
+
+
+pytestmark = pytest.mark.usefixtures("surroundings")
+
+
+# Settings ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["trainer.collectors=2"], "trainer.collectors=2: must be 1 with trainer.collector=local"),
+        (["trainer.collector=ray", "trainer.collectors=3"],
+         "trainer.collectors=3: must be a divisor of num_envs, 256"),
+        (["trainer.collector=threads"], "trainer.collector='threads': must be "),
+    ],
+)  # fmt: skip
+def test_settings_that_do_not_fit_are_refused(words, message):
+    with pytest.raises(ConfigError) as caught:
+        from_dict({}, words)
+    assert str(caught.value).startswith(message)
+
+
+# What workers get -------------------------------------------------------------------------------
+
+
+def test_each_worker_has_its_share_and_scenarios_of_its_own():
+    config = from_dict({"training_schedule.timesteps": [0, 5, 9, 10, 11, 12]},
+                       ["trainer.num_envs=8", *TWO, "compile=false"])  # fmt: skip
+    made = [make() for make in workers._worlds(config, True, 0, 12)]
+    made += [make() for make in workers._worlds(config, True, 0, 0)]
+    assert [env.num_envs for env in made] == [4] * 4
+    assert [env.env_steps for env in made] == [6, 6, 0, 0]
+    assert made[0]._starts._curriculum.timesteps == (0, 3, 5, 5, 6, 6)
+    goals = {tuple(env.scenario.goal.flatten().tolist()) for env in made}
+    assert len(goals) == 4
+    # Other processes decide when Ctrl-C ends them.
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_a_sent_policy_acts_as_the_latest_one_and_tosses_its_own_coins(tmp_path):
+    trainer = TorchRLTrainer(new_run(tmp_path, "agent_type=AC-IQN"), quiet=True)
+    sent = workers.WorkerPolicy(trainer.policy.agent, 4, uniform=False, compile=False)
+    learned = list(trainer.learner.agent.networks.parameters())
+    with torch.no_grad():
+        for each in learned:
+            each.add_(0.1)
+    trainer.policy.set_exploration(0.8, 0.5)
+    sent.copy_from(trainer.policy)
+    inputs = make_inputs(4, 3, generator=seeded())
+    assert torch.equal(sent.agent.act(inputs), trainer.policy.agent.act(inputs))
+    assert torch.equal(sent.exploration, trainer.policy.exploration[::2])
+    assert not {id(each) for each in sent.parameters()} & {id(each) for each in learned}
+    step, actions = trainer.env.reset()[:4], []
+    for seed in (1, 2, 1):
+        workers._seed_here, sent._generator = seed, None
+        actions.append(sent(step.clone())["robots", "action"])
+    assert torch.equal(actions[0], actions[2])
+    assert not torch.equal(actions[0], actions[1])
+
+
+# Falling back -----------------------------------------------------------------------------------
+
+
+def test_without_workers_the_run_goes_on_in_this_process(tmp_path, monkeypatch, capsys):
+    def refuse(*arguments, **settings):
+        raise OSError("Resource temporarily unavailable\nand more")
+
+    monkeypatch.setattr(workers, "MultiSyncCollector", refuse)
+    run = new_run(tmp_path / "two", *TWO)
+    TorchRLTrainer(run, bar=False).train()
+    message = (
+        "no workers by processes (Resource temporarily unavailable); collecting in this process"
+    )
+    assert message in capsys.readouterr().out
+    alone = new_run(tmp_path / "one")
+    train(alone)
+    assert differences(saved(alone)["learner"], saved(run)["learner"]) == []
+    # Also when it was interrupted: world and open windows are in the checkpoint.
+    parts = new_run(tmp_path / "parts", *TWO)
+    train(parts, stop_at=104)
+    assert saved(parts)["world"]["env_steps"] == 104
+    train(parts)
+    assert differences(saved(run), saved(parts)) == []
+
+
+def test_a_missing_ray_is_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    TorchRLTrainer(new_run(tmp_path, "trainer.collector=ray"), bar=False).train()
+    output = capsys.readouterr().out
+    assert "ray is not installed, and this needs it: pip install 'marinenav[ray]'" in output
+    assert "finished" in output
+
+
+# Runs -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_workers_train_a_policy_and_resume_with_fresh_worlds(tmp_path):
+    """What is promised: the same experience from the same seed, and all but worlds resumed."""
+    runs = [new_run(tmp_path / name, *TWO, "trainer.n_steps=3") for name in ("a", "b")]
+    for run in runs:
+        train(run, stop_at=104)
+    first, again = map(saved, runs)
+    assert differences(first, again) == []
+    assert (first["world"], first["streams"], first["env_steps"]) == (None, {}, 104)
+    assert int(first["replay"]["filled"]) > 0
+
+    trainer = begin(RunFolder.open(runs[0].path))
+    assert trainer.env_steps == 104
+    assert differences(first["learner"], dict(trainer.learner.state_dict())) == []
+    assert differences(first["replay"], dict(trainer.replay.state_dict())) == []
+    opened = {}
+    at(trainer, 112, lambda: opened.update(trainer.experience.streams.state_dict()))
+    trainer.train()
+    assert opened == {}, "windows of the worlds before went on"
+    assert saved(runs[0])["env_steps"] == 160
+    assert saved(runs[0])["learner"]["updates"] == (160 - 16) // 8
+    assert [row["env_steps"] for row in evaluations(runs[0])] == ["80", "160"]
+    active = scalars(runs[0])["charts/active_robot_steps_per_second"]
+    assert all(value > 0.0 for _, value in active)
+
+
+@pytest.mark.slow
+def test_workers_act_with_the_latest_weights(tmp_path):
+    """Without exploration, what workers did is what the policy of that moment does."""
+    words = ("agent_type=DQN", "trainer.exploration_initial_eps=0.0",
+             "trainer.exploration_final_eps=0.0", "trainer.learning_rate=0.05")  # fmt: skip
+    trainer = TorchRLTrainer(new_run(tmp_path, *TWO, *words), quiet=True)
+    rows, seen = trainer.experience.streams.rows, []
+
+    def compare(batch):
+        assert batch.batch_size == torch.Size([8, 1])
+        step = batch[:, 0]
+        expected = trainer.policy(step.clone())["robots", "action"]
+        seen.append(torch.equal(step["robots", "action"], expected))
+        return rows(batch)
+
+    trainer.experience.streams.rows = compare
+    trainer.train()
+    assert seen == [True] * 20
+
+
+@pytest.mark.slow
+def test_ray_trains_a_policy_too(tmp_path, capsys):
+    ray = pytest.importorskip("ray")
+    run = new_run(tmp_path, "trainer.collector=ray", "trainer.collectors=2")
+    try:
+        TorchRLTrainer(run, bar=False).train()
+    finally:
+        ray.shutdown()
+    assert "collecting in this process" not in capsys.readouterr().out
+    assert saved(run)["env_steps"] == 160
+    assert saved(run)["world"] is None

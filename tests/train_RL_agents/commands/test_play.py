@@ -1,0 +1,139 @@
+"""marinenav play: what it writes, and what it refuses."""
+
+import pytest
+import torch
+
+from marinenav_env import write_scenarios
+from tests.train_RL_agents.evaluation.test_episodes import EPISODES
+from tests.train_RL_agents.recorded import small_recording
+from tests.train_RL_agents.test_cli import refused
+from train_RL_agents.cli import main
+from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.evaluation.recording import save
+from train_RL_agents.run.checkpoint import save_policy
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("imageio_ffmpeg")
+SMALL = {"agent_type": "IQN", "agent.critics": 1, "agent.acting_quantiles": 4, "device": "cpu",
+         "world.max_steps": 3, "eval_schedule.num_episodes": [1] * 6}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with two policies, a recording and a scenario file."""
+    path = tmp_path_factory.mktemp("play")
+    for name, agent_type in (("policy.pt", "IQN"), ("other.pt", "DQN")):
+        keys = {key: value for key, value in SMALL.items() if key != "agent.acting_quantiles"}
+        config = from_dict(keys | {"agent_type": agent_type})
+        agent = make_agent(config, 25, torch.device("cpu"))
+        save_policy(path / name, agent, config, env_steps=12_345, metrics={})
+    save(small_recording(), path / "recording.npz")
+    save(small_recording(False), path / "plain.npz")
+    write_scenarios(path / "scenarios.json", EPISODES[:2])
+    (path / "text.npz").write_text("not a recording")
+    return path
+
+
+@pytest.fixture
+def played(folder, tmp_path, monkeypatch, capsys):
+    """Plays in an empty folder; the files that it printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        status = main(["play", *(word.format(folder) for word in words)])
+        output = capsys.readouterr()
+        assert (status, output.err) == (0, "")
+        paths = [tmp_path / line for line in output.out.splitlines()]
+        assert all(path.stat().st_size > 0 for path in paths)
+        return paths
+
+    return run
+
+
+def test_film_of_a_level(played):
+    paths = played(
+        "--checkpoint", "{}/policy.pt", "--levels", "2", "--vessel", "4", "--out", "films"
+    )
+    assert [path.name for path in paths] == [
+        "iqn_episode_1_vessel_4.mp4", "iqn_episode_1_vessel_4.gif",
+    ]  # fmt: skip
+    assert {path.parent.name for path in paths} == {"films"}
+
+
+def test_stills_of_an_episode_of_a_scenario_file(played):
+    paths = played("--checkpoint", "{}/policy.pt", "--scenario", "{}/scenarios.json", "--episode",
+                   "2", "--frames", "0", "3")  # fmt: skip
+    assert [path.name for path in paths] == [
+        f"iqn_episode_2_vessel_1_frame_{frame:04}.png" for frame in (0, 3)
+    ]
+
+
+def test_overview_of_all_levels(played):
+    assert [path.name for path in played("--checkpoint", "{}/policy.pt", "--overview", "all.png")
+            ] == ["all.png"]  # fmt: skip
+
+
+def test_page_of_two_policies(played):
+    (page,) = played("--checkpoint", "{}/policy.pt", "{}/other.pt", "--html", "page.html")
+    text = page.read_text()
+    assert "IQN after 12,345 env-steps" in text
+    assert "DQN after 12,345 env-steps" in text
+    assert text.count('"title"') == 12
+
+
+def test_page_of_a_baseline_on_a_suite(played):
+    (page,) = played("--checkpoint", "straight", "--suite", "currents", "--episodes", "1", "--html",
+                     "page.html")  # fmt: skip
+    assert '"policy": "straight"' in page.read_text()
+
+
+def test_page_of_two_recordings(played):
+    (page,) = played("--recording", "{}/recording.npz", "{}/plain.npz", "--html", "page.html")
+    assert page.read_text().count('"title"') == 16
+
+
+def test_page_of_one_episode(played):
+    (page,) = played("--recording", "{}/recording.npz", "--episode", "3", "--html", "page.html")
+    assert page.read_text().count('"title"') == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--checkpoint {}/nowhere", "nowhere: neither a checkpoint nor a baseline"),
+        ("--checkpoint {}/recording.npz", "damaged, or not a checkpoint"),
+        ("--recording {}/nowhere.npz", "there is no such recording"),
+        ("--recording {}/text.npz", "not a recording of this program"),
+        ("--recording {}/policy.pt", "not a recording of this program"),
+        ("--checkpoint {}/policy.pt --scenario {}/text.npz", "cannot be read as a scenario file"),
+        ("--recording {}/recording.npz --episode 9", "--episode=9: must be from 1 to 8"),
+        ("--recording {}/recording.npz --episode 0", "--episode=0: must be from 1 to 8"),
+        ("--recording {}/recording.npz --vessel 3", "--vessel=3: must be from 1 to 2"),
+        ("--recording {}/recording.npz --vessel 0", "--vessel=0: must be from 1 to 2"),
+        ("--recording {}/recording.npz --frames 500", "--frames=500: must be from 0 to"),
+        ("--recording {}/recording.npz --overview a.nonsense", "must be a file that ends in"),
+        ("--recording {}/recording.npz --html missing/a.html", "missing/a.html: cannot be written"),
+        ("--recording {}/recording.npz --frames 1 --out {}/policy.pt/a", "cannot be made"),
+        ("--recording {}/recording.npz {}/plain.npz", "at most 1, not 2; --html shows two"),
+        ("--recording {}/recording.npz --levels 1", "--levels: not allowed with --recording"),
+        ("--recording {}/recording.npz --seed 1", "--seed: not allowed with --recording"),
+        ("--checkpoint {}/policy.pt --levels 7", "--levels=7: must be from 1 to 6"),
+        ("--checkpoint {}/policy.pt --episodes 0", "--episodes: must be at least 1"),
+        ("--checkpoint {}/policy.pt --speed 0", "--speed: must be from 0.1 to 100"),
+        ("--checkpoint {}/policy.pt --html a --frames 1", "not allowed with argument"),
+        ("", "one of the arguments --checkpoint --recording is required"),
+    ],
+)
+def test_refusals_are_one_sentence(folder, tmp_path, monkeypatch, capsys, words, sentence):
+    monkeypatch.chdir(tmp_path)
+    assert sentence in refused(capsys, "play", *(each.format(folder) for each in words.split()))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_ffmpeg_is_said_before_the_work(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", str(tmp_path / "nowhere"))
+    monkeypatch.chdir(tmp_path)
+    said = refused(capsys, "play", "--recording", f"{folder}/recording.npz")
+    assert said.startswith("ffmpeg, which writes videos, was not found")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,250 @@
+import json
+import math
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from marinenav_env import LEVELS, ConfigError
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.config.help import meanings, settings_help
+from train_RL_agents.config.reading import (
+    default_config,
+    describe,
+    from_dict,
+    load_config,
+    override,
+    saved_config,
+    settings_of,
+    to_dict,
+)
+from train_RL_agents.config.schema import TrainConfig
+
+CONFIGS = sorted((Path(__file__).parents[3] / "configs").glob("*.json"))
+
+FIELD_FILE = """{
+    "seed": [0, 1, 2],
+    "total_timesteps": 6000000,
+    "eval_freq": 60000,
+    "save_dir": "training_data",
+    "training_schedule": {
+        "timesteps": [0, 1000000.0],
+        "num_robots": [3, 4],
+        "num_cores": [0, 4],
+        "num_obstacles": [0, 2],
+        "min_start_goal_dis": [30.0, 35]
+    },
+    "eval_schedule": {
+        "num_episodes": [5, 6],
+        "num_robots": [3, 5],
+        "num_cores": [0, 4],
+        "num_obstacles": [0, 4],
+        "min_start_goal_dis": [30.0, 40.0]
+    },
+    "agent_type": "DQN",
+    "imitation_learning": false,
+    "load_model": null
+}"""
+
+
+def refused(values, *overrides):
+    with pytest.raises(ConfigError) as caught:
+        from_dict(values, overrides)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def test_nothing_given_is_the_defaults():
+    assert load_config(None) == default_config(TrainConfig.agent_type)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_shipped_files_load_and_make_the_round_trip(path):
+    config = load_config(path)
+    assert from_dict(json.loads(json.dumps(to_dict(config)))) == config
+
+
+def test_published_schedule_is_the_published_one():
+    config = load_config(next(path for path in CONFIGS if path.stem == "published_schedule"))
+    curriculum = config.training_schedule.curriculum()
+    assert curriculum.levels == config.eval_schedule.levels() == LEVELS
+    assert curriculum.timesteps == (0, 1_000_000, 2_000_000, 3_000_000, 4_000_000, 5_000_000)
+    assert (config.total_timesteps, config.eval_freq) == (6_000_000, 60_000)
+    assert config.eval_schedule.num_episodes == (10,) * 6
+
+
+def test_a_file_of_the_field_loads_unchanged(tmp_path):
+    path = tmp_path / "field.json"
+    path.write_text(FIELD_FILE)
+    config = load_config(path)
+    assert config.seed == (0, 1, 2)
+    assert config.agent == AGENTS["DQN"].config_type()
+    assert config.training_schedule.timesteps == (0, 1_000_000)
+    assert all(type(number) is int for number in config.training_schedule.timesteps)
+    assert config.training_schedule.min_start_goal_dis == (30.0, 35.0)
+    assert config.eval_schedule.num_episodes == (5, 6)
+    assert config.load_model == ""
+
+
+@pytest.mark.parametrize("agent_type", list(AGENTS))
+def test_round_trip_of_every_kind_of_value(agent_type):
+    values = {
+        "agent_type": agent_type,
+        "seed": 7,
+        "save_dir": "a folder = with, [odd] name",
+        "compile": False,
+        "world.vessel.m": [400.0, 500.5],
+        "world": {"vessel": {"length": [5.0]}, "sensor": {"max_objects": [5, 3]}},
+        "trainer": {"learning_rate": 1e-7, "buffer_size": 2e6},
+    }
+    config = from_dict(values)
+    assert config.seed == (7,)
+    assert config.world.vessel.m == (400.0, 500.5)
+    assert config.world.vessel.length == (5.0,)
+    assert config.trainer.buffer_size == 2_000_000
+    assert from_dict(to_dict(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("seed=3", (3,)),
+        ("seed=3,4", (3, 4)),
+        ("seed=[3, 4]", (3, 4)),
+        ("training_schedule.weights=", ()),
+        ("total_timesteps=1e6", 1_000_000),
+        ("compile=false", False),
+        ("compile=False", False),
+        ("save_dir=5", "5"),
+        ("save_dir=a=b", "a=b"),
+        ("agent.embedding=published", "published"),
+        ("world.vessel.min_thrust=-250", -250.0),
+        ("world.scenario.v_range=1,2.5", (1.0, 2.5)),
+    ],
+)
+def test_values_on_the_command_line(text, expected):
+    config = from_dict({}, [text])
+    key = text.partition("=")[0]
+    value = next(setting.default for setting in settings_of(config) if setting.key == key)
+    assert value == expected
+    assert type(value) is type(expected)
+
+
+def test_the_command_line_is_laid_over_the_file_and_the_last_word_counts():
+    config = from_dict({"trainer": {"batch_size": 64, "tau": 0.5}},
+                       ["trainer.batch_size=32", "trainer.batch_size=16"])  # fmt: skip
+    assert (config.trainer.batch_size, config.trainer.tau) == (16, 0.5)
+
+
+def test_a_saved_configuration_keeps_what_was_done_before_a_setting_existed():
+    for agent_type in ("AC-IQN", "IQN", "DDPG", "SAC"):
+        saved = to_dict(from_dict({"agent_type": agent_type}))
+        assert saved_config(saved) == from_dict(saved)
+        del saved["agent"]["kappa"]
+        assert saved_config(saved).agent.kappa == 1.0
+        assert from_dict(saved).agent.kappa == 10.0
+
+
+def test_override_keeps_the_rest():
+    config = from_dict({"agent_type": "DQN", "agent.critics": 3})
+    changed = override(config, ["total_timesteps=7"])
+    assert (changed.total_timesteps, changed.agent) == (7, config.agent)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"trainer": {"batchsize": 5}}, "trainer.batchsize=5: there is no such setting; "
+         "the closest: trainer.batch_size"),
+        ({"batch_size": 64}, "batch_size=64: there is no such setting; "
+         "the closest: trainer.batch_size"),
+        ({"qqqqqqqqq": 1}, "qqqqqqqqq=1: there is no such setting; see marinenav train --help"),
+        ({"trainer": 5}, "trainer=5: must be an object with settings such as trainer.num_envs"),
+        ({"trainer": {"batch_size": "big"}}, "trainer.batch_size='big': must be a whole number"),
+        ({"trainer": {"batch_size": 1.5}}, "trainer.batch_size=1.5: must be a whole number"),
+        ({"trainer": {"batch_size": True}}, "trainer.batch_size=True: must be a whole number"),
+        ({"trainer": {"batch_size": [5]}}, "trainer.batch_size=[5]: must be a whole number"),
+        ({"seed": [[1]]}, "seed=[[1]]: must be a list of whole numbers"),
+        ({"compile": 1}, "compile=1: must be true or false"),
+        ({"save_dir": 5}, "save_dir=5: must be text"),
+        ({"agent": {"embedding": "x"}}, "agent.embedding='x': must be one of late, published"),
+        ({"world.vessel.m": "x"}, "world.vessel.m='x': must be a number or a list of numbers"),
+        ({"world.scenario.v_range": 3}, "world.scenario.v_range=3: must be a list of 2 numbers"),
+        ({"agent_type": "dqn"}, "agent_type='dqn': must be one of AC-IQN, "),
+        ({"agent_type": ["DQN"]}, "agent_type=['DQN']: must be one of AC-IQN, "),
+        ({"imitation_learning": True}, "imitation_learning=True: must be false"),
+        ({"total_timesteps": 0}, "total_timesteps=0: must be"),
+        ({"total_timesteps": 10**400}, "total_timesteps=1000"),
+        ({"seed": [10**20]}, "seed=(100000000000000000000,): must be"),
+        ({"seed": [-1]}, "seed=(-1,): must be"),
+        ({"eval_schedule": {"seed": 10**20}}, "eval_schedule.seed=100000000000000000000: must be"),
+        ({"world.sensor.max_objects": 3}, "world.sensor.max_objects=3: must be 5"),
+        ({"trainer": {"gamma": 1.5}}, "trainer.gamma=1.5: must be"),
+        ({"training_schedule": {"num_robots": [0] * 6}}, "training_schedule.num_robots=0: must be"),
+        ({"training_schedule": {"num_robots": [3]}}, "training_schedule.num_cores="),
+        ({"eval_schedule": {"num_robots": [0] * 6}}, "eval_schedule.num_robots=0: must be"),
+        ({"training_schedule": {"timesteps": [1]}}, "training_schedule.timesteps=(1,): must be"),
+        ({"trainer": {"tau": 1}, "trainer.tau": 1}, "trainer.tau=1: must be given once"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_files(values, expected):
+    assert refused(values).startswith(expected)
+
+
+def test_mistakes_on_the_command_line():
+    assert refused({}, "trainer.batch_size=big") == (
+        "trainer.batch_size='big': must be a whole number"
+    )
+    assert refused({}, "words").startswith("'words': must be key=value")
+    assert "agent.critics" in refused({"agent_type": "DQN"}, "agent.critic=3")
+    # A setting of another agent.
+    assert refused({"agent_type": "DQN"}, "agent.quantiles=8").startswith("agent.quantiles='8'")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", "\xff", "[" * 100_000])
+def test_unreadable_files(tmp_path, content):
+    path = tmp_path / "config.json"
+    path.write_text(content, encoding="latin-1")
+    with pytest.raises(ConfigError, match=r"config\.json"):
+        load_config(path)
+    with pytest.raises(ConfigError, match=r"absent\.json"):
+        load_config(tmp_path / "absent.json")
+
+
+def test_types_in_words():
+    assert describe(int | tuple[int, ...]) == "a whole number or a list of whole numbers"
+    assert describe(float | None) == "a number or null"
+    assert describe(Literal["a", "b"]) == "one of a, b"
+
+
+@pytest.mark.parametrize("agent_type", list(AGENTS))
+def test_help_has_every_setting_with_its_meaning(agent_type):
+    config = default_config(agent_type)
+    text = settings_help(config, 100)
+    assert max(map(len, text.splitlines())) <= 100
+    for setting in settings_of(config):
+        assert f"  {setting.key}=" in text
+    for section in (config, config.agent, config.trainer, config.world.vessel):
+        assert meanings(type(section)).keys() >= {item.name for item in fields(section)}
+    assert "Detection range, to the hull of the object (m)." in text
+
+
+def test_meanings_are_inherited():
+    @dataclass
+    class Base:
+        """."""
+
+        first: int = 1
+        """One
+        thing."""
+
+    @dataclass
+    class Derived(Base):
+        """."""
+
+        second: float = math.pi
+        """Another."""
+
+    assert meanings(Derived) == {"first": "One thing.", "second": "Another."}

@@ -1,0 +1,357 @@
+"""Published weights: our networks answer as theirs, and become policies like any other."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.train_RL_agents.helpers import behaviour
+from tests.train_RL_agents.probe import PROBE, read_probe, weights_of
+from tests.train_RL_agents.tiny_runs import small_pool
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.agents.iqn import IQNConfig
+from train_RL_agents.cli import main
+from train_RL_agents.config.reading import load_config
+from train_RL_agents.exporting.published import (
+    NETWORKS,
+    NOTE,
+    import_agent,
+    published_config,
+    read_weights,
+)
+from train_RL_agents.networks.observation import Inputs
+from train_RL_agents.run.checkpoint import load_policy, save_policy
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.torchrl_trainer import TorchRLTrainer
+
+ROOT = Path(__file__).parents[3]
+FAITHFUL = {load_config(path).agent_type: path for path in (ROOT / "configs/faithful").iterdir()}
+PROBED = ("IQN", "SAC")
+WORLD = ["world.max_steps=20", "eval_schedule.num_episodes=[1,1,1,1,1,1]"]
+
+
+@pytest.fixture(scope="module")
+def probe():
+    return read_probe()
+
+
+def named_weights(name, seed=1):
+    """Weights of the published layers of an agent."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        agent = AGENTS[name](published_config(name).agent)
+    return {key: each.detach() for key, each in agent.networks[agent.acting].named_parameters()}
+
+
+def write_arrays(path, weights):
+    np.savez(path, **{key: value.numpy() for key, value in weights.items()})
+    return path
+
+
+def import_command(name, file, out):
+    return ["import", str(file), "--agent", name, "--out", str(out)]
+
+
+# Answers -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PROBED)
+def test_published_networks_answer_as_published(probe, name):
+    agent = import_agent(name, weights_of(probe, name), PROBE)
+    network = agent.networks[agent.acting].double()
+    tensors = (torch.from_numpy(probe[key]) for key in ("self_obs", "objects", "mask", "taus"))
+    *observed, taus = tensors
+    given = Inputs(*observed)
+    answer = network(given, taus) if name == "IQN" else network(given)
+    for index, part in enumerate(answer if isinstance(answer, tuple) else (answer,)):
+        assert part.dtype == torch.float64
+        expected = torch.from_numpy(probe[f"{name}/answer/{index}"])
+        torch.testing.assert_close(part, expected, atol=1e-6, rtol=0.0)
+
+
+def test_acting_is_by_the_imported_network(probe):
+    """And the rest stays as it was: untrained, the same each time, with equal slow copies."""
+    weights = weights_of(probe, "SAC")
+    agent, again = (import_agent("SAC", weights, PROBE) for _ in range(2))
+    other = import_agent("SAC", named_weights("SAC"), PROBE)
+    for key, value in agent.networks.state_dict().items():
+        assert torch.equal(value, again.networks.state_dict()[key])
+        part, _, layer = key.partition(".")
+        if part != "actor":
+            assert torch.equal(value, other.networks.state_dict()[key])
+        elif layer in weights:
+            assert torch.equal(value, weights[layer])
+    assert not agent.training
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_imported_weights_reach_the_slow_copies(name):
+    agent = import_agent(name, named_weights(name), PROBE)
+    for key, target in agent.targets.items():
+        for one, other in zip(target.parameters(), agent.networks[key].parameters(), strict=True):
+            assert torch.equal(one, other)
+
+
+# Command ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["npz", "pt", "pth"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_import_and_load(capsys, tmp_path, name, suffix):
+    weights, file = named_weights(name), tmp_path / f"weights.{suffix}"
+    if suffix == "npz":
+        write_arrays(file, weights)
+    else:
+        torch.save(weights, file)
+    assert main(import_command(name, file, tmp_path / "policy.pt")) == 0
+    assert f"imported from {file.name}: {NOTE}" in capsys.readouterr().out
+    loaded = load_policy(tmp_path / "policy.pt")
+    assert loaded.config == published_config(name)
+    assert loaded.metrics["note"] == f"imported from {file.name}: {NOTE}"
+    acting = dict(loaded.agent.networks[loaded.agent.acting].named_parameters())
+    assert acting.keys() == weights.keys()
+    assert all(torch.equal(acting[key], value) for key, value in weights.items())
+    assert main(["info", str(tmp_path / "policy.pt")]) == 0
+    assert NOTE in capsys.readouterr().out
+
+
+def evaluated(path, *options):
+    out = path.with_suffix(".json")
+    argv = ["evaluate", "--checkpoint", str(path), "--levels", "1", "-D", "cpu", "--json", str(out)]
+    assert main([*argv, *options]) == 0
+    return json.loads(out.read_text())["figures"]["overall"]
+
+
+def test_imported_policies_evaluate_like_any_other(capsys, tmp_path, probe):
+    file = write_arrays(tmp_path / "weights.npz", weights_of(probe, "SAC"))
+    assert main(import_command("SAC", file, tmp_path / "policy.pt")) == 0
+    figures = evaluated(tmp_path / "policy.pt", "--episodes", "2", "--stochastic")
+    # Untrained ones never arrive.
+    assert figures["robot_success_rate"] > 0.0
+    capsys.readouterr()
+
+
+def test_stochastic_evaluations_differ_and_repeat(capsys, tmp_path, probe):
+    config = published_config("SAC")
+    config = replace(config, world=replace(config.world, max_steps=5))
+    path = tmp_path / "policy.pt"
+    save_policy(path, import_agent("SAC", weights_of(probe, "SAC"), PROBE), config, 0, {})
+    steady, first, again = (evaluated(path, *options)
+                            for options in ([], ["--stochastic"], ["--stochastic"]))  # fmt: skip
+    assert first == again
+    assert first["avg_return"] != steady["avg_return"]
+    capsys.readouterr()
+
+
+def test_published_iqn_acts_on_random_fractions_while_training(probe):
+    """Then every robot draws its own: equal observations get different actions."""
+    agent = import_agent("IQN", weights_of(probe, "IQN"), PROBE)
+    tensors = (torch.from_numpy(probe[key]) for key in ("self_obs", "objects", "mask"))
+    given = Inputs(*(each[:, None].expand(-1, 500, *each.shape[1:]) for each in tensors))
+    given = Inputs(given[0].float(), given[1].float(), given[2])
+    with torch.no_grad():
+        steady, drawn = agent.act(given), behaviour(agent, given)
+        assert torch.equal(behaviour(agent, given), drawn)
+        assert not torch.equal(behaviour(agent, given, seed=1), drawn)
+    assert (steady == steady[:, :1]).all()
+    assert (drawn != drawn[:, :1]).any()
+    # The steady choice is what most draws lead to, or close.
+    assert (drawn == steady).float().mean() > 0.3
+    assert IQNConfig().random_fractions is False
+
+
+def without_a_layer(weights):
+    return {key: value for key, value in weights.items() if key != "hidden_layer.bias"}
+
+
+def with_another_layer(weights):
+    return weights | {"extra.bias": torch.zeros(1)}
+
+
+def of_another_shape(weights):
+    return weights | {"hidden_layer.bias": torch.zeros(64)}
+
+
+def not_finite(weights):
+    return weights | {"hidden_layer.bias": torch.full((128,), torch.nan)}
+
+
+def whole_numbers(weights):
+    return {key: value.int() for key, value in weights.items()}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (without_a_layer, "a published DQN network (hidden_layer.bias is missing)"),
+        (with_another_layer, "a published DQN network (extra.bias is unknown)"),
+        (of_another_shape, "(hidden_layer.bias is (64,), must be (128,))"),
+        (not_finite, "hidden_layer.bias='nan or inf': must be finite"),
+        (whole_numbers, "self_encoder.0.weight='Tensor': must be an array of real numbers"),
+        (lambda _: {}, "(self_encoder.0.weight is missing, self_encoder.0.bias is missing, "
+                       "object_encoder.0.weight is missing and 7 more)"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("suffix", ["npz", "pt"])
+def test_weights_that_do_not_fit(capsys, tmp_path, change, expected, suffix):
+    file, weights = tmp_path / f"weights.{suffix}", change(named_weights("DQN"))
+    if suffix == "npz":
+        write_arrays(file, weights)
+    else:
+        torch.save(weights, file)
+    assert expected in refused(capsys, import_command("DQN", file, tmp_path / "policy.pt"))
+    assert not (tmp_path / "policy.pt").exists()
+
+
+def refused(capsys, argv):
+    assert main(argv) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert len(output.err.splitlines()) == 1
+    return output.err
+
+
+@pytest.mark.parametrize(
+    ("owner", "taken_for", "hint"),
+    [("SAC", "DQN", "they fit SAC"), ("AC-IQN", "IQN", "they fit AC-IQN and DDPG"),
+     ("DQN", "IQN", "they fit DQN")],
+)  # fmt: skip
+def test_weights_of_another_agent(capsys, tmp_path, owner, taken_for, hint):
+    file = write_arrays(tmp_path / "weights.npz", named_weights(owner))
+    said = refused(capsys, import_command(taken_for, file, tmp_path / "policy.pt"))
+    assert hint in said
+
+
+@pytest.mark.parametrize("name", ["Rainbow", "PPO"])
+def test_agents_without_published_layers(capsys, tmp_path, name):
+    file = write_arrays(tmp_path / "weights.npz", named_weights("DQN"))
+    said = refused(capsys, import_command(name, file, tmp_path / "policy.pt"))
+    assert f"agent={name!r}: must be one of AC-IQN, IQN, DDPG, DQN, SAC" in said
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 torn", b"\x80\x02}q\x00."])
+@pytest.mark.parametrize("suffix", ["npz", "pt", "pth"])
+def test_unreadable_files(capsys, tmp_path, suffix, content):
+    file = tmp_path / f"weights.{suffix}"
+    file.write_bytes(content)
+    refused(capsys, import_command("DQN", file, tmp_path / "policy.pt"))
+
+
+def test_files_of_other_kinds(capsys, tmp_path):
+    out = tmp_path / "policy.pt"
+    absent = import_command("DQN", tmp_path / "absent.npz", out)
+    assert "there is no such file" in refused(capsys, absent)
+    text = tmp_path / "weights.txt"
+    text.write_text("1 2 3")
+    said = refused(capsys, import_command("DQN", text, out))
+    assert "must be a file in .npz, .pt, .pth" in said
+    pickled = tmp_path / "pickled.npz"
+    np.savez(pickled, weights=np.array([{}], dtype=object))
+    assert "cannot be read as weights" in refused(capsys, import_command("DQN", pickled, out))
+    torch.save([torch.zeros(3)], tmp_path / "list.pt")
+    refused(capsys, import_command("DQN", tmp_path / "list.pt", out))
+    assert not out.exists()
+
+
+def test_an_existing_file_is_kept(capsys, tmp_path):
+    file, out = tmp_path / "weights.npz", tmp_path / "policy.pt"
+    write_arrays(file, named_weights("DQN"))
+    assert main(import_command("DQN", file, out)) == 0
+    before = out.read_bytes()
+    capsys.readouterr()
+    assert "must be a new file" in refused(capsys, import_command("DQN", file, out))
+    assert out.read_bytes() == before
+    # A policy of ours is no weights file.
+    refused(capsys, import_command("DQN", out, tmp_path / "other.pt"))
+
+
+def test_float64_arrays_become_float32(tmp_path):
+    weights = named_weights("DQN")
+    file = write_arrays(tmp_path / "w.npz", {key: each.double() for key, each in weights.items()})
+    agent = import_agent("DQN", read_weights(file), file)
+    for key, value in agent.networks["critic_0"].named_parameters():
+        assert value.dtype == torch.float32
+        assert torch.equal(value, weights[key])
+
+
+# Faithful configurations ------------------------------------------------------------------------
+
+
+def test_every_agent_has_a_faithful_configuration():
+    assert FAITHFUL.keys() == AGENTS.keys()
+    for name, path in FAITHFUL.items():
+        assert path.name == f"{name.lower().replace('-', '_')}.json"
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_faithful_networks_are_the_published_ones(name):
+    """So that imported weights can be trained on (load_model)."""
+    assert load_config(FAITHFUL[name]).agent == published_config(name).agent
+
+
+@pytest.mark.parametrize("name", FAITHFUL)
+def test_faithful_schedules(name):
+    config = load_config(FAITHFUL[name])
+    assert config.total_timesteps == 6_000_000
+    assert config.training_schedule.timesteps == tuple(range(0, 6_000_000, 1_000_000))
+    trainer = config.trainer
+    assert (trainer.batch_size, trainer.buffer_size, trainer.train_freq) == (64, 1_000_000, 4)
+    assert trainer.num_envs % trainer.train_freq == 0
+    assert (trainer.learning_starts, trainer.gamma) == (2000, 0.99)
+    assert trainer.learning_rate == trainer.learning_rate_final == 1e-4
+    assert (trainer.tau, trainer.target_update_interval, trainer.average_decay) == (1.0, 10_000, 0)
+    assert (trainer.max_grad_norm, trainer.reward_scale) == (0.5, 1.0)
+    assert trainer.collision_penalty == config.world.reward.collision_penalty == -5.0
+    exploration = (trainer.exploration_initial_eps, trainer.exploration_final_eps,
+                   trainer.exploration_fraction, trainer.exploration_spread)  # fmt: skip
+    assert exploration == (0.6, 0.05, 0.25, 1.0)
+    assert (trainer.exploration == "uniform") == AGENTS[name].continuous
+    steps = (3, True) if name == "Rainbow" else (1, False)
+    assert (trainer.n_steps, trainer.prioritized) == steps
+
+
+@pytest.mark.parametrize("name", FAITHFUL)
+def test_faithful_configurations_train(tmp_path, name):
+    """320 env-steps; the last one ends with a hard copy, so the slow networks equal the learned."""
+    overrides = [*WORLD, "device=cpu", "threads=1", "compile=false", "total_timesteps=320",
+                 "eval_freq=320", "log_freq=160", "trainer.learning_starts=64",
+                 "trainer.target_update_interval=160", "trainer.buffer_size=2000"]  # fmt: skip
+    config = load_config(FAITHFUL[name], overrides)
+    with small_pool():
+        trainer = TorchRLTrainer(RunFolder.create(config, 0, [], tmp_path), quiet=True)
+        agent = trainer.learner.agent
+        before = {key: value.clone() for key, value in agent.networks.state_dict().items()}
+        trainer.train()
+    assert trainer.learner.updates == (320 - 64) // 4
+    after = agent.networks.state_dict()
+    assert all(value.isfinite().all() for value in after.values())
+    for part in agent.networks:
+        moved = any(not torch.equal(after[key], value) for key, value in before.items()
+                    if key.startswith(f"{part}."))  # fmt: skip
+        assert moved == (part != "temperature")
+    for part, target in agent.targets.items():
+        for key, value in target.state_dict().items():
+            assert torch.equal(value, after[f"{part}.{key}"])
+    # Nothing is averaged.
+    averaged = trainer.learner.averaged.networks.state_dict()
+    assert all(torch.equal(value, after[key]) for key, value in averaged.items())
+    assert len(trainer.rows) == 1
+
+
+def test_imported_weights_can_be_trained_on(tmp_path):
+    file = write_arrays(tmp_path / "weights.npz", named_weights("DQN"))
+    assert main(import_command("DQN", file, tmp_path / "policy.pt")) == 0
+    config = load_config(FAITHFUL["DQN"], [*WORLD, "device=cpu", "compile=false", "threads=1"])
+    config = replace(config, load_model=str(tmp_path / "policy.pt"))
+    with small_pool():
+        trainer = TorchRLTrainer(RunFolder.create(config, 0, [], tmp_path), quiet=True)
+    for key, value in trainer.learner.agent.networks["critic_0"].named_parameters():
+        assert torch.equal(value, named_weights("DQN")[key])
+
+
+def test_the_faithful_actor_learns_without_what_we_added():
+    agent = load_config(FAITHFUL["AC-IQN"]).agent
+    assert (agent.target_noise, agent.actor_noise, agent.saturation_penalty) == (0.0, 0.0, 0.0)

@@ -1,0 +1,335 @@
+"""The learner: copies of the weights, schedule, clipping, precision."""
+
+import copy
+import io
+import math
+
+import pytest
+import torch
+
+from tests.train_RL_agents.helpers import make_batch, no_host_reads, seeded
+from tests.train_RL_agents.learners import (
+    CPU,
+    agent_of,
+    all_equal,
+    assert_close_gradients,
+    learner_of,
+    values_of,
+)
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.learning.learner import Learner, compiled, cosine, in_bfloat16
+
+close = pytest.approx
+
+
+# Copies of the weights ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_targets_follow_softly(name):
+    learner = learner_of(name, tau=0.1)
+    batches = [make_batch(learner.agent, 16, seeded(seed)) for seed in range(3)]
+    for batch in batches:
+        before = {key: values_of(each) for key, each in learner.agent.targets.items()}
+        learner.update(batch)
+        for key, target in learner.agent.targets.items():
+            fast = values_of(learner.agent.networks[key])
+            for old, new, ours in zip(before[key], fast, values_of(target), strict=True):
+                torch.testing.assert_close(ours, 0.9 * old + 0.1 * new, rtol=1e-5, atol=1e-7)
+        assert not all_equal(before[key], values_of(target))
+
+
+def test_hard_targets_wait_for_their_time():
+    learner = learner_of(tau=1.0, target_update_interval=10_000)
+    before = values_of(learner.agent.targets)
+    for seed in range(3):
+        learner.update(make_batch(learner.agent, 16, seeded(seed)))
+    assert all_equal(values_of(learner.agent.targets), before)
+    learner.update_targets()
+    assert all_equal(values_of(learner.agent.targets), values_of(learner.agent.networks))
+    assert not all_equal(values_of(learner.agent.targets), before)
+
+
+def test_averaged_weights_by_hand():
+    learner = learner_of(average_decay=0.25, learning_rate=1e-2)
+    expected = [value.double() for value in values_of(learner.averaged.networks)]
+    for update in range(1, 8):
+        learner.update(make_batch(learner.agent, 16, seeded(update)))
+        # It starts as a plain average, so that the first weights are soon forgotten.
+        decay = min(0.25, update / (update + 10.0))
+        latest = values_of(learner.agent.networks)
+        expected = [decay * slow + (1 - decay) * new
+                    for slow, new in zip(expected, latest, strict=True)]  # fmt: skip
+        ours = values_of(learner.averaged.networks)
+        torch.testing.assert_close([v.double() for v in ours], expected, rtol=1e-4, atol=1e-6)
+    assert not all_equal(ours, latest)
+    assert learner.updates == 7
+
+
+def test_no_averaging_is_the_latest():
+    learner = learner_of(average_decay=0.0)
+    for seed in range(2):
+        learner.update(make_batch(learner.agent, 16, seeded(seed)))
+        latest = values_of(learner.agent.networks)
+        assert all_equal(values_of(learner.averaged.networks), latest)
+
+
+def test_averaged_weights_are_no_part_of_the_agent():
+    learner = learner_of(average_decay=0.999)
+    shared = {value.data_ptr() for value in learner.agent.parameters()}
+    assert not shared & {value.data_ptr() for value in learner.averaged.parameters()}
+    assert not any(value.requires_grad for value in learner.averaged.parameters())
+    assert all(value.requires_grad for value in learner.agent.networks.parameters())
+
+
+# Steps -------------------------------------------------------------------------------------------
+
+
+def test_step_size_falls_along_a_cosine():
+    learner = learner_of(learning_rate=1e-3, learning_rate_final=1e-4)
+
+    def rate(progress):
+        learner.set_progress(progress)
+        return learner.optimizer.param_groups[0]["lr"]
+
+    assert rate(0.0) == close(1e-3)
+    assert rate(0.25) == close(1e-4 + 9e-4 * (1 + math.sqrt(0.5)) / 2)
+    assert rate(0.5) == close(5.5e-4)
+    assert rate(1.0) == close(1e-4)
+    assert rate(1.7) == close(1e-4)  # a resumed run may be past its end
+    falling = [cosine(i / 20, 1.0, 0.0) for i in range(21)]
+    assert falling == sorted(falling, reverse=True)
+
+
+def test_step_size_is_that_of_the_next_update():
+    """Adam's first step is about its step size, whatever the gradient."""
+    for progress, size in ((0.0, 1e-2), (1.0, 1e-4)):
+        learner = learner_of(learning_rate=1e-2, learning_rate_final=1e-4)
+        learner.set_progress(progress)
+        before = values_of(learner.agent.networks)
+        learner.update(make_batch(learner.agent, 16, seeded()))
+        after = values_of(learner.agent.networks)
+        moves = [(b - a).abs().max() for a, b in zip(before, after, strict=True)]
+        assert max(moves).item() == close(size, rel=1e-2)
+
+
+def gradient_norm(learner):
+    squares = [p.grad.double().square().sum() for p in learner.agent.networks.parameters()]
+    return torch.stack(squares).sum().sqrt().item()
+
+
+def test_gradients_are_clipped_to_the_norm():
+    batch = make_batch(learner_of().agent, 32, seeded())
+    free, clipped = learner_of(max_grad_norm=1e6), learner_of(max_grad_norm=0.01)
+    reported = [learner.update(batch)[0]["grad_norm"].item() for learner in (free, clipped)]
+    assert gradient_norm(free) == close(reported[0], rel=1e-4)  # left alone
+    assert reported[0] > 0.1
+    assert reported[1] == close(reported[0])  # before clipping
+    assert gradient_norm(clipped) == close(0.01, rel=1e-3)
+    ratios = [
+        a.grad / b.grad
+        for a, b in zip(clipped.agent.networks.parameters(), free.agent.networks.parameters(),
+                        strict=True)
+    ]  # fmt: skip
+    finite = torch.cat([ratio[ratio.isfinite()] for ratio in ratios])
+    torch.testing.assert_close(
+        finite, torch.full_like(finite, 0.01 / reported[0]), rtol=1e-3, atol=0
+    )
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_update_moves_the_networks_and_reports_scalars(name):
+    learner = learner_of(name)
+    batch = make_batch(learner.agent, 16, seeded())
+    before = {key: values_of(each) for key, each in learner.agent.networks.items()}
+    with no_host_reads():
+        scalars, priority = learner.update(batch)
+    for key, network in learner.agent.networks.items():
+        assert not all_equal(before[key], values_of(network)), key
+    assert {"value", "target", "grad_norm"} < scalars.keys()
+    for key, value in scalars.items():
+        assert value.shape == () and torch.isfinite(value) and not value.requires_grad, key
+    if learner.agent.gives_priorities:
+        assert priority.shape == (16,) and not priority.requires_grad
+    else:
+        assert priority is None
+
+
+def test_every_loss_is_minimised():
+    """The step follows the sum of what starts with ``loss``, and nothing else."""
+    learner = learner_of("SAC", max_grad_norm=1e6)
+    batch, agent = make_batch(learner.agent, 16, seeded()), copy.deepcopy(learner.agent)
+    losses = agent.losses(batch, agent.draw(16, seeded(0)))  # what the learner draws, too
+    parts = [value for key, value in losses.items() if key.startswith("loss")]
+    assert len(parts) == 3
+    sum(parts).backward()
+    learner.update(batch)
+    for (key, ours), theirs in zip(
+        learner.agent.networks.named_parameters(), agent.networks.parameters(), strict=True
+    ):
+        torch.testing.assert_close(ours.grad, theirs.grad, msg=key)
+
+
+@pytest.mark.parametrize("moved", [
+    lambda learner: learner.agent.double().float(),
+    lambda learner: Learner(learner.agent, learner.config, seeded(), compile=False),
+    lambda learner: learner.agent.load_state_dict(learner.averaged.state_dict(), assign=True),
+], ids=["cast", "another learner", "assigned"])  # fmt: skip
+def test_weights_that_were_moved_do_not_stop_learning_in_silence(moved):
+    learner = learner_of()
+    batch = make_batch(learner.agent, 16, seeded())
+    learner.update(batch)
+    moved(learner)
+    with pytest.raises(RuntimeError, match=r"laid out anew|no loss sends a gradient to critic_0"):
+        learner.update(batch)
+
+
+def test_a_parameter_that_does_not_learn_is_left_alone():
+    """As SAC's temperature when it is fixed."""
+    learner, other = (learner_of("SAC", agent={"learn_temperature": False}) for _ in range(2))
+    temperature = learner.agent.networks["temperature"]
+    before = values_of(temperature)
+    batch = make_batch(learner.agent, 16, seeded())
+    learner.update(batch)
+    other.load_state_dict(copy.deepcopy(learner.state_dict()))
+    other._generator.set_state(learner._generator.get_state())
+    for each in (learner, other):
+        each.update(batch)
+    assert all_equal(values_of(temperature), before)
+    assert all_equal(values_of(learner.agent), values_of(other.agent))
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_states_from_before_weights_were_one_tensor_are_taken(name):
+    """They are those of an optimiser of single parameters."""
+    learner, other = learner_of(name), learner_of(name)
+    batch = make_batch(learner.agent, 16, seeded())
+    learner.update(batch)
+    state = copy.deepcopy(learner.state_dict())
+    saved = state["optimizer"]
+    plain = torch.optim.Adam(list(learner.agent.networks.parameters()), lr=1e-3, fused=True)
+    plain.load_state_dict(saved)
+    state["optimizer"] = plain.state_dict()
+    other.load_state_dict(state)
+    other._generator.set_state(learner._generator.get_state())
+    for each in (learner, other):
+        each.update(batch)
+    assert all_equal(values_of(learner.agent), values_of(other.agent))
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_restored_learner_goes_on_identically(name):
+    learner = learner_of(name, average_decay=0.5)
+    batches = [make_batch(learner.agent, 16, seeded(seed)) for seed in range(6)]
+    for batch in batches[:3]:
+        learner.update(batch)
+    stream = io.BytesIO()
+    torch.save(learner.state_dict(), stream)
+    stream.seek(0)
+    other = learner_of(name, seed=1, average_decay=0.5)
+    other.load_state_dict(torch.load(stream, weights_only=True))
+    other._generator.set_state(learner._generator.get_state())  # the trainer's to save
+    assert other.updates == 3
+    for batch in batches[3:]:
+        expected, got = learner.update(batch)[0], other.update(batch)[0]
+        assert all(torch.equal(got[key], value) for key, value in expected.items())
+    for part in ("networks", "targets"):
+        assert all_equal(
+            values_of(getattr(other.agent, part)), values_of(getattr(learner.agent, part))
+        )
+    assert all_equal(values_of(other.averaged.networks), values_of(learner.averaged.networks))
+
+
+# Precision ---------------------------------------------------------------------------------------
+
+
+def gradients_of(losses, agent, batch, random):
+    """Losses of a batch, and the gradients of all networks in one row."""
+    agent.zero_grad()
+    found = losses(batch, random)
+    sum(value for key, value in found.items() if key.startswith("loss")).backward()
+    gradients = [parameter.grad.flatten() for parameter in agent.networks.parameters()]
+    return {key: value.detach() for key, value in found.items()}, torch.cat(gradients)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_bfloat16_is_close_and_reduces_in_float32(name):
+    """Losses to 0.5%; gradients to 10%, as factors have 8 bits and errors are random."""
+    agent = agent_of(name)
+    batch, random = make_batch(agent, 256, seeded()), agent.draw(256, seeded(1))
+    exact, gradients = gradients_of(agent.losses, agent, batch, random)
+    rounded, ours = gradients_of(in_bfloat16(agent.losses, CPU), agent, batch, random)
+    assert any(not torch.equal(rounded[key], value) for key, value in exact.items())
+    for key, value in exact.items():
+        assert rounded[key].dtype == torch.float32, key
+        torch.testing.assert_close(rounded[key], value, rtol=5e-3, atol=5e-3, msg=key)
+    assert_close_gradients(ours, gradients, 0.1)
+    assert all(weight.dtype == torch.float32 for weight in agent.parameters())
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_bfloat16_is_for_updates_only(name):
+    learner, exact = learner_of(name, manner={"precision": "bf16"}), learner_of(name)
+    batch = make_batch(learner.agent, 16, seeded())
+    actions = [each.agent.act(batch.observation) for each in (learner, exact)]
+    torch.testing.assert_close(*actions, rtol=0, atol=0)
+    for each in (learner, exact):
+        each.update(batch)
+    assert not torch.is_autocast_enabled("cpu")
+    assert not all_equal(values_of(learner.agent.networks), values_of(exact.agent.networks))
+    state = learner.optimizer.state_dict()["state"].values()
+    assert all(value.dtype == torch.float32 for entry in state for value in entry.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AGENTS)
+def test_compiled_bfloat16_agrees_with_the_eager_one(name):
+    agent = agent_of(name)
+    losses = in_bfloat16(agent.losses, CPU)
+    batch, random = make_batch(agent, 64, seeded()), agent.draw(64, seeded(1))
+    values, gradients = gradients_of(losses, agent, batch, random)
+    torch.compiler.reset()
+    ours, fast = gradients_of(compiled(losses, CPU), agent, batch, random)
+    torch.compiler.reset()
+    torch.testing.assert_close(ours, values, rtol=5e-3, atol=5e-3)
+    assert_close_gradients(fast, gradients, 0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_compiled_learner_takes_parts_of_any_size(precision):
+    name = next(iter(AGENTS))
+    manner = {"precision": precision}
+    learners = [learner_of(name, manner=manner | {"compile": flag}) for flag in (True, False)]
+    batch = make_batch(learners[0].agent, 24, seeded())
+    for parts in (24, 12, 7, 1):
+        for learner in learners:
+            learner.micro_batch = parts
+        fast, plain = (learner.update(batch)[0] for learner in learners)
+        tolerance = 1e-3 if precision == "fp32" else 2e-2
+        torch.testing.assert_close(fast, plain, rtol=tolerance, atol=tolerance)
+    torch.compiler.reset()
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_both_kinds_of_the_optimiser_make_the_same_step(fused):
+    learner, other = learner_of(manner={"fused_optimizer": fused}), learner_of()
+    for seed in range(3):
+        for each in (learner, other):
+            each.update(make_batch(each.agent, 16, seeded(seed)))
+    torch.testing.assert_close(
+        values_of(learner.agent.networks), values_of(other.agent.networks), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_a_restored_optimiser_computes_as_it_is_told_to_now():
+    learner = learner_of(manner={"fused_optimizer": False})
+    batch = make_batch(learner.agent, 16, seeded())
+    learner.set_progress(0.5)
+    learner.update(batch)
+    other = learner_of()
+    other.load_state_dict(learner.state_dict())
+    group = other.optimizer.param_groups[0]
+    assert group["fused"] and not group["foreach"]
+    assert group["lr"] == other.learning_rate == learner.learning_rate
+    other.update(batch)

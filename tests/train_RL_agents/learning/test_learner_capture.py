@@ -1,0 +1,139 @@
+"""Updates as CUDA graphs: nothing freezes, nothing waits, and the results are the same."""
+
+import copy
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from tests.train_RL_agents.helpers import make_batch, seeded
+from tests.train_RL_agents.learners import agent_of, all_equal, learner_of, values_of
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.learning.meter import Meter
+from train_RL_agents.utils.captured import WARM_UPS
+
+close = pytest.approx
+
+
+# Capture -----------------------------------------------------------------------------------------
+
+
+class _Numbers(TorchDispatchMode):
+    """Lists operators with the numbers that they are given, which a graph would freeze."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        leaves = tree_leaves((args, kwargs or {}))
+        numbers = [each for each in leaves if isinstance(each, int | float)]
+        shapes = [each.shape for each in leaves if isinstance(each, torch.Tensor)]
+        self.calls.append((str(func), numbers, shapes))
+        return func(*args, **kwargs or {})
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_nothing_that_varies_would_freeze_in_a_graph(name):
+    """Operators and numbers of an update are the same whatever its step size and its count."""
+    learner = learner_of(name)
+    rate = torch.tensor(1e-3)  # as on a GPU
+    learner.optimizer = torch.optim.Adam(learner._weights, lr=rate, fused=True)
+    batch, calls = make_batch(learner.agent, 16, seeded()), []
+    for update in range(4):
+        learner.set_progress(update / 4)
+        learner.updates = 5 * update
+        with _Numbers() as numbers:
+            learner._update(batch)
+        calls.append(numbers.calls)
+        learner.update(batch)
+    assert calls[1] == calls[2] == calls[3]  # the first makes the optimiser's state
+    assert len(calls[1]) > 50
+
+
+def on_gpu(batch):
+    return tree_map_only(torch.Tensor, lambda each: each.to("cuda:0"), batch)
+
+
+gpu = pytest.mark.gpu
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@gpu
+@needs_gpu
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("name", AGENTS)
+def test_captured_updates_equal_others(name, precision):
+    device, said = torch.device("cuda:0"), []
+    learners = [
+        learner_of(name, device=device, average_decay=0.5,
+                   manner={"capture": capture, "precision": precision, "say": said.append})
+        for capture in (True, False)
+    ]  # fmt: skip
+    batches = [on_gpu(make_batch(agent_of(name), 32, seeded(seed))) for seed in range(8)]
+    for number, batch in enumerate(batches):
+        results = []
+        for learner in learners:
+            learner.set_progress(number / 8)
+            scalars, priority = learner.update(batch)
+            results.append(({key: value.clone() for key, value in scalars.items()}, priority))
+        torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+    assert learners[0].captures and not learners[1].captures and said == []
+    for part in ("agent", "averaged"):
+        ours, theirs = (values_of(getattr(learner, part)) for learner in learners)
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+    states = [learner._generator.get_state() for learner in learners]
+    assert torch.equal(*states)
+
+
+@gpu
+@needs_gpu
+def test_the_step_size_does_not_freeze():
+    batch = on_gpu(make_batch(agent_of("DQN"), 16, seeded()))
+    learner = learner_of(device=torch.device("cuda:0"), learning_rate=1e-2, learning_rate_final=0)
+    for _ in range(WARM_UPS + 2):
+        learner.update(batch)
+    before = values_of(learner.agent.networks)
+    learner.set_progress(1.0)
+    learner.update(batch)
+    assert all_equal(values_of(learner.agent.networks), before)
+    learner.set_progress(0.0)
+    learner.update(batch)
+    assert not all_equal(values_of(learner.agent.networks), before)
+
+
+@gpu
+@needs_gpu
+@pytest.mark.parametrize("capture", [True, False])
+@pytest.mark.parametrize("name", AGENTS)
+def test_updates_do_not_wait_for_the_gpu(name, capture):
+    learner = learner_of(name, device=torch.device("cuda:0"), manner={"capture": capture})
+    batch, meter = on_gpu(make_batch(agent_of(name), 32, seeded())), Meter()
+    for _ in range(WARM_UPS + 1):
+        learner.update(batch)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for number in range(3):
+            learner.set_progress(number / 3)
+            meter.add(learner.update(batch)[0])
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@gpu
+@needs_gpu
+def test_captured_updates_are_restored_and_go_on_identically():
+    device = torch.device("cuda:0")
+    learner, other = learner_of(device=device), learner_of(device=device, seed=1)
+    batch = on_gpu(make_batch(agent_of("DQN"), 16, seeded()))
+    for each in (learner, other):
+        for _ in range(WARM_UPS + 2):
+            each.update(batch)
+    other.load_state_dict(copy.deepcopy(learner.state_dict()))
+    other._generator.set_state(learner._generator.get_state())
+    for _ in range(WARM_UPS + 3):
+        for each in (learner, other):
+            each.update(batch)
+    ours, theirs = values_of(other.agent.networks), values_of(learner.agent.networks)
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)

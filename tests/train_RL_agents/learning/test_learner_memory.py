@@ -1,0 +1,146 @@
+"""Updates when memory is short: batches in parts, and what is said of it."""
+
+import pytest
+import torch
+
+from marinenav_env import ConfigError
+from tests.train_RL_agents.helpers import make_batch, seeded
+from tests.train_RL_agents.learners import all_equal, assert_close_gradients, learner_of, values_of
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.learning.learner import NoRoomError, joined, out_of_memory
+
+close = pytest.approx
+
+
+# Parts of a batch --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [7, 1])
+@pytest.mark.parametrize("name", AGENTS)
+def test_gradients_of_parts_add_up_to_those_of_the_batch(name, size):
+    whole, parts = learner_of(name, max_grad_norm=1e6), learner_of(name, max_grad_norm=1e6)
+    batch = make_batch(whole.agent, 24, seeded())
+    if whole.agent.gives_priorities:
+        batch = batch._replace(weights=torch.rand(24, generator=seeded(3)))
+    parts.micro_batch = size
+    (expected, priority), (scalars, ours) = whole.update(batch), parts.update(batch)
+    torch.testing.assert_close(scalars, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(ours, priority, rtol=1e-4, atol=1e-5)
+    for (key, one), (_, other) in zip(
+        parts.agent.networks.named_parameters(), whole.agent.networks.named_parameters(),
+        strict=True,
+    ):  # fmt: skip
+        assert_close_gradients(one.grad, other.grad, 1e-4), key
+
+
+def test_joined_by_hand():
+    parts = [{"loss": torch.tensor(1.0), "priority": torch.tensor([1.0, 2.0, 3.0])},
+             {"loss": torch.tensor(5.0), "priority": torch.tensor([4.0])}]  # fmt: skip
+    whole = joined(parts, [3, 1])
+    assert whole["loss"].item() == 2.0
+    assert whole["priority"].tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_learner_counts_its_parts():
+    learner = learner_of(batch_size=10)
+    assert (learner.micro_batch, learner.micro_batches) == (10, 1)
+    learner.micro_batch = 4
+    assert learner.micro_batches == 3
+
+
+# Out of memory -----------------------------------------------------------------------------------
+
+FULL = [
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+    RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to"),
+    MemoryError(),
+]
+
+
+def short_of_memory(learner, rows, error=FULL[0]):
+    """Let losses fail from so many rows on; returns the sizes that were tried."""
+    losses, tried = learner._losses, []
+
+    def limited(batch, random):
+        tried.append(batch.reward.shape[0])
+        found = losses(batch, random)
+        if tried[-1] > rows:
+            raise error
+        return found
+
+    learner._losses = limited
+    return tried
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [*((name, FULL[0]) for name in AGENTS), *(("DQN", each) for each in FULL[1:])],
+)
+def test_out_of_memory_halves_the_parts_and_changes_nothing_else(name, error):
+    said = []
+    learner, roomy = learner_of(name, batch_size=16, manner={"say": said.append}), learner_of(name)
+    tried = short_of_memory(learner, 5, error)
+    batches = [make_batch(learner.agent, 16, seeded(seed)) for seed in range(3)]
+    for batch in batches:
+        (scalars, priority), expected = learner.update(batch), roomy.update(batch)
+        torch.testing.assert_close(scalars, expected[0], rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(priority, expected[1], rtol=1e-3, atol=1e-4)
+    assert tried == [16, 8, *[4] * 12]
+    assert (learner.micro_batches, learner.updates) == (4, 3)
+    assert said == [
+        f"out of memory: updates go on with {size} of 16 transitions at once, and the same "
+        "gradients" for size in (8, 4)
+    ]  # fmt: skip
+    # The same random numbers, drawn once.
+    assert torch.equal(learner._generator.get_state(), roomy._generator.get_state())
+    for part in ("networks", "targets"):
+        ours, theirs = (values_of(getattr(each.agent, part)) for each in (learner, roomy))
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=2e-4)
+
+
+def test_out_of_memory_in_the_midst_of_a_batch():
+    """Gradients of parts that went well are not counted twice."""
+    learner, roomy = learner_of(manner={"say": lambda text: None}), learner_of()
+    learner.micro_batch, count, losses = 8, iter(range(99)), learner._losses
+
+    def second_fails(batch, random):
+        if next(count) == 1:
+            raise FULL[0]
+        return losses(batch, random)
+
+    learner._losses = second_fails
+    batch = make_batch(learner.agent, 16, seeded())
+    (scalars, _), (expected, _) = learner.update(batch), roomy.update(batch)
+    torch.testing.assert_close(scalars, expected, rtol=1e-4, atol=1e-5)
+    assert learner.micro_batch == 4
+
+
+def test_without_room_for_one_transition_there_is_one_clear_error():
+    learner = learner_of(batch_size=16, manner={"say": lambda text: None})
+    before, tried = values_of(learner.agent), short_of_memory(learner, 0)
+    with pytest.raises(NoRoomError, match=r"trainer\.batch_size=16: out of memory even with one"):
+        learner.update(make_batch(learner.agent, 16, seeded()))
+    assert tried == [16, 8, 4, 2, 1]
+    assert all_equal(values_of(learner.agent), before)
+    assert (learner.updates, learner.micro_batch) == (0, 16)
+    assert issubclass(NoRoomError, ConfigError)
+
+
+def test_other_errors_are_not_taken_for_it():
+    learner = learner_of()
+    tried = short_of_memory(learner, 0, RuntimeError("shapes do not fit"))
+    with pytest.raises(RuntimeError, match="shapes do not fit"):
+        learner.update(make_batch(learner.agent, 16, seeded()))
+    assert tried == [16]
+    assert all(out_of_memory(error) for error in FULL)
+
+
+def test_parts_are_restored_and_old_states_have_none():
+    learner, other = learner_of(batch_size=16), learner_of(batch_size=16)
+    learner.micro_batch = 4
+    state = learner.state_dict()
+    other.load_state_dict(state)
+    assert other.micro_batch == 4
+    other = learner_of(batch_size=16)
+    other.load_state_dict({key: value for key, value in state.items() if key != "micro_batch"})
+    assert other.micro_batch == 16

@@ -1,0 +1,62 @@
+"""What encoders are given: the geometry of encounters against scalar geometry."""
+
+import math
+
+import pytest
+import torch
+
+from tests.train_RL_agents.helpers import make_inputs, seeded
+from train_RL_agents.networks.features import (
+    HORIZON,
+    LENGTH,
+    NEAR,
+    RADIUS,
+    SPEED,
+    encounter_geometry,
+    goal_geometry,
+    widths,
+)
+
+
+def slow_geometry(own, other):
+    """One encounter, by stepping both vessels through a fine grid of times."""
+    px, py, vx, vy, radius = other.tolist()
+    wx, wy = vx - own[2].item(), vy - own[3].item()
+    distance = math.hypot(px, py)
+    moments = [HORIZON * step / 20_000 for step in range(20_001)]
+    distances = [math.hypot(px + t * wx, py + t * wy) for t in moments]
+    closest = min(distances)
+    return {
+        "clearance": (distance - radius - RADIUS) / LENGTH,
+        "near": math.exp(-max(distance - radius - RADIUS, 0.0) / NEAR),
+        "closing": -(px * wx + py * wy) / distance / SPEED,
+        "time": moments[distances.index(closest)] / HORIZON,
+        "missed": (closest - radius - RADIUS) / LENGTH,
+        "x": px / distance,
+        "y": py / distance,
+        "wx": wx / SPEED,
+        "wy": wy / SPEED,
+    }
+
+
+def test_encounters_against_stepping_through_time():
+    given = make_inputs(6, generator=seeded(0))
+    own = given.self_state * torch.tensor([20.0, 20.0, 2.0, 1.0, 1.0, 500.0, 500.0])
+    others = given.objects_state * torch.tensor([8.0, 8.0, 2.0, 2.0, 1.0])
+    got = encounter_geometry(own, others)
+    assert got.shape == (6, 5, widths("geometric")[1] - 5)
+    for robot, k in given.objects_mask.nonzero().tolist():
+        wanted = torch.tensor(list(slow_geometry(own[robot], others[robot, k]).values()))
+        torch.testing.assert_close(got[robot, k], wanted, atol=2e-3, rtol=0.0)
+
+
+def test_goal_by_hand():
+    own = torch.tensor([[3.0, -4.0, 9.0, 9.0, 9.0, 9.0, 9.0]])
+    torch.testing.assert_close(goal_geometry(own), torch.tensor([[5.0 / LENGTH, 0.6, -0.8]]))
+
+
+@pytest.mark.parametrize("own_speed", [0.0, 1.5])
+def test_empty_slots_and_vessels_at_rest_give_finite_numbers(own_speed):
+    own = torch.tensor([[0.0, 0.0, own_speed, 0.0, 0.0, 0.0, 0.0]])
+    assert goal_geometry(own).isfinite().all()
+    assert encounter_geometry(own, torch.zeros(1, 5, 5)).isfinite().all()

@@ -1,0 +1,165 @@
+"""The plan of a run's memory against what is really allocated."""
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from rich.console import Console
+
+from marinenav_env import ConfigError
+from tests.train_RL_agents.tiny_runs import TINY, new_run
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.config.reading import default_config, from_dict
+from train_RL_agents.memory.transitions import batch_of, example_row
+from train_RL_agents.planning.plan import Item, Plan, check, host_free, plan, table
+from train_RL_agents.torchrl_trainer import TorchRLTrainer
+
+CPU = torch.device("cpu")
+
+
+def leaf_bytes(tree):
+    return sum(leaf.numel() * leaf.element_size() for leaf in tree)
+
+
+def trainer_of(tmp_path, *words):
+    return TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
+
+
+@pytest.mark.parametrize("words", [(f"agent_type={agent}",) for agent in AGENTS]
+                         + [("agent_type=Rainbow", "trainer.prioritized=true")])  # fmt: skip
+def test_exact_items_are_what_is_allocated(tmp_path, tiny, words):
+    trainer = trainer_of(tmp_path, *words)
+    learner, replay = trainer.learner, trainer.replay
+    found = plan(trainer.config, CPU)
+    held = leaf_bytes(replay._storage._storage.values(True, True))
+    priorities = getattr(replay.sampler, "priorities", None)
+    assert found.size("replay") == held + leaf_bytes(
+        vars(priorities).values() if priorities else []
+    )
+    weights = [*learner.agent.parameters(), *learner.agent.buffers(),
+               *learner.averaged.parameters(), *learner.averaged.buffers()]  # fmt: skip
+    held = {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in weights}
+    assert found.size("networks, targets, averaged copy") == sum(held.values())
+    row = example_row(trainer.env, trainer.experience.streams)
+    learner.update(batch_of(row.expand(4).clone()))
+    state = [leaf for entry in learner.optimizer.state.values() for leaf in entry.values()]
+    assert found.size("optimiser") == pytest.approx(leaf_bytes(state), rel=0.1)
+
+
+FILL = """
+import psutil, torch
+from marinenav_env import MarineNavEnv
+from train_RL_agents.planning.plan import replay_bytes
+from train_RL_agents.memory.replay import STORED, Replay
+from train_RL_agents.memory.transitions import MultiStep, example_row
+
+row, capacity = example_row(MarineNavEnv(num_envs=2), MultiStep(3, 0.99, 0.1)), 600_000
+rows = row.expand(capacity // 20).clone()
+rows.set(STORED, torch.ones(capacity // 20, dtype=torch.bool))
+Replay(row, 10, 4, torch.Generator()).extend(rows[:5])
+before = psutil.Process().memory_info().rss
+replay = Replay(row, capacity, 4, torch.Generator())
+for _ in range(20):
+    replay.extend(rows)
+assert int(replay.filled) == capacity
+print(sum(replay_bytes(row, capacity, False)), psutil.Process().memory_info().rss - before)
+"""
+
+
+def test_replay_takes_as_much_memory_as_was_planned():
+    """In a process of its own: this one has memory to give that was used before."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FILL], capture_output=True, text=True, check=True,
+        cwd=Path(__file__).parents[3],
+    )  # fmt: skip
+    planned, grown = map(int, done.stdout.split())
+    assert planned == pytest.approx(grown, rel=0.1)
+
+
+def test_a_plan_touches_no_global_generator_and_is_quick_about_large_runs():
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    config = from_dict({"trainer": {"num_envs": 16_384, "batch_size": 1_000_000}})
+    found = plan(config, CPU)
+    assert torch.equal(torch.get_rng_state(), before)
+    small = plan(default_config("AC-IQN"), CPU)
+    grown = found.size("gradients and one update") / small.size("gradients and one update")
+    assert 1_000 < grown < 1_000_000 / 512
+    assert found.size("replay") == small.size("replay") == 1_000_001 * 282
+
+
+@pytest.mark.parametrize(("storage", "place"), [("device", False), ("host", True)])
+def test_places_of_a_run_on_a_gpu(monkeypatch, storage, place):
+    monkeypatch.setattr("train_RL_agents.planning.plan._free", lambda device: {True: 1, False: 1})
+    config = from_dict(TINY, [f"trainer.replay_storage={storage}"])
+    places = {item.name: item.on_host for item in plan(config, torch.device("cuda", 0)).items}
+    assert places.pop("replay") == place
+    assert places.pop("copy of replay while saving")
+    assert not any(places.values())
+    config = from_dict(TINY, ["save_replay=false"])
+    assert plan(config, torch.device("cuda", 0)).size("copy of replay while saving") == 0
+
+
+def plan_of(replay, rest, free, device="cuda:0", on_host=False):
+    items = (Item("replay", replay, on_host, True), Item("rest", rest, on_host, False))
+    return Plan(torch.device(device), items, free)
+
+
+def test_what_does_not_fit_is_refused_with_what_would():
+    config = default_config("DQN")
+    check(plan_of(600, 300, {False: 1000, True: 10}), config)
+    with pytest.raises(ConfigError) as caught:
+        check(plan_of(601_000_000, 300_000_000, {False: 1_000_000_000, True: 10}), config)
+    assert str(caught.value) == (
+        "trainer.buffer_size=1000000: must be at most 998,335 to fit the 1.00 GB free on cuda:0, "
+        "of which 90% are planned with"
+    )
+    with pytest.raises(ConfigError) as caught:
+        check(plan_of(100, 950_000_000, {True: 10**9}, "cpu", on_host=True), config)
+    assert str(caught.value) == (
+        "trainer.num_envs=256, trainer.batch_size=512: must be less, as the run needs 0.95 GB "
+        "besides replay, to fit the 1.00 GB free on the host"
+        ", of which 90% are planned with"
+    )
+
+
+def test_the_largest_replay_that_is_named_fits(monkeypatch):
+    monkeypatch.setattr("train_RL_agents.planning.plan._free", lambda device: {True: 400_000_000})
+    config = default_config("DQN")
+    with pytest.raises(ConfigError, match=r"at most ([\d,]+) to fit") as caught:
+        check(plan(config, CPU), config)
+    fitting = str(caught.value).split("at most ")[1].split()[0].replace(",", "")
+    for slots, fits in ((int(fitting), True), (int(fitting) + 1_000, False)):
+        changed = from_dict({"agent_type": "DQN", "trainer": {"buffer_size": slots}})
+        assert plan(changed, CPU).fits == fits
+
+
+def test_the_limit_of_a_container_counts(tmp_path):
+    free = host_free(tmp_path)
+    assert 0 < free <= psutil.virtual_memory().total
+    (tmp_path / "memory.current").write_text("400\n")
+    # Of which 100 are pages of files that can go.
+    (tmp_path / "memory.stat").write_text("anon 300\ninactive_file 100\n")
+    for limit, expected in (("max\n", free), ("1000\n", 700)):
+        (tmp_path / "memory.max").write_text(limit)
+        assert host_free(tmp_path) == pytest.approx(expected, rel=0.2)
+    old = tmp_path / "memory"  # version 1 of control groups
+    old.mkdir()
+    (old / "memory.usage_in_bytes").write_text("400\n")
+    (old / "memory.stat").write_text("total_inactive_file 0\n")
+    (old / "memory.limit_in_bytes").write_text("500\n")
+    assert host_free(tmp_path) == 100
+
+
+def test_the_table_shows_every_item_and_the_total():
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(table(plan_of(600_000_000, 3_000_000, {False: 10**9, True: 10**9})))
+    text = console.export_text()
+    assert "planned on cuda:0" in text
+    assert "0.60 GB" in text
+    assert "about 3.0 MB" in text
+    assert "0.60 GB of 1.00 GB free" in text

@@ -1,0 +1,380 @@
+"""Files: written whole or not at all, read back the same, refused with a sentence when damaged."""
+
+import json
+import os
+import resource
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from marinenav_env import ConfigError
+from tests.train_RL_agents.helpers import make_inputs, seeded
+from tests.train_RL_agents.tiny_runs import CPU, TINY, differences, files
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.run import checkpoint
+from train_RL_agents.run.checkpoint import (
+    MANIFEST,
+    POLICY,
+    TRAINING,
+    VERSION,
+    find_policy,
+    load_policy,
+    load_weights,
+    read_checked,
+    read_manifest,
+    save_policy,
+)
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.utils.files import write_atomically
+
+FULL = OSError(28, "No space left on device")
+METRICS = {"success_rate": 0.5, "avg_return": -1.25, "avg_time": None, "episodes": 3}
+CONTENT = {
+    "format": TRAINING, "version": VERSION, "weights": {"layer": torch.arange(12.0).view(3, 4)},
+    "mask": torch.tensor([True, False]), "rows": [{"env_steps": 8, "avg_time": None, "name": "x"}],
+}  # fmt: skip
+
+
+def refusal(function, *arguments):
+    """The one sentence of a ConfigError."""
+    with pytest.raises(ConfigError) as caught:
+        function(*arguments)
+    message = str(caught.value)
+    assert len(message.splitlines()) == 1
+    assert "\x1b" not in message
+    return message
+
+
+def write_policy(path, agent_type="DQN", env_steps=80, **changes):
+    config = from_dict({**TINY, "agent_type": agent_type}, [f"{k}={v}" for k, v in changes.items()])
+    torch.manual_seed(env_steps)
+    agent = make_agent(config, config.world.vessel.num_actions, CPU)
+    save_policy(path, agent, config, env_steps, METRICS)
+    return agent, config
+
+
+# Writing ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content", ["Wörter\n", b"\x00\xff", CONTENT], ids=["text", "bytes", "dict"]
+)
+def test_what_is_written_is_read_back(tmp_path, content):
+    path = tmp_path / "file"
+    for _ in range(2):  # new, and over an old one
+        write_atomically(path, content)
+        if isinstance(content, dict):
+            assert differences(read_checked(path, TRAINING, CPU), content) == []
+        else:
+            assert path.read_bytes() == (content.encode() if isinstance(content, str) else content)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def fail(error):
+    def failing(*arguments, **keywords):
+        raise error
+
+    return failing
+
+
+@pytest.mark.parametrize("old", ["old", None])
+@pytest.mark.parametrize(
+    ("owner", "name", "error", "reason"),
+    [
+        (os, "fsync", FULL, "[Errno 28] No space left on device"),
+        (torch, "save", FULL, "[Errno 28] No space left on device"),
+        (torch, "save", RuntimeError("enforce fail.\nframe #0\nframe #1"), "enforce fail."),
+        (torch, "save", RuntimeError(), "RuntimeError"),
+        (Path, "replace", PermissionError(13, "Permission denied"), "[Errno 13] Permission denied"),
+    ],
+)  # fmt: skip
+def test_a_failure_keeps_the_old_file(tmp_path, monkeypatch, old, owner, name, error, reason):
+    path = tmp_path / "state.pt"
+    if old:
+        path.write_text(old)
+    before = files(tmp_path)
+    monkeypatch.setattr(owner, name, fail(error))
+    message = refusal(write_atomically, path, CONTENT)
+    assert message == f"{path}: cannot be written ({reason}); what was there is kept"
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, ZeroDivisionError])
+def test_other_errors_pass_but_leave_nothing_behind(tmp_path, monkeypatch, error):
+    path = tmp_path / "state.pt"
+    path.write_text("old")
+    monkeypatch.setattr(os, "fsync", fail(error))
+    with pytest.raises(error):
+        write_atomically(path, CONTENT)
+    assert files(tmp_path) == {"state.pt": b"old"}
+
+
+def test_the_systems_reason_is_given_when_torch_hides_it(tmp_path):
+    path = tmp_path / "state.pt"
+    path.write_text("old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, before[1]))
+    try:
+        message = refusal(write_atomically, path, {"weights": torch.zeros(1 << 20)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    reason = "[Errno 27] File too large"
+    assert message == f"{path}: cannot be written ({reason}); what was there is kept"
+    assert files(tmp_path) == {"state.pt": b"old"}
+
+
+def test_a_folder_that_is_gone_is_reported(tmp_path):
+    path = tmp_path / "gone" / "state.pt"
+    assert refusal(write_atomically, path, "x").startswith(f"{path}: cannot be written (")
+
+
+def test_what_a_killed_process_left_is_cleared_away(tmp_path, monkeypatch):
+    path = tmp_path / "state.pt"
+    monkeypatch.setattr(Path, "unlink", lambda *arguments, **keywords: None)
+    monkeypatch.setattr(os, "fsync", fail(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(path, CONTENT)
+    monkeypatch.undo()
+    assert len(list(tmp_path.iterdir())) == 1
+    assert not path.exists()
+    write_atomically(path, CONTENT)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_reader_sees_the_old_file_or_the_new_one(tmp_path, monkeypatch):
+    path, seen, fsync = tmp_path / "file", [], os.fsync
+    write_atomically(path, "old")
+
+    def look(descriptor):
+        fsync(descriptor)
+        seen.append(path.read_text())
+
+    monkeypatch.setattr(os, "fsync", look)
+    write_atomically(path, "new")
+    assert seen == ["old"]
+    assert path.read_text() == "new"
+
+
+# Reading ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def state(tmp_path):
+    path = tmp_path / "state.pt"
+    write_atomically(path, CONTENT)
+    return path
+
+
+def test_no_flipped_byte_gets_through(state):
+    whole = state.read_bytes()
+    bits = [(place, place // 4 % 8) for place in range(0, len(whole), 4)]
+    refused = 0
+    for place, bit in bits:
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << bit
+        state.write_bytes(damaged)
+        try:
+            # Paddings and time stamps say nothing.
+            content = read_checked(state, TRAINING, CPU)
+            assert differences(content, CONTENT) == [], (place, bit)
+        except ConfigError as error:
+            refused += 1
+            assert str(error).startswith(f"{state}: damaged, or not a checkpoint"), (place, bit)
+            assert len(str(error).splitlines()) == 1
+    assert refused > 0.5 * len(bits)
+
+
+def test_an_entry_that_is_marked_as_a_folder_is_refused(state):
+    # torch would read its tensor as whatever the memory held.
+    whole = bytearray(state.read_bytes())
+    with zipfile.ZipFile(state) as archive:
+        begin = archive.start_dir
+    entry = begin + whole[begin:].index(b"archive/data/0") - 46
+    assert whole[entry : entry + 4] == b"PK\x01\x02"
+    whole[entry + 38] |= 0x10
+    state.write_bytes(whole)
+    message = refusal(read_checked, state, TRAINING, CPU)
+    assert message == f"{state}: damaged, or not a checkpoint of this program"
+
+
+def test_cut_files_are_refused(state):
+    whole = state.read_bytes()
+    for length in (*range(0, len(whole), 97), len(whole) - 1):
+        state.write_bytes(whole[:length])
+        message = refusal(read_checked, state, TRAINING, CPU)
+        assert message == f"{state}: damaged, or not a checkpoint of this program"
+
+
+def write_zip(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("hello.txt", "hello")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: path.write_text("{}"),
+        lambda path: path.write_bytes(bytes(range(256)) * 40),
+        write_zip,
+        lambda path: torch.save(torch.nn.Linear(2, 2), path),
+        lambda path: torch.save(CONTENT, path, _use_new_zipfile_serialization=False),
+    ],
+    ids=["text", "bytes", "zip", "module", "old format"],
+)
+def test_files_of_other_programs_are_refused(tmp_path, write):
+    path = tmp_path / "other.pt"
+    write(path)
+    message = refusal(read_checked, path, TRAINING, CPU)
+    assert message == f"{path}: damaged, or not a checkpoint of this program"
+
+
+class Payload:
+    def __reduce__(self):
+        return os.mkdir, ("broken-in",)
+
+
+def test_code_in_a_file_is_not_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "evil.pt"
+    torch.save(CONTENT | {"rows": Payload()}, path)
+    assert "damaged, or not a checkpoint" in refusal(read_checked, path, TRAINING, CPU)
+    assert not (tmp_path / "broken-in").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (torch.zeros(2), "=None: must be a marinenav training state"),
+        ({"epoch": 1}, "=None: must be a marinenav training state"),
+        (CONTENT | {"format": POLICY}, "='marinenav policy': must be a marinenav training state"),
+        (CONTENT | {"version": 2}, ": version=2: must be at most 1; update marinenav"),
+        (CONTENT | {"version": "new"}, ": version='new': must be at most 1; update marinenav"),
+        ({"format": TRAINING}, ": version=None: must be at most 1; update marinenav"),
+    ],
+)
+def test_other_content_is_refused(tmp_path, content, expected):
+    path = tmp_path / "state.pt"
+    torch.save(content, path)
+    assert refusal(read_checked, path, TRAINING, CPU) == f"{path}{expected}"
+
+
+def test_missing_files_and_folders_are_refused(tmp_path):
+    path = tmp_path / "absent.pt"
+    assert refusal(read_checked, path, POLICY, CPU) == f"{path}: there is no such checkpoint"
+    assert refusal(read_checked, tmp_path, POLICY, CPU).endswith("(Is a directory)")
+
+
+def test_a_gpu_without_room_is_not_called_damage(state, monkeypatch):
+    monkeypatch.setattr(torch, "load", fail(torch.OutOfMemoryError("CUDA out of memory")))
+    with pytest.raises(torch.OutOfMemoryError):
+        read_checked(state, TRAINING, CPU)
+
+
+# Policies ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("agent_type", AGENTS)
+def test_a_policy_acts_as_it_did(tmp_path, agent_type):
+    path = tmp_path / "policy.pt"
+    agent, config = write_policy(path, agent_type)
+    loaded = load_policy(path)
+    inputs = make_inputs(32, generator=seeded())
+    assert torch.equal(loaded.agent.act(inputs), agent.eval().act(inputs))
+    assert not loaded.agent.training
+    assert (loaded.config, loaded.path, loaded.env_steps) == (config, path, 80)
+    assert loaded.metrics == METRICS
+    weights = read_checked(path, POLICY, CPU)["weights"]
+    assert differences(dict(weights), dict(agent.networks.state_dict())) == []
+
+
+def test_a_training_state_is_no_policy(state):
+    assert refusal(load_policy, state) == (
+        f"{state}='marinenav training state': must be a marinenav policy"
+    )
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run folder with three policies."""
+    run = RunFolder.create(from_dict(TINY), 4, ["marinenav"], tmp_path / "training")
+    for env_steps, success in ((80, 0.2), (160, 0.6), (240, 0.4)):
+        write_policy(run.checkpoints / f"policy_{env_steps}.pt", env_steps=env_steps)
+        run.add_policy(f"policy_{env_steps}.pt", env_steps, METRICS | {"success_rate": success})
+    return run
+
+
+def test_policies_are_found_by_what_they_are(run):
+    for path in (run.path, str(run.path), run.path.parent):
+        assert load_policy(path).env_steps == 160
+        assert load_policy(path, "best").env_steps == 160
+        assert load_policy(path, "latest").env_steps == 240
+        assert load_policy(path, "policy_80.pt").env_steps == 80
+    single = run.checkpoints / "policy_240.pt"
+    assert load_policy(single).env_steps == 240
+    message = refusal(load_policy, run.path, "policy_7.pt")
+    assert message == f"{run.checkpoints / 'policy_7.pt'}: there is no such checkpoint"
+
+
+def test_folders_without_a_policy_are_refused(run, tmp_path):
+    (run.checkpoints / MANIFEST).unlink()
+    assert read_manifest(run.checkpoints) == {"policies": []}
+    assert refusal(find_policy, run.path) == (
+        f"checkpoint={str(run.path)!r}: must be a run with at least one checkpoint"
+    )
+    assert refusal(find_policy, tmp_path / "absent") == (
+        f"checkpoint={str(tmp_path / 'absent')!r}: must be a policy file or a run folder"
+    )
+
+
+def test_several_runs_are_one_too_many(run):
+    RunFolder.create(from_dict(TINY), 5, ["marinenav"], run.path.parent)
+    assert refusal(find_policy, run.path.parent) == (
+        f"checkpoint={str(run.path.parent)!r}: "
+        "must be a single run, one of ['seed_4', 'seed_5'] in it"
+    )
+
+
+@pytest.mark.parametrize("damaged", ["", '{"policies": [', "[]"])
+def test_a_damaged_manifest_is_refused(run, damaged):
+    file = run.checkpoints / MANIFEST
+    file.write_text(damaged)
+    assert str(file) in refusal(load_policy, run.path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "misfit"),
+    [
+        ({"agent_type": "AC-IQN"}, "actor."),
+        ({"agent.critics": 1}, "critic_1."),
+        ({"agent.duelling": "false"}, "critic_0.value_layer.bias is absent, here [1]"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused_and_change_nothing(tmp_path, changes, misfit):
+    path = tmp_path / "policy.pt"
+    write_policy(path, **{"agent_type": "DQN", **changes})
+    weights = read_checked(path, POLICY, CPU)["weights"]
+    agent, _ = write_policy(tmp_path / "ours.pt")
+    before = {name: tensor.clone() for name, tensor in agent.state_dict().items()}
+    message = refusal(load_weights, agent, weights, path)
+    assert message.startswith(f"{path}: does not fit this agent (")
+    assert misfit in message
+    assert differences(dict(agent.state_dict()), before) == []
+
+
+def test_loaded_weights_reach_the_targets_too(tmp_path):
+    path = tmp_path / "policy.pt"
+    given, _ = write_policy(path, env_steps=1)
+    agent, _ = write_policy(tmp_path / "other.pt", env_steps=2)
+    assert differences(dict(agent.state_dict()), dict(given.state_dict()))
+    load_weights(agent, read_checked(path, POLICY, CPU)["weights"], path)
+    assert differences(dict(agent.state_dict()), dict(given.state_dict())) == []
+
+
+def test_the_manifest_is_plain_json(run):
+    manifest = json.loads((run.checkpoints / MANIFEST).read_text())
+    assert manifest == read_manifest(run.checkpoints)
+    assert checkpoint.MANIFEST == "manifest.json"

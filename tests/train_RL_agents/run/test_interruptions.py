@@ -1,0 +1,261 @@
+"""What goes wrong while a run is under way: short memory, full disks, signals."""
+
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.train_RL_agents.tiny_runs import (
+    at,
+    differences,
+    evaluations,
+    new_run,
+    no_temporaries,
+    only_run,
+    programs,
+    results,
+    saved,
+    scalars,
+    train,
+    without_times,
+)
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.cli import main
+from train_RL_agents.run.checkpoint import STATE
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.torchrl_trainer import TorchRLTrainer
+
+pytestmark = pytest.mark.usefixtures("surroundings")
+
+
+# Short memory ------------------------------------------------------------------------------------
+
+
+def limit_memory(monkeypatch, rows):
+    """Losses of more rows than these fail; returns the sizes that were tried."""
+    losses, tried = AGENTS["DQN"].losses, []
+
+    def limited(agent, batch, random):
+        tried.append(batch.reward.shape[0])
+        if tried[-1] > rows:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return losses(agent, batch, random)
+
+    monkeypatch.setattr(AGENTS["DQN"], "losses", limited)
+    return tried
+
+
+def test_a_run_goes_on_with_smaller_parts_also_when_resumed(tmp_path, monkeypatch, capsys):
+    tried = limit_memory(monkeypatch, 4)
+    whole, parts = new_run(tmp_path / "whole"), new_run(tmp_path / "parts")
+    TorchRLTrainer(whole, bar=False).train()
+    assert capsys.readouterr().out.count("out of memory: updates go on with 4 of 8") == 1
+    assert tried == [8, *[4] * 36]
+    assert scalars(whole)["train/micro_batches"] == [(step, 2.0) for step in (40, 80, 120, 160)]
+
+    tried.clear()
+    train(parts, stop_at=104)
+    train(RunFolder.open(parts.path))
+    assert tried.count(8) == 1  # the resumed run knows
+    assert saved(parts)["learner"]["micro_batch"] == 4
+    assert differences(results(whole), results(parts)) == []
+
+
+def test_a_run_without_any_room_is_saved_and_says_one_sentence(
+    tmp_path, monkeypatch, capsys, command
+):
+    with monkeypatch.context() as patch:
+        limit_memory(patch, 0)
+        # The plan made before the run tries small batches; this shortage comes later.
+        patch.setattr("train_RL_agents.planning.plan._kept_bytes", lambda *_: 1000)
+        assert main(command) == 2
+    said = capsys.readouterr().err
+    assert re.fullmatch(
+        r"marinenav: error: trainer\.batch_size=8: out of memory even with one transition at a "
+        r"time; make room .*; saved\n", said
+    )  # fmt: skip
+    run = only_run(tmp_path)
+    assert saved(run)["env_steps"] == 24
+    assert saved(run)["learner"]["micro_batch"] == 8
+    assert main(["train", "--resume", str(run.path), "--no-bar"]) == 0
+    assert saved(run)["learner"]["updates"] == (160 - 16) // 8  # that one was made up for
+
+
+# Full disks and signals -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", range(1, 16))
+def test_a_full_disk_costs_no_file_and_gives_one_sentence(
+    tmp_path, monkeypatch, capsys, command, count
+):
+    """The disk is full from the ``count``-th write on; 14 are made in a run."""
+    left, fsync, written = iter(range(count - 1)), os.fsync, []
+
+    def full(descriptor):
+        if next(left, None) is None:
+            raise OSError(28, "No space left on device")
+        written.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    status = main([*command, "total_timesteps=48", "eval_freq=24"])
+    output = capsys.readouterr().err
+    if count == 15:
+        assert (status, output) == (0, "")
+        return
+    assert status == 2
+    assert re.fullmatch(
+        r"marinenav: error: .*: cannot be written \(\[Errno 28\] No space left on device\); "
+        r"what was there is kept\n", output
+    )  # fmt: skip
+    if ".command.txt.tmp" not in written:
+        assert not list(tmp_path.glob("runs/*"))  # it never began
+        return
+    (folder,) = tmp_path.glob("runs/*/seed_0")
+    assert not list(folder.rglob(".*"))
+    # What had been written is complete, and the run can be resumed from its last state.
+    for file in folder.rglob("*.json"):
+        json.loads(file.read_text())
+    monkeypatch.setattr(os, "fsync", fsync)
+    if ".training_state.pt.tmp" in written:
+        assert main(["train", "--resume", str(folder), "--no-bar"]) == 0
+        assert saved(RunFolder.open(folder))["env_steps"] == 48
+
+
+def test_a_file_size_limit_is_reported_like_a_full_disk(tmp_path, capsys, command):
+    """The system refuses in the middle of torch.save, which hides the reason."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, before[1]))
+    try:
+        status = main(command)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    output = capsys.readouterr().err
+    assert status == 2
+    assert len(output.splitlines()) == 1
+    assert "cannot be written ([Errno 27] File too large); what was there is kept" in output
+    assert no_temporaries(only_run(tmp_path))
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full(tmp_path, capsys, command):
+    disk = tmp_path / "runs"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)]
+    done = subprocess.run(mount, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"no tmpfs can be mounted here: {done.stderr.strip()}")
+    try:
+        status = main(command)
+        output = capsys.readouterr().err
+        assert status == 2
+        assert len(output.splitlines()) == 1
+        assert "No space left on device" in output
+        assert no_temporaries(only_run(tmp_path))
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_says_how_to_go_on(tmp_path, capsys, number):
+    run = new_run(tmp_path / "a folder")
+    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    trainer = TorchRLTrainer(run, bar=False)
+    at(trainer, 64, lambda: signal.raise_signal(number))
+    trainer.train()
+    assert trainer.stopped
+    assert saved(run)["env_steps"] == 64
+    hint = f"stopped and saved; go on with: marinenav train --resume '{run.path}'\n"
+    assert capsys.readouterr().out.splitlines(keepends=True)[-1] == hint
+    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before
+    assert differences(without_times(trainer._state()), saved(run)) == []
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("moment", ["step", "save"])
+def test_a_second_signal_acts_at_once(tmp_path, monkeypatch, first, moment):
+    run = new_run(tmp_path)
+    trainer = TorchRLTrainer(run, quiet=True)
+
+    def interrupt(*arguments):
+        signal.raise_signal(signal.SIGINT)
+
+    def twice():
+        signal.raise_signal(first)
+        if moment == "step":
+            interrupt()
+        else:
+            monkeypatch.setattr(os, "fsync", interrupt)
+
+    at(trainer, 104, twice)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train()
+    assert saved(run)["env_steps"] == 80
+    assert no_temporaries(run)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_signal_during_the_last_batch_does_no_harm(tmp_path):
+    run = new_run(tmp_path)
+    train(run, stop_at=160)
+    assert saved(run)["env_steps"] == 160
+    assert len(evaluations(run)) == 2
+
+
+@pytest.fixture
+def start():
+    """Starts commands, and leaves none behind."""
+    heeds_ctrl_c = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with programs("train_RL_agents", end=subprocess.Popen.kill, preexec_fn=heeds_ctrl_c) as begin:
+        yield begin
+
+
+def wait_for(process, tmp_path, name):
+    until = time.monotonic() + 60.0
+    while not list(tmp_path.glob(f"runs/*/seed_0/{name}")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until, f"no {name}"
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signalled_command_can_be_resumed(tmp_path, command, start, number):
+    process = start(*command, "total_timesteps=1000000000", "eval_freq=800")
+    wait_for(process, tmp_path, f"checkpoints/{STATE}")
+    process.send_signal(number)
+    output, errors = process.communicate(timeout=30)
+    run = only_run(tmp_path)
+    assert (process.returncode, errors) == (130, "")
+    hint = output.splitlines()[-1]
+    assert hint == f"stopped and saved; go on with: marinenav train --resume {run.path}"
+    steps = saved(run)["env_steps"]
+    again = start(*hint.split()[-3:], "--no-bar", f"total_timesteps={steps + 40}")
+    output, errors = again.communicate(timeout=60)
+    assert (again.returncode, errors) == (0, "")
+    assert f"resuming at {steps:,} env-steps" in output.splitlines()
+    assert saved(run)["env_steps"] == steps + 40
+
+
+@pytest.mark.slow
+def test_a_second_ctrl_c_ends_a_command_at_once(tmp_path, command, start):
+    # The first evaluation comes with the first batch and takes minutes.
+    process = start(*command, "eval_freq=1", "world.max_steps=100000",
+                    "eval_schedule.num_episodes=20,20")  # fmt: skip
+    wait_for(process, tmp_path, "eval_configs.json")
+    time.sleep(2.0)
+    process.send_signal(signal.SIGINT)
+    time.sleep(1.0)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (130, "")
+    assert not (only_run(tmp_path).checkpoints / STATE).exists()

@@ -1,0 +1,498 @@
+"""What a run's folder holds, and that its parts agree."""
+
+import itertools
+import json
+import math
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.custom_scalar import layout_pb2
+from tensorboard.plugins.hparams.metadata import SESSION_END_INFO_TAG, SESSION_START_INFO_TAG
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+
+from marinenav_env import ConfigError, read_scenarios
+from marinenav_env.scenario_file import stack_episodes
+from tests.train_RL_agents.tiny_runs import (
+    CPU,
+    TIMES,
+    TINY,
+    arrays,
+    differences,
+    evaluations,
+    files,
+    new_run,
+    saved,
+    scalars,
+    small_pool,
+    train,
+)
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.config.reading import from_dict, load_config, to_dict
+from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
+from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.run import run_folder
+from train_RL_agents.run.checkpoint import load_policy, read_manifest
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.utils.provenance import versions
+
+STEPS = [80, 160]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run that was interrupted between two evaluations, resumed and finished."""
+    with small_pool():
+        run = new_run(tmp_path_factory.mktemp("runs"), "agent_type=AC-IQN", "trainer.n_steps=3")
+        train(run, stop_at=104)
+        train(RunFolder.open(run.path))
+    return run
+
+
+def strict(path):
+    """JSON without NaN and infinities."""
+
+    def refuse(name):
+        raise AssertionError(f"{path}: {name}")
+
+    return json.loads(path.read_text(), parse_constant=refuse)
+
+
+# A new folder -----------------------------------------------------------------------------------
+
+
+def test_a_new_folder_says_what_is_run(tmp_path):
+    config = from_dict(TINY, ["seed=3,4", f"save_dir={tmp_path}"])
+    argv = ["marinenav", "train", "-C", "my file.json", "seed=3,4"]
+    run = RunFolder.create(config, 4, argv)
+    assert run.path.parent.parent == tmp_path
+    assert run.path.parent.name.startswith("training_20")
+    assert run.path.name == "seed_4"
+    assert sorted(files(run.path)) == [
+        "command.txt", "git_diff.patch", "trial_config.json", "versions.json"
+    ]  # fmt: skip
+    assert run.checkpoints.is_dir()
+    assert shlex.split((run.path / "command.txt").read_text()) == argv
+    assert "'my file.json' seed=3,4" in (run.path / "command.txt").read_text()
+    assert run.config == replace(config, seed=(4,))
+    assert run.seed == 4
+
+
+def test_a_folder_of_its_own_command(tmp_path):
+    run = RunFolder.create(from_dict(TINY), 0, parent=tmp_path)
+    assert shlex.split((run.path / "command.txt").read_text()) == sys.argv
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_the_configuration_is_read_back(tmp_path, agent):
+    words = (f"agent_type={agent}", "trainer.n_steps=2", "training_schedule.timesteps=0,50",
+             "world.vessel.m=300,350.5,400", "trainer.learning_rate=1e-4")  # fmt: skip
+    run = new_run(tmp_path, *words, seed=7)
+    opened = RunFolder.open(run.path)
+    assert (opened.config, opened.seed, opened.path) == (run.config, 7, run.path)
+    assert load_config(run.path / "trial_config.json") == run.config
+    assert strict(run.path / "trial_config.json") == to_dict(run.config)
+
+
+def test_an_existing_folder_is_refused(tmp_path):
+    run = new_run(tmp_path)
+    before = files(tmp_path)
+    with pytest.raises(ConfigError, match="must be new; use --resume to go on with it") as caught:
+        new_run(tmp_path)
+    assert str(run.path) in str(caught.value)
+    assert files(tmp_path) == before
+
+
+def test_commands_that_start_within_a_second_have_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_folder.time, "strftime", lambda form: "training_now")
+    # All look before any of them makes its folder.
+    monkeypatch.setattr(Path, "exists", lambda path: False)
+    with ThreadPoolExecutor() as pool:
+        made = list(pool.map(RunFolder.make_parent, [str(tmp_path / "runs")] * 8))
+    names = ["training_now", *(f"training_now_{count}" for count in range(2, 9))]
+    assert sorted(path.name for path in made) == names
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == names
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        ConfigError, match=r"checkpoints: the run folder cannot be made \("
+    ) as caught:
+        new_run(tmp_path / "file")
+    assert "\n" not in str(caught.value)
+
+
+def test_open_finds_the_only_run(tmp_path):
+    run = new_run(tmp_path)
+    assert RunFolder.open(tmp_path).path == run.path
+    new_run(tmp_path, seed=1)
+    with pytest.raises(ConfigError, match="must be a single run"):
+        RunFolder.open(tmp_path)
+    with pytest.raises(ConfigError, match="must be a run folder"):
+        RunFolder.open(tmp_path / "absent")
+
+
+def test_a_damaged_configuration_is_refused(tmp_path):
+    run = new_run(tmp_path)
+    file = run.path / "trial_config.json"
+    file.write_text(file.read_text()[:100])
+    with pytest.raises(ConfigError, match="cannot be read as JSON settings") as caught:
+        RunFolder.open(run.path)
+    assert str(file) in str(caught.value)
+
+
+# Versions ---------------------------------------------------------------------------------------
+
+
+def test_versions_of_what_a_run_depends_on(finished):
+    found = strict(finished.path / "versions.json")
+    assert found == versions() | {"git revision": found["git revision"]}
+    for name in ("python", "platform", "torch", "torchrl", "tensordict", "numpy", "tensorboard"):
+        assert found[name] not in ("", "not installed")
+    assert found["git revision"]
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A git checkout with one commit, in place of the program's own."""
+    git = shutil.which("git")
+    if git is None:
+        pytest.skip("git is not installed")
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    monkeypatch.setattr(run_folder, "__file__", str(folder / "run_folder.py"))
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*arguments):
+        identity = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.org"]
+        done = subprocess.run([git, *identity, *arguments], cwd=folder, capture_output=True,
+                              text=True, check=True)  # fmt: skip
+        return done.stdout.strip()
+
+    run("init")
+    for name in ("run_folder.py", "file.txt"):
+        (folder / name).write_text("old\n")
+    run("add", ".")
+    run("commit", "-m", "First")
+    return folder, run
+
+
+def test_the_revision_and_what_differs_from_it(tmp_path, checkout):
+    folder, git = checkout
+    run = new_run(tmp_path / "clean")
+    assert strict(run.path / "versions.json")["git revision"] == git("rev-parse", "HEAD")
+    assert (run.path / "git_diff.patch").read_text() == ""
+    (folder / "file.txt").write_bytes("näher\n".encode("latin-1"))
+    run = new_run(tmp_path / "changed")
+    patch = (run.path / "git_diff.patch").read_text()
+    assert "-old\n+n\N{REPLACEMENT CHARACTER}her\n" in patch
+
+
+def test_the_checkout_of_something_else_is_not_the_programs(tmp_path, checkout):
+    folder, git = checkout
+    (folder / ".gitignore").write_text("run_folder.py\n")
+    git("rm", "--cached", "run_folder.py")
+    git("commit", "-m", "Ignore what is installed")
+    (folder / "file.txt").write_text("new\n")
+    run = new_run(tmp_path / "one")
+    assert strict(run.path / "versions.json")["git revision"] == "not a git checkout"
+    assert (run.path / "git_diff.patch").read_text() == ""
+
+
+def test_without_a_checkout_there_is_no_revision(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_folder, "__file__", str(tmp_path / "run_folder.py"))
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    run = new_run(tmp_path / "one")
+    assert strict(run.path / "versions.json")["git revision"] == "not a git checkout"
+    assert (run.path / "git_diff.patch").read_text() == ""
+    monkeypatch.setenv("PATH", "")
+    run = new_run(tmp_path / "two")
+    assert strict(run.path / "versions.json")["git revision"] == "not a git checkout"
+
+
+# Evaluations ------------------------------------------------------------------------------------
+
+
+def test_the_evaluation_scenarios_are_those_on_file(finished):
+    config = finished.config
+    schedule = config.eval_schedule
+    drawn = draw_scenarios(config.world, schedule.levels(), schedule.num_episodes, schedule.seed)
+    episodes = read_scenarios(finished.path / "eval_configs.json")
+    assert len(episodes) == sum(schedule.num_episodes)
+    read, _, _ = stack_episodes(episodes, CPU, drawn.start.dtype)
+    for name in ("robot_mask", "obstacle_mask"):
+        assert (getattr(read, name) == getattr(drawn, name)).all(), name
+    for name, mask in (("start", "robot_mask"), ("goal", "robot_mask"), ("heading", "robot_mask"),
+                       ("velocity", "robot_mask"), ("obstacle_position", "obstacle_mask"),
+                       ("obstacle_radius", "obstacle_mask")):  # fmt: skip
+        there = getattr(drawn, mask)
+        assert (getattr(read, name)[there] == getattr(drawn, name)[there]).all(), name
+    assert sorted(read.core_circulation.flatten().tolist()) == pytest.approx(
+        sorted(drawn.core_circulation.flatten().tolist())
+    )
+    assert strict(finished.path / "eval_configs.json")
+
+
+def test_the_scenario_file_reproduces_an_evaluation(finished):
+    loaded = load_policy(finished.path, "latest")
+    episodes = evaluate(
+        PolicyWrapper(loaded.agent),
+        read_scenarios(finished.path / "eval_configs.json"),
+        loaded.config.world,
+        continuous=True,
+        device=CPU,
+        seed=loaded.config.eval_schedule.seed,
+    )
+    recorded = arrays(finished)
+    assert episodes.returns.tolist() == pytest.approx(recorded["rewards"][-1].tolist(), abs=1e-5)
+    assert episodes.success.tolist() == recorded["successes"][-1].tolist()
+    assert episodes.collision.tolist() == recorded["collisions"][-1].tolist()
+
+
+def test_table_and_arrays_of_evaluations_agree(finished):
+    rows, found = evaluations(finished), arrays(finished)
+    assert [int(row["env_steps"]) for row in rows] == found["timesteps"].tolist() == STEPS
+    assert set(found) == {"timesteps", "successes", "rewards", "times", "energies", "collisions"}
+    for index, row in enumerate(rows):
+        at = {name: values[index] for name, values in found.items()}
+        assert all(at[name].shape == (3,) for name in at if name != "timesteps")
+        assert int(row["episodes"]) == 3
+        assert float(row["success_rate"]) == at["successes"].mean()
+        assert float(row["success_rate_level_1"]) == at["successes"][:2].mean()
+        assert float(row["success_rate_level_2"]) == at["successes"][2:].mean()
+        assert float(row["collision_rate"]) == at["collisions"].mean()
+        assert float(row["avg_return"]) == pytest.approx(at["rewards"].mean())
+        won = at["successes"]
+        for name, values in (("avg_time", "times"), ("avg_energy", "energies")):
+            expected = pytest.approx(at[values][won].mean()) if won.any() else ""
+            assert (float(row[name]) if row[name] else "") == expected
+    assert [row["env_steps"] for row in saved(finished)["rows"]] == STEPS
+
+
+def test_evaluations_in_tensorboard_and_manifest_agree_with_the_table(finished):
+    rows, logged = evaluations(finished), scalars(finished)
+    entries = read_manifest(finished.checkpoints)["policies"]
+    for row, entry in zip(rows, entries, strict=True):
+        assert entry["env_steps"] == int(row["env_steps"])
+        for name, value in entry["metrics"].items():
+            assert row[name] == ("" if value is None else str(value))
+    for name in rows[0]:
+        if name in ("env_steps", *TIMES):
+            assert f"eval/{name}" not in logged
+            continue
+        expected = [(step, float(row[name])) for step, row in zip(STEPS, rows, strict=True)
+                    if row[name]]  # fmt: skip
+        steps, values = zip(*logged.get(f"eval/{name}", []), strict=True) if expected else ((), ())
+        assert list(steps) == [step for step, _ in expected]
+        assert list(values) == pytest.approx([value for _, value in expected])
+
+
+# TensorBoard ------------------------------------------------------------------------------------
+
+
+def test_tensorboard_has_every_kind_of_scalar_over_env_steps(finished):
+    logged = scalars(finished)
+    for tag in ("train/replay_fill", "train/exploration", "train/learning_rate", "train/updates",
+                "charts/SPS", "charts/active_robot_steps_per_second", "losses/loss_critic",
+                "losses/loss_actor", "losses/grad_norm"):  # fmt: skip
+        assert [step for step, _ in logged[tag]] == [40, 80, 120, 160], tag
+    assert {tag.partition("/")[0] for tag in logged} == {
+        "train", "eval", "losses", "time", "charts", "hparam"
+    }  # fmt: skip
+    assert [step for step, _ in logged["eval/success_rate"]] == STEPS
+    for phase in ("collect", "insert", "sample", "update", "evaluate", "save"):
+        assert all(0.0 <= share <= 1.0 for _, share in logged[f"time/{phase}"]), phase
+    assert [round(value) for _, value in logged["train/updates"]] == [3, 8, 13, 18]
+    fill = [value for _, value in logged["train/replay_fill"]]
+    assert fill == sorted(fill)
+    assert fill[-1] == 1.0
+    assert all(value > 0.0 for _, value in logged["charts/SPS"])
+
+
+def test_settings_and_final_metrics_are_in_the_same_run(finished):
+    events = EventAccumulator(str(finished.path)).Reload()
+    content = {tag: HParamsPluginData.FromString(data)
+               for tag, data in events.PluginTagToContent("hparams").items()}  # fmt: skip
+    settings = content[SESSION_START_INFO_TAG].session_start_info.hparams
+    assert settings["trainer.batch_size"].number_value == 8
+    assert settings["agent_type"].string_value == "AC-IQN"
+    assert SESSION_END_INFO_TAG in content
+    final, logged = evaluations(finished)[-1], scalars(finished)
+    for name in ("success_rate", "collision_rate", "avg_return"):
+        assert logged[f"hparam/{name}"] == [(160, pytest.approx(float(final[name])))]
+
+
+def test_the_custom_page_charts_tags_that_runs_write(finished):
+    events = EventAccumulator(str(finished.path)).Reload()
+    content = events.Tensors("custom_scalars__config__")[-1].tensor_proto.string_val[0]
+    page = layout_pb2.Layout.FromString(content)
+    assert [category.title for category in page.category] == list(run_folder.LAYOUT)
+    # Times and energies are those of successful episodes, which this run may lack.
+    written = [*events.Tags()["scalars"], "eval/avg_time", "eval/avg_energy"]
+    written += ["system/cpu_percent", "system/memory_gb"]  # it is too short for a sample
+    for charts in run_folder.LAYOUT.values():
+        for _, patterns in charts.values():
+            for pattern in patterns:
+                assert any(re.search(pattern, tag) for tag in written), pattern
+
+
+def test_what_is_missing_or_not_finite_is_not_logged(tmp_path):
+    run = new_run(tmp_path)
+    run.log({"a": 1.0, "b": None, "c": math.nan, "d": math.inf, "e": 0.0}, 8)
+    run.close()
+    assert scalars(run) == {"a": [(8, 1.0)], "e": [(8, 0.0)]}
+
+
+def test_histograms_are_of_what_is_finite(tmp_path):
+    run = new_run(tmp_path)
+    run.log_histogram("a", torch.tensor([1.0, math.nan, 3.0, math.inf]), 8)
+    run.log_histogram("b", torch.tensor([math.nan]), 8)
+    run.log_histogram("c", torch.ones(5), 8)
+    run.close()
+    events = EventAccumulator(str(run.path)).Reload()
+    assert {tag: events.Histograms(tag)[0].histogram_value.num
+            for tag in events.Tags()["histograms"]} == {"a": 2, "c": 5}  # fmt: skip
+
+
+def test_entries_after_the_checkpoint_are_hidden(tmp_path, monkeypatch):
+    # Event files are read in the order of their names, which begin with the second of their making.
+    seconds = itertools.count(1_700_000_000.0)
+    monkeypatch.setattr(time, "time", lambda: next(seconds))
+    run = new_run(tmp_path)
+    for step in (10, 20, 30):
+        run.log({"a": 1.0}, step)
+    run.close()
+    again = RunFolder.open(run.path)
+    again.resumed_at = 20
+    again.log({"a": 2.0}, 30)
+    again.close()
+    assert scalars(run) == {"a": [(10, 1.0), (20, 1.0), (30, 2.0)]}
+    # Started anew in the same folder.
+    anew = RunFolder.open(run.path)
+    anew.log({"a": 3.0}, 10)
+    anew.close()
+    assert scalars(run) == {"a": [(10, 3.0)]}
+
+
+def test_events_that_cannot_be_written_are_reported(tmp_path, monkeypatch):
+    run = new_run(tmp_path)
+
+    class Full:
+        def __init__(self, *arguments, **keywords):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(run_folder, "SummaryWriter", Full)
+    with pytest.raises(ConfigError) as caught:
+        run.log({"a": 1.0}, 8)
+    assert str(caught.value) == (
+        f"{run.path}: events for TensorBoard cannot be written ([Errno 28] No space left on device)"
+    )
+
+
+def test_events_are_on_the_disk_after_a_flush(tmp_path):
+    run = new_run(tmp_path)
+    run.flush()  # nothing yet
+    assert not list(run.path.glob("events*"))
+    run.log({"a": 1.0}, 8)
+    run.flush()
+    assert scalars(run) == {"a": [(8, 1.0)]}
+    run.close()
+    run.close()
+
+
+# Manifest and other files -----------------------------------------------------------------------
+
+
+def test_policies_are_named_so_that_they_sort(finished):
+    names = [file.name for file in sorted(finished.checkpoints.glob("policy_*"))]
+    assert names == ["policy_000000000080.pt", "policy_000000000160.pt"]
+    assert [load_policy(finished.checkpoints / name).env_steps for name in names] == STEPS
+
+
+def test_the_manifest_knows_the_latest_and_the_best(finished):
+    manifest = strict(finished.checkpoints / "manifest.json")
+    assert manifest["latest"] == "policy_000000000160.pt"
+    ranks = {entry["file"]: (entry["metrics"]["success_rate"], entry["metrics"]["avg_return"])
+             for entry in manifest["policies"]}  # fmt: skip
+    assert ranks[manifest["best"]] == max(ranks.values())
+    for entry in manifest["policies"]:
+        assert load_policy(finished.checkpoints / entry["file"]).metrics == entry["metrics"]
+
+
+def test_the_best_has_the_highest_success_rate_then_return(tmp_path):
+    run = new_run(tmp_path)
+    bests = []
+    for step, success, gained, best in (
+        (8, 0.0, None, True), (16, 0.0, -3.0, True), (24, 0.5, -9.0, True), (32, 0.4, 9.0, False),
+        (40, 0.5, -8.0, True), (48, 0.5, -8.0, False), (56, 0.5, None, False),
+    ):  # fmt: skip
+        metrics = {"success_rate": success, "avg_return": gained}
+        assert run.add_policy(f"policy_{step}.pt", step, metrics) == best, step
+        manifest = read_manifest(run.checkpoints)
+        assert manifest["latest"] == f"policy_{step}.pt"
+        bests.append(manifest["best"])
+    assert bests == [f"policy_{step}.pt" for step in (8, 16, 24, 24, 40, 40, 40)]
+    # A resumed run repeats what came after its checkpoint.
+    assert run.add_policy("policy_40.pt", 40, {"success_rate": 0.1, "avg_return": 0.0}) is False
+    manifest = read_manifest(run.checkpoints)
+    assert [entry["env_steps"] for entry in manifest["policies"]] == [8, 16, 24, 32, 40]
+    assert (manifest["latest"], manifest["best"]) == ("policy_40.pt", "policy_24.pt")
+
+
+def test_json_files_refuse_what_json_cannot_hold(tmp_path):
+    run = new_run(tmp_path)
+    before = files(run.path)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        run.add_policy("policy_8.pt", 8, {"success_rate": math.nan, "avg_return": 0.0})
+    assert files(run.path) == before
+
+
+def test_all_json_files_are_strict(finished):
+    found = sorted(finished.path.rglob("*.json"))
+    assert [file.name for file in found] == [
+        "manifest.json", "eval_configs.json", "trial_config.json", "versions.json"
+    ]  # fmt: skip
+    for file in found:
+        strict(file)
+
+
+def test_evaluations_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    run = new_run(tmp_path)
+    rows = [{"env_steps": 8, "avg_time": None, "success_rate": 0.5}]
+    run.write_evaluations(rows, {"timesteps": [8], "rewards": np.ones((1, 2))})
+    before = files(run.path)
+    assert evaluations(run) == [{"env_steps": "8", "avg_time": "", "success_rate": "0.5"}]
+    assert differences(arrays(run), {"timesteps": np.array([8]), "rewards": np.ones((1, 2))}) == []
+
+    def full(*arguments, **keywords):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(ConfigError, match="what was there is kept"):
+        run.write_evaluations(rows * 2, {"timesteps": [8, 16]})
+    assert files(run.path) == before
+
+
+def test_scenarios_that_cannot_be_written_are_reported(tmp_path, monkeypatch):
+    run = new_run(tmp_path)
+
+    def full(path, episodes):
+        path.write_text("[")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(run_folder, "write_scenarios", full)
+    with pytest.raises(ConfigError, match=r"eval_configs.json: cannot be written \(\[Errno 28\]"):
+        run.write_scenarios([])
+    assert not (run.path / "eval_configs.json").exists()

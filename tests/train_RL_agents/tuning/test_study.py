@@ -1,0 +1,199 @@
+import json
+import sys
+
+import pytest
+
+from marinenav_env import ConfigError
+from tests.train_RL_agents.tiny_runs import TINY
+from train_RL_agents.cli import main
+from train_RL_agents.config.reading import from_dict, load_config
+from train_RL_agents.tuning.study import BEST, STORAGE, Range, Study, changed, read_space
+from train_RL_agents.tuning.study import study as tuning
+
+SPACE = {
+    "trainer.learning_rate": {"low": 1e-4, "high": 1e-3, "log": True},
+    "trainer.batch_size": {"low": 4, "high": 8},
+    "agent.features": ["raw", "geometric"],
+    "training_schedule.weights": [[1.0, 1.0], [1.0, 3.0]],
+}
+CONFIG = from_dict(TINY)
+
+
+def write_space(path, content=SPACE):
+    (path / "space.json").write_text(json.dumps(content))
+    return path / "space.json"
+
+
+class FakeTrainer:
+    """Reports two evaluations; the better the larger the batch."""
+
+    interrupted = False
+    made: list
+
+    def __init__(self, run, trial, **display):
+        self.run, self.trial, self.rows = run, trial, []
+        self.stopped = self.pruned = False
+        self.made.append(run)
+
+    def train(self):
+        for steps in (80, 160):
+            self.rows.append({"success_rate": self.run.config.trainer.batch_size / 10})
+            self.trial.report(self.rows[-1]["success_rate"], steps)
+        self.stopped = self.interrupted
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    pytest.importorskip("optuna", reason="needs the extra tune")
+    kind = type("Fake", (FakeTrainer,), {"made": []})
+    monkeypatch.setattr(tuning, "TrialTrainer", kind)
+    return kind
+
+
+# The space
+
+
+def test_space_has_ranges_and_choices(tmp_path):
+    space = read_space(write_space(tmp_path), CONFIG)
+    assert space["trainer.learning_rate"] == Range(1e-4, 1e-3, log=True, whole=False)
+    assert space["trainer.batch_size"] == Range(4, 8, log=False, whole=True)
+    assert space["agent.features"] == ("raw", "geometric")
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    ({}, "an object with one or more settings"),
+    ({"trainer.batch": [1]}, "trainer.batch=[1]: must be of a setting"),
+    ({"agent_type": ["DQN", "IQN"]}, "a study is of one agent"),
+    ({"trainer.batch_size": []}, "a list with one or more values"),
+    ({"trainer.batch_size": [64, -1]}, "trainer.batch_size=-1: must be at least 1"),
+    ({"trainer.tau": {"low": 0.1, "high": 2.0}}, "trainer.tau=2.0: must be"),
+    ({"trainer.tau": {"low": 0.1}}, "with low, high and perhaps log"),
+    ({"trainer.tau": {"low": 0.2, "high": 0.1}}, "numbers low < high"),
+    ({"trainer.learning_rate_final": {"low": 0.0, "high": 0.1, "log": True}}, "above 0 where log"),
+    ({"agent.features": {"low": 1, "high": 2}}, "the setting is not a single number"),
+])  # fmt: skip
+def test_a_space_that_makes_no_sense_is_refused(tmp_path, content, message):
+    with pytest.raises(ConfigError) as caught:
+        read_space(write_space(tmp_path, content), CONFIG)
+    assert message in str(caught.value)
+
+
+def test_changed_takes_dotted_keys():
+    config = changed(CONFIG, {"trainer.batch_size": 4, "training_schedule.weights": [1.0, 3.0]})
+    assert (config.trainer.batch_size, config.training_schedule.weights) == (4, (1.0, 3.0))
+
+
+# The study
+
+
+def test_a_study_keeps_trials_and_the_best_configuration(tmp_path, fake):
+    space = read_space(write_space(tmp_path), CONFIG)
+    study = Study(tmp_path / "study", CONFIG, space)
+    lines = [study.run_trial(["marinenav"]) for _ in range(3)]
+    assert study.done == 3
+    assert all(line.startswith(f"trial {number}: success 0.") for number, line in enumerate(lines))
+    sizes = [run.config.trainer.batch_size for run in fake.made]
+    best = study.write_best()
+    assert best.value == max(sizes) / 10
+    config = load_config(tmp_path / "study" / BEST, [])
+    assert config == fake.made[best.number].config
+    assert (tmp_path / "study" / "trial_0002" / "seed_0" / "trial_config.json").is_file()
+
+
+def test_a_study_goes_on_from_its_storage(tmp_path, fake):
+    space = read_space(write_space(tmp_path), CONFIG)
+    Study(tmp_path, CONFIG, space).run_trial([])
+    fake.interrupted = True
+    with pytest.raises(KeyboardInterrupt):
+        Study(tmp_path, CONFIG, space).run_trial([])
+    fake.interrupted = False
+    again = Study(tmp_path, CONFIG, space)
+    again.study.ask()  # as a process that was killed leaves a trial
+    again = Study(tmp_path, CONFIG, space)
+    assert again.done == 1
+    assert again.run_trial([]).startswith("trial 3: ")
+    with pytest.raises(ConfigError, match="must be new, or of the same space"):
+        Study(tmp_path, CONFIG, {"trainer.batch_size": (4, 8)})
+
+
+def test_settings_that_do_not_go_together_fail_one_trial(tmp_path, fake, monkeypatch):
+    space = read_space(write_space(tmp_path), CONFIG)
+    study = Study(tmp_path, CONFIG, space)
+    monkeypatch.setattr(tuning, "changed", lambda config, chosen: changed(config, {"seed": [-1]}))
+    line = study.run_trial([])
+    assert line.startswith("trial 0: refused, seed=(-1,): must be")
+    assert "it had " in line
+    for _ in range(8):
+        study.run_trial([])
+    with pytest.raises(ConfigError, match=r"seed=\(-1,\): must be"):
+        study.run_trial([])  # the tenth in a row
+    assert study.done == 0
+
+
+def test_a_damaged_study_is_refused(tmp_path, fake):
+    (tmp_path / "study.db").write_text("no database")
+    with pytest.raises(ConfigError, match=r"study\.db: damaged, or no study \(.*\)$"):
+        Study(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
+
+
+def test_pruned_trials_count_but_are_not_the_best(tmp_path, fake):
+    space = read_space(write_space(tmp_path), CONFIG)
+    study = Study(tmp_path, CONFIG, space)
+
+    def prune(trainer):
+        trainer.rows.append({"success_rate": 1.0})
+        trainer.trial.report(1.0, 80)
+        trainer.stopped = trainer.pruned = True
+
+    fake.train, usual = prune, fake.train
+    assert "pruned at success 1.000" in study.run_trial([])
+    assert (study.done, study.write_best()) == (1, None)
+    fake.train = usual
+    study.run_trial([])
+    assert study.write_best().number == 1
+
+
+def test_a_real_trial_reports_every_evaluation_and_stops_when_pruned(tmp_path, tiny):
+    reports = []
+
+    class Trial:
+        def report(self, value, step):
+            reports.append((value, step))
+
+        def should_prune(self):
+            return len(reports) == 1
+
+    run = tuning.RunFolder.create(from_dict(TINY, ["save_replay=false"]), 0, [], tmp_path)
+    trainer = tuning.TrialTrainer(run, Trial(), quiet=True)
+    trainer.train()
+    assert [step for _, step in reports] == [80]
+    assert trainer.pruned
+    assert trainer.env_steps < TINY["total_timesteps"]
+
+
+# The command
+
+
+def test_command_runs_the_trials_that_are_missing(tmp_path, fake, capsys):
+    (tmp_path / "config.json").write_text(json.dumps(TINY))
+    argv = ["tune", "--space", str(write_space(tmp_path)), "--study", str(tmp_path / "study"),
+            "-C", str(tmp_path / "config.json"), "--quiet", "--trials"]  # fmt: skip
+    assert main([*argv, "2", "trainer.tau=0.5"]) == 0
+    assert main([*argv, "3", "trainer.tau=0.5"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in printed] == ["trial 0", "trial 1", "best",
+                                                        "trial 2", "best"]  # fmt: skip
+    assert {run.config.trainer.tau for run in fake.made} == {0.5}
+    assert not any(run.config.save_replay for run in fake.made)
+    assert (tmp_path / "study" / STORAGE).is_file()
+    assert main([*argv, "0"]) == 2
+    assert main([*argv, "3"]) == 2
+    assert "of the same config" in capsys.readouterr().err
+
+
+def test_without_optuna_it_says_what_to_install(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    argv = ["tune", "--space", str(write_space(tmp_path)), "--study", str(tmp_path / "study")]
+    assert main(argv) == 2
+    assert capsys.readouterr().err == ("marinenav: error: optuna is not installed, and this needs "
+                                       "it: pip install 'marinenav[tune]'\n")  # fmt: skip

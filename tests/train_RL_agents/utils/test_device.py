@@ -1,0 +1,66 @@
+import os
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+from marinenav_env import ConfigError
+from train_RL_agents.utils.device import (
+    available_devices,
+    cpu_cores,
+    resolve_device,
+    set_precision,
+    usual_threads,
+)
+
+
+def pretend(monkeypatch, *, cuda=0):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: cuda)
+
+
+def test_without_a_gpu(monkeypatch):
+    pretend(monkeypatch)
+    assert available_devices() == ["cpu"]
+    assert resolve_device("auto") == resolve_device("cpu") == torch.device("cpu")
+
+
+def test_with_gpus(monkeypatch):
+    pretend(monkeypatch, cuda=2)
+    assert available_devices() == ["cpu", "cuda:0", "cuda:1"]
+    assert resolve_device("auto") == resolve_device("cuda") == torch.device("cuda", 0)
+    assert resolve_device("cuda:1") == torch.device("cuda", 1)
+
+
+def test_precision_is_set_on_gpus_only(monkeypatch):
+    set_to = []
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", set_to.append)
+    set_precision(torch.device("cpu"), "bf16", tf32=True)
+    assert set_to == []
+    gpu, bf16 = torch.device("cuda", 0), {"knows": True}
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    monkeypatch.setattr(
+        torch.cuda, "is_bf16_supported", lambda including_emulation: bf16["knows"]
+    )  # fmt: skip
+    set_precision(gpu, "bf16", tf32=True)
+    bf16["knows"] = False
+    set_precision(gpu, "fp32", tf32=False)
+    assert set_to == ["high", "highest"]
+    with pytest.raises(ConfigError, match="precision='bf16': must be fp32 on cuda:0"):
+        set_precision(gpu, "bf16", tf32=False)
+
+
+def test_cores_are_those_that_may_be_used(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3, 5, 7})
+    assert cpu_cores() == 3
+    for said, threads in (("2", 2), ("8", 8), ("0", 3), ("4,2", 3), ("", 3)):
+        monkeypatch.setenv("OMP_NUM_THREADS", said)
+        assert usual_threads() == threads
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:0", "mps", "gpu", "", "cpu:1"])
+def test_what_is_not_there_is_refused_with_what_is(monkeypatch, name):
+    pretend(monkeypatch)
+    with pytest.raises(ConfigError) as caught:
+        resolve_device(name)
+    assert str(caught.value) == f"device={name!r}: must be auto or one of those here: cpu"

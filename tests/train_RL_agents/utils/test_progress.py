@@ -1,0 +1,174 @@
+"""The clock, on a clock of its own, and what is printed."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from train_RL_agents.utils import progress
+from train_RL_agents.utils.progress import Clock, Display
+
+FIGURES = {"success_rate": 0.25, "collision_rate": 0.5, "timeout_rate": 0.25, "avg_time": 31.25,
+           "avg_return": -3.456}  # fmt: skip
+
+
+class Time:
+    now = 1000.0
+
+    def perf_counter(self):
+        return self.now
+
+    def passes(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture
+def time(monkeypatch):
+    time = Time()
+    monkeypatch.setattr(progress, "time", time)
+    return time
+
+
+def spend(clock, time, **phases):
+    for name, seconds in phases.items():
+        with clock.phase(name):
+            time.passes(seconds)
+
+
+def test_phases_add_up_and_first_passes_are_compilation(time):
+    clock = Clock()
+    spend(clock, time, collect=30.0, insert=1.0, sample=2.0, update=20.0)
+    assert clock.seconds == {"compile": 50.0, "insert": 1.0, "sample": 2.0}
+    spend(clock, time, collect=4.0, insert=1.0, sample=2.0, update=8.0)
+    spend(clock, time, evaluate=16.0, save=3.0)
+    assert clock.seconds == {"compile": 50.0, "insert": 2.0, "sample": 4.0, "collect": 4.0,
+                             "update": 8.0, "evaluate": 16.0, "save": 3.0}  # fmt: skip
+    time.passes(5.0)
+    assert clock.total == 92.0
+    assert clock.training == 92.0 - 50.0 - 16.0 - 3.0
+
+
+def test_first_passes_are_told_of(time):
+    told = []
+    clock = Clock(lambda phase, seconds: told.append((phase, seconds)))
+    spend(clock, time, collect=30.0, insert=1.0, update=20.0)
+    spend(clock, time, collect=4.0, update=8.0)
+    assert told == [("collect", 30.0), ("update", 20.0)]
+
+
+def test_laps_have_shares_and_seconds_of_training(time):
+    clock = Clock()
+    spend(clock, time, collect=1.0)
+    clock.lap()
+    spend(clock, time, collect=4.0, insert=1.0, evaluate=2.0)
+    time.passes(1.0)
+    shares, seconds = clock.lap()
+    assert shares == {"compile": 0.0, "collect": 0.5, "insert": 0.125, "evaluate": 0.25}
+    assert seconds == 6.0
+    assert clock.lap() == ({"compile": 0.0, "collect": 0.0, "insert": 0.0, "evaluate": 0.0}, 0.0)
+
+
+def test_a_resumed_clock_leaves_the_interruption_out(time):
+    clock = Clock()
+    spend(clock, time, collect=1.0, evaluate=2.0)
+    spend(clock, time, collect=4.0)
+    state = clock.state_dict()
+    assert (clock.total, clock.training) == (7.0, 4.0)
+    time.passes(3600.0)
+    again = Clock()
+    time.passes(1.0)  # setting up does not count twice
+    again.load_state_dict(state)
+    assert (again.total, again.training) == (7.0, 4.0)
+    assert again.lap()[1] == 0.0
+    spend(again, time, collect=2.0)  # compiles anew
+    spend(again, time, collect=3.0)
+    assert again.seconds == {"compile": 3.0, "evaluate": 2.0, "collect": 7.0}
+    assert (again.total, again.training) == (12.0, 7.0)
+    assert again.lap() == ({"compile": 0.4, "evaluate": 0.0, "collect": 0.6}, 3.0)
+    # What was saved is a copy.
+    assert state == {"seconds": {"compile": 1.0, "evaluate": 2.0, "collect": 4.0}, "total": 7.0}
+
+
+def test_an_error_inside_a_phase_passes(time):
+    with pytest.raises(ZeroDivisionError), Clock().phase("collect"):
+        raise ZeroDivisionError
+
+
+# Display ----------------------------------------------------------------------------------------
+
+
+def shown(capsys):
+    output = capsys.readouterr()
+    assert output.err == ""
+    return output.out.splitlines()
+
+
+def test_a_run_in_lines(capsys):
+    display = Display(total=2_000_000, quiet=False, bar=True)
+    display.start(1_000_000, compiles=True)
+    display.step(1_500_000, 1234.0, None)
+    display.evaluation(1_500_000, 90.0, FIGURES, best=True)
+    display.evaluation(2_000_000, 6000.0, FIGURES | {"avg_time": None}, best=False)
+    display.stop()
+    display.finish(Path("runs/a"), Path("runs/a/checkpoints/policy.pt"), True, True)
+    assert shown(capsys) == [
+        "resuming at 1,000,000 env-steps",
+        "compiling world, policy and update (up to two minutes) ...",
+        "   1,500,000 env-steps     1.5 min  success 0.250  collision 0.500  time-out 0.250  "
+        "time  31.2 s  return  -3.46  best",
+        "   2,000,000 env-steps   100.0 min  success 0.250  collision 0.500  time-out 0.250  "
+        "time     - s  return  -3.46",
+        "finished: runs/a; best policy runs/a/checkpoints/policy.pt",
+    ]
+
+
+def test_a_run_that_has_gone_astray_has_no_return(capsys):
+    display = Display(total=10, quiet=False, bar=False)
+    display.evaluation(5, 0.0, FIGURES | {"avg_return": None}, best=False)
+    assert shown(capsys)[0].endswith("time  31.2 s  return      -")
+
+
+def test_how_to_go_on(capsys):
+    display = Display(total=10, quiet=False, bar=False)
+    display.start(0, compiles=False)
+    display.finish(Path("runs/a b"), None, False, True)
+    display.finish(Path("runs/a"), None, False, False)
+    assert shown(capsys) == [
+        "stopped and saved; go on with: marinenav train --resume 'runs/a b'",
+        "stopped: runs/a; with save_replay=false it cannot be resumed",
+    ]
+
+
+def test_long_paths_are_not_broken(capsys):
+    path = Path("/" + "/".join(["folder"] * 40))
+    Display(total=10, quiet=False, bar=False).finish(path, None, False, True)
+    assert shown(capsys) == [f"stopped and saved; go on with: marinenav train --resume {path}"]
+
+
+def test_quiet_is_quiet(capsys):
+    display = Display(total=10, quiet=True, bar=True)
+    display.start(5, compiles=True)
+    display.step(7, 1.0, 0.5)
+    display.evaluation(7, 1.0, FIGURES, best=True)
+    display.stop()
+    display.finish(Path("runs"), None, True, True)
+    assert shown(capsys) == []
+
+
+@pytest.mark.parametrize("bar", [True, False])
+def test_the_bar_shows_in_a_terminal_and_gives_the_cursor_back(monkeypatch, bar):
+    stream = io.StringIO()
+
+    def console(**options):
+        return Console(file=stream, force_terminal=True, width=120, **options)
+
+    monkeypatch.setattr(progress, "Console", console)
+    display = Display(total=1000, quiet=False, bar=bar)
+    display.start(250, compiles=False)
+    display.step(500, 4321.0, 0.75)
+    display.stop()
+    text = stream.getvalue()
+    assert ("500/1000" in text and "4,321 env-steps/s, success 0.75" in text) == bar
+    hidden, back = "\x1b[?25l", "\x1b[?25h"
+    assert text.rfind(back) > text.rfind(hidden) if bar else hidden not in text

@@ -1,0 +1,1 @@
+"""Collectors: where steps of the world come from."""

@@ -1,0 +1,220 @@
+"""Environments in other processes, on this host or on others, driven by TorchRL's collectors.
+
+Every worker has its share of the environments, a policy of its own and its own streams of random
+numbers. A batch is collected by all workers at once with the latest weights, and comes back as if
+one world had made it: [E, T], always in the same order of environments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torch import nn
+from torchrl.collectors import MultiSyncCollector
+
+from marinenav_env import GROUP, Curriculum, MarineNavEnv, WorldConfig
+from marinenav_env.validation import ConfigError
+from train_RL_agents.agents import Agent
+from train_RL_agents.collecting.worlds import make_world, training_world
+from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.utils.extras import need
+
+_CPU = torch.device("cpu")
+_SEED_STRIDE = 2_000_000_011
+"""Between the seeds of workers; odd, and not that between ranks."""
+_RESUME_STRIDE = 10_007
+"""Between seeds that differ by one env-step: a resumed run goes on with scenarios of its own."""
+_seed_here = 0
+"""Seed of the worker that this process is."""
+
+
+def make_worker_world(
+    world: WorldConfig, num_envs: int, curriculum: Curriculum, env_steps: int, seed: int,
+    **settings: Any,
+) -> MarineNavEnv:  # fmt: skip
+    """A worker's world; called in the worker's process, whose coins it seeds, too.
+
+    Args:
+        world: its settings.
+        num_envs: the worker's environments.
+        curriculum: its levels, counted in the worker's env-steps.
+        env_steps: the worker's, made before the run was resumed.
+        seed: of the worker.
+        settings: others of MarineNavEnv.
+    """
+    global _seed_here
+    _seed_here = seed
+    # Ctrl-C reaches every process of a terminal: only the trainer decides when it is over.
+    with contextlib.suppress(ValueError):  # not in the main thread, so not reached by it
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    env = MarineNavEnv(world, num_envs, scenarios=curriculum, seed=seed, **settings)
+    env.env_steps = env_steps
+    return env
+
+
+class WorkerPolicy(PolicyWrapper):
+    """An exploring policy on the CPU that is sent to workers, where each tosses its own coins.
+
+    Args:
+        agent: that learns; the weights that act are copied.
+        num_envs: environments of one worker.
+        uniform: see PolicyWrapper.
+        compile: likewise; every worker compiles for itself.
+    """
+
+    def __init__(self, agent: Agent[Any], num_envs: int, uniform: bool, compile: bool) -> None:
+        acting = copy.deepcopy(agent).to(_CPU).requires_grad_(False)
+        acting.targets = nn.ModuleDict()  # only the learner has use for them
+        super().__init__(acting, num_envs, uniform=uniform, compile=compile)
+        self.train()
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """See PolicyWrapper."""
+        if self._generator is None:
+            self._generator = torch.Generator().manual_seed(1_000_003 * _seed_here + 1)
+        result: TensorDictBase = super().forward(tensordict)
+        return result
+
+    @torch.no_grad()
+    def copy_from(self, policy: PolicyWrapper) -> None:
+        """Take over weights, and strengths of exploration between the same limits."""
+        ours, theirs = self.agent.networks, policy.agent.networks
+        for mine, latest in zip(ours.parameters(), theirs.parameters(), strict=True):
+            mine.copy_(latest)
+        every = policy.exploration.shape[0] // self.exploration.shape[0]
+        self.exploration.copy_(policy.exploration[::every])
+
+
+class Workers:
+    """Worker processes, started by the constructor.
+
+    Args:
+        config: this process's part of the run; says how many workers, and on which engine.
+        policy: the exploring policy.
+        device: where batches go.
+        seed: of the world.
+        env_steps: made by this process's environments before the run was resumed.
+
+    Raises:
+        ConfigError: when the engine is missing, or has too few processors.
+        Exception: whatever else keeps TorchRL from starting them.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig[Any],
+        policy: PolicyWrapper,
+        device: torch.device,
+        seed: int,
+        env_steps: int,
+    ) -> None:
+        settings, self._device, self._policy = config.trainer, device, policy
+        envs = settings.num_envs // settings.collectors
+        uniform = settings.exploration == "uniform"
+        self._sent = WorkerPolicy(policy.agent, envs, uniform, config.compile)
+        self._sent.copy_from(policy)
+        worlds = _worlds(config, policy.agent.continuous, seed, env_steps)
+        frames = settings.num_envs * settings.steps_per_batch
+        start = _start_ray if settings.collector == "ray" else _start_processes
+        self._collector = start(worlds, self._sent, frames)
+        self.active = torch.zeros((), device=device)
+        """Robots under way per environment in the last batch, a mean; a scalar on the device."""
+
+    def batches(self) -> Iterator[TensorDictBase]:
+        """Batches [E, T] on the device, each collected with the weights of its moment."""
+        batches = iter(self._collector)
+        while True:
+            self._sent.copy_from(self._policy)
+            self._collector.update_policy_weights_(self._sent)
+            batch = next(batches).flatten(0, 1).to(self._device)
+            active = batch.get((GROUP, "mask"))
+            self.active = active.float().mean() * active.shape[-1]
+            yield batch
+
+    def close(self) -> None:
+        """End the processes."""
+        self._collector.shutdown()
+
+
+def _worlds(config: TrainConfig[Any], continuous: bool, seed: int, env_steps: int) -> list[Any]:
+    """What makes each worker's world."""
+    count = config.trainer.collectors
+    curriculum = config.training_schedule.curriculum()
+    begins = tuple(-(-begin // count) for begin in curriculum.timesteps)
+    seed += _RESUME_STRIDE * env_steps
+    return [
+        partial(
+            make_worker_world,
+            training_world(config),
+            config.trainer.num_envs // count,
+            replace(curriculum, timesteps=begins),
+            env_steps // count,
+            seed + _SEED_STRIDE * (worker + 1),
+            continuous=continuous,
+            compile_step=config.compile,
+        )
+        for worker in range(count)
+    ]
+
+
+def _start_processes(worlds: list[Any], policy: WorkerPolicy, frames: int) -> Any:
+    """Workers on this host."""
+    return MultiSyncCollector(
+        worlds,
+        policy,
+        frames_per_batch=frames,
+        total_frames=-1,
+        device=_CPU,
+        cat_results="stack",
+        auto_register_policy_transforms=False,
+    )
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """After it, Ctrl-C and SIGTERM mean what they meant before: Ray makes them end the process."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _start_ray(worlds: list[Any], policy: WorkerPolicy, frames: int) -> Any:
+    """Workers wherever Ray has processors: the cluster in RAY_ADDRESS, else this host.
+
+    Raises:
+        ConfigError: when there is no Ray, or it has too few processors, for which it would wait.
+    """
+    ray = need("ray", "ray")
+    from torchrl.collectors.distributed import RayCollector
+
+    with _own_signals():
+        if not ray.is_initialized():
+            ray.init(log_to_driver=False, include_dashboard=False, logging_level="error")
+    there = int(ray.cluster_resources().get("CPU", 0))
+    if there < len(worlds):
+        raise ConfigError(f"Ray has {there} processors for {len(worlds)} workers")
+    return RayCollector(
+        worlds,
+        policy,
+        frames_per_batch=frames,
+        total_frames=sys.maxsize,  # it takes -1 as an end that is past
+        sync=True,
+        remote_configs={"num_cpus": 1, "num_gpus": 0},
+        collector_kwargs={"auto_register_policy_transforms": False},
+    )
+
+
+__all__ = ["WorkerPolicy", "Workers", "make_world", "training_world"]

@@ -1,0 +1,33 @@
+"""The training world of a configuration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from marinenav_env import MarineNavEnv, WorldConfig
+from train_RL_agents.agents import Agent
+from train_RL_agents.config.schema import TrainConfig
+
+
+def make_world(
+    config: TrainConfig[Any], agent: Agent[Any], device: torch.device, seed: int
+) -> MarineNavEnv:
+    """The training world, with all environments of a configuration."""
+    return MarineNavEnv(
+        training_world(config),
+        config.trainer.num_envs,
+        scenarios=config.training_schedule.curriculum(),
+        continuous=agent.continuous,
+        device=device,
+        seed=seed,
+        compile_step=config.compile,
+    )
+
+
+def training_world(config: TrainConfig[Any]) -> WorldConfig:
+    """The world's settings while training."""
+    reward = replace(config.world.reward, collision_penalty=config.trainer.collision_penalty)
+    return replace(config.world, reward=reward)

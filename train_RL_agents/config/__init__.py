@@ -1,0 +1,10 @@
+"""Typed settings of a training run: their declaration, how they are read, and their help."""
+
+from train_RL_agents.config.schema import (
+    EvalSchedule,
+    TrainConfig,
+    TrainerConfig,
+    TrainingSchedule,
+)
+
+__all__ = ["EvalSchedule", "TrainConfig", "TrainerConfig", "TrainingSchedule"]

@@ -1,0 +1,15 @@
+"""Building the agent that a configuration asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from train_RL_agents.agents import AGENTS, Agent
+from train_RL_agents.config.schema import TrainConfig
+
+
+def make_agent(config: TrainConfig[Any], num_actions: int, device: torch.device) -> Agent[Any]:
+    """Build the agent that a configuration asks for."""
+    return AGENTS[config.agent_type](config.agent, num_actions).to(device)

@@ -1,0 +1,292 @@
+"""Configuration from JSON files and ``key=value`` arguments, by one mechanism.
+
+A file states only what differs from the defaults, as nested objects or with dotted keys. Keys given
+on the command line are laid over it; a value there is JSON, or else plain text. tyro turns each
+value into the type that its field declares, and the dataclasses check ranges.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import io
+import json
+import operator
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from functools import reduce
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import tyro
+
+from marinenav_env.validation import ConfigError, require
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.config.schema import TrainConfig
+
+Config = TypeVar("Config")
+
+_NOUNS: dict[Any, tuple[str, str]] = {
+    int: ("a whole number", "whole numbers"),
+    float: ("a number", "numbers"),
+    bool: ("true or false", "true or false"),
+    str: ("text", "texts"),
+    NoneType: ("null", "null"),
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One key of the configuration."""
+
+    key: str
+    """Dotted name."""
+    annotation: Any
+    """Declared type."""
+    default: Any
+    """Value when nothing is said about it."""
+
+
+# From and to files ------------------------------------------------------------------------------
+
+
+def load_config(path: Path | None, overrides: Sequence[str] = ()) -> TrainConfig[Any]:
+    """Read a configuration.
+
+    Args:
+        path: JSON file; None for the defaults.
+        overrides: ``key=value`` arguments, laid over the file; of two for a key, the last counts.
+
+    Raises:
+        ConfigError: when the file cannot be read, a key is not known, or a value is of the wrong
+            type or out of range.
+    """
+    return from_dict({} if path is None else read_json(path), overrides)
+
+
+def saved_config(values: dict[str, Any]) -> TrainConfig[Any]:
+    """Make a configuration from one that was saved whole, perhaps before some settings existed."""
+    given = flatten(values)
+    agent = default_config(given.get("agent_type", TrainConfig.agent_type)).agent
+    return from_dict({f"agent.{name}": value for name, value in agent.ADDED.items()} | given)
+
+
+def from_dict(values: dict[str, Any], overrides: Sequence[str] = ()) -> TrainConfig[Any]:
+    """Make a configuration from the content of a file; see load_config."""
+    given, texts = flatten(values), dict(_split(text) for text in overrides)
+    stated = given | texts
+    config = default_config(stated.get("agent_type", TrainConfig.agent_type))
+    known = {setting.key: setting for setting in settings_of(config)}
+    for key, value in stated.items():
+        if key not in known:
+            raise ConfigError(_unknown(key, value, list(known)))
+    parsed = {key: _parse(known[key], value) for key, value in given.items()}
+    parsed |= {key: _parse(known[key], _read(text, known[key])) for key, text in texts.items()}
+    return _changed(config, "", parsed)
+
+
+def stated_keys(path: Path | None, overrides: Sequence[str] = ()) -> set[str]:
+    """Dotted names of the settings that a file and arguments give; see load_config."""
+    given = {} if path is None else flatten(read_json(path))
+    return {*given, *dict(_split(text) for text in overrides)}
+
+
+def override(config: TrainConfig[Any], overrides: Sequence[str]) -> TrainConfig[Any]:
+    """The same configuration with other values for some keys; see load_config."""
+    return from_dict(to_dict(config), overrides)
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """The whole configuration as JSON holds it; from_dict makes an equal one of it."""
+    return dict(json.loads(json.dumps(asdict(config))))
+
+
+def default_config(agent_type: str) -> TrainConfig[Any]:
+    """The defaults for an agent.
+
+    Raises:
+        ConfigError: when there is no such agent.
+    """
+    known = isinstance(agent_type, str) and agent_type in AGENTS
+    require(known, "agent_type", agent_type, f"one of {', '.join(AGENTS)}")
+    return TrainConfig(agent=AGENTS[agent_type].config_type(), agent_type=agent_type)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file that holds an object.
+
+    Raises:
+        ConfigError: when it cannot be read or holds something else.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: cannot be read as JSON settings ({error})") from error
+    require(isinstance(content, dict), str(path), content, "a JSON object with settings")
+    return dict(content)
+
+
+def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested objects as one with dotted keys.
+
+    Raises:
+        ConfigError: when a key is given both ways.
+    """
+    flat: dict[str, Any] = {}
+    for name, value in nested.items():
+        key = prefix + name
+        inner = flatten(value, f"{key}.") if isinstance(value, dict) else {key: value}
+        for twice in inner.keys() & flat.keys():
+            raise ConfigError(f"{twice}={inner[twice]!r}: must be given once, nested or dotted")
+        flat |= inner
+    return flat
+
+
+def settings_of(config: Any, prefix: str = "") -> Iterator[Setting]:
+    """Every key below a configuration, those of nested sections last."""
+    hints = get_type_hints(type(config))
+    sections = []
+    for item in fields(config):
+        key, value = prefix + item.name, getattr(config, item.name)
+        if is_dataclass(value):
+            sections.append((key, value))
+        else:
+            yield Setting(key, hints[item.name], value)
+    for key, section in sections:
+        yield from settings_of(section, f"{key}.")
+
+
+# Values -----------------------------------------------------------------------------------------
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Key and value of a ``key=value`` argument."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"{text!r}: must be key=value, as in trainer.batch_size=512")
+    return key.strip(), value.strip()
+
+
+def _read(text: str, setting: Setting) -> Any:
+    """What a value on the command line stands for: JSON, a list without its brackets, or text."""
+    for candidate in () if setting.annotation is str else (text, f"[{text}]"):
+        with contextlib.suppress(json.JSONDecodeError):
+            return json.loads(candidate)
+    return text
+
+
+def _parse(setting: Setting, value: Any) -> Any:
+    """Turn the value of a key into the type of its field; null stands for the default.
+
+    Raises:
+        ConfigError: when it does not fit.
+    """
+    if value is None and NoneType not in _members(setting.annotation):
+        return setting.default
+    try:
+        return _convert(setting.annotation, value)
+    except (SystemExit, TypeError):
+        allowed = describe(setting.annotation)
+        raise ConfigError(f"{setting.key}={value!r}: must be {allowed}") from None
+
+
+def _convert(annotation: Any, value: Any) -> Any:
+    """Let tyro make a typed value.
+
+    Args:
+        annotation: the type.
+        value: from JSON.
+
+    Raises:
+        TypeError: when a list or object is where there must be none, or anything but text for text.
+        SystemExit: when tyro refuses the value.
+    """
+    if annotation is str and not isinstance(value, str):
+        raise TypeError(value)
+    words = [_word(item) for item in (value if isinstance(value, list) else [value])]
+    fitting = _fitting(annotation, isinstance(value, list))
+    # tyro frames its message in a box; ours is one sentence.
+    with contextlib.redirect_stderr(io.StringIO()):
+        return tyro.cli(fitting, args=words, add_help=False)
+
+
+def _word(value: Any) -> str:
+    """A JSON value as a word of a command line; a whole float may become an integer, as 1e6."""
+    if isinstance(value, list | dict):
+        raise TypeError(value)
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    union = get_origin(annotation) in (Union, UnionType)
+    return get_args(annotation) if union else (annotation,)
+
+
+def _fitting(annotation: Any, listed: bool) -> Any:
+    """The part of a type that a list, or a single value, may become.
+
+    A single value may stand for a list of one where only a list will do.
+    """
+    members = _members(annotation)
+    fitting = [member for member in members if (get_origin(member) is tuple) == listed]
+    if listed and not fitting:
+        raise TypeError(annotation)
+    return reduce(operator.or_, fitting or members)
+
+
+def describe(annotation: Any) -> str:
+    """A type in words: ``a whole number or a list of whole numbers``."""
+    return " or ".join(_describe_one(member) for member in _members(annotation))
+
+
+def _describe_one(annotation: Any) -> str:
+    arguments = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        return f"one of {', '.join(map(str, arguments))}"
+    if get_origin(annotation) is tuple:
+        count = "" if arguments[-1] is Ellipsis else f"{len(arguments)} "
+        return f"a list of {count}{_NOUNS.get(arguments[0], ('', 'values'))[1]}"
+    return _NOUNS.get(annotation, (str(annotation), ""))[0]
+
+
+# Messages and construction ----------------------------------------------------------------------
+
+
+def _unknown(key: str, value: Any, known: list[str]) -> str:
+    """What to say about a key that does not exist."""
+    inside = [name for name in known if name.startswith(f"{key}.")]
+    if inside:
+        return f"{key}={value!r}: must be an object with settings such as {inside[0]}"
+    last = key.rpartition(".")[2]
+    same = [name for name in known if name.rpartition(".")[2] == last]
+    close = same or difflib.get_close_matches(key, known, n=3, cutoff=0.5)
+    hint = f"the closest: {', '.join(close)}" if close else "see marinenav train --help"
+    return f"{key}={value!r}: there is no such setting; {hint}"
+
+
+def _changed(config: Config, prefix: str, values: dict[str, Any]) -> Config:
+    """A configuration with new values for dotted keys; each section is checked as a whole."""
+    changes: dict[str, Any] = {}
+    for item in fields(config):  # type: ignore[arg-type]
+        key, value = prefix + item.name, getattr(config, item.name)
+        if is_dataclass(value):
+            changes[item.name] = _changed(value, f"{key}.", values)
+        elif key in values:
+            changes[item.name] = values[key]
+    try:
+        return replace(config, **changes)  # type: ignore[type-var]
+    except ConfigError as error:
+        names = {item.name for item in fields(config)}  # type: ignore[arg-type]
+        raise ConfigError(_located(str(error), prefix, names)) from error
+
+
+def _located(message: str, prefix: str, names: set[str]) -> str:
+    """Name the key as the user writes it, where a check calls it by the class that it is in."""
+    key = re.match(r"[\w.]+(?==)", message)
+    if key is None or key[0].startswith(prefix or "\0"):
+        return message
+    last = key[0].rpartition(".")[2]
+    ours = prefix + last if last in names else prefix[:-1] or key[0]
+    return ours + message[key.end() :]

@@ -1,0 +1,256 @@
+"""Typed configuration of a training run: every setting with default, unit and meaning.
+
+The defaults are the main job: AC-IQN on the six published levels, on a CPU with two cores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeVar
+
+from marinenav_env import LEVELS, Curriculum, Level, WorldConfig
+from marinenav_env.validation import require, require_numbers
+from train_RL_agents.agents import AGENTS, AgentConfig
+from train_RL_agents.networks.layers import OBJECTS
+
+ConfigType = TypeVar("ConfigType", bound=AgentConfig)
+Precision = Literal["fp32", "bf16"]
+LARGEST_SEED = 2**32 - 1
+"""Of a run, an evaluation set or a search."""
+
+
+def _levels(
+    num_robots: tuple[int, ...],
+    num_cores: tuple[int, ...],
+    num_obstacles: tuple[int, ...],
+    distances: tuple[float, ...],
+) -> tuple[Level, ...]:
+    """Levels from columns, as schedules in configuration files list them."""
+    columns = (num_robots, num_cores, num_obstacles, distances)
+    names = ("num_robots", "num_cores", "num_obstacles", "min_start_goal_dis")
+    for name, column in zip(names, columns, strict=True):
+        fine = len(column) == len(num_robots) > 0
+        require(fine, f"schedule.{name}", column, f"as long as num_robots, {len(num_robots)} long")
+    return tuple(Level(*row) for row in zip(*columns, strict=True))
+
+
+@dataclass(frozen=True)
+class TrainingSchedule:
+    """Levels of the training scenarios."""
+
+    timesteps: tuple[int, ...] = ()
+    """Env-steps from which each level holds, the first 0; empty: all levels at once."""
+    num_robots: tuple[int, ...] = tuple(level.num_robots for level in LEVELS)
+    """Robots of each level."""
+    num_cores: tuple[int, ...] = tuple(level.num_cores for level in LEVELS)
+    """Vortex cores of each level."""
+    num_obstacles: tuple[int, ...] = tuple(level.num_obstacles for level in LEVELS)
+    """Obstacles of each level."""
+    min_start_goal_dis: tuple[float, ...] = tuple(level.min_start_goal_dis for level in LEVELS)
+    """Smallest start-goal distance of each level (m)."""
+    weights: tuple[float, ...] = ()
+    """Shares of the levels when all are trained at once; empty: equal."""
+
+    def __post_init__(self) -> None:
+        self.curriculum()
+
+    def curriculum(self) -> Curriculum:
+        """The same, as the world wants it."""
+        levels = _levels(
+            self.num_robots, self.num_cores, self.num_obstacles, self.min_start_goal_dis
+        )
+        return Curriculum(levels, self.weights, self.timesteps)
+
+
+@dataclass(frozen=True)
+class EvalSchedule:
+    """Scenarios of the evaluations during training: a fixed set, the same for all runs."""
+
+    num_episodes: tuple[int, ...] = (10,) * len(LEVELS)
+    """Scenarios of each level."""
+    num_robots: tuple[int, ...] = tuple(level.num_robots for level in LEVELS)
+    """Robots of each level."""
+    num_cores: tuple[int, ...] = tuple(level.num_cores for level in LEVELS)
+    """Vortex cores of each level."""
+    num_obstacles: tuple[int, ...] = tuple(level.num_obstacles for level in LEVELS)
+    """Obstacles of each level."""
+    min_start_goal_dis: tuple[float, ...] = tuple(level.min_start_goal_dis for level in LEVELS)
+    """Smallest start-goal distance of each level (m)."""
+    seed: int = 0
+    """Seed that the set is drawn from."""
+
+    def __post_init__(self) -> None:
+        count = len(self.levels())
+        require(len(self.num_episodes) == count, "eval_schedule.num_episodes", self.num_episodes,
+                f"{count} numbers, one per level")  # fmt: skip
+        require_numbers(self, "eval_schedule", ("num_episodes",), at_least=0)
+        require_numbers(self, "eval_schedule", ("seed",), at_least=0, at_most=LARGEST_SEED)
+        require(sum(self.num_episodes) > 0, "eval_schedule.num_episodes", self.num_episodes,
+                "above 0 in sum")  # fmt: skip
+
+    def levels(self) -> tuple[Level, ...]:
+        """The levels."""
+        return _levels(self.num_robots, self.num_cores, self.num_obstacles, self.min_start_goal_dis)
+
+
+@dataclass(frozen=True)
+class TrainerConfig:
+    """How experience is gathered and learned from."""
+
+    num_envs: int = 256
+    """Environments in the batch."""
+    steps_per_batch: int = 1
+    """Vector steps between updates of the collector's consumer."""
+    collector: Literal["local", "processes", "ray"] = "local"
+    """Where environments are stepped: in this process, in others on this host, or where Ray has
+    processors."""
+    collectors: int = 1
+    """Processes that the environments are divided among, unless local (CPU)."""
+    batch_size: int = 512
+    """Transitions per update."""
+    buffer_size: int = 1_000_000
+    """Transitions held in replay."""
+    replay_storage: Literal["device", "host"] = "device"
+    """Where they are held: on the device, or in the host's memory, from which batches are drawn
+    ahead of time (then up to two batches before the latest transitions)."""
+    learning_starts: int = 50_000
+    """Env-steps before the first update."""
+    train_freq: int = 128
+    """Env-steps per update."""
+    learning_rate: float = 5e-4
+    """Adam's step size at the start."""
+    learning_rate_final: float = 5e-5
+    """At the end; in between it falls along a cosine."""
+    max_grad_norm: float = 10.0
+    """Gradients are clipped to this norm."""
+    gamma: float = 0.99
+    """Discount per control step."""
+    n_steps: int = 3
+    """Steps of the multi-step return."""
+    prioritized: bool = False
+    """Draw transitions by the size of their errors; only agents that give priorities."""
+    priority_exponent: float = 0.5
+    """How strongly priorities count: 0 not at all, 1 in proportion."""
+    priority_beta_initial: float = 0.4
+    """Exponent of the importance weights at first; it rises linearly to 1."""
+    reward_scale: float = 0.1
+    """Factor on rewards inside the learner."""
+    collision_penalty: float = -50.0
+    """Reward of a collision while training; evaluations keep world.reward.collision_penalty."""
+    tau: float = 0.01
+    """Share of the learned weights mixed into the target networks at each of their updates."""
+    target_update_interval: int = 0
+    """Env-steps between updates of the target networks; 0: with every update."""
+    average_decay: float = 0.999
+    """Decay per update of the averaged weights that are evaluated and saved; 0: the latest."""
+    exploration: Literal["noise", "uniform"] = "noise"
+    """How continuous actions explore: each with Gaussian noise, or some replaced by uniform ones,
+    as discrete actions always do."""
+    exploration_initial_eps: float = 1.0
+    """Epsilon, or standard deviation of the action noise, of the boldest environment at first."""
+    exploration_final_eps: float = 0.05
+    """The same at the end of its decay."""
+    exploration_fraction: float = 0.2
+    """Share of the run over which it falls, linearly."""
+    exploration_spread: float = 0.5
+    """Strength in the most careful environment as a share of that in the boldest; the others lie
+    between, geometrically."""
+
+    def __post_init__(self) -> None:
+        whole = ("num_envs", "steps_per_batch", "collectors", "batch_size", "buffer_size",
+                 "train_freq")  # fmt: skip
+        require_numbers(self, "trainer", (*whole, "n_steps"), at_least=1)
+        fine = self.num_envs % self.collectors == 0
+        require(
+            fine, "trainer.collectors", self.collectors, f"a divisor of num_envs, {self.num_envs}"
+        )
+        fine = self.collector != "local" or self.collectors == 1
+        require(fine, "trainer.collectors", self.collectors, "1 with trainer.collector=local")
+        counts = ("learning_starts", "target_update_interval", "learning_rate_final")
+        require_numbers(self, "trainer", counts, at_least=0)
+        positive = ("learning_rate", "max_grad_norm", "reward_scale")
+        require_numbers(self, "trainer", positive, above=0.0)
+        fractions = ("exploration_initial_eps", "exploration_final_eps", "gamma",
+                     "priority_exponent", "priority_beta_initial")  # fmt: skip
+        require_numbers(self, "trainer", fractions, at_least=0.0, at_most=1.0)
+        shares = ("tau", "exploration_fraction", "exploration_spread")
+        require_numbers(self, "trainer", shares, above=0.0, at_most=1.0)
+        require_numbers(self, "trainer", ("collision_penalty",), at_most=0.0)
+        require_numbers(self, "trainer", ("average_decay",), at_least=0.0, at_most=0.999999)
+
+
+@dataclass(frozen=True)
+class TrainConfig(Generic[ConfigType]):
+    """A training run."""
+
+    agent: ConfigType
+    """The agent's own settings."""
+    agent_type: str = "AC-IQN"
+    """Which agent."""
+    seed: tuple[int, ...] = (0,)
+    """One run for each seed."""
+    total_timesteps: int = 6_000_000
+    """Env-steps of a run, over all its environments."""
+    eval_freq: int = 250_000
+    """Env-steps between evaluations (and checkpoints)."""
+    log_freq: int = 20_000
+    """Env-steps between log entries."""
+    save_dir: str = "runs"
+    """Folder that run folders are made in."""
+    device: str = "auto"
+    """A torch device, or auto: a GPU if there is one, else the CPU."""
+    threads: int = 0
+    """CPU threads of torch; 0: as OMP_NUM_THREADS says, else one per core."""
+    compile: bool = True
+    """Compile world, policy and update; the first run then takes a minute longer."""
+    precision: Precision = "fp32"
+    """Matrix products in the losses: float32, or bfloat16 with means, targets and weights in
+    float32. Policies act in float32."""
+    tf32: bool = False
+    """Round the factors of float32 matrix products to 10 bits, on GPUs from Ampere on."""
+    fused_optimizer: bool = True
+    """Adam's step as one kernel; else as several over all weights."""
+    capture: bool = True
+    """On a GPU, launch collection and updates as CUDA graphs; without effect on a CPU."""
+    monitor: bool = True
+    """Log use of processors, memory and GPU."""
+    load_model: str = ""
+    """Checkpoint whose weights training starts from."""
+    imitation_learning: bool = False
+    """In the configuration files of the field; only false is supported."""
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    """Gathering and learning."""
+    world: WorldConfig = field(default_factory=WorldConfig)
+    """The world."""
+    training_schedule: TrainingSchedule = field(default_factory=TrainingSchedule)
+    """Training scenarios."""
+    eval_schedule: EvalSchedule = field(default_factory=EvalSchedule)
+    """Evaluation scenarios."""
+    draw_evaluations: bool = True
+    """Draw an episode of each level after every evaluation, for TensorBoard; needs matplotlib."""
+    save_replay: bool = True
+    """Keep the replay buffer in the latest checkpoint: needed to resume exactly."""
+
+    def __post_init__(self) -> None:
+        require(self.agent_type in AGENTS, "agent_type", self.agent_type, f"one of {list(AGENTS)}")
+        require(len(set(self.seed)) == len(self.seed) > 0, "seed", self.seed,
+                "one or more different numbers")  # fmt: skip
+        require_numbers(self, "config", ("seed",), at_least=0, at_most=LARGEST_SEED)
+        counts = ("total_timesteps", "eval_freq", "log_freq")
+        require_numbers(self, "config", counts, at_least=1)
+        require_numbers(self, "config", ("threads",), at_least=0, at_most=1024)
+        require(not self.imitation_learning, "imitation_learning", True, "false")
+        fine = AGENTS[self.agent_type].gives_priorities or not self.trainer.prioritized
+        require(fine, "trainer.prioritized", True, f"false for {self.agent_type}")
+        slots = self.world.sensor.slots
+        require(slots == OBJECTS, "world.sensor.max_objects", self.world.sensor.max_objects,
+                f"{OBJECTS} (the most, if a list): networks have so many inputs")  # fmt: skip
+        robots = max(self.training_schedule.num_robots)
+        # The first update comes train_freq later; until n steps are made there is nothing to draw.
+        first = self.trainer.num_envs * self.trainer.n_steps - self.trainer.train_freq
+        require(self.trainer.learning_starts >= first, "trainer.learning_starts",
+                self.trainer.learning_starts,
+                f"at least num_envs * n_steps - train_freq, {first}")  # fmt: skip
+        rows = self.trainer.num_envs * self.trainer.steps_per_batch * self.trainer.n_steps * robots
+        require(rows <= self.trainer.buffer_size, "trainer.buffer_size", self.trainer.buffer_size,
+                f"at least {rows}, what one batch may bring")  # fmt: skip

@@ -1,0 +1,139 @@
+"""The published networks as ours: settings that give the same layers, and weights put into them.
+
+Lin, Szenher, Huang and Englot (RA-L 2025, arXiv 2412.09466) publish, for most of their agents, the
+weights of the network that acts. Under the settings below ours has the same layers with the same
+names, and takes the same raw observations. docs/agents.md says what the settings mean.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from marinenav_env.validation import ConfigError, require
+from train_RL_agents.agents import Agent
+from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.run.checkpoint import load_weights
+from train_RL_agents.utils.errors import first_line
+
+NOTE = "acting network only; all others are untrained"
+
+_RAW = {"features": "raw", "layer_norm": False}
+_SCALAR = {"critic": "scalar", "dropped": 0, "action_input": "published"}
+NETWORKS: dict[str, dict[str, Any]] = {
+    "AC-IQN": {**_RAW, "critics": 1, "dropped": 0, "embedding": "published", "quantiles": 8,
+               "target_noise": 0.0, "saturation_penalty": 0.0, "actor_noise": 0.0, "kappa": 1.0,
+               "risk": "neutral", "refine": False},
+    "IQN": {**_RAW, "critics": 1, "embedding": "published", "quantiles": 8, "acting_quantiles": 32,
+            "random_fractions": True, "double": False, "duelling": False, "risk": "neutral",
+            "kappa": 1.0},
+    "DDPG": {**_RAW, **_SCALAR, "critics": 1, "target_noise": 0.0,
+             "saturation_penalty": 0.0},
+    "DQN": {**_RAW, "critics": 1, "double": False, "duelling": False},
+    "SAC": {**_RAW, **_SCALAR, "critics": 2, "temperature": 0.078, "learn_temperature": False},
+}  # fmt: skip
+"""Settings of each agent under which its networks are those of the publication."""
+
+
+def published_config(agent_type: str) -> TrainConfig[Any]:
+    """The defaults for an agent, but with its published networks.
+
+    Raises:
+        ConfigError: when the agent's published network is not one of ours.
+    """
+    require(agent_type in NETWORKS, "agent", agent_type, f"one of {', '.join(NETWORKS)}")
+    return from_dict({"agent_type": agent_type, "agent": NETWORKS[agent_type]})
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Read weights by layer name.
+
+    Args:
+        path: arrays in a .npz file, or a PyTorch state dict in a .pt or .pth file.
+
+    Raises:
+        ConfigError: when it cannot be read, or holds something else.
+    """
+    suffixes = (".npz", ".pt", ".pth")
+    require(path.suffix in suffixes, "weights", str(path), f"a file in {', '.join(suffixes)}")
+    try:
+        found = _read_arrays(path) if path.suffix == ".npz" else _read_state_dict(path)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path}: there is no such file") from error
+    except Exception as error:  # a damaged archive raises whatever its bytes lead to
+        reason = first_line(error)
+        raise ConfigError(f"{path}: cannot be read as weights ({reason})") from error
+    for name, value in found.items():
+        fine = isinstance(value, Tensor) and value.is_floating_point()
+        require(fine, f"{path}: {name}", type(value).__name__, "an array of real numbers")
+        require(bool(value.isfinite().all()), f"{path}: {name}", "nan or inf", "finite")
+    return found
+
+
+def _read_arrays(path: Path) -> dict[str, Any]:
+    # Opened here: np.load leaves a file that it cannot read open.
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        return {name: torch.from_numpy(archive[name]) for name in archive.files}
+
+
+def _read_state_dict(path: Path) -> dict[str, Any]:
+    return dict(torch.load(path, map_location="cpu", weights_only=True))
+
+
+def import_agent(agent_type: str, weights: dict[str, Tensor], source: Path) -> Agent[Any]:
+    """An agent that acts by published weights; its other networks are untrained.
+
+    Args:
+        agent_type: whose weights they are.
+        weights: of the acting network, by layer name; computed with in float32.
+        source: where they are from, for messages.
+
+    Returns:
+        The agent of ``published_config``, the same one each time, on the CPU.
+
+    Raises:
+        ConfigError: when they are not the weights of such a network.
+    """
+    agent = _untrained(agent_type)
+    misfits = _misfits(agent.networks[agent.acting], weights)
+    if misfits:
+        others = [name for name in NETWORKS if not _misfits_of(name, weights)]
+        hint = f"; they fit {' and '.join(others)}" if others else ""
+        more = f" and {len(misfits) - 3} more" if len(misfits) > 3 else ""
+        raise ConfigError(
+            f"{source}: not the weights of a published {agent_type} network "
+            f"({', '.join(misfits[:3])}{more}){hint}"
+        )
+    named = {f"{agent.acting}.{name}": value for name, value in weights.items()}
+    load_weights(agent, agent.networks.state_dict() | named, source)
+    return agent.eval()
+
+
+def _untrained(agent_type: str) -> Agent[Any]:
+    config = published_config(agent_type)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return make_agent(config, config.world.vessel.num_actions, torch.device("cpu"))
+
+
+def _misfits_of(agent_type: str, weights: dict[str, Tensor]) -> list[str]:
+    agent = _untrained(agent_type)
+    return _misfits(agent.networks[agent.acting], weights)
+
+
+def _misfits(network: nn.Module, weights: dict[str, Tensor]) -> list[str]:
+    """What keeps weights from being those of a network."""
+    wanted = {name: tuple(value.shape) for name, value in network.named_parameters()}
+    given = {name: tuple(value.shape) for name, value in weights.items()}
+    return [
+        *(f"{name} is missing" for name in wanted if name not in given),
+        *(f"{name} is unknown" for name in given if name not in wanted),
+        *(f"{name} is {shape}, must be {wanted[name]}" for name, shape in given.items()
+          if wanted.get(name, shape) != shape),
+    ]  # fmt: skip

@@ -1,0 +1,1 @@
+"""Learning from steps: learner, flat weights, metrics."""

@@ -1,0 +1,324 @@
+"""The learner: losses, gradients, optimiser, slow and averaged copies of the weights."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch._functorch.config
+from torch import Tensor, nn
+
+from marinenav_env.validation import ConfigError
+from train_RL_agents.agents import Agent, Batch, Losses
+from train_RL_agents.agents.base import LossFunction
+from train_RL_agents.config.schema import Precision, TrainerConfig
+from train_RL_agents.learning.flat import FlatWeights
+from train_RL_agents.run.ranks import Ranks
+from train_RL_agents.utils.captured import Captured
+
+_OURS = ("lr", "fused", "foreach", "capturable")
+"""Options of the optimiser that say how it computes on this device, not what."""
+
+
+def compiled(losses: LossFunction, device: torch.device) -> LossFunction:
+    """The same losses in generated code.
+
+    On a CPU the backward pass recomputes what is cheap: by default masks of ReLUs are kept as
+    booleans, which generated CPU code writes one by one, a third of the time of an update.
+    """
+    torch._functorch.config.aggressive_recomputation = device.type == "cpu"
+    result: LossFunction = torch.compile(losses, fullgraph=True)
+    return result
+
+
+def in_bfloat16(losses: LossFunction, device: torch.device) -> LossFunction:
+    """The same losses with matrix products in bfloat16.
+
+    Networks give float32 again (``networks.widened``), so targets and means over the batch are not
+    rounded; the range of bfloat16 is that of float32, so gradients need no scaler.
+    """
+
+    def cast(batch: Batch, random: Any) -> Losses:
+        # Without the cache: it would hand copies of weights made for targets, which carry no
+        # gradient, to the networks that learn.
+        with torch.autocast(device.type, torch.bfloat16, cache_enabled=False):
+            return losses(batch, random)
+
+    return cast
+
+
+def joined(parts: list[Losses], counts: list[int]) -> Losses:
+    """Losses of a batch from those of its parts.
+
+    Args:
+        parts: means over the rows of each part; ``priority`` row by row.
+        counts: rows of each part.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    shares = [count / sum(counts) for count in counts]
+    return {
+        name: torch.cat([each[name] for each in parts])
+        if name == "priority"
+        else torch.stack(
+            [each[name] * share for each, share in zip(parts, shares, strict=True)]
+        ).sum()
+        for name in parts[0]
+    }
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that there is no room for a tensor, on a GPU or on the CPU."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    said = str(error).lower()
+    return "out of memory" in said or "can't allocate memory" in said
+
+
+def cosine(progress: float, first: float, last: float) -> float:
+    """Fall from first to last along half a cosine as progress goes from 0 to 1."""
+    return last + 0.5 * (first - last) * (1.0 + math.cos(math.pi * min(progress, 1.0)))
+
+
+class NoRoomError(ConfigError):
+    """There is not enough memory for an update with a single transition at a time."""
+
+
+class Learner:
+    """Updates an agent from batches.
+
+    An update is one function of tensors: losses, gradients, clipping, optimiser, slow and averaged
+    weights. On a GPU it is captured. When memory is short it takes its batch in parts.
+
+    Args:
+        agent: on its device, where it must stay: its weights become views of one tensor.
+        config: rates, clipping, targets.
+        generator: randomness of the updates, on the agent's device.
+        compile: whether the losses are compiled.
+        ranks: the processes that gradients are averaged over; None for this one alone.
+        precision: of the matrix products in the losses.
+        fused_optimizer: Adam as one kernel, else as several.
+        capture: whether updates on a GPU are captured as a CUDA graph.
+        say: where to say what becomes of the updates.
+    """
+
+    def __init__(
+        self,
+        agent: Agent[Any],
+        config: TrainerConfig,
+        generator: torch.Generator,
+        compile: bool,
+        ranks: Ranks | None = None,
+        *,
+        precision: Precision = "fp32",
+        fused_optimizer: bool = True,
+        capture: bool = True,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self.agent, self.config, self._generator, self._say = agent, config, generator, say
+        self.averaged = copy.deepcopy(agent).requires_grad_(False)
+        self._flat, slow = FlatWeights(agent.networks), FlatWeights(agent.targets)
+        self._weights = [nn.Parameter(part) for part in self._flat.chunks(self._flat.weights)]
+        gradients = torch.zeros_like(self._flat.weights)
+        for part, gradient in zip(self._weights, self._flat.chunks(gradients), strict=True):
+            part.grad = gradient
+        self._gradient_views = self._flat.learned_views(gradients)
+        self._averages = FlatWeights(self.averaged.networks).weights
+        self._slow = [slow.of(name) for name in agent.targets]
+        self._fast = [self._flat.of(name) for name in agent.targets]
+        self.optimizer = make_optimizer(self._weights, config.learning_rate, fused_optimizer)
+        self.learning_rate = config.learning_rate
+        losses: LossFunction = agent.losses
+        losses = in_bfloat16(losses, generator.device) if precision == "bf16" else losses
+        losses = compiled(losses, generator.device) if compile else losses
+        self._alone = ranks is None or ranks.size == 1
+        self._losses = losses if ranks is None else ranks.share_gradients(agent, losses)
+        self.updates = 0
+        self.micro_batch = config.batch_size
+        """Transitions that gradients are computed of at once."""
+        # A tensor, as a number would freeze in a graph.
+        self._share = torch.zeros((), device=generator.device)
+        self._step = Captured(
+            self._update,
+            generator.device,
+            [generator],
+            name="the update",
+            capture=capture and self._alone,
+            say=say,
+        )
+
+    @property
+    def micro_batches(self) -> int:
+        """Parts that a batch is taken in."""
+        return -(-self.config.batch_size // self.micro_batch)
+
+    @property
+    def captures(self) -> bool:
+        """Whether updates are captured as a CUDA graph."""
+        return self._step.captures
+
+    def set_progress(self, progress: float) -> None:
+        """Set the step size for this share of the run done."""
+        self._set_rate(cosine(progress, self.config.learning_rate, self.config.learning_rate_final))
+
+    def _set_rate(self, rate: float) -> None:
+        self.learning_rate = rate
+        for group in self.optimizer.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+    def update(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor | None]:
+        """One gradient step.
+
+        Returns:
+            Scalars for the log, and priorities [B] if the agent gives them; all on the device, and
+            overwritten by the next update.
+
+        Raises:
+            NoRoomError: when memory is short even for one transition; weights are unchanged.
+        """
+        updates = self.updates + 1
+        decay = min(self.config.average_decay, updates / (updates + 10.0))
+        self._share.fill_(1.0 - decay)
+        scalars, priority = self._step(batch)
+        self.updates = updates
+        return scalars, priority
+
+    def _update(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor | None]:
+        """The part of an update that may be captured."""
+        # Once for the whole batch: parts of it get their parts of this.
+        random = self.agent.draw(batch.reward.shape[0], self._generator)
+        losses, norm = self._gradients(batch, random)
+        # Only from here on weights change. This takes less room than the losses have just left.
+        self.optimizer.step()
+        if self.config.target_update_interval == 0:
+            self.update_targets()
+        with torch.no_grad():
+            self._averages.lerp_(self._flat.weights, self._share)
+        priority = losses.pop("priority", None)
+        return losses | {"grad_norm": norm}, priority
+
+    def _gradients(self, batch: Batch, random: Any) -> tuple[Losses, Tensor]:
+        """Leave clipped gradients, in as many parts as memory asks for.
+
+        Returns:
+            The losses, and the norm of the gradients before clipping.
+        """
+        before = self.micro_batch
+        while True:
+            try:
+                losses = self._accumulate(batch, random)
+                limit = self.config.max_grad_norm
+                return losses, nn.utils.clip_grad_norm_(self._weights, limit, foreach=True)
+            except (RuntimeError, MemoryError) as error:
+                # A capture that lacks memory is given up by who captures, and ranks that do not
+                # take their batches in equally many parts would wait for each other for ever.
+                if self._capturing() or not self._alone or not out_of_memory(error):
+                    raise
+                self._take_smaller_parts(batch.reward.shape[0], before, error)
+            # Not before the exception is gone, which holds on to what was computed.
+            self._free()
+
+    def _capturing(self) -> bool:
+        """Whether kernels are recorded just now, and not run."""
+        on_gpu = self._generator.device.type == "cuda"
+        return on_gpu and torch.cuda.is_current_stream_capturing()
+
+    def _accumulate(self, batch: Batch, random: Any) -> Losses:
+        """Add up the gradients of all parts of a batch; returns its losses."""
+        self._forget_gradients()
+        size, parts, counts = batch.reward.shape[0], [], []
+        for start in range(0, size, self.micro_batch):
+            rows = slice(start, min(start + self.micro_batch, size))
+            counts.append(rows.stop - rows.start)
+            whole = counts[-1] == size
+            part = batch if whole else batch.part(rows)
+            losses = self._losses(part, random if whole else self.agent.part_of_draw(random, rows))
+            minimised = [loss for name, loss in losses.items() if name.startswith("loss")]
+            total = torch.stack(minimised).sum()
+            (total if whole else total * (counts[-1] / size)).backward()
+            parts.append({name: value.detach() for name, value in losses.items()})
+        self._gather_gradients()
+        return joined(parts, counts)
+
+    def _gather_gradients(self) -> None:
+        """Put the gradients of all parameters into one tensor, and there they stay visible."""
+        self._flat.require_in_place()
+        torch._foreach_copy_(self._gradient_views, self._flat.gradients())
+        for each, view in zip(self._flat.learned, self._gradient_views, strict=True):
+            each.grad = view
+
+    def _forget_gradients(self) -> None:
+        """Let the gradients of all parameters go, so that new ones need not be added to them."""
+        for each in self._flat.learned:
+            each.grad = None
+
+    def _take_smaller_parts(self, size: int, before: int, error: BaseException) -> None:
+        """Halve the parts that a batch of a size is taken in; they were ``before`` at first."""
+        now = min(self.micro_batch, size)
+        if now == 1:
+            # Whoever resumes has made room, and should not go on one by one.
+            self.micro_batch = before
+            raise NoRoomError(
+                f"trainer.batch_size={self.config.batch_size}: out of memory even with one "
+                "transition at a time; make room on the device, or trainer.num_envs or "
+                "trainer.buffer_size smaller in a new run"
+            ) from error
+        self.micro_batch = (now + 1) // 2
+        self._step.reset()
+        self._say(
+            f"out of memory: updates go on with {self.micro_batch:,} of {size:,} transitions at "
+            "once, and the same gradients"
+        )
+
+    def _free(self) -> None:
+        """Give back what a failed attempt took."""
+        self._forget_gradients()
+        if self._generator.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def update_targets(self) -> None:
+        """Move the target networks towards the learned ones."""
+        with torch.no_grad():
+            for slow, fast in zip(self._slow, self._fast, strict=True):
+                slow.lerp_(fast, self.config.tau)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights (learned, slow, averaged), optimiser, counter and parts."""
+        return {
+            "agent": self.agent.state_dict(),
+            "averaged": self.averaged.state_dict(),
+            "optimizer": self._flat.split(self.optimizer.state_dict()),
+            "updates": self.updates,
+            "micro_batch": self.micro_batch,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore them; how the optimiser computes stays as it is here."""
+        self.agent.load_state_dict(state["agent"])
+        self.averaged.load_state_dict(state["averaged"])
+        saved, own = self._flat.join(state["optimizer"]), self.optimizer.param_groups
+        rate = float(saved["param_groups"][0]["lr"])  # host: loading a checkpoint
+        groups = [theirs | {key: ours[key] for key in _OURS}
+                  for theirs, ours in zip(saved["param_groups"], own, strict=True)]  # fmt: skip
+        self.optimizer.load_state_dict({"state": saved["state"], "param_groups": groups})
+        self._set_rate(rate)
+        self.updates = state["updates"]
+        # Checkpoints of before there were parts lack it.
+        self.micro_batch = state.get("micro_batch", self.micro_batch)
+        self._step.reset()
+
+
+def make_optimizer(weights: list[nn.Parameter], rate: float, fused: bool) -> torch.optim.Adam:
+    """Adam, ready for a CUDA graph on a GPU: with everything that varies in tensors there."""
+    device = weights[0].device
+    kind: dict[str, Any] = {"fused": True} if fused else {"foreach": True}
+    if device.type == "cuda":
+        rate_there = torch.tensor(rate, dtype=torch.float32, device=device)
+        return torch.optim.Adam(weights, lr=rate_there, capturable=True, **kind)
+    return torch.optim.Adam(weights, lr=rate, **kind)

@@ -1,0 +1,1 @@
+"""Parts of networks: what they observe, encoders, layers."""

@@ -1,0 +1,1 @@
+"""How large a run is: memory plan and profiles."""

@@ -1,0 +1,1 @@
+"""A run on disk and in processes: folder, checkpoints, ranks, monitor, trace."""

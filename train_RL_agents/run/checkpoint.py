@@ -1,0 +1,193 @@
+"""Checkpoints: written atomically, read without pickle, refused with one sentence.
+
+Two kinds of file: a *policy* (weights that act, and the configuration; small, one per evaluation)
+and the *training state* (everything that the rest of a run depends on, one per run).
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from marinenav_env.validation import ConfigError, require
+from train_RL_agents.agents import Agent
+from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.reading import read_json, saved_config, to_dict
+from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.utils.files import write_atomically
+
+POLICY, TRAINING = "marinenav policy", "marinenav training state"
+VERSION = 1
+MANIFEST, STATE = "manifest.json", "training_state.pt"
+PUBLISHED = "policy.pt"
+"""The policy in a folder of ``pretrained/``."""
+
+
+def _placing(device: torch.device) -> Callable[[Any, str], Any]:
+    """Put on the device what was on one; what was on the host may be larger than any device."""
+
+    def place(storage: Any, location: str) -> Any:
+        target = location if location == "cpu" else str(device)
+        return torch.serialization.default_restore_location(storage, target)
+
+    return place
+
+
+def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
+    """Read a checkpoint of one kind.
+
+    Args:
+        path: the file.
+        kind: POLICY or TRAINING.
+        device: where its tensors go, but for those that were saved from the host.
+
+    Raises:
+        ConfigError: when it is missing, damaged, of another kind or of a later version.
+    """
+    refusal = f"{path}: damaged, or not a checkpoint of this program"
+    try:
+        with zipfile.ZipFile(path) as archive:
+            # Checksums leave one bit out: of an entry marked as a folder, torch reads nothing.
+            folders = [entry for entry in archive.infolist() if entry.external_attr & 0x10]
+            if folders or archive.testzip() is not None:
+                raise zipfile.BadZipFile
+        content = torch.load(path, map_location=_placing(device), weights_only=True)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path}: there is no such checkpoint") from error
+    except OSError as error:
+        raise ConfigError(f"{refusal} ({error.strerror or error})") from error
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # damaged bytes can lead anywhere
+        raise ConfigError(refusal) from error
+    found = content.get("format") if isinstance(content, dict) else None
+    require(found == kind, str(path), found, f"a {kind}")
+    version = content.get("version")
+    fine = isinstance(version, int) and version <= VERSION
+    require(fine, f"{path}: version", version, f"at most {VERSION}; update marinenav")
+    return dict(content)
+
+
+def save_policy(
+    path: Path, agent: Agent[Any], config: TrainConfig[Any], env_steps: int, metrics: dict[str, Any]
+) -> None:
+    """Write a policy.
+
+    Args:
+        path: the file.
+        agent: whose weights act.
+        config: of the run.
+        env_steps: of the run so far.
+        metrics: of its evaluation.
+    """
+    content = {
+        "format": POLICY,
+        "version": VERSION,
+        "config": json.dumps(to_dict(config)),
+        "num_actions": agent.num_actions,
+        "env_steps": env_steps,
+        "metrics": metrics,
+        # Copies: while an agent learns, its weights are parts of one tensor.
+        "weights": {name: each.clone() for name, each in agent.networks.state_dict().items()},
+    }
+    write_atomically(path, content)
+
+
+@dataclass(frozen=True)
+class LoadedPolicy:
+    """A policy read from a file."""
+
+    agent: Agent[Any]
+    config: TrainConfig[Any]
+    path: Path
+    env_steps: int
+    metrics: dict[str, Any]
+
+
+def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None:
+    """Put weights into an agent's networks and their slow copies.
+
+    Raises:
+        ConfigError: when they are of another architecture.
+    """
+    ours = {name: list(weight.shape) for name, weight in agent.networks.state_dict().items()}
+    theirs = {name: list(weight.shape) for name, weight in weights.items()}
+    for name in sorted(ours.keys() | theirs.keys()):
+        here, there = ours.get(name, "absent"), theirs.get(name, "absent")
+        if here != there:
+            raise ConfigError(f"{path}: does not fit this agent ({name} is {there}, here {here})")
+    agent.networks.load_state_dict(weights)
+    for name, target in agent.targets.items():
+        target.load_state_dict(agent.networks[name].state_dict())
+
+
+def load_policy(
+    path: Path | str, which: str = "best", device: torch.device | None = None
+) -> LoadedPolicy:
+    """Load a policy.
+
+    Args:
+        path: a policy file, a folder of ``pretrained/``, or a run folder (or a training folder
+            with a single run).
+        which: in a run folder, best, latest or the name of a file in its checkpoints.
+        device: where it goes; the CPU by default.
+
+    Raises:
+        ConfigError: when there is none, or it is damaged.
+    """
+    device = device or torch.device("cpu")
+    file = find_policy(Path(path), which)
+    content = read_checked(file, POLICY, device)
+    config = saved_config(json.loads(content["config"]))
+    agent = make_agent(config, content["num_actions"], device)
+    load_weights(agent, content["weights"], file)
+    return LoadedPolicy(agent.eval(), config, file, content["env_steps"], content["metrics"])
+
+
+def find_policy(path: Path, which: str = "best") -> Path:
+    """The policy file that a path means; see load_policy."""
+    single = next((each for each in (path, path / PUBLISHED) if each.is_file()), None)
+    if single is not None:
+        fine = which in ("best", "latest", single.name)
+        require(fine, "--which", which, f"left out, as {path} has only one policy")
+        return single
+    run = find_run(path, "checkpoint", "a policy file or a run folder")
+    folder = run / "checkpoints"
+    if which not in ("best", "latest"):
+        return folder / which
+    manifest = read_manifest(folder)
+    name = manifest.get(which) or manifest.get("latest")
+    require(name is not None, "checkpoint", str(path), "a run with at least one checkpoint")
+    return folder / str(name)
+
+
+def find_run(path: Path, key: str = "run", allowed: str = "a run folder") -> Path:
+    """The run folder (seed_N) that a path means: itself, or the only one inside.
+
+    Args:
+        path: a run folder, or a training folder.
+        key: what the path is called in messages.
+        allowed: what it might be.
+
+    Raises:
+        ConfigError: when there is none, or more than one.
+    """
+    if (path / "trial_config.json").is_file():
+        return path
+    runs = sorted(file.parent for file in path.glob("seed_*/trial_config.json"))
+    require(len(runs) > 0, key, str(path), allowed)
+    names = [run.name for run in runs]
+    require(len(runs) == 1, key, str(path), f"a single run, one of {names} in it")
+    return runs[0]
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The list of a run's policies: ``latest``, ``best`` and the metrics of each."""
+    file = folder / MANIFEST
+    return read_json(file) if file.is_file() else {"policies": []}

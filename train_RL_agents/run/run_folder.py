@@ -1,0 +1,273 @@
+"""The folder of a run: configuration, versions, evaluations, checkpoints, TensorBoard events."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import math
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.tensorboard.summary import hparams
+from torch.utils.tensorboard.writer import SummaryWriter
+
+from marinenav_env.scenario_file import Episode, write_scenarios
+from marinenav_env.validation import ConfigError, require
+from train_RL_agents.config.reading import flatten, read_json, saved_config, to_dict
+from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.run.checkpoint import MANIFEST, find_run, read_manifest
+from train_RL_agents.utils.files import write_atomically
+from train_RL_agents.utils.provenance import revision, versions
+
+CONFIG = "trial_config.json"
+LAYOUT: dict[str, dict[str, list[Any]]] = {
+    "does it learn": {
+        "success, 95% interval": [
+            "Margin", ["eval/success_rate", "eval/success_low", "eval/success_high"],
+        ],
+    },
+    "what it does": {
+        "success by level": ["Multiline", [r"eval/success_rate_level_\d+"]],
+        "how the others fail": ["Multiline", ["eval/collision_rate$", "eval/timeout_rate$"]],
+        "time under way (s)": ["Multiline", ["eval/avg_time"]],
+        "return": ["Multiline", ["eval/avg_return"]],
+    },
+    "is it well": {
+        "losses": ["Multiline", ["losses/loss.*"]],
+        "value and its target": ["Multiline", ["losses/value", "losses/target"]],
+        "env-steps per second": ["Multiline", ["charts/SPS"]],
+        "where the time goes": ["Multiline", ["time/.*"]],
+        "processors and GPU in use (%)": [
+            "Multiline", ["system/cpu_percent|gpu/utilization"],
+        ],
+        "memory (GB)": ["Multiline", ["(system|gpu)/memory_gb"]],
+    },
+}  # fmt: skip
+"""TensorBoard's page of custom scalars: what to look at first, by question and chart. TensorBoard
+puts charts with margins last in their group, so the one that counts most has its own."""
+HISTOGRAM_BINS = 30
+
+
+def _make_folder(path: Path) -> None:
+    """Make a folder that must be new.
+
+    Raises:
+        FileExistsError: when it is there already.
+        ConfigError: when it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise ConfigError(f"{path}: the run folder cannot be made ({error})") from error
+
+
+class RunFolder:
+    """One run, SAVE_DIR/training_TIME/seed_N.
+
+    Args:
+        path: the folder; it exists.
+        config: of the run.
+        seed: of the run.
+    """
+
+    def __init__(self, path: Path, config: TrainConfig[Any], seed: int) -> None:
+        self.path, self.config, self.seed = path, config, seed
+        self.checkpoints = path / "checkpoints"
+        self.resumed_at = -1
+        """Env-steps of the checkpoint that the run goes on from; -1 for a new run."""
+        self._writer: SummaryWriter | None = None
+
+    @staticmethod
+    def make_parent(save_dir: str) -> Path:
+        """Make a training folder, named after the time, for one command alone.
+
+        Raises:
+            ConfigError: when it cannot be made.
+        """
+        named = path = Path(save_dir) / time.strftime("training_%Y-%m-%d-%H-%M-%S")
+        for count in itertools.count(2):
+            # Made and not only looked for: another command may start within the same second.
+            with suppress(FileExistsError):
+                _make_folder(path)
+                break
+            path = named.with_name(f"{named.name}_{count}")
+        return path
+
+    @classmethod
+    def create(
+        cls,
+        config: TrainConfig[Any],
+        seed: int,
+        argv: Sequence[str] = (),
+        parent: Path | None = None,
+    ) -> RunFolder:
+        """Make a new folder.
+
+        Args:
+            config: of the run.
+            seed: of the run.
+            argv: the command, for the record.
+            parent: training folder shared by the seeds of one command; by default a new one in
+                ``config.save_dir``, named after the time.
+
+        Raises:
+            ConfigError: when the run's folder exists already or cannot be made.
+        """
+        parent = parent or cls.make_parent(config.save_dir)
+        path = parent / f"seed_{seed}"
+        require(not path.exists(), "run folder", str(path), "new; use --resume to go on with it")
+        run = cls(path, replace(config, seed=(seed,)), seed)
+        _make_folder(run.checkpoints)
+        run.write_config()
+        commit, patch = revision()
+        run._write_json("versions.json", versions() | {"git revision": commit})
+        run._write("git_diff.patch", patch)
+        run._write("command.txt", shlex.join(argv or sys.argv) + "\n")
+        return run
+
+    @classmethod
+    def open(cls, path: Path | str) -> RunFolder:
+        """Open a folder made by create, or the only run inside a training folder.
+
+        Raises:
+            ConfigError: when there is none.
+        """
+        folder = find_run(Path(path))
+        config = saved_config(read_json(folder / CONFIG))
+        return cls(folder, config, config.seed[0])
+
+    def _write(self, name: str, content: str | bytes) -> None:
+        write_atomically(self.path / name, content)
+
+    def _write_json(self, name: str, content: Any) -> None:
+        self._write(name, json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+    def write_config(self) -> None:
+        """Write the configuration that open reads."""
+        self._write_json(CONFIG, to_dict(self.config))
+
+    def write_scenarios(self, episodes: Sequence[Episode]) -> None:
+        """Write what the run is evaluated on.
+
+        Raises:
+            ConfigError: when it cannot be written.
+        """
+        file = self.path / "eval_configs.json"
+        try:
+            write_scenarios(file, episodes)
+        except OSError as error:
+            file.unlink(missing_ok=True)
+            raise ConfigError(f"{file}: cannot be written ({error})") from error
+
+    @contextmanager
+    def _tensorboard(self) -> Iterator[SummaryWriter]:
+        """TensorBoard's writer; it hides what an interrupted run wrote after its checkpoint."""
+        try:
+            if self._writer is None:
+                self._writer = SummaryWriter(str(self.path), purge_step=self.resumed_at + 1)
+                self._writer.add_custom_scalars(LAYOUT)
+            yield self._writer
+        except OSError as error:
+            raise ConfigError(
+                f"{self.path}: events for TensorBoard cannot be written ({error})"
+            ) from error
+
+    def log(self, scalars: dict[str, float | None], env_steps: int) -> None:
+        """Write scalars (those there are) to TensorBoard, with env-steps as the x axis."""
+        with self._tensorboard() as writer:
+            for name, value in scalars.items():
+                if value is not None and math.isfinite(value):
+                    writer.add_scalar(name, value, env_steps)
+
+    def log_histogram(self, name: str, values: Tensor, env_steps: int) -> None:
+        """Write how values (those that are finite) are distributed; nothing if there are none."""
+        values = values[values.isfinite()]
+        if len(values):
+            with self._tensorboard() as writer:
+                writer.add_histogram(name, values, env_steps, bins=HISTOGRAM_BINS)
+
+    def log_image(self, name: str, pixels: NDArray[np.uint8], env_steps: int) -> None:
+        """Write a picture [height, width, 3]."""
+        with self._tensorboard() as writer:
+            writer.add_image(name, pixels, env_steps, dataformats="HWC")
+
+    def log_hparams(self, metrics: dict[str, float | None], env_steps: int) -> None:
+        """Write the settings that differ in kind (numbers, names, flags) with final metrics."""
+        flat = {
+            name: value
+            for name, value in flatten(to_dict(self.config)).items()
+            if isinstance(value, bool | int | float | str)
+        }
+        with self._tensorboard() as writer:
+            for summary in hparams(flat, metrics):
+                writer._get_file_writer().add_summary(summary, env_steps)
+        self.log(metrics, env_steps)
+
+    def flush(self) -> None:
+        """Bring TensorBoard's events to the disk."""
+        if self._writer is not None:
+            with self._tensorboard() as writer:
+                writer.flush()
+
+    def write_evaluations(self, rows: list[dict[str, Any]], arrays: dict[str, Any]) -> None:
+        """Write all evaluations so far.
+
+        Args:
+            rows: one per evaluation, the figures; becomes evaluations.csv.
+            arrays: one entry per evaluation along the first axis; becomes evaluations.npz.
+        """
+        stream = io.StringIO()
+        table = csv.DictWriter(stream, fieldnames=list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
+        self._write("evaluations.csv", stream.getvalue())
+        file = io.BytesIO()
+        np.savez(file, **arrays)
+        self._write("evaluations.npz", file.getvalue())
+
+    def add_policy(self, name: str, env_steps: int, metrics: dict[str, Any]) -> bool:
+        """Enter a policy into the manifest, as the latest and perhaps the best.
+
+        Returns:
+            Whether it is the best so far: by success rate, then by return.
+        """
+
+        def rank(entry: dict[str, Any]) -> tuple[float, float]:
+            figures = entry["metrics"]
+            # There is no return when the weights are no longer finite.
+            gained = figures["avg_return"]
+            return figures["success_rate"], -math.inf if gained is None else gained
+
+        manifest = read_manifest(self.checkpoints)
+        entry = {"file": name, "env_steps": env_steps, "metrics": metrics}
+        # A resumed run repeats what came after its checkpoint.
+        kept = [old for old in manifest["policies"] if old["env_steps"] < env_steps]
+        best = max([*kept, entry], key=rank)
+        content = {"latest": name, "best": best["file"], "policies": [*kept, entry]}
+        self._write_json(f"{self.checkpoints.name}/{MANIFEST}", content)
+        return best is entry
+
+    def close(self) -> None:
+        """Flush TensorBoard's events."""
+        if self._writer is not None:
+            with self._tensorboard() as writer:
+                self._writer = None
+                writer.close()
+
+
+def runs_in(path: Path) -> list[Path]:
+    """The seeds' folders in a training folder; else the path itself."""
+    return sorted(file.parent for file in path.glob("seed_*/trial_config.json")) or [path]

@@ -1,0 +1,259 @@
+"""Search for settings with Optuna (the extra ``tune``): what is searched, a trial, and the study.
+
+A study is a folder: its storage, one training folder per trial, and the best configuration. It can
+be stopped at any time and gone on with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from marinenav_env.validation import ConfigError, is_number, require
+from train_RL_agents.config.reading import flatten, from_dict, read_json, settings_of, to_dict
+from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.torchrl_trainer import TorchRLTrainer
+from train_RL_agents.utils.errors import first_line
+from train_RL_agents.utils.extras import need
+from train_RL_agents.utils.files import write_atomically
+
+STORAGE, BEST = "study.db", "best.json"
+_NAME = "marinenav"
+_STARTUP = 4
+"""Trials that are never pruned, and that the search starts from."""
+_MOST_REFUSED = 10
+"""Trials in a row whose settings do not go together, after which the search ends."""
+
+
+# What is searched -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from low to high."""
+
+    low: float
+    high: float
+    log: bool
+    """Whether ratios count, not differences."""
+    whole: bool
+    """Whether only whole numbers do."""
+
+
+Space = dict[str, Range | tuple[Any, ...]]
+"""A range or a choice of values for each setting."""
+
+
+def read_space(path: Path, config: TrainConfig[Any]) -> Space:
+    """Read a search space: ``{"key": {"low": 1, "high": 2, "log": true}, "other": [1, 2, 3]}``.
+
+    Args:
+        path: JSON file.
+        config: what the settings are settings of.
+
+    Raises:
+        ConfigError: when a setting is not known, or an end or a choice cannot be its value.
+    """
+    content = read_json(path)
+    require(len(content) > 0, str(path), content, "an object with one or more settings")
+    types = {setting.key: setting.annotation for setting in settings_of(config)}
+    space = {key: _parse(key, value, types.get(key)) for key, value in content.items()}
+    for key, item in space.items():
+        for value in (item.low, item.high) if isinstance(item, Range) else item:
+            changed(config, {key: int(value) if types[key] is int else value})
+    return space
+
+
+def _parse(key: str, value: Any, annotation: Any) -> Range | tuple[Any, ...]:
+    require(key != "agent_type", key, value, "left out: a study is of one agent")
+    require(annotation is not None, key, value, "of a setting; see marinenav train --help")
+    if isinstance(value, list):
+        require(len(value) > 0, key, value, "a list with one or more values")
+        return tuple(value)
+    fine = isinstance(value, dict) and {"low", "high"} <= value.keys() <= {"low", "high", "log"}
+    require(fine, key, value, "a list of values, or an object with low, high and perhaps log")
+    low, high, log = value["low"], value["high"], value.get("log", False)
+    fine = is_number(low) and is_number(high) and low < high and (low > 0 or not log)
+    require(fine, key, value, "numbers low < high, above 0 where log is true")
+    require(isinstance(log, bool), f"{key}.log", log, "true or false")
+    require(annotation in (int, float), key, value, "a list: the setting is not a single number")
+    return Range(low, high, log, annotation is int)
+
+
+def changed(config: TrainConfig[Any], values: dict[str, Any]) -> TrainConfig[Any]:
+    """A configuration with other values for some keys."""
+    return from_dict(flatten(to_dict(config)) | values)
+
+
+def suggest(trial: Any, space: Space) -> dict[str, Any]:
+    """Let Optuna choose a value for every setting."""
+    chosen: dict[str, Any] = {}
+    for key, item in space.items():
+        if isinstance(item, Range):
+            pick = trial.suggest_int if item.whole else trial.suggest_float
+            chosen[key] = pick(key, item.low, item.high, log=item.log)
+        else:
+            # As text: Optuna keeps no lists.
+            texts = [json.dumps(value) for value in item]
+            chosen[key] = json.loads(trial.suggest_categorical(key, texts))
+    return chosen
+
+
+# A trial ----------------------------------------------------------------------------------------
+
+
+class TrialTrainer(TorchRLTrainer):
+    """A trainer that reports every evaluation, and stops where the trial is not worth going on.
+
+    Args:
+        run: a new run folder.
+        trial: of Optuna.
+        display: see TorchRLTrainer.
+    """
+
+    def __init__(self, run: RunFolder, trial: Any, **display: bool) -> None:
+        super().__init__(run, **display)
+        self._trial, self.pruned = trial, False
+
+    def evaluate(self) -> None:
+        """Evaluate, report, and ask whether to go on."""
+        super().evaluate()
+        self._trial.report(self.rows[-1]["success_rate"], self.env_steps)
+        if self._trial.should_prune() and not self._finished:
+            self.stopped = self.pruned = True
+
+
+# The study --------------------------------------------------------------------------------------
+
+
+class Study:
+    """A search in a folder, new or to be gone on with.
+
+    Args:
+        folder: of the study; made if it is not there.
+        config: what trials have in common.
+        space: what they try.
+
+    Raises:
+        ConfigError: when Optuna is missing, or the folder is of another search.
+    """
+
+    def __init__(self, folder: Path, config: TrainConfig[Any], space: Space) -> None:
+        optuna = self._optuna = need("optuna", "tune")
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self.folder, self.config, self.space = folder, config, space
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"{folder}: the study's folder cannot be made ({error})") from error
+        storage = f"sqlite:///{folder.resolve() / STORAGE}"
+        pruner = optuna.pruners.MedianPruner(_STARTUP, n_warmup_steps=config.eval_freq)
+        try:
+            self.study = optuna.create_study(
+                storage=storage, study_name=_NAME, direction="maximize", load_if_exists=True,
+                pruner=pruner,
+            )  # fmt: skip
+        except Exception as error:  # of whichever library below it
+            reason = first_line(error)
+            raise ConfigError(f"{folder / STORAGE}: damaged, or no study ({reason})") from error
+        # Another seed after every stop, or the search would propose the same again.
+        seed = config.seed[0] + len(self.study.trials)
+        self.study.sampler = optuna.samplers.TPESampler(n_startup_trials=_STARTUP, seed=seed)
+        self._refused = 0
+        self._check_same()
+        self._fail_interrupted()
+
+    def _check_same(self) -> None:
+        """Refuse to mix two searches."""
+        ours = {
+            "space": repr(sorted(self.space.items())),
+            "config": json.dumps(to_dict(self.config)),
+        }
+        before = self.study.user_attrs
+        for name, value in ours.items():
+            fine = before.get(name, value) == value
+            require(fine, "--study", str(self.folder), f"new, or of the same {name}")
+            self.study.set_user_attr(name, value)
+
+    def _fail_interrupted(self) -> None:
+        """Close the trials that a stopped process left open."""
+        states = self._optuna.trial.TrialState
+        for trial in self.study.get_trials(states=(states.RUNNING,)):
+            self.study.tell(trial.number, state=states.FAIL)
+
+    @property
+    def done(self) -> int:
+        """Trials that ran to their end or were pruned."""
+        states = self._optuna.trial.TrialState
+        return len(self.study.get_trials(states=(states.COMPLETE, states.PRUNED)))
+
+    def run_trial(self, argv: Sequence[str], **display: bool) -> str:
+        """Run one trial.
+
+        Args:
+            argv: the command, for the record.
+            display: see TorchRLTrainer.
+
+        Returns:
+            A line on how it went.
+
+        Raises:
+            ConfigError: when one after another was refused.
+            KeyboardInterrupt: when it was asked to stop.
+        """
+        states = self._optuna.trial.TrialState
+        trial = self.study.ask()
+        chosen = suggest(trial, self.space)
+        words = ", ".join(f"{key}={json.dumps(item)}" for key, item in chosen.items())
+        state, value = states.FAIL, None
+        try:
+            try:
+                trainer = self._trainer(trial, chosen, argv, **display)
+            except ConfigError as error:
+                # Settings that are fine one by one may not go together.
+                self._refused += 1
+                if self._refused == _MOST_REFUSED:
+                    raise
+                return f"trial {trial.number}: refused, {error}; it had {words}"
+            self._refused = 0
+            trainer.train()
+            if trainer.stopped and not trainer.pruned:
+                raise KeyboardInterrupt
+            value = trainer.rows[-1]["success_rate"]
+            state = states.PRUNED if trainer.pruned else states.COMPLETE
+        finally:
+            # Optuna keeps the last report of a pruned trial as its value.
+            self.study.tell(trial, value if state == states.COMPLETE else None, state=state)
+        end = "pruned at success" if trainer.pruned else "success"
+        return f"trial {trial.number}: {end} {value:.3f} with {words}"
+
+    def _trainer(
+        self, trial: Any, chosen: dict[str, Any], argv: Sequence[str], **display: bool
+    ) -> TrialTrainer:
+        """The trainer of a trial, in a folder of its own."""
+        config = changed(self.config, chosen)
+        parent = self.folder / f"trial_{trial.number:04d}"
+        run = RunFolder.create(config, config.seed[0], argv, parent)
+        return TrialTrainer(run, trial, **display)
+
+    def write_best(self) -> Any:
+        """Write the configuration of the best trial, so that ``train -C`` takes it.
+
+        Returns:
+            Optuna's best trial; None while no trial has run to its end.
+        """
+        states = self._optuna.trial.TrialState
+        if not self.study.get_trials(states=(states.COMPLETE,)):
+            return None
+        best = self.study.best_trial
+        values = {
+            key: best.params[key] if isinstance(item, Range) else json.loads(best.params[key])
+            for key, item in self.space.items()
+        }
+        content = json.dumps(to_dict(changed(self.config, values)), indent=2) + "\n"
+        write_atomically(self.folder / BEST, content)
+        return best

@@ -1,0 +1,1 @@
+"""What every other package uses: files, devices, signals, progress, CUDA graphs."""

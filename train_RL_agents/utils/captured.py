@@ -1,0 +1,193 @@
+"""CUDA graphs: the many small kernels of a function, recorded once and launched together.
+
+A graph repeats the kernels of one call: same memory, same numbers. What can be captured is
+therefore a function that
+
+- takes tensors (in tuples, dicts or TensorDicts) whose shapes are the same in every call;
+- keeps its state in tensors that it changes in place;
+- finds what varies from call to call (a step size, an epsilon) in tensors: a Python number freezes;
+- reads nothing on the host, and draws only from generators that ``Captured`` was told of.
+
+Its results are overwritten by the next call.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from marinenav_env.layout import copy_all
+from train_RL_agents.utils.errors import first_line
+
+WARM_UPS = 3
+"""Calls before the capture: they compile, choose kernels and allocate what stays."""
+
+
+class Recorder(Protocol):
+    """What ``Captured`` needs of a device; tests have one for the CPU."""
+
+    def beside(self) -> Any:
+        """A context for calls that warm up."""
+
+    def record(
+        self, call: Callable[[], Any], generators: Sequence[torch.Generator]
+    ) -> tuple[Callable[[], None], Any]:
+        """Record a call without making it; returns what makes it, and its results."""
+
+
+class CudaRecorder:
+    """Records CUDA graphs.
+
+    Args:
+        device: of everything that the recorded functions touch.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device)
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """Work on the stream that is captured later: libraries keep workspaces for each stream."""
+        usual = torch.cuda.current_stream(self._device)
+        self._stream.wait_stream(usual)
+        with torch.cuda.stream(self._stream):
+            yield
+        usual.wait_stream(self._stream)
+
+    def record(
+        self, call: Callable[[], Any], generators: Sequence[torch.Generator]
+    ) -> tuple[Callable[[], None], Any]:
+        """See Recorder."""
+        gc.collect()  # what is freed later must not be while a capture is under way
+        graph = torch.cuda.CUDAGraph()
+        before = [each.clone_state() for each in generators]
+        try:
+            with torch.cuda.device(self._device):
+                for each in generators:
+                    # Every replay then draws on from where the generator is, and moves it.
+                    graph.register_generator_state(each)
+                # Other threads may go on allocating.
+                mode = "thread_local"
+                with torch.cuda.graph(graph, stream=self._stream, capture_error_mode=mode):
+                    results = call()
+        except BaseException:
+            # A capture that broke off leaves a generator refusing to draw outside of one.
+            for each, state in zip(generators, before, strict=True):
+                each.graphsafe_set_state(state)
+            raise
+        return graph.replay, results
+
+
+class Captured:
+    """Calls a function; on a GPU from the fourth call on as one CUDA graph.
+
+    The first calls are real ones, so nothing is done twice. Where there is nothing to capture with
+    (on the CPU, if not asked for, or after a capture that failed) it is the function itself.
+
+    Args:
+        function: as the module's text says; without effects in Python that must happen every time.
+        device: of everything that it touches.
+        generators: all that it draws from.
+        name: of the function, for messages.
+        capture: whether to capture, where that can be done.
+        say: where to say so if the capture fails.
+        recorder: records; by default the device's, if it has one.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        device: torch.device,
+        generators: Sequence[torch.Generator] = (),
+        *,
+        name: str = "a function",
+        capture: bool = True,
+        say: Callable[[str], None] = print,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self._function, self._generators = function, generators
+        self._name, self._say = name, say
+        if recorder is None and device.type == "cuda" and capture:
+            recorder = CudaRecorder(device)
+        self._recorder = recorder
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the graph: needed after tensors that the function touches were replaced.
+
+        The next calls warm up and capture anew.
+        """
+        self.captures = self._recorder is not None
+        """Whether calls are, or are going to be, a graph."""
+        self._left = WARM_UPS
+        self._inputs: list[Tensor] = []
+        self._call: Callable[[], Any] | None = None
+        self._replay: Callable[[], None] | None = None
+        self._results: Any = None
+
+    def __call__(self, *inputs: Any) -> Any:
+        """What the function gives.
+
+        Args:
+            inputs: its arguments; a graph works on copies of them.
+
+        Raises:
+            TypeError: when there is something else than tensors among them.
+            ValueError: when their number or shapes are not those of the first call.
+        """
+        if self._recorder is None or not self.captures:
+            return self._function(*inputs)
+        call = self._filled(inputs)
+        if self._left:
+            self._left -= 1
+            with self._recorder.beside():
+                return call()
+        if self._replay is None:
+            self._record(self._recorder, call)
+        if self._replay is None:
+            return self._function(*inputs)
+        self._replay()
+        return self._results
+
+    def _record(self, recorder: Recorder, call: Callable[[], Any]) -> None:
+        """Try to make a graph; the error, which holds on to memory, is gone afterwards."""
+        try:
+            self._replay, self._results = recorder.record(call, self._generators)
+        except RuntimeError as error:
+            self._give_up(error)
+
+    def _filled(self, inputs: tuple[Any, ...]) -> Callable[[], Any]:
+        """The call on inputs that stay where they are, filled with the given ones."""
+        given, tree = tree_flatten(inputs)
+        if self._call is None:
+            for each in given:
+                if each is not None and not isinstance(each, Tensor):
+                    raise TypeError(f"{self._name}: would freeze {each!r}; give a tensor")
+            static = [None if each is None else each.detach().clone() for each in given]
+            self._call = partial(self._function, *tree_unflatten(static, tree))
+            self._inputs = [each for each in static if each is not None]
+            return self._call
+        given = [each for each in given if each is not None]
+        shapes = [each.shape for each in self._inputs]
+        if [each.shape for each in given] != shapes:
+            raise ValueError(f"{self._name}: inputs must keep their shapes, {shapes}")
+        copy_all(self._inputs, given)
+        return self._call
+
+    def _give_up(self, error: BaseException) -> None:
+        """Go on without a graph, and say why."""
+        while error.__context__ is not None:
+            # Whatever went wrong, ending the capture fails after it.
+            error = error.__context__
+        reason = first_line(error)
+        self._say(f"{self._name} goes on without a CUDA graph: the capture failed ({reason})")
+        self.reset()
+        self.captures = False

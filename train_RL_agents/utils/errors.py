@@ -1,0 +1,6 @@
+"""Errors in words."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, without the traces that torch appends."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -1,0 +1,165 @@
+"""What a person sees of a run while it goes on, and where its time goes."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from train_RL_agents.utils.errors import first_line
+
+_NOT_TRAINING = ("evaluate", "save", "compile")
+
+
+class Clock:
+    """Host time by phase, in seconds.
+
+    Phases are not synchronised with a GPU: its work shows up in the phase that waits for it. The
+    first pass through a phase that compiles what it runs counts as ``compile``.
+
+    Args:
+        first: told of such a pass: the phase, and its seconds.
+    """
+
+    def __init__(self, first: Callable[[str, float], None] = lambda name, seconds: None) -> None:
+        self._first = first
+        self.seconds: dict[str, float] = {}
+        self._lap: dict[str, float] = {}
+        self._started = self._lap_started = time.perf_counter()
+        self._before, self._seen = 0.0, {"evaluate", "save", "insert", "sample", "compile"}
+
+    def compiles(self, name: str) -> None:
+        """Know that this phase, too, compiles what it runs, as collect and update do."""
+        self._seen.discard(name)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count the time inside towards a phase."""
+        began = time.perf_counter()
+        yield
+        taken = time.perf_counter() - began
+        if name not in self._seen:
+            self._seen.add(name)
+            self._first(name, taken)
+            name = "compile"
+        self.seconds[name] = self.seconds.get(name, 0.0) + taken
+
+    @property
+    def total(self) -> float:
+        """Seconds since the start of the run, interruptions left out."""
+        return self._before + time.perf_counter() - self._started
+
+    @property
+    def training(self) -> float:
+        """The same without evaluations, saving and compilation."""
+        return self.total - sum(self.seconds.get(name, 0.0) for name in _NOT_TRAINING)
+
+    def lap(self) -> tuple[dict[str, float], float]:
+        """Share of each phase since the last lap, and the seconds of training since then."""
+        now = time.perf_counter()
+        elapsed = now - self._lap_started
+        spent = {name: value - self._lap.get(name, 0.0) for name, value in self.seconds.items()}
+        self._lap, self._lap_started = dict(self.seconds), now
+        idle = sum(spent.get(name, 0.0) for name in _NOT_TRAINING)
+        return {name: value / max(elapsed, 1e-9) for name, value in spent.items()}, elapsed - idle
+
+    def state_dict(self) -> dict[str, Any]:
+        """Seconds so far."""
+        return {"seconds": dict(self.seconds), "total": self.total}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on counting from there."""
+        self.seconds, self._before = dict(state["seconds"]), state["total"]
+        self._lap = dict(self.seconds)
+        self._started = self._lap_started = time.perf_counter()
+
+
+class Display:
+    """A progress bar, one line per evaluation, and a last line.
+
+    Args:
+        total: env-steps of the run.
+        quiet: print nothing at all.
+        bar: show the bar; without a terminal it is left out anyway.
+    """
+
+    def __init__(self, total: int, quiet: bool, bar: bool) -> None:
+        self._console = Console(quiet=quiet, highlight=False, soft_wrap=True)
+        self._total = total
+        self._progress = Progress(
+            TextColumn("training"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]:,.0f} env-steps/s, success {task.fields[success]}"),
+            TimeRemainingColumn(),
+            console=self._console,
+            disable=quiet or not bar or not self._console.is_terminal,
+        )
+        self._task = self._progress.add_task("", total=total, rate=0.0, success="-")
+
+    def start(self, env_steps: int, compiles: bool) -> None:
+        """Say what happens first, and show the bar."""
+        if env_steps:
+            self._console.print(f"resuming at {env_steps:,} env-steps")
+        if compiles:
+            self._console.print("compiling world, policy and update (up to two minutes) ...")
+        self._progress.start()
+        self._progress.update(self._task, completed=env_steps)
+
+    def say(self, text: str) -> None:
+        """One line."""
+        self._console.print(text)
+
+    def fell_back(self, engine: str, error: Exception) -> None:
+        """Say that workers could not be started, and why."""
+        reason = first_line(error)
+        message = f"no workers by {engine} ({reason}); collecting in this process"
+        self._console.print(message, markup=False)  # reasons may have brackets
+
+    def step(self, env_steps: int, rate: float, success: float | None) -> None:
+        """Move the bar."""
+        shown = "-" if success is None else f"{success:.2f}"
+        self._progress.update(self._task, completed=env_steps, rate=rate, success=shown)
+
+    def evaluation(
+        self, env_steps: int, seconds: float, figures: dict[str, Any], best: bool
+    ) -> None:
+        """One line."""
+
+        def shown(name: str, form: str) -> str:
+            value = figures[name]
+            return f"{'-':>{form[0]}}" if value is None else f"{value:{form}}"
+
+        self._console.print(
+            f"{env_steps:>12,} env-steps  {seconds / 60:6.1f} min  "
+            f"success {figures['success_rate']:.3f}  collision {figures['collision_rate']:.3f}  "
+            f"time-out {figures['timeout_rate']:.3f}  time {shown('avg_time', '5.1f')} s  "
+            f"return {shown('avg_return', '6.2f')}{'  best' if best else ''}"
+        )
+
+    def stop(self) -> None:
+        """Take the bar away, which also gives the terminal its cursor back."""
+        self._progress.stop()
+
+    def finish(
+        self,
+        path: Path,
+        best: Path | None,
+        finished: bool,
+        resumable: bool,
+        program: Sequence[str] = ("marinenav",),
+    ) -> None:
+        """Say where everything is, and how to go on."""
+        if finished:
+            self._console.print(f"finished: {path}; best policy {best}")
+        elif resumable:
+            command = shlex.join([*program, "train", "--resume", str(path)])
+            self._console.print(f"stopped and saved; go on with: {command}")
+        else:
+            self._console.print(f"stopped: {path}; with save_replay=false it cannot be resumed")

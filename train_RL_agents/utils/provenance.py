@@ -1,0 +1,41 @@
+"""Versions of the packages, and the revision of the program."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+_PACKAGES = ("marinenav", "torch", "torchrl", "tensordict", "numpy", "gymnasium", "tensorboard")
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything that a run depends on."""
+    found = {"python": platform.python_version(), "platform": platform.platform()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def _git(*arguments: str) -> str:
+    """What git says about the checkout that this file is in; empty if it is in none."""
+    try:
+        result = subprocess.run(
+            ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, check=True,
+            encoding="utf-8", errors="replace", timeout=10,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return result.stdout
+
+
+def revision() -> tuple[str, str]:
+    """The program's git revision, and a patch of what differs from it."""
+    # A virtual environment may lie inside the checkout of something else.
+    if not _git("ls-files", Path(__file__).name):
+        return "not a git checkout", ""
+    return _git("rev-parse", "HEAD").strip(), _git("diff", "HEAD")
