@@ -10,8 +10,8 @@ import marinenav_env
 import train_RL_agents
 
 WORLD = (
-    "validation", "plugins", "host_reads", "layout", "config", "state", "thrust",
-    "current", "dynamics", "perception", "parameters", "colregs", "reward", "endings", "world", "scenario",
+    "validation", "plugins", "host_reads", "layout", "config", "state", "thrust", "current",
+    "dynamics", "perception", "parameters", "colregs", "reward", "endings", "world", "scenario",
     "scenario_file", "starts", "env", "single", "scripted", "gymnasium_env", "pettingzoo_env",
 )  # fmt: skip
 TRAINER = (

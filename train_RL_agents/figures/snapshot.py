@@ -1,4 +1,4 @@
-"""What TensorBoard is shown of an evaluation beside its figures: tracks, and returns first_quantiles."""
+"""Tracks and return quantiles of an evaluation, for TensorBoard."""
 
 from __future__ import annotations
 

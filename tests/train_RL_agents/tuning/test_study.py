@@ -7,8 +7,8 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.cli import main
 from train_RL_agents.config.reading import from_dict, load_config
+from train_RL_agents.tuning import study as tuning
 from train_RL_agents.tuning.study import BEST, STORAGE, Range, Study, changed, read_space
-from train_RL_agents.tuning.study import study as tuning
 
 SPACE = {
     "trainer.learning_rate": {"low": 1e-4, "high": 1e-3, "log": True},
