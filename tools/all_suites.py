@@ -156,7 +156,7 @@ def page(found: dict[str, dict[str, Any]]) -> str:
         options = content["command"].partition(" --suite ")[2]
         size = f"{setting['episodes']} episodes in all (`--suite {options}`)"
         parts.append(f"\n## {suite}\n\n{about[0].upper()}{about[1:]}; {size}. Success by group; "
-                     "collisions, time-outs, time under way and energy of all:\n\n")  # fmt: skip
+                     "collisions, time-outs, travel time and energy of all:\n\n")  # fmt: skip
         parts.append(groups_table(content))
         if suite == RULES:
             parts.append(f"\nRules kept ({CONDUCT['compliance']}):\n\n{conduct_table(content)}")

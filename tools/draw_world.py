@@ -21,7 +21,7 @@ from marinenav_env import GROUP, ConfigError, Episode, WorldConfig
 from marinenav_env.colregs import required_turn
 from marinenav_env.current import current_velocity
 from marinenav_env.state import Observation
-from train_RL_agents.evaluation.contenders import Manner, find, run_set
+from train_RL_agents.evaluation.contenders import ActingOptions, find, run_set
 from train_RL_agents.evaluation.recording import record
 from train_RL_agents.evaluation.suites import make_set
 from train_RL_agents.figures import drawing
@@ -358,7 +358,7 @@ def draw_reward() -> Any:
     grid = figure.subplots(2, 2, sharex="col", sharey="row", height_ratios=(1.0, 1.0))
     for column, name in enumerate((POLICY, "straight")):
         found = find(name, "best", CPU)
-        _, recording = run_set(found, chosen, WORLD, Manner(), CPU, name)
+        _, recording = run_set(found, chosen, WORLD, ActingOptions(), CPU, name)
         view, steps = view_episode(recording, 1), int(recording.active[:, 0, 0].sum())
         total = recording.reward[:steps, 0, 0].numpy()
         terms = reward_terms(view, 0)

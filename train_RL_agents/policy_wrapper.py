@@ -141,7 +141,7 @@ class PolicyWrapper(TensorDictModuleBase):
         inputs = inputs_of(tensordict.get(OBSERVATION))
         active = tensordict.get((GROUP, "mask"))
         if self.training and self._generator is not None:
-            random = self.agent.draw_behaviour(active.shape, self._generator)
+            random = self.agent.exploration_noise(active.shape, self._generator)
             action = self._explore(self._behave(inputs, random), self._generator)
         else:
             action = self.agent.act(inputs, tensordict.get(RISK, None))

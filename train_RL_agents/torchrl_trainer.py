@@ -108,7 +108,7 @@ class TorchRLTrainer:
         """Load the weights that a new run starts from, and record what it is evaluated on."""
         if self.config.load_model:
             policy = load_policy(self.config.load_model, device=self.device)
-            for agent in (self.learner.agent, self.learner.averaged):
+            for agent in (self.learner.agent, self.learner.ema):
                 load_weights(agent, policy.agent.networks.state_dict(), policy.path)
         seed = self.config.eval_schedule.seed
         episodes = episodes_of(self.history.scenarios, self.config.world, seed)
@@ -196,7 +196,7 @@ class TorchRLTrainer:
                 self._evaluate()
 
     def _evaluate(self) -> None:
-        agent, history = self.learner.averaged, self.history
+        agent, history = self.learner.ema, self.history
         with self.clock.phase("evaluate"):
             history.evaluate(agent, self.env_steps)
         times = {"train_time": self.clock.training, "wall_time": self.clock.total}

@@ -40,7 +40,7 @@ def make_actions(agent: Agent[Any], count: int, generator: torch.Generator) -> T
 
 def behaviour(agent: Agent[Any], inputs: Inputs, seed: int = 0) -> Tensor:
     """Actions while training, for one draw of what is random in them."""
-    return agent.behave(inputs, agent.draw_behaviour(inputs.self_state.shape[:-1], seeded(seed)))
+    return agent.behave(inputs, agent.exploration_noise(inputs.self_state.shape[:-1], seeded(seed)))
 
 
 def make_batch(agent: Agent[Any], count: int, generator: torch.Generator) -> Batch:

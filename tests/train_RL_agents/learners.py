@@ -15,12 +15,12 @@ def agent_of(name, seed=0, num_actions=25, **settings):
         return AGENTS[name](AGENTS[name].config_type(**settings), num_actions)
 
 
-def learner_of(name="DQN", seed=0, num_actions=25, device=CPU, manner=None, agent=None, **settings):
-    """A learner; ``manner`` says how it computes, ``settings`` what, ``agent`` of which agent."""
+def learner_of(name="DQN", seed=0, num_actions=25, device=CPU, acting=None, agent=None, **settings):
+    """A learner; ``acting`` says how it computes, ``settings`` what, ``agent`` of which agent."""
     agent = agent_of(name, seed, num_actions, **(agent or {})).to(device)
     generator = torch.Generator(device).manual_seed(seed)
-    manner = {"compile": False} | (manner or {})
-    return Learner(agent, TrainerConfig(**settings), generator, **manner)
+    acting = {"compile": False} | (acting or {})
+    return Learner(agent, TrainerConfig(**settings), generator, **acting)
 
 
 def values_of(module):

@@ -85,7 +85,7 @@ def test_package_exports_are_lazy_but_there():
 def test_train_help_lists_the_settings_of_the_chosen_agent(capsys):
     assert main(["train", "--help", "--agent", "DQN"]) == 0
     text = capsys.readouterr().out
-    assert "agent.duelling=true" in text
+    assert "agent.dueling=true" in text
     assert "agent.quantiles" not in text
     assert "world.sensor.range=20" in text
     assert "--resume RUN" in text

@@ -14,7 +14,7 @@ EASY = {
     "device": "cpu", "threads": 1, "compile": False, "save_replay": False,
     "trainer": {"num_envs": 64, "batch_size": 128, "buffer_size": 20_000, "learning_starts": 1_000,
                 "train_freq": 32, "learning_rate": 2e-3, "learning_rate_final": 5e-4, "tau": 0.05,
-                "average_decay": 0.95, "exploration_fraction": 0.5},
+                "ema_decay": 0.95, "exploration_fraction": 0.5},
     "world": {"max_steps": 40, "scenario": {"width": 25.0, "height": 25.0, "clear_r": 3.0}},
     "training_schedule": ALONE,
     "eval_schedule": {**ALONE, "num_episodes": [20]},

@@ -212,7 +212,7 @@ def test_training_starts_from_given_weights(tmp_path, agent):
         run = new_run(tmp_path / path.name, *words, f"load_model={path}", seed=9)
         expected = load_policy(path).agent.networks.state_dict()
         trainer = TorchRLTrainer(run, quiet=True)
-        for agent in (trainer.learner.agent, trainer.learner.averaged, trainer.policy.agent):
+        for agent in (trainer.learner.agent, trainer.learner.ema, trainer.policy.agent):
             assert differences(dict(agent.networks.state_dict()), dict(expected)) == []
             for name, target in agent.targets.items():
                 ours = dict(agent.networks[name].state_dict())
@@ -237,7 +237,7 @@ def test_a_run_that_is_refused_leaves_no_folder(tmp_path, command, capsys):
 
 
 @pytest.mark.parametrize("words", [("agent_type=AC-IQN",), ("agent.critics=1",),
-                                   ("agent.duelling=false",), ("agent.layer_norm=false",),
+                                   ("agent.dueling=false",), ("agent.layer_norm=false",),
                                    ("world.vessel.left_thrust_change=0,500",)],
                          ids=" ".join)  # fmt: skip
 def test_weights_of_another_architecture_are_refused(tmp_path, trained, words):
@@ -255,10 +255,10 @@ def test_weights_of_another_architecture_are_refused(tmp_path, trained, words):
 
 
 def test_the_averaged_weights_are_evaluated_and_saved(tmp_path):
-    run = new_run(tmp_path, "trainer.average_decay=0.9")
+    run = new_run(tmp_path, "trainer.ema_decay=0.9")
     trainer = train(run)
     policy = read_checked(run.checkpoints / "policy_000000000160.pt", POLICY, CPU)["weights"]
-    assert differences(dict(policy), dict(trainer.learner.averaged.networks.state_dict())) == []
+    assert differences(dict(policy), dict(trainer.learner.ema.networks.state_dict())) == []
     assert differences(dict(policy), dict(trainer.learner.agent.networks.state_dict()))
 
 
@@ -267,7 +267,7 @@ def test_weights_that_are_not_finite_leave_files_that_can_be_read(tmp_path):
     trainer = TorchRLTrainer(run, bar=False)
 
     def ruin():
-        for agent in (trainer.learner.agent, trainer.learner.averaged):
+        for agent in (trainer.learner.agent, trainer.learner.ema):
             for parameter in agent.parameters():
                 parameter.data.fill_(math.nan)
 

@@ -17,9 +17,9 @@ from torch import Tensor
 from marinenav_env.validation import require, require_numbers
 from train_RL_agents.agents.action_critic import ImplicitQuantileCritic
 from train_RL_agents.agents.base import Agent, Batch, Losses
-from train_RL_agents.agents.losses import bootstrap, pessimistic, quantile_huber
+from train_RL_agents.agents.losses import quantile_huber, td_target, truncated_targets
 from train_RL_agents.agents.quantile import QuantileConfig, draw_fractions, midpoints, risk_level
-from train_RL_agents.networks.layers import Actor, frozen_call, squash
+from train_RL_agents.networks.layers import Actor, call_without_grad, squash
 from train_RL_agents.networks.observation import Inputs
 
 
@@ -57,8 +57,8 @@ class ACIQN(Agent[ACIQNConfig]):
     acting = "actor"
     answers: ClassVar[dict[str, str]] = {"action": "left and right command, in [-1, 1]"}
     rule = "the answer is the action"
-    heeds_risk = True
-    middles: Tensor
+    supports_risk = True
+    tau_midpoints: Tensor
     neighbours: Tensor
 
     def __init__(self, config: ACIQNConfig, num_actions: int = 25) -> None:
@@ -68,7 +68,7 @@ class ACIQN(Agent[ACIQNConfig]):
         for name in self.critics:
             self.networks[name] = ImplicitQuantileCritic(config)
         self.make_targets(*self.networks)
-        self.register_buffer("middles", midpoints(config.quantiles), persistent=False)
+        self.register_buffer("tau_midpoints", midpoints(config.quantiles), persistent=False)
         steps = torch.tensor([0.0, -0.5, 0.5])
         self.register_buffer("neighbours", torch.cartesian_prod(steps, steps), persistent=False)
 
@@ -80,7 +80,7 @@ class ACIQN(Agent[ACIQNConfig]):
         level = risk_level(self.config, inputs, risk)
         if level is None:
             level = torch.ones_like(action[..., 0])
-        better = self._best_neighbour(inputs, action, level[..., None] * self.middles)
+        better = self._best_neighbour(inputs, action, level[..., None] * self.tau_midpoints)
         if self.config.refine:
             return better
         return torch.where(level[..., None] < 1.0, better, action)
@@ -100,7 +100,7 @@ class ACIQN(Agent[ACIQNConfig]):
 
     def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor:
         """See Agent."""
-        known = [self.networks[name](inputs, action, self.middles) for name in self.critics]
+        known = [self.networks[name](inputs, action, self.tau_midpoints) for name in self.critics]
         return torch.stack(known).mean(0).sort(-1).values
 
     def answer(self, inputs: Inputs, taus: Tensor | None = None) -> tuple[Tensor, ...]:
@@ -118,34 +118,37 @@ class ACIQN(Agent[ACIQNConfig]):
     def draw(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Fractions [2, N], one from each stratum, and noise [2, B, 2] of next and own actions."""
         noise = torch.randn(2, batch_size, 2, generator=generator, device=generator.device)
-        return draw_fractions(self.middles, generator), noise
+        return draw_fractions(self.tau_midpoints, generator), noise
 
-    def part_of_draw(self, random: tuple[Tensor, Tensor], rows: slice) -> tuple[Tensor, Tensor]:
+    def part_of_noise(self, random: tuple[Tensor, Tensor], rows: slice) -> tuple[Tensor, Tensor]:
         """All fractions, and the noise of some rows."""
         return random[0], random[1][:, rows]
 
     def losses(self, batch: Batch, random: tuple[Tensor, Tensor]) -> Losses:
         """Quantile regression of the critics; the actor climbs the one that says less."""
-        (taus, target_taus), (smoothing, wobble) = random
+        (taus, target_taus), (smoothing, actor_noise) = random
         with torch.no_grad():
             noise = (self.config.target_noise * smoothing).clamp(-0.5, 0.5)
             action = (self.targets["actor"](batch.next_observation) + noise).clamp(-1.0, 1.0)
-            slow = [self.targets[name](batch.next_observation, action, target_taus)
+            target = [self.targets[name](batch.next_observation, action, target_taus)
                     for name in self.critics]  # fmt: skip
-            next_quantiles = pessimistic(torch.stack(slow), self.config.dropped)
-            targets = bootstrap(batch.reward, batch.discount, next_quantiles)
+            next_quantiles = truncated_targets(torch.stack(target), self.config.dropped)
+            targets = td_target(batch.reward, batch.discount, next_quantiles)
         quantiles = [self.networks[name](batch.observation, batch.action, taus)
                      for name in self.critics]  # fmt: skip
         errors = [quantile_huber(each, targets, taus, self.config.kappa) for each in quantiles]
         actor: Any = self.networks["actor"]
-        drive = actor.before_squashing(batch.observation)
-        saturation = self.config.saturation_penalty * drive.square().mean()
-        action = squash(drive + self.config.actor_noise * wobble)
-        judged = [frozen_call(self.networks[name], batch.observation, action, self.middles).mean(-1)
-                  for name in self.critics]  # fmt: skip
+        pre_activation = actor.pre_activation(batch.observation)
+        saturation = self.config.saturation_penalty * pre_activation.square().mean()
+        action = squash(pre_activation + self.config.actor_noise * actor_noise)
+        taus = self.tau_midpoints
+        actor_values = [
+            call_without_grad(self.networks[name], batch.observation, action, taus).mean(-1)
+            for name in self.critics
+        ]
         return {
             "loss_critic": torch.stack(errors).sum(),
-            "loss_actor": saturation - torch.stack(judged).amin(0).mean(),
+            "loss_actor": saturation - torch.stack(actor_values).amin(0).mean(),
             "value": quantiles[0].mean(),
             "target": targets.mean(),
         }

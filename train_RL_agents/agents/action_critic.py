@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from marinenav_env.validation import require, require_numbers
 from train_RL_agents.agents.base import Agent, AgentConfig
-from train_RL_agents.agents.losses import critic_error, pessimistic
+from train_RL_agents.agents.losses import critic_error, truncated_targets
 from train_RL_agents.agents.quantile import QuantileConfig
 from train_RL_agents.networks.layers import (
     ENCODED,
@@ -22,7 +22,7 @@ from train_RL_agents.networks.layers import (
     CosineEmbedding,
     ObservationNetwork,
     hidden,
-    widened,
+    to_float32,
 )
 from train_RL_agents.networks.observation import Inputs, repeat
 
@@ -79,7 +79,7 @@ class ActionCritic(ObservationNetwork):
             features = torch.relu(self.hidden_layer(torch.cat((features, action), -1)))
         else:
             features = torch.relu(self.hidden_layer(features)) * self.action_encoder(action)
-        return widened(self.output_layer(torch.relu(self.hidden_layer_2(features))))
+        return to_float32(self.output_layer(torch.relu(self.hidden_layer_2(features))))
 
 
 class ActionCriticAgent(Agent[ConfigType]):
@@ -107,9 +107,9 @@ class ActionCriticAgent(Agent[ConfigType]):
         ).sum()
 
     def target_values(self, inputs: Inputs, action: Tensor) -> Tensor:
-        """Low estimates [B, M] by the slow critics of the values of actions."""
+        """Low estimates [B, M] by the target critics of the values of actions."""
         values = [self.targets[name](inputs, action) for name in self.critics]
-        return pessimistic(torch.stack(values), self.config.dropped)
+        return truncated_targets(torch.stack(values), self.config.dropped)
 
 
 class ImplicitQuantileCritic(ObservationNetwork):
@@ -133,13 +133,13 @@ class ImplicitQuantileCritic(ObservationNetwork):
             # (features x embedded) W^T, without an [B, N, 128] intermediate where taus are shared.
             weighted = embedded * self.output_layer.weight
             if taus.ndim == 1:
-                return widened(features @ weighted.mT) + self.output_layer.bias
-            values = widened(weighted @ features[..., None]).squeeze(-1)
+                return to_float32(features @ weighted.mT) + self.output_layer.bias
+            values = to_float32(weighted @ features[..., None]).squeeze(-1)
             return values + self.output_layer.bias
         features = torch.relu(self.hidden_layer(features[..., None, :] * embedded))
         features = features * self.action_encoder(action)[..., None, :]
         features = torch.relu(self.hidden_layer_2(features))
-        return widened(self.output_layer(features)).squeeze(-1)
+        return to_float32(self.output_layer(features)).squeeze(-1)
 
     def mean(self, inputs: Inputs, actions: Tensor, taus: Tensor) -> Tensor:
         """Means [B, K] over fractions [B, N] of actions [B, K, 2]."""
@@ -151,7 +151,7 @@ class ImplicitQuantileCritic(ObservationNetwork):
         features = self.encode(inputs)[..., None, :].expand(*actions.shape[:-1], -1)
         features = self.late_trunk(features, actions)
         embedded = self.cos_embedding(taus).mean(-2, keepdim=True)
-        return widened(self.output_layer(features * embedded)).squeeze(-1)
+        return to_float32(self.output_layer(features * embedded)).squeeze(-1)
 
     def late_trunk(self, features: Tensor, action: Tensor) -> Tensor:
         """What lies between the encoder and the product with the fractions, [B, 128]."""

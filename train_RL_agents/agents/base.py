@@ -73,7 +73,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
     """Which of ``networks`` chooses the action (the first, if several do)."""
     gives_priorities: ClassVar[bool] = False
     """Whether ``losses`` heeds weights and gives priorities."""
-    heeds_risk: ClassVar[bool] = False
+    supports_risk: ClassVar[bool] = False
     """Whether ``act`` heeds a risk level."""
     answers: ClassVar[dict[str, str]]
     """What ``answer`` gives: the meaning of each tensor by its name."""
@@ -87,7 +87,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         self.targets = nn.ModuleDict()
 
     def make_targets(self, *names: str) -> None:
-        """Give the named networks slow copies in ``targets``."""
+        """Give the named networks target copies in ``targets``."""
         for name in names:
             self.targets[name] = copy.deepcopy(self.networks[name]).requires_grad_(False)
 
@@ -147,11 +147,11 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
 
         Args:
             inputs: observations [B].
-            random: what ``draw_behaviour`` gave.
+            random: what ``exploration_noise`` gave.
         """
         return self.act(inputs)
 
-    def draw_behaviour(self, batch: torch.Size, generator: torch.Generator) -> Any:
+    def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Any:
         """Random numbers that one call of ``behave`` needs, drawn outside compiled code.
 
         Args:
@@ -164,7 +164,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         """Random numbers that one call of ``losses`` needs, drawn outside compiled code."""
         return None
 
-    def part_of_draw(self, random: Any, rows: slice) -> Any:
+    def part_of_noise(self, random: Any, rows: slice) -> Any:
         """What ``losses`` needs of a draw for some rows of its batch.
 
         All of it by default; an agent that draws numbers for every row selects those.

@@ -15,8 +15,8 @@ from torch import Tensor
 from marinenav_env.validation import require_numbers
 from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCriticConfig
 from train_RL_agents.agents.base import Batch, Losses
-from train_RL_agents.agents.losses import bootstrap
-from train_RL_agents.networks.layers import Actor, frozen_call, squash
+from train_RL_agents.agents.losses import td_target
+from train_RL_agents.networks.layers import Actor, call_without_grad, squash
 from train_RL_agents.networks.observation import Inputs
 
 
@@ -67,7 +67,7 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
         """The noise [B, 2] of target actions."""
         return torch.randn(batch_size, 2, generator=generator, device=generator.device)
 
-    def part_of_draw(self, random: Tensor, rows: slice) -> Tensor:
+    def part_of_noise(self, random: Tensor, rows: slice) -> Tensor:
         """The noise of some rows."""
         return random[rows]
 
@@ -77,12 +77,14 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
             noise = (self.config.target_noise * random).clamp(-0.5, 0.5)
             action = (self.targets["actor"](batch.next_observation) + noise).clamp(-1.0, 1.0)
             next_values = self.target_values(batch.next_observation, action)
-            targets = bootstrap(batch.reward, batch.discount, next_values)
+            targets = td_target(batch.reward, batch.discount, next_values)
         values = [self.networks[name](batch.observation, batch.action) for name in self.critics]
         actor: Any = self.networks["actor"]
-        drive = actor.before_squashing(batch.observation)
-        value = frozen_call(self.networks[self.critics[0]], batch.observation, squash(drive))
-        saturation = self.config.saturation_penalty * drive.square().mean()
+        pre_activation = actor.pre_activation(batch.observation)
+        value = call_without_grad(
+            self.networks[self.critics[0]], batch.observation, squash(pre_activation)
+        )
+        saturation = self.config.saturation_penalty * pre_activation.square().mean()
         return {
             "loss_critic": self.critics_error(values, targets),
             "loss_actor": saturation - value.mean(),

@@ -1,6 +1,6 @@
 """DQN: one value per discrete action (Mnih et al. 2015), with the usual improvements as options.
 
-Options: double targets (van Hasselt et al. 2016), duelling heads (Wang et al. 2016), the smaller
+Options: double targets (van Hasselt et al. 2016), dueling heads (Wang et al. 2016), the smaller
 of twin target values (Fujimoto et al. 2018).
 """
 
@@ -14,8 +14,14 @@ from torch import Tensor, nn
 
 from marinenav_env.validation import require_numbers
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
-from train_RL_agents.agents.losses import bootstrap, squared_error
-from train_RL_agents.networks.layers import ENCODED, HIDDEN, ObservationNetwork, duel, hidden
+from train_RL_agents.agents.losses import squared_error, td_target
+from train_RL_agents.networks.layers import (
+    ENCODED,
+    HIDDEN,
+    ObservationNetwork,
+    dueling_values,
+    hidden,
+)
 from train_RL_agents.networks.observation import Inputs
 
 
@@ -24,8 +30,8 @@ class DQNConfig(AgentConfig):
     """Settings of DQN."""
 
     double: bool = True
-    """Choose the next action with the learned network, value it with the slow one."""
-    duelling: bool = True
+    """Choose the next action with the learned network, value it with the target network."""
+    dueling: bool = True
     """Separate heads for the value of the state and the advantages of the actions."""
     critics: int = 2
     """Independent networks; targets take the smallest of their values."""
@@ -44,11 +50,11 @@ class ValueNetwork(ObservationNetwork):
         self.hidden_layer = hidden(ENCODED, HIDDEN, config.layer_norm)
         self.hidden_layer_2 = hidden(HIDDEN, HIDDEN, config.layer_norm)
         self.output_layer = nn.Linear(HIDDEN, num_actions)
-        self.value_layer = nn.Linear(HIDDEN, 1) if config.duelling else None
+        self.value_layer = nn.Linear(HIDDEN, 1) if config.dueling else None
 
     def forward(self, inputs: Inputs) -> Tensor:
         """Values [B, A] of observations [B]."""
-        return duel(self.trunk(self.encode(inputs)), self.output_layer, self.value_layer)
+        return dueling_values(self.trunk(self.encode(inputs)), self.output_layer, self.value_layer)
 
 
 class DQN(Agent[DQNConfig]):
@@ -85,13 +91,13 @@ class DQN(Agent[DQNConfig]):
     def losses(self, batch: Batch, random: Any) -> Losses:
         """Squared temporal-difference error of every critic."""
         with torch.no_grad():
-            slow = torch.stack([net(batch.next_observation) for net in self.targets.values()])
+            target = torch.stack([net(batch.next_observation) for net in self.targets.values()])
             chooser = (
-                self._mean_values(batch.next_observation) if self.config.double else slow.mean(0)
+                self._mean_values(batch.next_observation) if self.config.double else target.mean(0)
             )
             choice = chooser.argmax(-1, keepdim=True)
-            next_value = slow.amin(0).gather(-1, choice).squeeze(-1)
-            targets = bootstrap(batch.reward, batch.discount, next_value)
+            next_value = target.amin(0).gather(-1, choice).squeeze(-1)
+            targets = td_target(batch.reward, batch.discount, next_value)
         chosen = [
             net(batch.observation).gather(-1, batch.action[:, None]).squeeze(-1)
             for net in self.networks.values()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from train_RL_agents.networks.features import Features
-from train_RL_agents.networks.layers import ENCODED, HIDDEN, ObservationNetwork, squash, widened
+from train_RL_agents.networks.layers import ENCODED, HIDDEN, ObservationNetwork, squash, to_float32
 from train_RL_agents.networks.observation import Inputs
 
 
@@ -25,8 +25,8 @@ class GaussianActor(ObservationNetwork):
     def forward(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Mean and log standard deviation, [B, 2] each."""
         features = self.trunk(self.encode(inputs))
-        log_std = widened(self.output_layer_log_std(features)).clamp(-20.0, 2.0)
-        return widened(self.output_layer_mu(features)), log_std
+        log_std = to_float32(self.output_layer_log_std(features)).clamp(-20.0, 2.0)
+        return to_float32(self.output_layer_mu(features)), log_std
 
 
 def squashed_sample(shape: tuple[Tensor, Tensor], normal: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from marinenav_env.validation import require_numbers
 from train_RL_agents.agents.base import Agent, Batch, Losses
-from train_RL_agents.agents.losses import bootstrap, quantile_huber
+from train_RL_agents.agents.losses import quantile_huber, td_target
 from train_RL_agents.agents.quantile import (
     QuantileConfig,
     QuantileNetwork,
@@ -34,8 +34,8 @@ class IQNConfig(QuantileConfig):
     random_fractions: bool = False
     """While training, act on fractions drawn afresh for every robot, as published."""
     double: bool = True
-    """Choose the next action with the learned network, value it with the slow one."""
-    duelling: bool = True
+    """Choose the next action with the learned network, value it with the target network."""
+    dueling: bool = True
     """Separate heads for the value of the state and the advantages of the actions."""
 
     def __post_init__(self) -> None:
@@ -53,16 +53,16 @@ class IQN(Agent[IQNConfig]):
         "quantiles": "quantile of the return of each action at each fraction (scaled reward)"
     }
     rule = "the index of the highest mean over the fractions"
-    heeds_risk = True
-    middles: Tensor
+    supports_risk = True
+    tau_midpoints: Tensor
     acting_taus: Tensor
 
     def __init__(self, config: IQNConfig, num_actions: int = 25) -> None:
         super().__init__(config, num_actions)
         for index in range(config.critics):
-            self.networks[f"critic_{index}"] = QuantileNetwork(config, config.duelling, num_actions)
+            self.networks[f"critic_{index}"] = QuantileNetwork(config, config.dueling, num_actions)
         self.make_targets(*self.networks)
-        self.register_buffer("middles", midpoints(config.quantiles), persistent=False)
+        self.register_buffer("tau_midpoints", midpoints(config.quantiles), persistent=False)
         self.register_buffer("acting_taus", midpoints(config.acting_quantiles), persistent=False)
 
     def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
@@ -101,7 +101,7 @@ class IQN(Agent[IQNConfig]):
         taus = self.acting_taus if random is None else random
         return self._mean_values(inputs, taus, self.networks).argmax(-1)
 
-    def draw_behaviour(self, batch: torch.Size, generator: torch.Generator) -> Tensor | None:
+    def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor | None:
         """Fractions [B, N], if they are to be random."""
         if not self.config.random_fractions:
             return None
@@ -110,7 +110,7 @@ class IQN(Agent[IQNConfig]):
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:
         """Fractions [2, N], one from each stratum."""
-        return draw_fractions(self.middles, generator)
+        return draw_fractions(self.tau_midpoints, generator)
 
     def losses(self, batch: Batch, random: Tensor) -> Losses:
         """Quantile regression of every network."""
@@ -118,9 +118,9 @@ class IQN(Agent[IQNConfig]):
         with torch.no_grad():
             chooser = self.networks if self.config.double else self.targets
             choice = self._mean_values(batch.next_observation, target_taus, chooser).argmax(-1)
-            slow = [net.of_action(batch.next_observation, target_taus, choice)
+            target = [net.of_action(batch.next_observation, target_taus, choice)
                     for net in _all(self.targets)]  # fmt: skip
-            targets = bootstrap(batch.reward, batch.discount, torch.stack(slow).amin(0))
+            targets = td_target(batch.reward, batch.discount, torch.stack(target).amin(0))
         chosen = [net.of_action(batch.observation, taus, batch.action)
                   for net in _all(self.networks)]  # fmt: skip
         errors = [quantile_huber(each, targets, taus, self.config.kappa) for each in chosen]

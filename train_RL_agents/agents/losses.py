@@ -11,7 +11,7 @@ def _expect(name: str, tensor: Tensor, *shape: int) -> None:
         raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {shape}")
 
 
-def bootstrap(reward: Tensor, discount: Tensor, next_value: Tensor) -> Tensor:
+def td_target(reward: Tensor, discount: Tensor, next_value: Tensor) -> Tensor:
     """Targets reward + discount * next value, without gradient.
 
     Args:
@@ -82,7 +82,7 @@ def quantile_huber(
     return (losses if weights is None else weights * losses).mean()
 
 
-def pessimistic(values: Tensor, dropped: int) -> Tensor:
+def truncated_targets(values: Tensor, dropped: int) -> Tensor:
     """Combine what several critics say of the same actions, erring on the low side.
 
     Scalar critics give their minimum; quantile critics are pooled and lose their highest quantiles

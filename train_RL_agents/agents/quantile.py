@@ -15,9 +15,9 @@ from train_RL_agents.networks.layers import (
     HIDDEN,
     CosineEmbedding,
     ObservationNetwork,
-    duel,
+    dueling_values,
     hidden,
-    widened,
+    to_float32,
 )
 from train_RL_agents.networks.observation import Inputs
 
@@ -53,11 +53,11 @@ def midpoints(count: int) -> Tensor:
     return (torch.arange(count) + 0.5) / count
 
 
-def draw_fractions(middles: Tensor, generator: torch.Generator) -> Tensor:
-    """Two draws [2, N] of fractions, one from each stratum of given middles [N]."""
-    count = middles.shape[0]
+def draw_fractions(tau_midpoints: Tensor, generator: torch.Generator) -> Tensor:
+    """Two draws [2, N] of fractions, one from each stratum of given tau_midpoints [N]."""
+    count = tau_midpoints.shape[0]
     jitter = torch.rand(2, count, generator=generator, device=generator.device)
-    return middles + (jitter - 0.5) / count
+    return tau_midpoints + (jitter - 0.5) / count
 
 
 def nearness_risk(inputs: Inputs, full: float = 10.0) -> Tensor:
@@ -82,20 +82,20 @@ def risk_level(config: QuantileConfig, inputs: Inputs, asked: Tensor | None) -> 
 class QuantileNetwork(ObservationNetwork):
     """Quantiles of the return of every discrete action."""
 
-    def __init__(self, config: QuantileConfig, duelling: bool, num_actions: int) -> None:
+    def __init__(self, config: QuantileConfig, dueling: bool, num_actions: int) -> None:
         super().__init__(config.features)
         self.late = config.embedding == "late"
         self.cos_embedding = CosineEmbedding(HIDDEN if self.late else ENCODED)
         self.hidden_layer = hidden(ENCODED, HIDDEN, config.layer_norm)
         self.hidden_layer_2 = hidden(HIDDEN, HIDDEN, config.layer_norm)
         self.output_layer = nn.Linear(HIDDEN, num_actions)
-        self.value_layer = nn.Linear(HIDDEN, 1) if duelling else None
+        self.value_layer = nn.Linear(HIDDEN, 1) if dueling else None
 
     def forward(self, inputs: Inputs, taus: Tensor) -> Tensor:
         """Quantiles [B, N, A] at fractions [N] or [B, N]."""
         features, embedded = self.encode(inputs)[..., None, :], self.cos_embedding(taus)
         late = self.trunk(features) * embedded if self.late else self.trunk(features * embedded)
-        return duel(late, self.output_layer, self.value_layer)
+        return dueling_values(late, self.output_layer, self.value_layer)
 
     def mean(self, inputs: Inputs, taus: Tensor) -> Tensor:
         """Means [B, A] over the fractions [N] or [B, N]."""
@@ -103,7 +103,7 @@ class QuantileNetwork(ObservationNetwork):
             return self(inputs, taus).mean(-2)
         # The heads are linear, so that the mean over fractions can be taken before them.
         features = self.trunk(self.encode(inputs)) * self.cos_embedding(taus).mean(-2)
-        return duel(features, self.output_layer, self.value_layer)
+        return dueling_values(features, self.output_layer, self.value_layer)
 
     def of_action(self, inputs: Inputs, taus: Tensor, action: Tensor) -> Tensor:
         """Quantiles [B, N] of actions [B] at fractions [N]."""
@@ -116,4 +116,4 @@ class QuantileNetwork(ObservationNetwork):
         if self.value_layer is not None:
             weight = weight - self.output_layer.weight.mean(0) + self.value_layer.weight
             bias = bias - self.output_layer.bias.mean() + self.value_layer.bias
-        return widened((features * weight) @ self.cos_embedding(taus).mT) + bias[..., None]
+        return to_float32((features * weight) @ self.cos_embedding(taus).mT) + bias[..., None]

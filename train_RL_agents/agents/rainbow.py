@@ -1,4 +1,4 @@
-"""Rainbow: return distributions on fixed atoms, duelling noisy layers (Hessel et al. 2018).
+"""Rainbow: return distributions on fixed atoms, dueling noisy layers (Hessel et al. 2018).
 
 Its other parts are settings of the trainer: multi-step returns (``trainer.n_steps``) and
 prioritised replay (``trainer.prioritized``).
@@ -16,7 +16,7 @@ from torch import Tensor
 from marinenav_env.validation import require, require_numbers
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
 from train_RL_agents.agents.losses import categorical_error, categorical_targets
-from train_RL_agents.networks.layers import ENCODED, HIDDEN, ObservationNetwork, widened
+from train_RL_agents.networks.layers import ENCODED, HIDDEN, ObservationNetwork, to_float32
 from train_RL_agents.networks.noisy import NoisyLinear
 from train_RL_agents.networks.observation import Inputs
 
@@ -58,9 +58,9 @@ class DistributionNetwork(ObservationNetwork):
         parts = [None] * 4 if noise is None else noise.split(self.noise_sizes)
         features = torch.relu(self.hidden_layer(self.encode(inputs), parts[0]))
         features = torch.relu(self.hidden_layer_2(features, parts[1]))
-        advantages = widened(self.output_layer(features, parts[2])).unflatten(-1, self.shape)
+        advantages = to_float32(self.output_layer(features, parts[2])).unflatten(-1, self.shape)
         advantages = advantages - advantages.mean(-2, keepdim=True)
-        logits = advantages + widened(self.value_layer(features, parts[3])).unsqueeze(-2)
+        logits = advantages + to_float32(self.value_layer(features, parts[3])).unsqueeze(-2)
         return torch.log_softmax(logits, -1)
 
 
@@ -101,7 +101,7 @@ class Rainbow(Agent[RainbowConfig]):
         """The action of the highest mean under one draw of the noise."""
         return self._choose(self.networks["critic"](inputs, random))
 
-    def draw_behaviour(self, batch: torch.Size, generator: torch.Generator) -> Tensor:
+    def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor:
         """Noise of the network."""
         return self._noise(1, generator)[0]
 

@@ -17,8 +17,8 @@ from marinenav_env.validation import require_numbers
 from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCriticConfig
 from train_RL_agents.agents.base import Batch, Losses
 from train_RL_agents.agents.gaussian import GaussianActor, squashed_sample
-from train_RL_agents.agents.losses import bootstrap
-from train_RL_agents.networks.layers import frozen_call, squash
+from train_RL_agents.agents.losses import td_target
+from train_RL_agents.networks.layers import call_without_grad, squash
 from train_RL_agents.networks.observation import Inputs
 
 
@@ -87,7 +87,7 @@ class SAC(ActionCriticAgent[SACConfig]):
         """A sample."""
         return squashed_sample(self.networks["actor"](inputs), random)[0]
 
-    def draw_behaviour(self, batch: torch.Size, generator: torch.Generator) -> Tensor:
+    def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor:
         """Standard normal [B, 2]."""
         return torch.randn((*batch, 2), generator=generator, device=generator.device)
 
@@ -95,7 +95,7 @@ class SAC(ActionCriticAgent[SACConfig]):
         """Standard normal [2, B, 2], for the next and the present actions."""
         return torch.randn(2, batch_size, 2, generator=generator, device=generator.device)
 
-    def part_of_draw(self, random: Tensor, rows: slice) -> Tensor:
+    def part_of_noise(self, random: Tensor, rows: slice) -> Tensor:
         """The numbers of some rows."""
         return random[:, rows]
 
@@ -108,12 +108,12 @@ class SAC(ActionCriticAgent[SACConfig]):
             action, log_density = squashed_sample(shape, random[0])
             next_values = self.target_values(batch.next_observation, action)
             entropy = -(temperature * log_density)[:, None]
-            targets = bootstrap(batch.reward, batch.discount, next_values + entropy)
+            targets = td_target(batch.reward, batch.discount, next_values + entropy)
         values = [self.networks[name](batch.observation, batch.action) for name in self.critics]
         action, log_density = squashed_sample(self.networks["actor"](batch.observation), random[1])
-        judged = [frozen_call(self.networks[name], batch.observation, action).mean(-1)
+        actor_values = [call_without_grad(self.networks[name], batch.observation, action).mean(-1)
                   for name in self.critics]  # fmt: skip
-        value = torch.stack(judged).amin(0)
+        value = torch.stack(actor_values).amin(0)
         surplus = (-log_density.detach() - self.config.target_entropy).mean()
         return {
             "loss_critic": self.critics_error(values, targets),

@@ -5,7 +5,7 @@ PARTS = {
     "policy": "actions of all robots: the agent's forward pass and its exploration",
     "insertion": "multi-step rows built from one vector step and written to replay",
     "sampling": "batches drawn from a full replay",
-    "update": "losses, backward pass, clipping, optimiser, slow and averaged weights; same batch",
+    "update": "losses, backward pass, clipping, optimiser, target and EMA weights; same batch",
     "collect": "world, policy and insertion, through TorchRL's collector",
     "loop": "the whole training loop, logging included, evaluation and saving left out",
     "growth": "how the world's rate grows with environments, and the time per update with replay",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from marinenav_env import WorldConfig
-    from train_RL_agents.evaluation.contenders import Manner
+    from train_RL_agents.evaluation.contenders import ActingOptions
     from train_RL_agents.evaluation.episodes import Episodes
     from train_RL_agents.evaluation.recording import Recording
     from train_RL_agents.evaluation.suites import ScenarioSet
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     given = vars(arguments)
     names = [*given["policies"], *(given[key] for key in ("checkpoint", "policy") if key in given)]
     _check(arguments.parser, given, names)
-    from train_RL_agents.evaluation.contenders import Manner, common_world
+    from train_RL_agents.evaluation.contenders import ActingOptions, common_world
     from train_RL_agents.utils.device import resolve_device
 
     device = resolve_device(arguments.device)
@@ -84,8 +84,10 @@ def run(arguments: argparse.Namespace) -> int:
     schedule, world = defaults(found)
     world = common_world(found, world)
     chosen, levels = choose_set(world, schedule, given)
-    manner = Manner(given.get("risk"), "stochastic" in given, chosen.seed + 1, "record" in given)
-    results, recording = _results(names, found, chosen, world, manner, device)
+    acting = ActingOptions(
+        given.get("risk"), "stochastic" in given, chosen.seed + 1, "record" in given
+    )
+    results, recording = _results(names, found, chosen, world, acting, device)
     setting = _setting(results, chosen, levels, given, str(device), world)
     _print(setting, results)
     _write_all(given, setting, results)
@@ -139,7 +141,7 @@ def _results(
     found: Sequence[LoadedPolicy | str],
     chosen: ScenarioSet,
     world: WorldConfig,
-    manner: Manner,
+    acting: ActingOptions,
     device: torch.device,
 ) -> tuple[list[Result], Recording | None]:
     """Run the episodes of every policy; the recording is that of the last one."""
@@ -152,8 +154,8 @@ def _results(
     recording = None
     for name, each in zip(names, found, strict=True):
         # Conduct is told from what was recorded.
-        recorded_as = name if manner.quantiles or chosen.name == RULES else None
-        episodes, recording = run_set(each, chosen, world, manner, device, recorded_as)
+        recorded_as = name if acting.quantiles or chosen.name == RULES else None
+        episodes, recording = run_set(each, chosen, world, acting, device, recorded_as)
         first = first or episodes
         results.append(
             Result(
@@ -164,7 +166,7 @@ def _results(
                 _conduct(recording, chosen) if recording and chosen.name == RULES else None,
             )
         )
-    return results, recording if manner.quantiles else None
+    return results, recording if acting.quantiles else None
 
 
 def _overall(episodes: Episodes) -> dict[str, Any]:

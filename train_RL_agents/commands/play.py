@@ -100,7 +100,7 @@ def _play(given: dict[str, Any]) -> list[Recording]:
     """
     import torch
 
-    from train_RL_agents.evaluation.contenders import Manner, common_world, find, run_set
+    from train_RL_agents.evaluation.contenders import ActingOptions, common_world, find, run_set
 
     device = torch.device("cpu")
     found = [find(name, given.get("which", "best"), device) for name in given["checkpoint"]]
@@ -108,7 +108,7 @@ def _play(given: dict[str, Any]) -> list[Recording]:
     world = common_world(found, world)
     chosen, _ = choose_set(world, schedule, given)
     recordings = [
-        run_set(each, chosen, world, Manner(quantiles=True), device, _name(each))[1]
+        run_set(each, chosen, world, ActingOptions(quantiles=True), device, _name(each))[1]
         for each in found
     ]
     return [each for each in recordings if each is not None]

@@ -37,6 +37,10 @@ _NOUNS: dict[Any, tuple[str, str]] = {
 }
 
 
+RENAMED = {"agent.duelling": "agent.dueling", "trainer.average_decay": "trainer.ema_decay"}
+"""Former names of settings, which files and saved runs may still use."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """One key of the configuration."""
@@ -75,7 +79,7 @@ def saved_config(values: dict[str, Any]) -> TrainConfig[Any]:
 
 def from_dict(values: dict[str, Any], overrides: Sequence[str] = ()) -> TrainConfig[Any]:
     """Make a configuration from the content of a file; see load_config."""
-    given, texts = flatten(values), dict(_split(text) for text in overrides)
+    given, texts = (_renamed(each) for each in (flatten(values), dict(map(_split, overrides))))
     stated = given | texts
     config = default_config(stated.get("agent_type", TrainConfig.agent_type))
     known = {setting.key: setting for setting in settings_of(config)}
@@ -90,7 +94,7 @@ def from_dict(values: dict[str, Any], overrides: Sequence[str] = ()) -> TrainCon
 def stated_keys(path: Path | None, overrides: Sequence[str] = ()) -> set[str]:
     """Dotted names of the settings that a file and arguments give; see load_config."""
     given = {} if path is None else flatten(read_json(path))
-    return {*given, *dict(_split(text) for text in overrides)}
+    return {*_renamed(given), *_renamed(dict(map(_split, overrides)))}
 
 
 def override(config: TrainConfig[Any], overrides: Sequence[str]) -> TrainConfig[Any]:
@@ -142,6 +146,11 @@ def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
             raise ConfigError(f"{twice}={inner[twice]!r}: must be given once, nested or dotted")
         flat |= inner
     return flat
+
+
+def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings under their present names."""
+    return {RENAMED.get(key, key): value for key, value in settings.items()}
 
 
 def settings_of(config: Any, prefix: str = "") -> Iterator[Setting]:

@@ -141,7 +141,7 @@ class TrainerConfig:
     """Share of the learned weights mixed into the target networks at each of their updates."""
     target_update_interval: int = 0
     """Env-steps between updates of the target networks; 0: with every update."""
-    average_decay: float = 0.999
+    ema_decay: float = 0.999
     """Decay per update of the averaged weights that are evaluated and saved; 0: the latest."""
     exploration: Literal["noise", "uniform"] = "noise"
     """How continuous actions explore: each with Gaussian noise, or some replaced by uniform ones,
@@ -176,7 +176,7 @@ class TrainerConfig:
         shares = ("tau", "exploration_fraction", "exploration_spread")
         require_numbers(self, "trainer", shares, above=0.0, at_most=1.0)
         require_numbers(self, "trainer", ("collision_penalty",), at_most=0.0)
-        require_numbers(self, "trainer", ("average_decay",), at_least=0.0, at_most=0.999999)
+        require_numbers(self, "trainer", ("ema_decay",), at_least=0.0, at_most=0.999999)
 
 
 @dataclass(frozen=True)

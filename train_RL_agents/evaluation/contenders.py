@@ -25,7 +25,7 @@ from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 
 
 @dataclass(frozen=True)
-class Manner:
+class ActingOptions:
     """How trained policies act; baselines have only one."""
 
     risk: float | Literal["adaptive"] | None = None
@@ -81,23 +81,25 @@ def common_world(found: Sequence[LoadedPolicy | str], default: WorldConfig) -> W
     return first.config.world
 
 
-def steering(found: LoadedPolicy | str, world: WorldConfig, manner: Manner) -> tuple[Policy, bool]:
+def steering(
+    found: LoadedPolicy | str, world: WorldConfig, acting: ActingOptions
+) -> tuple[Policy, bool]:
     """A policy that acts, and whether its actions are continuous.
 
     Args:
         found: a trained policy or the name of a baseline.
         world: where it acts.
-        manner: how a trained policy acts.
+        acting: how a trained policy acts.
     """
     if isinstance(found, str):
         return BASELINES[found](world), True
     agent = found.agent
     device = next(agent.parameters()).device
-    coins = torch.Generator(device).manual_seed(manner.seed)
+    coins = torch.Generator(device).manual_seed(acting.seed)
     # The strength of its exploration is 0 until it is set.
-    policy: Policy = PolicyWrapper(agent, generator=coins if manner.stochastic else None)
-    policy = policy if manner.risk is None else with_risk(policy, manner.risk)
-    return (with_quantiles(policy, found) if manner.quantiles else policy), agent.continuous
+    policy: Policy = PolicyWrapper(agent, generator=coins if acting.stochastic else None)
+    policy = policy if acting.risk is None else with_risk(policy, acting.risk)
+    return (with_quantiles(policy, found) if acting.quantiles else policy), agent.continuous
 
 
 def with_risk(policy: Policy, risk: float | Literal["adaptive"]) -> Policy:
@@ -135,7 +137,7 @@ def run_set(
     found: LoadedPolicy | str,
     chosen: ScenarioSet,
     world: WorldConfig,
-    manner: Manner,
+    acting: ActingOptions,
     device: torch.device,
     name: str | None = None,
 ) -> tuple[Episodes, Recording | None]:
@@ -145,7 +147,7 @@ def run_set(
         found: who steers.
         chosen: the scenarios.
         world: that the set was made from; what the policy knows of its vessels.
-        manner: how a trained policy acts.
+        acting: how a trained policy acts.
         device: where to run.
         name: of the policy in a recording; nothing is recorded if None.
 
@@ -156,7 +158,7 @@ def run_set(
         ConfigError: when the vessels of the set are not such as a policy was trained for.
     """
     _check_fit(found, chosen)
-    policy, continuous = steering(found, world, manner)
+    policy, continuous = steering(found, world, acting)
     episodes, recordings = [], []
     for part in chosen.parts:
         options: dict[str, Any] = {"continuous": continuous, "device": device, "seed": chosen.seed}

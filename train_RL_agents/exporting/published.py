@@ -31,11 +31,11 @@ NETWORKS: dict[str, dict[str, Any]] = {
                "target_noise": 0.0, "saturation_penalty": 0.0, "actor_noise": 0.0, "kappa": 1.0,
                "risk": "neutral", "refine": False},
     "IQN": {**_RAW, "critics": 1, "embedding": "published", "quantiles": 8, "acting_quantiles": 32,
-            "random_fractions": True, "double": False, "duelling": False, "risk": "neutral",
+            "random_fractions": True, "double": False, "dueling": False, "risk": "neutral",
             "kappa": 1.0},
     "DDPG": {**_RAW, **_SCALAR, "critics": 1, "target_noise": 0.0,
              "saturation_penalty": 0.0},
-    "DQN": {**_RAW, "critics": 1, "double": False, "duelling": False},
+    "DQN": {**_RAW, "critics": 1, "double": False, "dueling": False},
     "SAC": {**_RAW, **_SCALAR, "critics": 2, "temperature": 0.078, "learn_temperature": False},
 }  # fmt: skip
 """Settings of each agent under which its networks are those of the publication."""

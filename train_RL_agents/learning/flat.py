@@ -1,6 +1,6 @@
 """The parameters of networks, one after another in one tensor.
 
-What goes over all of them (norm of the gradients, optimiser, slow and averaged copies) is then one
+What goes over all of them (norm of the gradients, optimiser, target and EMA copies) is then one
 operation instead of one for every parameter, which networks as small as these gain by.
 """
 

@@ -1,4 +1,4 @@
-"""The learner: losses, gradients, optimiser, slow and averaged copies of the weights."""
+"""The learner: losses, gradients, optimiser, target and EMA copies of the weights."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def compiled(losses: LossFunction, device: torch.device) -> LossFunction:
 def in_bfloat16(losses: LossFunction, device: torch.device) -> LossFunction:
     """The same losses with matrix products in bfloat16.
 
-    Networks give float32 again (``networks.widened``), so targets and means over the batch are not
+    Networks give float32 again (``to_float32``), so targets and means over the batch are not
     rounded; the range of bfloat16 is that of float32, so gradients need no scaler.
     """
 
@@ -90,7 +90,7 @@ class NoRoomError(ConfigError):
 class Learner:
     """Updates an agent from batches.
 
-    An update is one function of tensors: losses, gradients, clipping, optimiser, slow and averaged
+    An update is one function of tensors: losses, gradients, clipping, optimiser, target and EMA
     weights. On a GPU it is captured. When memory is short it takes its batch in parts.
 
     Args:
@@ -119,16 +119,16 @@ class Learner:
         say: Callable[[str], None] = print,
     ) -> None:
         self.agent, self.config, self._generator, self._say = agent, config, generator, say
-        self.averaged = copy.deepcopy(agent).requires_grad_(False)
-        self._flat, slow = FlatWeights(agent.networks), FlatWeights(agent.targets)
+        self.ema = copy.deepcopy(agent).requires_grad_(False)
+        self._flat, target = FlatWeights(agent.networks), FlatWeights(agent.targets)
         self._weights = [nn.Parameter(part) for part in self._flat.chunks(self._flat.weights)]
         gradients = torch.zeros_like(self._flat.weights)
         for part, gradient in zip(self._weights, self._flat.chunks(gradients), strict=True):
             part.grad = gradient
         self._gradient_views = self._flat.learned_views(gradients)
-        self._averages = FlatWeights(self.averaged.networks).weights
-        self._slow = [slow.of(name) for name in agent.targets]
-        self._fast = [self._flat.of(name) for name in agent.targets]
+        self._averages = FlatWeights(self.ema.networks).weights
+        self._target = [target.of(name) for name in agent.targets]
+        self._online = [self._flat.of(name) for name in agent.targets]
         self.optimizer = make_optimizer(self._weights, config.learning_rate, fused_optimizer)
         self.learning_rate = config.learning_rate
         losses: LossFunction = agent.losses
@@ -183,7 +183,7 @@ class Learner:
             NoRoomError: when memory is short even for one transition; weights are unchanged.
         """
         updates = self.updates + 1
-        decay = min(self.config.average_decay, updates / (updates + 10.0))
+        decay = min(self.config.ema_decay, updates / (updates + 10.0))
         self._share.fill_(1.0 - decay)
         scalars, priority = self._step(batch)
         self.updates = updates
@@ -238,7 +238,7 @@ class Learner:
             counts.append(rows.stop - rows.start)
             whole = counts[-1] == size
             part = batch if whole else batch.part(rows)
-            losses = self._losses(part, random if whole else self.agent.part_of_draw(random, rows))
+            losses = self._losses(part, random if whole else self.agent.part_of_noise(random, rows))
             minimised = [loss for name, loss in losses.items() if name.startswith("loss")]
             total = torch.stack(minimised).sum()
             (total if whole else total * (counts[-1] / size)).backward()
@@ -285,14 +285,14 @@ class Learner:
     def update_targets(self) -> None:
         """Move the target networks towards the learned ones."""
         with torch.no_grad():
-            for slow, fast in zip(self._slow, self._fast, strict=True):
-                slow.lerp_(fast, self.config.tau)
+            for target, online in zip(self._target, self._online, strict=True):
+                target.lerp_(online, self.config.tau)
 
     def state_dict(self) -> dict[str, Any]:
         """Weights (learned, slow, averaged), optimiser, counter and parts."""
         return {
             "agent": self.agent.state_dict(),
-            "averaged": self.averaged.state_dict(),
+            "averaged": self.ema.state_dict(),
             "optimizer": self._flat.split(self.optimizer.state_dict()),
             "updates": self.updates,
             "micro_batch": self.micro_batch,
@@ -301,7 +301,7 @@ class Learner:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore them; how the optimiser computes stays as it is here."""
         self.agent.load_state_dict(state["agent"])
-        self.averaged.load_state_dict(state["averaged"])
+        self.ema.load_state_dict(state["averaged"])
         saved, own = self._flat.join(state["optimizer"]), self.optimizer.param_groups
         rate = float(saved["param_groups"][0]["lr"])  # host: loading a checkpoint
         groups = [theirs | {key: ours[key] for key in _OURS}

@@ -30,7 +30,7 @@ _WAITING = 8
 """Insertions that may wait their turn; with more, the loop waits: memory must not pile up."""
 
 
-class Ferry:
+class Prefetcher:
     """Copies between a device and the host without making the caller wait.
 
     On the CPU there is nothing to copy; what is sent is cloned, so that it may be written over.
@@ -118,7 +118,7 @@ class HostReplay:
         alpha: float | None = None,
     ) -> None:
         self._ring = Replay(example.to(CPU), capacity, batch_size, generator, alpha)
-        self._ferry, self._capacity = Ferry(device), capacity
+        self._ferry, self._capacity = Prefetcher(device), capacity
         self._prioritized = alpha is not None
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="replay")
         self._drawn: deque[Future[Callable[[], TensorDictBase]]] = deque()

@@ -64,7 +64,7 @@ class ObservationNetwork(nn.Module):
         return torch.relu(self.hidden_layer_2(features))
 
 
-def widened(values: Tensor) -> Tensor:
+def to_float32(values: Tensor) -> Tensor:
     """What autocast computed in bfloat16 as float32, for losses; anything else as it is."""
     return values.float() if values.dtype == torch.bfloat16 else values
 
@@ -91,20 +91,22 @@ class Actor(ObservationNetwork):
 
     def forward(self, inputs: Inputs) -> Tensor:
         """Actions [B, 2] for observations [B]."""
-        return squash(self.before_squashing(inputs))
+        return squash(self.pre_activation(inputs))
 
-    def before_squashing(self, inputs: Inputs) -> Tensor:
+    def pre_activation(self, inputs: Inputs) -> Tensor:
         """Unbounded numbers [B, 2] that become actions."""
-        return widened(self.output_layer(self.trunk(self.encode(inputs))))
+        return to_float32(self.output_layer(self.trunk(self.encode(inputs))))
 
 
-def duel(features: Tensor, output_layer: nn.Module, value_layer: nn.Module | None) -> Tensor:
+def dueling_values(
+    features: Tensor, output_layer: nn.Module, value_layer: nn.Module | None
+) -> Tensor:
     """Values [..., A] as advantages and one common value (Wang et al. 2016), or plain ones."""
-    values = widened(output_layer(features))
+    values = to_float32(output_layer(features))
     if value_layer is None:
         return values
     advantages = values - values.mean(-1, keepdim=True)
-    return advantages + widened(value_layer(features))
+    return advantages + to_float32(value_layer(features))
 
 
 class CosineEmbedding(nn.Linear):
@@ -122,7 +124,7 @@ class CosineEmbedding(nn.Linear):
         return torch.relu(super().forward(torch.cos(angles)))
 
 
-def frozen_call(module: nn.Module, *args: object) -> Tensor:
+def call_without_grad(module: nn.Module, *args: object) -> Tensor:
     """Call a module so that gradients reach its inputs but not its parameters."""
     parameters = {name: value.detach() for name, value in module.named_parameters()}
     result: Tensor = functional_call(module, parameters, args)

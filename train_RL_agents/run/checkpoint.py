@@ -111,7 +111,7 @@ class LoadedPolicy:
 
 
 def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None:
-    """Put weights into an agent's networks and their slow copies.
+    """Put weights into an agent's networks and their target copies.
 
     Raises:
         ConfigError: when they are of another architecture.

@@ -40,7 +40,7 @@ LAYOUT: dict[str, dict[str, list[Any]]] = {
     "what it does": {
         "success by level": ["Multiline", [r"eval/success_rate_level_\d+"]],
         "how the others fail": ["Multiline", ["eval/collision_rate$", "eval/timeout_rate$"]],
-        "time under way (s)": ["Multiline", ["eval/avg_time"]],
+        "travel time (s)": ["Multiline", ["eval/avg_time"]],
         "return": ["Multiline", ["eval/avg_return"]],
     },
     "is it well": {

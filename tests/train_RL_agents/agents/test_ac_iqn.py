@@ -46,11 +46,11 @@ class Constant(nn.Module):
         # What becomes the action in (2 / pi) atan.
         self.drive = nn.Parameter(torch.tan(0.5 * math.pi * torch.tensor([left, right])))
 
-    def before_squashing(self, inputs):
+    def pre_activation(self, inputs):
         return self.drive.expand(*inputs.self_state.shape[:-1], 2)
 
     def forward(self, inputs):
-        return squash(self.before_squashing(inputs))
+        return squash(self.pre_activation(inputs))
 
 
 def agent_with(actor, *formulas, slow=None, **settings):
@@ -175,9 +175,9 @@ NO_NOISE = torch.zeros(2, 1, 2)
 
 @pytest.mark.parametrize("dropped", [0, 1])
 def test_targets_pool_the_quantiles_but_the_highest(dropped):
-    slow = [lambda left, right, taus: 10.0 * taus + 0.0 * left,
+    targets = [lambda left, right, taus: 10.0 * taus + 0.0 * left,
             lambda left, right, taus: 5.0 + 0.0 * taus + 0.0 * left]  # fmt: skip
-    agent = agent_with((0.0, 0.0), *slow, quantiles=2, dropped=dropped, kappa=1.0)
+    agent = agent_with((0.0, 0.0), *targets, quantiles=2, dropped=dropped, kappa=1.0)
     taus = torch.tensor([[0.1, 0.6], [0.2, 0.9]])
     losses = agent.losses(batch_of(1.0, 0.5), (taus, NO_NOISE))
     # At 0.2 and 0.9 the critics say 2, 9 and 5, 5; one a critic is left out.
@@ -203,8 +203,8 @@ def test_terminal_targets_are_the_reward():
 
 
 def test_noise_on_target_actions_is_scaled_and_clipped():
-    slow = [lambda left, right, taus: left + 10.0 * right + 0.0 * taus]
-    agent = agent_with((0.2, -0.9), *slow, target_noise=0.2)
+    targets = [lambda left, right, taus: left + 10.0 * right + 0.0 * taus]
+    agent = agent_with((0.2, -0.9), *targets, target_noise=0.2)
     taus = torch.full((2, 16), 0.5)
 
     def target(*noise):
@@ -224,7 +224,7 @@ def test_actor_climbs_the_critic_that_says_less():
     agent = agent_with((0.0, 0.0), *peak, quantiles=4)
     taus = torch.tensor([[0.0, 0.2, 0.4, 0.6]] * 2)
     losses = agent.losses(batch_of(0.0, 0.0), (taus, NO_NOISE))
-    # The mean over the middles of the strata, whatever fractions are drawn.
+    # The mean over the tau_midpoints of the strata, whatever fractions are drawn.
     assert losses["loss_actor"].item() == close(-(2.0 * 0.5 - 0.25 - 0.0625))
     losses["loss_actor"].backward()
     slope = 2.0 / math.pi  # of squashing, at 0
@@ -236,8 +236,8 @@ def test_actor_climbs_the_critic_that_says_less():
 def test_actor_climbs_under_noise_and_pays_for_saturation():
     agent = agent_with((0.5, 0.0), lambda left, right, taus: left + 0.0 * taus,
                        actor_noise=0.3, saturation_penalty=0.1)  # fmt: skip
-    wobble = torch.tensor([[[0.0, 0.0]], [[2.0, 0.0]]])
-    losses = agent.losses(batch_of(0.0, 0.0), (torch.full((2, 16), 0.5), wobble))
+    actor_noise = torch.tensor([[[0.0, 0.0]], [[2.0, 0.0]]])
+    losses = agent.losses(batch_of(0.0, 0.0), (torch.full((2, 16), 0.5), actor_noise))
     # tan(pi / 4) = 1 is the drive of action 0.5.
     value = 2.0 / math.pi * math.atan(1.0 + 0.3 * 2.0)
     assert losses["loss_actor"].item() == close(0.1 * 0.5 - value)

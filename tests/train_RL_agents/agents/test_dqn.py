@@ -78,15 +78,15 @@ def test_terminal_targets_are_the_reward():
 
 def test_twins_agree_on_the_action_and_take_the_smaller_value():
     other = [[0.0, 4.0], [0.0, 2.0]]  # with it, action 1 is better on average in state 1
-    slow = [[0.0, 0.0], [100.0, 30.0]]
-    agent = tabular([LEARNED, other], [SLOW, slow])
+    second = [[0.0, 0.0], [100.0, 30.0]]
+    agent = tabular([LEARNED, other], [SLOW, second])
     losses = agent.losses(transition(), None)
     target = 1.0 + 0.5 * min(20.0, 30.0)
     assert losses["target"].item() == close(target)
     assert losses["loss"].item() == close(0.5 * (2.0 - target) ** 2 + 0.5 * (4.0 - target) ** 2)
     assert agent.act(states(0.0, 1.0)).tolist() == [1, 1]
     # Not double: the slow twins choose, by their average of 55 and 25.
-    single = tabular([LEARNED, other], [SLOW, slow], double=False)
+    single = tabular([LEARNED, other], [SLOW, second], double=False)
     assert single.losses(transition(), None)["target"].item() == close(1.0 + 0.5 * 10.0)
 
 
@@ -111,13 +111,13 @@ def test_duelling_heads_by_hand():
     advantage = features @ net.output_layer.weight.T + net.output_layer.bias
     expected = advantage[:, 0] - advantage[:, 3]
     torch.testing.assert_close(net(given)[:, 0] - net(given)[:, 3], expected)
-    plain = ValueNetwork(DQNConfig(duelling=False), 7)
+    plain = ValueNetwork(DQNConfig(dueling=False), 7)
     assert plain.value_layer is None
     assert "value_layer.weight" not in plain.state_dict()
 
 
 def test_published_architecture_by_name():
-    config = DQNConfig(double=False, duelling=False, critics=1, layer_norm=False, features="raw")
+    config = DQNConfig(double=False, dueling=False, critics=1, layer_norm=False, features="raw")
     shapes = {
         name: tuple(value.shape)
         for name, value in DQN(config).networks["critic_0"].named_parameters()

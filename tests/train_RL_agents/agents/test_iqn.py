@@ -14,10 +14,10 @@ KINDS = list(product(("late", "published"), (True, False)))
 
 @pytest.fixture(params=KINDS, ids=str)
 def network(request):
-    embedding, duelling = request.param
+    embedding, dueling = request.param
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        yield QuantileNetwork(IQNConfig(embedding=embedding), duelling, 25)
+        yield QuantileNetwork(IQNConfig(embedding=embedding), dueling, 25)
 
 
 def test_mean_is_that_of_the_quantiles(network):

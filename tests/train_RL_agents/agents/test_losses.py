@@ -6,13 +6,13 @@ from torchrl.objectives.utils import distance_loss
 
 from tests.train_RL_agents.helpers import seeded
 from train_RL_agents.agents.losses import (
-    bootstrap,
     categorical_error,
     categorical_targets,
     critic_error,
-    pessimistic,
     quantile_huber,
     squared_error,
+    td_target,
+    truncated_targets,
 )
 
 close = pytest.approx
@@ -39,18 +39,18 @@ def test_bootstrap_of_values():
     reward, discount = torch.tensor([1.0, 2.0, -5.0]), torch.tensor([0.9, 0.81, 0.0])
     value = torch.tensor([10.0, -10.0, 1e6])
     # The last robot terminated: whatever comes next is worth nothing.
-    assert bootstrap(reward, discount, value).tolist() == close([10.0, -6.1, -5.0])
+    assert td_target(reward, discount, value).tolist() == close([10.0, -6.1, -5.0])
 
 
 def test_bootstrap_of_quantiles():
     value = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
-    got = bootstrap(torch.tensor([1.0, 2.0]), torch.tensor([0.5, 0.0]), value)
+    got = td_target(torch.tensor([1.0, 2.0]), torch.tensor([0.5, 0.0]), value)
     torch.testing.assert_close(got, torch.tensor([[1.5, 2.0, 2.5], [2.0, 2.0, 2.0]]))
 
 
 def test_bootstrap_stops_gradients():
     value = torch.ones(3, requires_grad=True)
-    assert not bootstrap(torch.ones(3), torch.ones(3), value).requires_grad
+    assert not td_target(torch.ones(3), torch.ones(3), value).requires_grad
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_bootstrap_stops_gradients():
 )
 def test_bootstrap_refuses_shapes(reward, discount, value, name):
     with pytest.raises(ValueError, match=name):
-        bootstrap(torch.ones(reward), torch.ones(discount), torch.ones(value))
+        td_target(torch.ones(reward), torch.ones(discount), torch.ones(value))
 
 
 def test_squared_error_by_hand():
@@ -188,13 +188,13 @@ def test_quantile_huber_refuses_shapes(targets, taus, weights, name):
 
 def test_pessimistic_by_hand():
     scalar = torch.tensor([[[1.0], [5.0]], [[2.0], [4.0]]])  # two critics, two robots
-    assert pessimistic(scalar, 3).tolist() == [[1.0], [4.0]]
+    assert truncated_targets(scalar, 3).tolist() == [[1.0], [4.0]]
     quantiles = torch.tensor(
         [[[3.0, 1.0, 2.0], [0.0, 0.0, 9.0]], [[9.0, 8.0, 0.0], [1.0, 2.0, 3.0]]]
     )
-    assert pessimistic(quantiles, 0).tolist() == [[0, 1, 2, 3, 8, 9], [0, 0, 1, 2, 3, 9]]
-    assert pessimistic(quantiles, 1).tolist() == [[0, 1, 2, 3], [0, 0, 1, 2]]
-    assert pessimistic(quantiles, 2).tolist() == [[0, 1], [0, 0]]
+    assert truncated_targets(quantiles, 0).tolist() == [[0, 1, 2, 3, 8, 9], [0, 0, 1, 2, 3, 9]]
+    assert truncated_targets(quantiles, 1).tolist() == [[0, 1, 2, 3], [0, 0, 1, 2]]
+    assert truncated_targets(quantiles, 2).tolist() == [[0, 1], [0, 0]]
 
 
 def test_critic_error_of_scalars_and_of_quantiles():

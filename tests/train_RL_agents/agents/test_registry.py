@@ -125,7 +125,7 @@ def test_acting_is_deterministic(name, risk):
 def test_risk_level_one_is_no_wish_of_a_neutral_agent(name):
     agent, given = build(name), make_inputs(8, 3, generator=seeded())
     with torch.no_grad():
-        if agent.heeds_risk:
+        if agent.supports_risk:
             agent.config = dataclasses.replace(agent.config, risk="neutral")
         assert torch.equal(agent.act(given, torch.ones(8, 3)), agent.act(given))
 
@@ -134,7 +134,7 @@ def test_only_agents_that_say_so_heed_risk(name):
     agent, given = build(name), make_inputs(200, generator=seeded())
     with torch.no_grad():
         cautious = agent.act(given, torch.full((200,), 0.02))
-    assert torch.equal(cautious, agent.act(given)) != agent.heeds_risk
+    assert torch.equal(cautious, agent.act(given)) != agent.supports_risk
 
 
 def test_number_of_actions_is_respected(name):
@@ -248,7 +248,7 @@ def test_importance_weights_are_heeded_by_agents_that_prioritise(name):
 
 def test_state_dict_round_trip(name):
     agent, other = build(name, seed=0), build(name, seed=1)
-    with torch.no_grad():  # slow copies of their own
+    with torch.no_grad():  # target copies of their own
         for parameter in agent.targets.parameters():
             parameter.add_(0.01)
     given, batch = make_inputs(50, generator=seeded()), make_batch(agent, 32, seeded())

@@ -41,8 +41,8 @@ def test_learns_a_contextual_bandit(name, precision):
     acting alike is right in a fifth of cases.
     """
     settings = {"learning_rate": 1e-3, "learning_rate_final": 1e-3}
-    manner = {"precision": precision}
-    learner = learner_of(name, average_decay=0.9, tau=0.05, manner=manner, **settings)
+    acting = {"precision": precision}
+    learner = learner_of(name, ema_decay=0.9, tau=0.05, acting=acting, **settings)
     generator, agent = seeded(1), learner.agent
 
     def best(position):
@@ -53,7 +53,7 @@ def test_learns_a_contextual_bandit(name, precision):
     def score():
         position = uniform(1000, 2, generator=seeded(2))
         with torch.no_grad():
-            action = learner.averaged.act(where(position))
+            action = learner.ema.act(where(position))
         if agent.continuous:
             return -(action - best(position)).square().mean().item()
         return (action == best(position)).float().mean().item()
@@ -100,8 +100,8 @@ def test_values_of_a_chain_of_two_states(name, precision):
     """
     rich, poor = 0.5, -0.5
     settings = {"learning_rate": 2e-3, "learning_rate_final": 1e-4}
-    manner = {"precision": precision}
-    learner = learner_of(name, num_actions=3, tau=0.1, manner=manner, **settings)
+    acting = {"precision": precision}
+    learner = learner_of(name, num_actions=3, tau=0.1, acting=acting, **settings)
     generator, count = seeded(1), 250
     for update in range(count):
         learner.set_progress(update / count)
@@ -138,7 +138,7 @@ def test_value_of_an_endless_reward(name, precision):
     """0.5 each time for ever is worth 1; a time that ends is worth its last reward."""
     going, ending = 0.5, -0.5
     settings = {"learning_rate": 2e-3, "learning_rate_final": 1e-4}
-    learner = learner_of(name, tau=0.1, manner={"precision": precision}, **settings)
+    learner = learner_of(name, tau=0.1, acting={"precision": precision}, **settings)
     generator, count = seeded(1), 150
     for update in range(count):
         learner.set_progress(update / count)

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from scipy.stats import bootstrap
+from scipy.stats import td_target
 
 from train_RL_agents.evaluation.comparison import differences, paired_difference
 from train_RL_agents.evaluation.episodes import Episodes
@@ -18,7 +18,7 @@ def test_interval_of_the_difference_is_scipys():
     first, other = (torch.rand(80, generator=generator) < share for share in (0.6, 0.8))
     found = paired_difference(episodes(first.tolist()), episodes(other.tolist()))
     gain = other.double().numpy() - first.double().numpy()
-    expected = bootstrap((gain,), lambda x, axis: x.mean(axis), method="percentile",
+    expected = td_target((gain,), lambda x, axis: x.mean(axis), method="percentile",
                          n_resamples=10_000, rng=1).confidence_interval  # fmt: skip
     assert found.difference == pytest.approx(gain.mean())
     assert found.difference_low == pytest.approx(expected.low, abs=0.02)

@@ -7,7 +7,13 @@ from marinenav_env import ConfigError, Level, WorldConfig
 from marinenav_env.scenario_file import episodes_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.evaluation.contenders import Manner, common_world, described, find, run_set
+from train_RL_agents.evaluation.contenders import (
+    ActingOptions,
+    common_world,
+    described,
+    find,
+    run_set,
+)
 from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.run.checkpoint import LoadedPolicy
@@ -55,7 +61,7 @@ def test_files_that_do_not_fit_a_policy_are_refused():
         given = ScenarioSet(
             "file", (), (Part(WORLD, [replace(episodes[0], **vessel_or_sensor)]),), 0
         )
-        return run_set(found, given, WORLD, Manner(), CPU)
+        return run_set(found, given, WORLD, ActingOptions(), CPU)
 
     few = replace(WORLD.vessel, left_thrust_change=(0.0, 500.0))
     many = replace(WORLD.sensor, max_objects=8)
@@ -83,11 +89,11 @@ def test_worlds_must_be_alike():
 
 def test_parts_are_run_in_order():
     chosen = two_parts()
-    joined, nothing = run_set("straight", chosen, WORLD, Manner(), CPU)
+    joined, nothing = run_set("straight", chosen, WORLD, ActingOptions(), CPU)
     assert nothing is None
     assert joined.level.tolist() == [0, 0, 1, 1]
     assert joined.robots.tolist() == [3, 3, 2, 2]
-    again, recording = run_set("straight", chosen, WORLD, Manner(), CPU, "straight")
+    again, recording = run_set("straight", chosen, WORLD, ActingOptions(), CPU, "straight")
     assert torch.equal(again.returns, joined.returns)
     assert recording.groups == ("a", "a", "b", "b")
     assert recording.robot_mask.sum(-1).tolist() == [3, 3, 2, 2]
@@ -97,7 +103,7 @@ def test_parts_are_run_in_order():
 @pytest.mark.parametrize(("agent_type", "count"), [("AC-IQN", 16), ("IQN", 16), ("DQN", None)])
 def test_quantiles_are_recorded_where_they_are_known(agent_type, count):
     loaded = untrained(agent_type)
-    _, recording = run_set(loaded, two_parts(), WORLD, Manner(quantiles=True), CPU, "x")
+    _, recording = run_set(loaded, two_parts(), WORLD, ActingOptions(quantiles=True), CPU, "x")
     if count is None:
         assert recording.quantiles is None
     else:
@@ -118,4 +124,4 @@ def test_more_robots_than_there_are_vessels():
     world = replace(WORLD, vessel=replace(WORLD.vessel, radius=(2.8, 2.8)))
     chosen = ScenarioSet("x", (), (Part(world, two_parts().parts[0].scenarios),), 0)
     with pytest.raises(ConfigError, match="one number, or one for each of 3 robots"):
-        run_set("straight", chosen, WORLD, Manner(), CPU)
+        run_set("straight", chosen, WORLD, ActingOptions(), CPU)

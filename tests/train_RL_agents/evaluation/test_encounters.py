@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from marinenav_env import WorldConfig
-from train_RL_agents.evaluation.contenders import Manner, run_set
+from train_RL_agents.evaluation.contenders import ActingOptions, run_set
 from train_RL_agents.evaluation.encounters import ENCOUNTERS, complies, conduct, summary
 from train_RL_agents.evaluation.suites import make_set
 
@@ -121,7 +121,9 @@ def test_summary_of_two_kinds():
 
 def test_going_straight_breaks_every_rule():
     chosen = make_set("rules", WorldConfig(max_steps=60), 4)
-    _, recording = run_set("straight", chosen, WorldConfig(), Manner(), torch.device("cpu"), "x")
+    _, recording = run_set(
+        "straight", chosen, WorldConfig(), ActingOptions(), torch.device("cpu"), "x"
+    )
     found = conduct(recording)
     for name, encounter in ENCOUNTERS.items():
         rows = [group == name for group in recording.groups]

@@ -73,7 +73,7 @@ def test_published_networks_answer_as_published(probe, name):
 
 
 def test_acting_is_by_the_imported_network(probe):
-    """And the rest stays as it was: untrained, the same each time, with equal slow copies."""
+    """And the rest stays as it was: untrained, the same each time, with equal target copies."""
     weights = weights_of(probe, "SAC")
     agent, again = (import_agent("SAC", weights, PROBE) for _ in range(2))
     other = import_agent("SAC", named_weights("SAC"), PROBE)
@@ -302,7 +302,7 @@ def test_faithful_schedules(name):
     assert trainer.num_envs % trainer.train_freq == 0
     assert (trainer.learning_starts, trainer.gamma) == (2000, 0.99)
     assert trainer.learning_rate == trainer.learning_rate_final == 1e-4
-    assert (trainer.tau, trainer.target_update_interval, trainer.average_decay) == (1.0, 10_000, 0)
+    assert (trainer.tau, trainer.target_update_interval, trainer.ema_decay) == (1.0, 10_000, 0)
     assert (trainer.max_grad_norm, trainer.reward_scale) == (0.5, 1.0)
     assert trainer.collision_penalty == config.world.reward.collision_penalty == -5.0
     exploration = (trainer.exploration_initial_eps, trainer.exploration_final_eps,
@@ -336,7 +336,7 @@ def test_faithful_configurations_train(tmp_path, name):
         for key, value in target.state_dict().items():
             assert torch.equal(value, after[f"{part}.{key}"])
     # Nothing is averaged.
-    averaged = trainer.learner.averaged.networks.state_dict()
+    averaged = trainer.learner.ema.networks.state_dict()
     assert all(torch.equal(value, after[key]) for key, value in averaged.items())
     assert len(trainer.rows) == 1
 

@@ -51,8 +51,8 @@ def test_hard_targets_wait_for_their_time():
 
 
 def test_averaged_weights_by_hand():
-    learner = learner_of(average_decay=0.25, learning_rate=1e-2)
-    expected = [value.double() for value in values_of(learner.averaged.networks)]
+    learner = learner_of(ema_decay=0.25, learning_rate=1e-2)
+    expected = [value.double() for value in values_of(learner.ema.networks)]
     for update in range(1, 8):
         learner.update(make_batch(learner.agent, 16, seeded(update)))
         # It starts as a plain average, so that the first weights are soon forgotten.
@@ -60,25 +60,25 @@ def test_averaged_weights_by_hand():
         latest = values_of(learner.agent.networks)
         expected = [decay * slow + (1 - decay) * new
                     for slow, new in zip(expected, latest, strict=True)]  # fmt: skip
-        ours = values_of(learner.averaged.networks)
+        ours = values_of(learner.ema.networks)
         torch.testing.assert_close([v.double() for v in ours], expected, rtol=1e-4, atol=1e-6)
     assert not all_equal(ours, latest)
     assert learner.updates == 7
 
 
 def test_no_averaging_is_the_latest():
-    learner = learner_of(average_decay=0.0)
+    learner = learner_of(ema_decay=0.0)
     for seed in range(2):
         learner.update(make_batch(learner.agent, 16, seeded(seed)))
         latest = values_of(learner.agent.networks)
-        assert all_equal(values_of(learner.averaged.networks), latest)
+        assert all_equal(values_of(learner.ema.networks), latest)
 
 
 def test_averaged_weights_are_no_part_of_the_agent():
-    learner = learner_of(average_decay=0.999)
+    learner = learner_of(ema_decay=0.999)
     shared = {value.data_ptr() for value in learner.agent.parameters()}
-    assert not shared & {value.data_ptr() for value in learner.averaged.parameters()}
-    assert not any(value.requires_grad for value in learner.averaged.parameters())
+    assert not shared & {value.data_ptr() for value in learner.ema.parameters()}
+    assert not any(value.requires_grad for value in learner.ema.parameters())
     assert all(value.requires_grad for value in learner.agent.networks.parameters())
 
 
@@ -173,7 +173,7 @@ def test_every_loss_is_minimised():
 @pytest.mark.parametrize("moved", [
     lambda learner: learner.agent.double().float(),
     lambda learner: Learner(learner.agent, learner.config, seeded(), compile=False),
-    lambda learner: learner.agent.load_state_dict(learner.averaged.state_dict(), assign=True),
+    lambda learner: learner.agent.load_state_dict(learner.ema.state_dict(), assign=True),
 ], ids=["cast", "another learner", "assigned"])  # fmt: skip
 def test_weights_that_were_moved_do_not_stop_learning_in_silence(moved):
     learner = learner_of()
@@ -219,14 +219,14 @@ def test_states_from_before_weights_were_one_tensor_are_taken(name):
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_restored_learner_goes_on_identically(name):
-    learner = learner_of(name, average_decay=0.5)
+    learner = learner_of(name, ema_decay=0.5)
     batches = [make_batch(learner.agent, 16, seeded(seed)) for seed in range(6)]
     for batch in batches[:3]:
         learner.update(batch)
     stream = io.BytesIO()
     torch.save(learner.state_dict(), stream)
     stream.seek(0)
-    other = learner_of(name, seed=1, average_decay=0.5)
+    other = learner_of(name, seed=1, ema_decay=0.5)
     other.load_state_dict(torch.load(stream, weights_only=True))
     other._generator.set_state(learner._generator.get_state())  # the trainer's to save
     assert other.updates == 3
@@ -237,7 +237,7 @@ def test_a_restored_learner_goes_on_identically(name):
         assert all_equal(
             values_of(getattr(other.agent, part)), values_of(getattr(learner.agent, part))
         )
-    assert all_equal(values_of(other.averaged.networks), values_of(learner.averaged.networks))
+    assert all_equal(values_of(other.averaged.networks), values_of(learner.ema.networks))
 
 
 # Precision ---------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def test_bfloat16_is_close_and_reduces_in_float32(name):
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_bfloat16_is_for_updates_only(name):
-    learner, exact = learner_of(name, manner={"precision": "bf16"}), learner_of(name)
+    learner, exact = learner_of(name, acting={"precision": "bf16"}), learner_of(name)
     batch = make_batch(learner.agent, 16, seeded())
     actions = [each.agent.act(batch.observation) for each in (learner, exact)]
     torch.testing.assert_close(*actions, rtol=0, atol=0)
@@ -299,8 +299,8 @@ def test_compiled_bfloat16_agrees_with_the_eager_one(name):
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_compiled_learner_takes_parts_of_any_size(precision):
     name = next(iter(AGENTS))
-    manner = {"precision": precision}
-    learners = [learner_of(name, manner=manner | {"compile": flag}) for flag in (True, False)]
+    acting = {"precision": precision}
+    learners = [learner_of(name, acting=acting | {"compile": flag}) for flag in (True, False)]
     batch = make_batch(learners[0].agent, 24, seeded())
     for parts in (24, 12, 7, 1):
         for learner in learners:
@@ -313,7 +313,7 @@ def test_a_compiled_learner_takes_parts_of_any_size(precision):
 
 @pytest.mark.parametrize("fused", [True, False])
 def test_both_kinds_of_the_optimiser_make_the_same_step(fused):
-    learner, other = learner_of(manner={"fused_optimizer": fused}), learner_of()
+    learner, other = learner_of(acting={"fused_optimizer": fused}), learner_of()
     for seed in range(3):
         for each in (learner, other):
             each.update(make_batch(each.agent, 16, seeded(seed)))
@@ -323,7 +323,7 @@ def test_both_kinds_of_the_optimiser_make_the_same_step(fused):
 
 
 def test_a_restored_optimiser_computes_as_it_is_told_to_now():
-    learner = learner_of(manner={"fused_optimizer": False})
+    learner = learner_of(acting={"fused_optimizer": False})
     batch = make_batch(learner.agent, 16, seeded())
     learner.set_progress(0.5)
     learner.update(batch)

@@ -67,8 +67,8 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CU
 def test_captured_updates_equal_others(name, precision):
     device, said = torch.device("cuda:0"), []
     learners = [
-        learner_of(name, device=device, average_decay=0.5,
-                   manner={"capture": capture, "precision": precision, "say": said.append})
+        learner_of(name, device=device, ema_decay=0.5,
+                   acting={"capture": capture, "precision": precision, "say": said.append})
         for capture in (True, False)
     ]  # fmt: skip
     batches = [on_gpu(make_batch(agent_of(name), 32, seeded(seed))) for seed in range(8)]
@@ -108,7 +108,7 @@ def test_the_step_size_does_not_freeze():
 @pytest.mark.parametrize("capture", [True, False])
 @pytest.mark.parametrize("name", AGENTS)
 def test_updates_do_not_wait_for_the_gpu(name, capture):
-    learner = learner_of(name, device=torch.device("cuda:0"), manner={"capture": capture})
+    learner = learner_of(name, device=torch.device("cuda:0"), acting={"capture": capture})
     batch, meter = on_gpu(make_batch(agent_of(name), 32, seeded())), Meter()
     for _ in range(WARM_UPS + 1):
         learner.update(batch)

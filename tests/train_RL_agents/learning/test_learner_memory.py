@@ -78,7 +78,7 @@ def short_of_memory(learner, rows, error=FULL[0]):
 )
 def test_out_of_memory_halves_the_parts_and_changes_nothing_else(name, error):
     said = []
-    learner, roomy = learner_of(name, batch_size=16, manner={"say": said.append}), learner_of(name)
+    learner, roomy = learner_of(name, batch_size=16, acting={"say": said.append}), learner_of(name)
     tried = short_of_memory(learner, 5, error)
     batches = [make_batch(learner.agent, 16, seeded(seed)) for seed in range(3)]
     for batch in batches:
@@ -100,7 +100,7 @@ def test_out_of_memory_halves_the_parts_and_changes_nothing_else(name, error):
 
 def test_out_of_memory_in_the_midst_of_a_batch():
     """Gradients of parts that went well are not counted twice."""
-    learner, roomy = learner_of(manner={"say": lambda text: None}), learner_of()
+    learner, roomy = learner_of(acting={"say": lambda text: None}), learner_of()
     learner.micro_batch, count, losses = 8, iter(range(99)), learner._losses
 
     def second_fails(batch, random):
@@ -116,7 +116,7 @@ def test_out_of_memory_in_the_midst_of_a_batch():
 
 
 def test_without_room_for_one_transition_there_is_one_clear_error():
-    learner = learner_of(batch_size=16, manner={"say": lambda text: None})
+    learner = learner_of(batch_size=16, acting={"say": lambda text: None})
     before, tried = values_of(learner.agent), short_of_memory(learner, 0)
     with pytest.raises(NoRoomError, match=r"trainer\.batch_size=16: out of memory even with one"):
         learner.update(make_batch(learner.agent, 16, seeded()))

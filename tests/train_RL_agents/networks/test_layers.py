@@ -14,7 +14,7 @@ from train_RL_agents.networks.layers import (
     Actor,
     CosineEmbedding,
     ObservationNetwork,
-    frozen_call,
+    call_without_grad,
     hidden,
     squash,
 )
@@ -133,7 +133,7 @@ def test_cosine_embedding_by_hand(shape):
 def test_frozen_call_sends_gradients_to_inputs_only():
     net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
     value = torch.randn(5, 3, generator=seeded(), requires_grad=True)
-    frozen = frozen_call(net, value)
+    frozen = call_without_grad(net, value)
     torch.testing.assert_close(frozen, net(value))
     frozen.sum().backward()
     assert all(parameter.grad is None for parameter in net.parameters())

@@ -41,7 +41,7 @@ def test_exact_items_are_what_is_allocated(tmp_path, tiny, words):
         vars(priorities).values() if priorities else []
     )
     weights = [*learner.agent.parameters(), *learner.agent.buffers(),
-               *learner.averaged.parameters(), *learner.averaged.buffers()]  # fmt: skip
+               *learner.ema.parameters(), *learner.ema.buffers()]  # fmt: skip
     held = {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in weights}
     assert found.size("networks, targets, averaged copy") == sum(held.values())
     row = example_row(trainer.env, trainer.experience.streams)

@@ -350,7 +350,7 @@ def test_a_damaged_manifest_is_refused(run, damaged):
     [
         ({"agent_type": "AC-IQN"}, "actor."),
         ({"agent.critics": 1}, "critic_1."),
-        ({"agent.duelling": "false"}, "critic_0.value_layer.bias is absent, here [1]"),
+        ({"agent.dueling": "false"}, "critic_0.value_layer.bias is absent, here [1]"),
     ],
 )
 def test_weights_that_do_not_fit_are_refused_and_change_nothing(tmp_path, changes, misfit):
