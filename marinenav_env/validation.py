@@ -3,12 +3,38 @@
 from __future__ import annotations
 
 import math
+import re
 from numbers import Integral, Real
 from typing import Any
 
+_LONGEST_VALUE, _LONGEST_MESSAGE = 120, 399
+"""In characters."""
+
 
 class ConfigError(ValueError):
-    """A setting, file or argument that cannot be used; its text is one sentence for the user."""
+    """A setting, file or argument that cannot be used; its text is one sentence for the user.
+
+    Args:
+        message: the sentence; put on one line, and cut in the middle where it is too long.
+    """
+
+    def __init__(self, message: str) -> None:
+        line = re.sub(r"[\x00-\x1f\x7f\x85\u2028\u2029]+", " ", _cut(message, _LONGEST_MESSAGE))
+        super().__init__(line)
+
+
+def _cut(text: str, longest: int) -> str:
+    """A text without its middle, if it is too long."""
+    half = (longest - 3) // 2
+    return text if len(text) <= longest else f"{text[:half]}...{text[-half:]}"
+
+
+def brief(value: object) -> str:
+    """A value as messages show it: as Python writes it, cut in the middle where that is long."""
+    try:
+        return _cut(repr(value), _LONGEST_VALUE)
+    except (ValueError, RecursionError):  # thousands of digits, or of lists inside one another
+        return f"a {type(value).__name__}"
 
 
 def require(condition: bool, key: str, value: object, allowed: str) -> None:
@@ -24,7 +50,7 @@ def require(condition: bool, key: str, value: object, allowed: str) -> None:
         ConfigError: when the condition is false.
     """
     if not condition:
-        raise ConfigError(f"{key}={value!r}: must be {allowed}")
+        raise ConfigError(f"{key}={brief(value)}: must be {allowed}")
 
 
 def is_number(value: object) -> bool:

@@ -1,28 +1,23 @@
 """Configuration from JSON files and ``key=value`` arguments, by one mechanism.
 
 A file states only what differs from the defaults, as nested objects or with dotted keys. Keys given
-on the command line are laid over it; a value there is JSON, or else plain text. tyro turns each
-value into the type that its field declares, and the dataclasses check ranges.
+on the command line are laid over it; a value there is JSON, or else plain text. Each value is
+converted to the type that its field declares, and the dataclasses check ranges.
 """
 
 from __future__ import annotations
 
 import contextlib
 import difflib
-import io
 import json
-import operator
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
-from functools import reduce
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import tyro
-
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.validation import ConfigError, brief, require
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.schema import TrainConfig
 
@@ -35,6 +30,9 @@ _NOUNS: dict[Any, tuple[str, str]] = {
     str: ("text", "texts"),
     NoneType: ("null", "null"),
 }
+_PYTHON = {"True": True, "False": False}
+_DEEPEST = 20
+"""Objects inside one another, or dots in a key."""
 
 
 RENAMED = {"agent.duelling": "agent.dueling", "trainer.average_decay": "trainer.ema_decay"}
@@ -125,10 +123,27 @@ def read_json(path: Path) -> dict[str, Any]:
         ConfigError: when it cannot be read or holds something else.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: cannot be read as JSON settings ({error})") from error
-    require(isinstance(content, dict), str(path), content, "a JSON object with settings")
+    return parse_json(text, str(path))
+
+
+def parse_json(text: Any, name: str) -> dict[str, Any]:
+    """Parse a JSON object.
+
+    Args:
+        text: the JSON.
+        name: where it is from, for messages.
+
+    Raises:
+        ConfigError: when it is no text, no JSON or no object.
+    """
+    try:
+        content = json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{name}: cannot be read as JSON settings ({error})") from error
+    require(isinstance(content, dict), name, content, "a JSON object with settings")
     return dict(content)
 
 
@@ -136,14 +151,15 @@ def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested objects as one with dotted keys.
 
     Raises:
-        ConfigError: when a key is given both ways.
+        ConfigError: when a key is given both ways, or objects are nested too deeply.
     """
+    require(prefix.count(".") < _DEEPEST, prefix[:-1], "{...}", "nested less deeply")
     flat: dict[str, Any] = {}
     for name, value in nested.items():
         key = prefix + name
         inner = flatten(value, f"{key}.") if isinstance(value, dict) else {key: value}
         for twice in inner.keys() & flat.keys():
-            raise ConfigError(f"{twice}={inner[twice]!r}: must be given once, nested or dotted")
+            require(False, twice, inner[twice], "given once, nested or dotted")
         flat |= inner
     return flat
 
@@ -174,16 +190,25 @@ def _split(text: str) -> tuple[str, str]:
     """Key and value of a ``key=value`` argument."""
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise ConfigError(f"{text!r}: must be key=value, as in trainer.batch_size=512")
+        raise ConfigError(f"{brief(text)}: must be key=value, as in trainer.batch_size=512")
     return key.strip(), value.strip()
 
 
 def _read(text: str, setting: Setting) -> Any:
-    """What a value on the command line stands for: JSON, a list without its brackets, or text."""
-    for candidate in () if setting.annotation is str else (text, f"[{text}]"):
-        with contextlib.suppress(json.JSONDecodeError):
-            return json.loads(candidate)
+    """What a value on the command line stands for.
+
+    Text where the setting is text; else JSON, a list without its brackets, or a number or truth
+    value as Python writes it; else text.
+    """
+    readers = (json.loads, _read_list, _PYTHON.__getitem__, int, float)
+    for read in () if setting.annotation is str else readers:
+        with contextlib.suppress(ValueError, KeyError, RecursionError):
+            return read(text)
     return text
+
+
+def _read_list(text: str) -> Any:
+    return json.loads(f"[{text}]")
 
 
 def _parse(setting: Setting, value: Any) -> Any:
@@ -196,53 +221,46 @@ def _parse(setting: Setting, value: Any) -> Any:
         return setting.default
     try:
         return _convert(setting.annotation, value)
-    except (SystemExit, TypeError):
+    except (TypeError, OverflowError):
         allowed = describe(setting.annotation)
-        raise ConfigError(f"{setting.key}={value!r}: must be {allowed}") from None
+        raise ConfigError(f"{setting.key}={brief(value)}: must be {allowed}") from None
 
 
 def _convert(annotation: Any, value: Any) -> Any:
-    """Let tyro make a typed value.
-
-    Args:
-        annotation: the type.
-        value: from JSON.
+    """A JSON value as a declared type; a single one is a list of one where only a list will do.
 
     Raises:
-        TypeError: when a list or object is where there must be none, or anything but text for text.
-        SystemExit: when tyro refuses the value.
+        TypeError: when it does not fit.
+        OverflowError: when a whole number is too large for a float.
     """
-    if annotation is str and not isinstance(value, str):
-        raise TypeError(value)
-    words = [_word(item) for item in (value if isinstance(value, list) else [value])]
-    fitting = _fitting(annotation, isinstance(value, list))
-    # tyro frames its message in a box; ours is one sentence.
-    with contextlib.redirect_stderr(io.StringIO()):
-        return tyro.cli(fitting, args=words, add_help=False)
+    members = _members(annotation)
+    if not isinstance(value, list) and all(get_origin(member) is tuple for member in members):
+        value = [value]
+    for member in members:
+        with contextlib.suppress(TypeError):
+            return _convert_one(member, value)
+    raise TypeError(value)
 
 
-def _word(value: Any) -> str:
-    """A JSON value as a word of a command line; a whole float may become an integer, as 1e6."""
-    if isinstance(value, list | dict):
-        raise TypeError(value)
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+def _convert_one(kind: Any, value: Any) -> Any:
+    """See _convert; the type is no union. A whole float is a whole number, as 1e6."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is tuple and isinstance(value, list):
+        kinds = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
+        if len(kinds) == len(value):
+            return tuple(map(_convert, kinds, value))
+    elif kind is float and type(value) in (int, float):
+        return float(value)
+    elif kind is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    elif type(value) is kind or (origin is Literal and value in arguments):
+        return value
+    raise TypeError(value)
 
 
 def _members(annotation: Any) -> tuple[Any, ...]:
     union = get_origin(annotation) in (Union, UnionType)
     return get_args(annotation) if union else (annotation,)
-
-
-def _fitting(annotation: Any, listed: bool) -> Any:
-    """The part of a type that a list, or a single value, may become.
-
-    A single value may stand for a list of one where only a list will do.
-    """
-    members = _members(annotation)
-    fitting = [member for member in members if (get_origin(member) is tuple) == listed]
-    if listed and not fitting:
-        raise TypeError(annotation)
-    return reduce(operator.or_, fitting or members)
 
 
 def describe(annotation: Any) -> str:
@@ -267,12 +285,12 @@ def _unknown(key: str, value: Any, known: list[str]) -> str:
     """What to say about a key that does not exist."""
     inside = [name for name in known if name.startswith(f"{key}.")]
     if inside:
-        return f"{key}={value!r}: must be an object with settings such as {inside[0]}"
+        return f"{key}={brief(value)}: must be an object with settings such as {inside[0]}"
     last = key.rpartition(".")[2]
     same = [name for name in known if name.rpartition(".")[2] == last]
     close = same or difflib.get_close_matches(key, known, n=3, cutoff=0.5)
     hint = f"the closest: {', '.join(close)}" if close else "see marinenav train --help"
-    return f"{key}={value!r}: there is no such setting; {hint}"
+    return f"{key}={brief(value)}: there is no such setting; {hint}"
 
 
 def _changed(config: Config, prefix: str, values: dict[str, Any]) -> Config:

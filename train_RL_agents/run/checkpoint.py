@@ -18,7 +18,7 @@ import torch
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
-from train_RL_agents.config.reading import read_json, saved_config, to_dict
+from train_RL_agents.config.reading import parse_json, read_json, saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.files import write_atomically
 
@@ -144,7 +144,7 @@ def load_policy(
     device = device or torch.device("cpu")
     file = find_policy(Path(path), which)
     content = read_checked(file, POLICY, device)
-    config = saved_config(json.loads(content["config"]))
+    config = saved_config(parse_json(content["config"], f"{file}: config"))
     agent = make_agent(config, content["num_actions"], device)
     load_weights(agent, content["weights"], file)
     return LoadedPolicy(agent.eval(), config, file, content["env_steps"], content["metrics"])

@@ -64,7 +64,7 @@ def read_space(path: Path, config: TrainConfig[Any]) -> Space:
     space = {key: _parse(key, value, types.get(key)) for key, value in content.items()}
     for key, item in space.items():
         for value in (item.low, item.high) if isinstance(item, Range) else item:
-            changed(config, {key: int(value) if types[key] is int else value})
+            changed(config, {key: value})
     return space
 
 

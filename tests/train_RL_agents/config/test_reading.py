@@ -53,6 +53,7 @@ def refused(values, *overrides):
         from_dict(values, overrides)
     text = str(caught.value)
     assert "\n" not in text
+    assert len(text) < 400
     return text
 
 
@@ -117,6 +118,8 @@ def test_round_trip_of_every_kind_of_value(agent_type):
         ("total_timesteps=1e6", 1_000_000),
         ("compile=false", False),
         ("compile=False", False),
+        ("seed=1_000", (1000,)),
+        ("trainer.tau=.5", 0.5),
         ("save_dir=5", "5"),
         ("save_dir=a=b", "a=b"),
         ("agent.embedding=published", "published"),
@@ -165,9 +168,15 @@ def test_override_keeps_the_rest():
         ({"trainer": {"batch_size": "big"}}, "trainer.batch_size='big': must be a whole number"),
         ({"trainer": {"batch_size": 1.5}}, "trainer.batch_size=1.5: must be a whole number"),
         ({"trainer": {"batch_size": True}}, "trainer.batch_size=True: must be a whole number"),
+        ({"trainer": {"batch_size": "5"}}, "trainer.batch_size='5': must be a whole number"),
         ({"trainer": {"batch_size": [5]}}, "trainer.batch_size=[5]: must be a whole number"),
         ({"seed": [[1]]}, "seed=[[1]]: must be a list of whole numbers"),
+        ({"trainer": {"batch_size": float("nan")}}, "trainer.batch_size=nan: must be a whole"),
+        ({"trainer": {"tau": 10**400}}, "trainer.tau=1000"),
+        ({"trainer": {"tau": 10**5000}}, "trainer.tau=a int: must be a number"),
+        ({"trainer": {"tau": float("inf")}}, "trainer.tau=inf: must be"),
         ({"compile": 1}, "compile=1: must be true or false"),
+        ({"compile": "true"}, "compile='true': must be true or false"),
         ({"save_dir": 5}, "save_dir=5: must be text"),
         ({"agent": {"embedding": "x"}}, "agent.embedding='x': must be one of late, published"),
         ({"world.vessel.m": "x"}, "world.vessel.m='x': must be a number or a list of numbers"),
@@ -201,6 +210,20 @@ def test_mistakes_on_the_command_line():
     assert "agent.critics" in refused({"agent_type": "DQN"}, "agent.critic=3")
     # A setting of another agent.
     assert refused({"agent_type": "DQN"}, "agent.quantiles=8").startswith("agent.quantiles='8'")
+
+
+def nested(depth, value):
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("values", [
+    {"x" * 10_000: 1}, {"a\nb": 1}, {"trainer.tau": "x" * 10_000}, {"trainer.tau": [[[[]]]] * 1000},
+    {"seed": ["x"] * 10_000}, {"x": list(range(10_000))}, nested(500, 1), {"agent_type": [0] * 999},
+])  # fmt: skip
+def test_mistakes_are_told_in_short(values):
+    refused(values)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", "\xff", "[" * 100_000])

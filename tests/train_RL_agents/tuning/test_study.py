@@ -66,6 +66,8 @@ def test_space_has_ranges_and_choices(tmp_path):
     ({"agent_type": ["DQN", "IQN"]}, "a study is of one agent"),
     ({"trainer.batch_size": []}, "a list with one or more values"),
     ({"trainer.batch_size": [64, -1]}, "trainer.batch_size=-1: must be at least 1"),
+    ({"trainer.batch_size": ["many"]}, "trainer.batch_size='many': must be a whole number"),
+    ({"trainer.batch_size": {"low": 4.5, "high": 8}}, "trainer.batch_size=4.5: must be a whole"),
     ({"trainer.tau": {"low": 0.1, "high": 2.0}}, "trainer.tau=2.0: must be"),
     ({"trainer.tau": {"low": 0.1}}, "with low, high and perhaps log"),
     ({"trainer.tau": {"low": 0.2, "high": 0.1}}, "numbers low < high"),
