@@ -1,0 +1,120 @@
+"""Parts that users add without changing this program: rewards, observations, samplers, agents.
+
+A part is named ``package.module:Name``, or by the name of an entry point that an installed package
+registers in the part's group. Importing a module runs its code, and configuration files and
+checkpoints name parts. A name that comes from a file is therefore imported only if an installed
+entry point registers it, or if the user named it on the command line (or called ``allow``).
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from operator import attrgetter
+from typing import Any
+
+from marinenav_env.validation import ConfigError
+
+AGENTS = "marinenav.agents"
+ENCODERS = "marinenav.encoders"
+OBSERVATIONS = "marinenav.observations"
+REWARDS = "marinenav.rewards"
+SCENARIOS = "marinenav.scenarios"
+
+_REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_LONGEST = 120
+"""Characters of a reference, so that messages stay readable."""
+_allowed: set[str] = set()
+
+
+def allow(*references: str) -> None:
+    """Let ``resolve`` import parts, because the user named them.
+
+    Args:
+        references: each ``package.module:Name``.
+
+    Raises:
+        ConfigError: when one is not of that form.
+    """
+    for reference in references:
+        if not _is_reference(reference):
+            raise ConfigError(f"{_short(reference)}: must be package.module:Name")
+        _allowed.add(reference)
+
+
+def allowed() -> tuple[str, ...]:
+    """The references given to ``allow``, for processes that this one starts."""
+    return tuple(sorted(_allowed))
+
+
+def resolve(group: str, reference: str) -> Any:
+    """The object that a reference names.
+
+    Args:
+        group: where entry points may register it, e.g. ``marinenav.rewards``.
+        reference: ``package.module:Name``, or the name of an entry point.
+
+    Raises:
+        ConfigError: when nothing registers or allows the reference, or it cannot be imported.
+    """
+    registered = entry_points(group=group)
+    for point in registered:
+        if reference in (point.name, _value(point)):
+            return _load(_value(point))
+    if reference in _allowed:
+        return _load(reference)
+    if not _is_reference(reference):
+        known = ", ".join(sorted(registered.names)[:8]) or "none"
+        raise ConfigError(
+            f"{_short(reference)} is not registered in {group} (registered: {known}): install "
+            "the package that registers it, or give package.module:Name"
+        )
+    raise ConfigError(
+        f"{reference} is a part that this program does not load from files: install the package "
+        f"that registers it, or name it on the command line with --plugin {reference}"
+    )
+
+
+def _value(point: EntryPoint) -> str:
+    """``package.module:Name`` of an entry point, without extras."""
+    return f"{point.module}:{point.attr}"
+
+
+def _is_reference(text: object) -> bool:
+    known = isinstance(text, str) and len(text) <= _LONGEST
+    return known and _REFERENCE.fullmatch(str(text)) is not None
+
+
+def _short(text: object) -> str:
+    """A text from a file as messages show it."""
+    shown = repr(text)
+    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 3]}..."
+
+
+def _load(reference: str) -> Any:
+    """Import a part.
+
+    Raises:
+        ConfigError: when the module cannot be imported or has no such attribute.
+    """
+    module_name, _, name = reference.partition(":")
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        missing = str(error.name)
+        if module_name == missing or module_name.startswith(f"{missing}."):
+            raise ConfigError(
+                f"{reference}: there is no module {missing}; install its package, or put its "
+                "folder on PYTHONPATH"
+            ) from error
+        raise ConfigError(f"{reference}: needs the module {missing}, which is missing") from error
+    except Exception as error:  # whatever the module's own code raises
+        first = (str(error) or type(error).__name__).splitlines()[0][:_LONGEST]
+        raise ConfigError(
+            f"{reference}: importing {module_name} failed ({type(error).__name__}: {first})"
+        ) from error
+    try:
+        return attrgetter(name)(module)
+    except AttributeError as error:
+        raise ConfigError(f"{reference}: the module {module_name} has no {name}") from error
