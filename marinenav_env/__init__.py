@@ -3,7 +3,9 @@
 import gymnasium
 
 from marinenav_env.config import LEVELS, Level, WorldConfig
+from marinenav_env.entries import Entry, EntrySensor, Scene
 from marinenav_env.env import GROUP, MarineNavEnv
+from marinenav_env.observation import observation_entries
 from marinenav_env.scenario_file import Episode, read_scenarios, write_scenarios
 from marinenav_env.starts import Curriculum
 from marinenav_env.validation import ConfigError
@@ -13,10 +15,14 @@ __all__ = [
     "LEVELS",
     "ConfigError",
     "Curriculum",
+    "Entry",
+    "EntrySensor",
     "Episode",
     "Level",
     "MarineNavEnv",
+    "Scene",
     "WorldConfig",
+    "observation_entries",
     "read_scenarios",
     "write_scenarios",
 ]

@@ -131,6 +131,8 @@ class SensorConfig:
     """Share of the true radius in a measured radius; the rest is von Mises noise (1)."""
     r_kappa: PerRobot = 1.0
     """Concentration of the von Mises noise of a measured radius (1)."""
+    entries: tuple[str, ...] = ()
+    """Further observation entries: sensors as package.module:Class (see marinenav_env.entries)."""
 
     def __post_init__(self) -> None:
         section = "world.sensor"

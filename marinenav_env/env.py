@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,23 @@ from torchrl.envs import EnvBase
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.dynamics import continuous_rates, discrete_rates
+from marinenav_env.entries import Entry
 from marinenav_env.host_reads import cheap_to_ask
 from marinenav_env.layout import copy_in, environments_innermost
 from marinenav_env.parameters import shared_parameters
-from marinenav_env.perception import Noise, draw_noise, observe
 from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.scenario_file import Episode, read_scenarios, stack_episodes
-from marinenav_env.starts import Curriculum, FixedStarts, SampledStarts, StartPool, restore
-from marinenav_env.state import Observation, Outcome, Parameters, Scenario, Start, State
+from marinenav_env.starts import (
+    Curriculum,
+    FixedStarts,
+    MakeStart,
+    SampledStarts,
+    StartPool,
+    restore,
+)
+from marinenav_env.state import Outcome, Parameters, Scenario, Start, State
 from marinenav_env.validation import ConfigError, require
-from marinenav_env.world import advance, initial_state, restart, where
+from marinenav_env.world import World, restart, where
 
 GROUP = "robots"
 
@@ -38,6 +44,7 @@ class MarineNavEnv(EnvBase):
         robots/observation/self_state     [E, R, 7]     see Observation
         robots/observation/objects_state  [E, R, K, 5]
         robots/observation/objects_mask   [E, R, K]     bool
+        robots/observation/NAME           [E, R, ...]   further entries, see ``entries``
         robots/mask                       [E, R]        bool, active before the step
         robots/action                     [E, R, 2] in [-1, 1], or [E, R] index of a thrust pair
         robots/reward                     [E, R, 1]
@@ -71,6 +78,8 @@ class MarineNavEnv(EnvBase):
     """
 
     batch_locked = True
+    world: World
+    """Its rules, as pure functions."""
     _now: Start
     _outcome: Outcome | None
     _own_constants: Parameters
@@ -97,10 +106,8 @@ class MarineNavEnv(EnvBase):
         super().__init__(device=torch.device(device), batch_size=torch.Size([num_envs]))
         self.num_envs, self.dtype, self.continuous = num_envs, dtype, continuous
         self.config = _matching(config or WorldConfig(), self._given)
-        self._advance: Any = partial(advance, config=self.config)
+        self._compile_step = compile_step
         self._renew: Any = restart
-        if compile_step:
-            self._advance = torch.compile(self._advance, fullgraph=True, dynamic=False)
         if compile_step and not cheap_to_ask(torch.device(device)):
             self._renew = torch.compile(restart, fullgraph=True, dynamic=False)
         self._generator = torch.Generator(self.device)
@@ -115,19 +122,19 @@ class MarineNavEnv(EnvBase):
         self.env_steps = 0
         self._restored, self._outcome = False, None
         self._held: Start | None = None
-        self._starts, self._all_constants, self._quantiles = self._make_starts()
+        self._starts, self._all_constants = self._make_starts()
         self._restart(None)
 
-    def _make_starts(self) -> tuple[StartPool, Parameters, Tensor]:
+    def _make_starts(self) -> tuple[StartPool, Parameters]:
         """The pool of starts, with the parameters of its entries, [P] or [1]."""
         device, given = self._generator.device, self._given
         if isinstance(given, Curriculum):
             sampler = ScenarioSampler(self.config.scenario, given.levels, device, self.dtype)
             robots = sampler.levels.max_robots
             parameters, quantiles = shared_parameters(self.config, robots, device, self.dtype)
-            make = partial(self._make_start, parameters=parameters, quantiles=quantiles)
+            make = self._maker(parameters, quantiles)
             pool: StartPool = SampledStarts(sampler, given, make, self.num_envs, self._generator)
-            return pool, parameters, quantiles
+            return pool, parameters
         if isinstance(given, Scenario):
             scenario = given.to(device).apply(
                 lambda tensor: tensor.to(self.dtype) if tensor.is_floating_point() else tensor
@@ -136,36 +143,32 @@ class MarineNavEnv(EnvBase):
             parameters, quantiles = shared_parameters(self.config, robots, device, self.dtype)
         else:
             scenario, parameters, quantiles = stack_episodes(given, device, self.dtype)
-        make = partial(self._make_start, parameters=parameters, quantiles=quantiles)
-        return FixedStarts(scenario, make, self.num_envs), parameters, quantiles
+        make = self._maker(parameters, quantiles)
+        return FixedStarts(scenario, make, self.num_envs), parameters
 
-    def _make_start(
-        self, scenario: Scenario, index: Tensor, parameters: Parameters, quantiles: Tensor
-    ) -> Start:
-        """Add the first state and observation to scenarios [P]; see starts.MakeStart."""
-        own = parameters if parameters.batch_size[0] == 1 else parameters[index]
-        state = initial_state(scenario, own.rules.core_radius)
-        (size, robots), objects = scenario.robot_mask.shape, scenario.obstacle_mask.shape[-1]
-        noise = draw_noise(self._generator, size, robots, robots + objects, self.dtype)
-        observation, _ = observe(
-            state, scenario, own.vessel, own.sensor, quantiles, noise, self.config.sensor.slots
-        )
-        batch = scenario.batch_size
-        return Start(scenario=scenario, state=state, observation=observation, batch_size=batch)
+    def _maker(self, parameters: Parameters, quantiles: Tensor) -> MakeStart:
+        """Make the world for a quantile table; returns what makes starts of scenarios in it."""
+        self.world = World(self.config, quantiles, self._compile_step)
+
+        def make(scenario: Scenario, index: Tensor) -> Start:
+            own = parameters if parameters.batch_size[0] == 1 else parameters[index]
+            return self.world.first(scenario, own, self._generator)
+
+        return make
 
     def _make_specs(self) -> None:
         """Specifications of every key, from the shapes at hand."""
-        (envs, robots), slots = self._now.state.active.shape, self.config.sensor.slots
+        envs, robots = self._now.state.active.shape
         float_, flag = (
             {"device": self.device, "dtype": dtype} for dtype in (self.dtype, torch.bool)
         )
-        observation = Composite(
-            self_state=Unbounded((envs, robots, 7), **float_),
-            objects_state=Unbounded((envs, robots, slots, 5), **float_),
-            objects_mask=Binary(shape=(envs, robots, slots), **flag),
-            shape=(envs, robots),
-            device=self.device,
-        )
+
+        def measured(entry: Entry) -> Any:
+            shape = (envs, robots, *entry.shape)
+            return (
+                Binary(shape=shape, **flag) if entry.kind == "mask" else Unbounded(shape, **float_)
+            )
+
         if self.continuous:
             action: Any = Bounded(-1.0, 1.0, shape=(envs, robots, 2), **float_)
         else:
@@ -183,8 +186,10 @@ class MarineNavEnv(EnvBase):
             names = ("done", "terminated", "truncated")
             return {name: Binary(shape=(*shape, 1), **flag) for name in names}
 
+        entries = {name: measured(entry) for name, entry in self.entries.items()}
         self.observation_spec = grouped(
-            observation=observation, mask=Binary(shape=(envs, robots), **flag)
+            observation=Composite(entries, shape=(envs, robots), device=self.device),
+            mask=Binary(shape=(envs, robots), **flag),
         )
         self.action_spec = grouped(action=action)
         self.reward_spec = grouped(reward=reward)
@@ -202,6 +207,11 @@ class MarineNavEnv(EnvBase):
         """Pairs of left and right thrust changes."""
         vessel = self._all_constants.vessel
         return vessel.left_thrust_change.shape[-1] * vessel.right_thrust_change.shape[-1]
+
+    @property
+    def entries(self) -> dict[str, Entry]:
+        """The entries of an observation by name."""
+        return self.world.entries
 
     @property
     def generator(self) -> torch.Generator:
@@ -240,26 +250,12 @@ class MarineNavEnv(EnvBase):
         action = tensordict.get((GROUP, "action"))
         to_rates = continuous_rates if self.continuous else discrete_rates
         now, constants = self._now, self._own_constants
-        state, observation, outcome = self._advance(
-            now.state,
-            now.scenario,
-            constants,
-            to_rates(action.to(self.dtype) if self.continuous else action, constants.vessel),
-            self._draw_noise(),
-            self._quantiles,
-        )
-        self._now = Start(
-            scenario=now.scenario, state=state, observation=observation, batch_size=self.batch_size
-        )
+        rates = to_rates(action.to(self.dtype) if self.continuous else action, constants.vessel)
+        noise = self.world.draw_noise(self._generator, now.scenario, self.dtype)
+        self._now, outcome = self.world.step(now, constants, rates, noise)
         self.env_steps += self.num_envs
         self._restored, self._outcome = False, outcome
-        return self._pack(observation, state, outcome)
-
-    def _draw_noise(self) -> Noise:
-        """Noise of one step, drawn here because compiled code cannot take a generator."""
-        envs, robots = self.state.active.shape
-        objects = robots + self.scenario.obstacle_mask.shape[-1]
-        return draw_noise(self._generator, envs, robots, objects, self.dtype)
+        return self._pack(self._now, outcome)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         done = None if tensordict is None else tensordict.get("_reset", None)
@@ -267,7 +263,7 @@ class MarineNavEnv(EnvBase):
             self._restart(None if done is None else done.view(-1))
         # Else: the first full reset after load_state_dict goes on where the saved run was.
         self._restored = False
-        return self._pack(self._now.observation, self.state, None)
+        return self._pack(self._now, None)
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Reset the environments whose episode is over, without asking whether there are any.
@@ -288,7 +284,7 @@ class MarineNavEnv(EnvBase):
     def reset_done(self, tensordict: TensorDictBase) -> TensorDictBase:
         """``maybe_reset`` without ``refresh_starts``: nothing but operations on tensors."""
         self._restart(tensordict.get("done").view(-1))
-        return tensordict.update(self._pack(self._now.observation, self.state, None))
+        return tensordict.update(self._pack(self._now, None))
 
     def hold(self) -> None:
         """Go on from the state in the memory that ``settle`` copies to; at first, make that."""
@@ -315,25 +311,15 @@ class MarineNavEnv(EnvBase):
             own = self._all_constants[index]
             self._own_constants = own if done is None else where(done, own, self._own_constants)
 
-    def _pack(
-        self, observation: Observation, state: State, outcome: Outcome | None
-    ) -> TensorDictBase:
+    def _pack(self, now: Start, outcome: Outcome | None) -> TensorDictBase:
         """Lay out an observation, and the outcome of a step if there was one, under their keys."""
-        group_shape = state.active.shape
-        group: dict[str, Any] = {
-            "observation": TensorDict(
-                {
-                    "self_state": observation.self_state,
-                    "objects_state": observation.objects_state,
-                    "objects_mask": observation.objects_mask,
-                },
-                group_shape,
-            ),
-            "mask": state.active,
-        }
+        active = now.state.active
+        group_shape = active.shape
+        observation = TensorDict(dict(now.observation.items()), group_shape)
+        group: dict[str, Any] = {"observation": observation, "mask": active}
         if outcome is None:
             # In an episode that goes on, a robot that has ended stays so; an absent one always is.
-            ended = ~state.active[..., None]
+            ended = ~active[..., None]
             never = torch.zeros_like(ended)
             group |= {"done": ended, "terminated": ended.clone(), "truncated": never}
             root = {name: never[:, 0].clone() for name in ("done", "terminated", "truncated")}

@@ -10,8 +10,38 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from marinenav_env.config import PerRobot, WorldConfig
+from marinenav_env.entries import Entry
 from marinenav_env.layout import reverse, stack_last
 from marinenav_env.state import Observation, Scenario, Sensor, State, Vessel
+
+METRES, SPEED, TURN_RATE = 1e4, 1e2, 1e2
+"""Limits of the entries (m, m/s, rad/s), wide enough that no vessel reaches them."""
+
+
+def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
+    """The entries that ``observe`` measures."""
+    vessel, slots = config.vessel, config.sensor.slots
+    place, speed, turn = (-METRES, METRES), (-SPEED, SPEED), (-TURN_RATE, TURN_RATE)
+    thrust = min(_numbers(vessel.min_thrust)), max(_numbers(vessel.max_thrust))
+    return (
+        Entry(
+            "self_state", "vector", (7,),
+            "goal x, y (m, body frame), u, v over ground (m/s), yaw rate (rad/s), both thrusts (N)",
+            (20.0, 20.0, 2.0, 2.0, 1.0, 1000.0, 1000.0),
+            (place, place, speed, speed, turn, thrust, thrust),
+        ),
+        Entry(
+            "objects_state", "objects", (slots, 5),
+            "x, y (m), v_x, v_y over ground (m/s), in the body frame, radius (m)",
+            (20.0, 20.0, 2.0, 2.0, 2.0), (place, place, speed, speed, place), "objects_mask",
+        ),
+        Entry("objects_mask", "mask", (slots,), "the slot holds an object", (), ((0, 1),)),
+    )  # fmt: skip
+
+
+def _numbers(value: PerRobot) -> tuple[float, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 class Noise(NamedTuple):

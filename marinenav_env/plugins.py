@@ -76,6 +76,12 @@ def resolve(group: str, reference: str) -> Any:
     )
 
 
+def first_line(error: BaseException) -> str:
+    """An error of a user's code in one short line, with its type."""
+    text = str(error).splitlines()
+    return f"{type(error).__name__}: {text[0][:_LONGEST]}" if text else type(error).__name__
+
+
 def _value(point: EntryPoint) -> str:
     """``package.module:Name`` of an entry point, without extras."""
     return f"{point.module}:{point.attr}"
@@ -110,9 +116,8 @@ def _load(reference: str) -> Any:
             ) from error
         raise ConfigError(f"{reference}: needs the module {missing}, which is missing") from error
     except Exception as error:  # whatever the module's own code raises
-        first = (str(error) or type(error).__name__).splitlines()[0][:_LONGEST]
         raise ConfigError(
-            f"{reference}: importing {module_name} failed ({type(error).__name__}: {first})"
+            f"{reference}: importing {module_name} failed ({first_line(error)})"
         ) from error
     try:
         return attrgetter(name)(module)

@@ -36,6 +36,8 @@ _MAP_NAMES = {"r": "core_radius"}
 _COMMANDS = ("left_thrust_change", "right_thrust_change")
 # Written and accepted for the sake of other readers; nothing here depends on them.
 _UNUSED = {"is_eval_env": True, "angular_speed_max": torch.pi / 2, "angular_speed_penalty": -1.0}
+# Settings of a world, not of an episode: files neither have nor set them.
+_WORLD_ONLY = {"entries"}
 # Initial motion, and how many numbers each robot has of it (None: one, not in a list).
 _MOTION = {
     "start": 2, "goal": 2, "init_theta": None, "init_velocity_r": 3, "init_left_pos": None,
@@ -105,7 +107,12 @@ def _shared(key: str, values: list[Any]) -> Any:
 
 def _names(config: Any, theirs: dict[str, str]) -> set[str]:
     """The names under which a file may hold the fields of a config."""
-    return {item.name for item in fields(config)} | set(theirs)
+    return {item.name for item in fields(config)} - _WORLD_ONLY | set(theirs)
+
+
+def _stated(config: Any) -> dict[str, Any]:
+    """The fields of a config that files have."""
+    return {name: value for name, value in asdict(config).items() if name not in _WORLD_ONLY}
 
 
 def _sections(entry: Any, key: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -195,7 +202,7 @@ def _take_cores(env: dict[str, Any], key: str) -> list[list[float]]:
 
 def _take_config(cls: Any, given: dict[str, Any], names: dict[str, str]) -> Any:
     """Build a config from the keys it knows, and take them out of ``given``."""
-    known = {item.name for item in fields(cls)}
+    known = _names(cls, {})
     ours = {names.get(name, name): (name, value) for name, value in given.items()}
     taken = {name: pair for name, pair in ours.items() if name in known}
     for name, _ in taken.values():
@@ -295,7 +302,7 @@ def _entry(episode: Episode) -> dict[str, Any]:
 
     theirs = {ours: name for name, ours in (*_VESSEL_NAMES.items(), *_SENSOR_NAMES.items())}
     robots: dict[str, Any] = {"dt": [episode.dt] * count, "N": [episode.substeps] * count}
-    for name, value in asdict(episode.vessel).items():
+    for name, value in _stated(episode.vessel).items():
         per_robot = [list(value)] * count if name in _COMMANDS else listed(value, count)
         robots[theirs.get(name, name)] = per_robot
     columns: tuple[Any, ...] = (
@@ -305,12 +312,12 @@ def _entry(episode: Episode) -> dict[str, Any]:
     robots |= {name: list(column) for name, column in zip(_MOTION, columns, strict=True)}
     robots["perception"] = {
         theirs.get(name, name): listed(value, count)
-        for name, value in asdict(episode.sensor).items()
+        for name, value in _stated(episode.sensor).items()
     }
     map_values = asdict(episode.scenario)
     map_values["r"] = map_values.pop("core_radius")
     env = {
-        "seed": episode.seed, **_UNUSED, **map_values, **asdict(episode.reward),
+        "seed": episode.seed, **_UNUSED, **map_values, **_stated(episode.reward),
         "num_robots": count,
         "cores": {
             "positions": [core[:2] for core in episode.cores],
@@ -354,7 +361,7 @@ def episodes_of(scenarios: Scenario, config: WorldConfig, seed: int = 0) -> list
             name: value if name in _COMMANDS else select(value)
             for name, value in asdict(config.vessel).items()
         }
-        sensor = {name: select(value) for name, value in asdict(config.sensor).items()}
+        sensor = {name: select(value) for name, value in _stated(config.sensor).items()}
         circles = torch.cat((one.obstacle_position, one.obstacle_radius[:, None]), -1)
         vortices = torch.cat((one.core_position, one.core_circulation[:, None]), -1)
         episodes.append(
@@ -369,7 +376,7 @@ def episodes_of(scenarios: Scenario, config: WorldConfig, seed: int = 0) -> list
                 cores=vortices[core].tolist(),
                 vessel=VesselConfig(**vessel),
                 sensor=SensorConfig(**sensor),  # type: ignore[arg-type]
-                reward=config.reward,
+                reward=RewardConfig(**_stated(config.reward)),
                 scenario=config.scenario,
                 dt=config.dt,
                 substeps=config.substeps,
@@ -430,7 +437,7 @@ def stack_episodes(
         values = {
             name: value if name in _COMMANDS or not isinstance(value, tuple)
             else value + (value[-1],) * (robots - len(value))
-            for name, value in asdict(config).items()
+            for name, value in _stated(config).items()
         }  # fmt: skip
         return type(config)(**values)
 

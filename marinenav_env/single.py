@@ -13,15 +13,13 @@ from gymnasium import spaces
 from tensordict import TensorDict, TensorDictBase
 
 from marinenav_env.config import WorldConfig
+from marinenav_env.entries import Entry
 from marinenav_env.env import GROUP, MarineNavEnv
 from marinenav_env.scenario_file import Episode
 from marinenav_env.starts import Curriculum
 from marinenav_env.state import Scenario
 
 Scenarios = Curriculum | str | Path | Sequence[Episode] | Scenario | None
-
-# So wide that no vessel reaches them: a box without ends is refused by many libraries.
-METRES, SPEED, TURN_RATE = 1e4, 1e2, 1e2
 
 
 class SingleWorld:
@@ -66,9 +64,8 @@ class SingleWorld:
         """What a robot perceives; see observation_space."""
         seen = self.now.get((GROUP, "observation"))[0, robot]
         return {
-            "self_state": seen.get("self_state").numpy().copy(),
-            "objects_state": seen.get("objects_state").numpy().copy(),
-            "objects_mask": seen.get("objects_mask").numpy().astype(np.int8),
+            name: seen.get(name).numpy().astype(np.int8 if entry.kind == "mask" else np.float32)
+            for name, entry in self.env.entries.items()
         }
 
     def flag(self, name: str, robot: int) -> bool:
@@ -89,22 +86,22 @@ class SingleWorld:
         }
 
     def observation_space(self) -> spaces.Dict:
-        """self_state [7], objects_state [K, 5] and objects_mask [K]; see Observation."""
-        vessel, slots = self.env.constants.vessel, self.env.config.sensor.slots
-        thrust = float(vessel.min_thrust.min()), float(vessel.max_thrust.max())
-        own = np.array([METRES, METRES, SPEED, SPEED, TURN_RATE, thrust[1], thrust[1]], np.float32)
-        low = np.array([*-own[:5], thrust[0], thrust[0]], np.float32)
-        each = np.tile(np.array([METRES, METRES, SPEED, SPEED, METRES], np.float32), (slots, 1))
-        return spaces.Dict(
-            {
-                "self_state": spaces.Box(low, own),
-                "objects_state": spaces.Box(-each, each),
-                "objects_mask": spaces.MultiBinary(slots),
-            }
-        )
+        """The entries of an observation of one robot; see MarineNavEnv.entries."""
+        return spaces.Dict({name: _space(entry) for name, entry in self.env.entries.items()})
 
     def action_space(self) -> spaces.Space[Any]:
         """Left and right command in [-1, 1], or the index of a pair of thrust changes."""
         if self.env.continuous:
             return spaces.Box(-1.0, 1.0, (2,))
         return spaces.Discrete(self.env.num_discrete_actions)
+
+
+def _space(entry: Entry) -> spaces.Space[Any]:
+    """The values of an entry for one robot; numbers within limits, as many libraries want them."""
+    if entry.kind == "mask":
+        return spaces.MultiBinary(entry.shape[0] if len(entry.shape) == 1 else entry.shape)
+    low, high = (
+        np.broadcast_to(np.array(column, np.float32), entry.shape).copy()
+        for column in zip(*entry.limits, strict=True)
+    )
+    return spaces.Box(low, high)

@@ -6,7 +6,7 @@ that may be seen, K objects kept in an observation. Slots that a scenario lacks 
 
 from __future__ import annotations
 
-from tensordict import TensorClass
+from tensordict import TensorClass, TensorDict
 from torch import Tensor
 
 
@@ -135,7 +135,7 @@ class Parameters(TensorClass):
 
 
 class Observation(TensorClass):
-    """What the robots perceive; batch [E]; zeros for a robot that is not active."""
+    """What perception measures; batch [E]; zeros for a robot that is not active."""
 
     self_state: Tensor
     """[E, R, 7] goal x, y (m, body frame), u, v over ground (m/s), yaw rate, both thrusts (N)."""
@@ -175,4 +175,5 @@ class Start(TensorClass):
 
     scenario: Scenario
     state: State
-    observation: Observation
+    observation: TensorDict
+    """Every entry of the observation by name, [E, R, ...]; see marinenav_env.observation."""

@@ -1,15 +1,15 @@
-"""One control step of the whole world: dynamics, perception, rules of the sea, reward, endings.
+"""The whole world: dynamics, observation, rules of the sea, reward, endings.
 
-A pure function of tensors: no random numbers are drawn here and nothing is read on the host, so
-that it compiles into one graph and can be captured.
+A control step is a pure function of tensors: its random numbers are drawn beforehand and nothing
+is read on the host, so that it compiles into one graph and can be captured.
 """
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
-from tensordict import TensorClass
+from tensordict import TensorClass, TensorDict
 from torch import Tensor
 
 from marinenav_env.colregs import required_turn
@@ -17,11 +17,13 @@ from marinenav_env.config import WorldConfig
 from marinenav_env.current import current_velocity
 from marinenav_env.dynamics import control_step, wrap_to_two_pi
 from marinenav_env.endings import endings
+from marinenav_env.entries import Scene
 from marinenav_env.host_reads import cheap_to_ask
 from marinenav_env.layout import reverse
-from marinenav_env.perception import Noise, observe
+from marinenav_env.observation import described, entry_sensors
+from marinenav_env.perception import Noise, draw_noise, observe
 from marinenav_env.reward import step_reward
-from marinenav_env.state import Observation, Outcome, Parameters, Scenario, State
+from marinenav_env.state import Observation, Outcome, Parameters, Scenario, Start, State
 
 Tensors = TypeVar("Tensors", bound=TensorClass)
 
@@ -90,72 +92,6 @@ def goal_distance(state: State, scenario: Scenario) -> Tensor:
     return reverse(torch.sqrt((goal_x - x).square() + (goal_y - y).square()))
 
 
-def advance(
-    state: State,
-    scenario: Scenario,
-    parameters: Parameters,
-    rates: Tensor,
-    noise: Noise,
-    quantiles: Tensor,
-    config: WorldConfig,
-) -> tuple[State, Observation, Outcome]:
-    """Advance every environment by one control step.
-
-    The observation that comes back is that of the robots active before the step: a robot that
-    ends in this step still gets its last one, and is still seen by the others.
-
-    Args:
-        state: batch [E].
-        scenario: batch [E].
-        parameters: batch [E or 1].
-        rates: [E, R, 2] commanded thrust rates (N/s); those of inactive robots are ignored.
-        noise: one draw of measurement noise.
-        quantiles: von Mises quantile table.
-        config: everything that is the same for all environments.
-
-    Returns:
-        The next state, the observation, and the outcome.
-    """
-    vessel, sensor, rules = parameters.vessel, parameters.sensor, parameters.rules
-    before = goal_distance(state, scenario)
-    moved = _moved(state, scenario, parameters, rates, config)
-    observation, touching = observe(
-        moved, scenario, vessel, sensor, quantiles, noise, config.sensor.slots
-    )
-    colregs, phi = required_turn(observation, vessel.radius, config.colregs)
-    after = goal_distance(moved, scenario)
-    collided = touching & state.active
-    arrived = (after <= vessel.goal_distance) & state.active & ~collided
-    reward = step_reward(before - after, phi, collided, arrived, rules)
-    energy = vessel.power_coefficient * moved.thrust.abs().sum(-1) * (config.dt * config.substeps)
-
-    moved.collided = state.collided | collided
-    moved.arrived = state.arrived | arrived
-    moved.active = state.active & ~collided & ~arrived
-    ended = endings(
-        moved.collided,
-        moved.arrived,
-        scenario.robot_mask,
-        moved.steps,
-        config.max_steps,
-        config.ends_at_first_collision,
-    )
-    outcome = Outcome(
-        reward=torch.where(state.active, reward, 0.0),
-        collided=collided,
-        arrived=arrived,
-        colregs=colregs & state.active,
-        phi=phi,
-        energy=torch.where(state.active, energy, 0.0),
-        terminated=ended.terminated,
-        truncated=ended.truncated,
-        episode_terminated=ended.episode_terminated,
-        episode_done=ended.episode_done,
-        batch_size=state.batch_size,
-    )
-    return moved, observation, outcome
-
-
 def _moved(
     state: State, scenario: Scenario, parameters: Parameters, rates: Tensor, config: WorldConfig
 ) -> State:
@@ -180,3 +116,173 @@ def _moved(
         steps=state.steps + 1,
         batch_size=state.batch_size,
     )
+
+
+class StepNoise(NamedTuple):
+    """Random numbers of one observation, drawn outside compiled code."""
+
+    perception: Noise
+    """For the own state and the objects."""
+    entries: tuple[Tensor | None, ...]
+    """For every further sensor."""
+
+
+class World:
+    """The world as pure functions of tensors, for one configuration.
+
+    Args:
+        config: what is the same for all environments.
+        quantiles: von Mises quantile table of the radius noise.
+        compile_step: whether ``step`` is compiled (fullgraph).
+
+    Raises:
+        ConfigError: when a part that the configuration names cannot be used.
+    """
+
+    def __init__(self, config: WorldConfig, quantiles: Tensor, compile_step: bool = False) -> None:
+        self.config, self.quantiles = config, quantiles
+        self.sensors = entry_sensors(config)
+        self.entries = described(config, self.sensors)
+        self._advance: Any = self.advance
+        if compile_step:
+            self._advance = torch.compile(self.advance, fullgraph=True, dynamic=False)
+
+    def draw_noise(
+        self, generator: torch.Generator, scenario: Scenario, dtype: torch.dtype
+    ) -> StepNoise:
+        """Draw the noise of one observation of every robot.
+
+        Args:
+            generator: the source of randomness.
+            scenario: batch [E], for its shapes.
+            dtype: floating-point type.
+        """
+        environments, robots = scenario.robot_mask.shape
+        objects = robots + scenario.obstacle_mask.shape[-1]
+        perception = draw_noise(generator, environments, robots, objects, dtype)
+        further = (
+            sensor.noise((environments, robots, *sensor.shape(self.config)), generator, dtype)
+            for sensor in self.sensors
+        )
+        return StepNoise(perception, tuple(further))
+
+    def observe(
+        self, state: State, scenario: Scenario, parameters: Parameters, noise: StepNoise
+    ) -> tuple[dict[str, Tensor], Observation, Tensor]:
+        """Measure every entry of the observation.
+
+        Args:
+            state: batch [E]; its active robots observe and are observed.
+            scenario: batch [E].
+            parameters: batch [E or 1].
+            noise: one draw.
+
+        Returns:
+            The entries by name, what perception measured, and [E, R] bool: the robot touches an
+            object that it sees.
+        """
+        seen, touching = observe(
+            state, scenario, parameters.vessel, parameters.sensor, self.quantiles,
+            noise.perception, self.config.sensor.slots,
+        )  # fmt: skip
+        entries = {name: seen.get(name) for name in Observation.__annotations__}
+        scene = Scene(state, scenario, parameters, self.config)
+        for sensor, drawn in zip(self.sensors, noise.entries, strict=True):
+            value = sensor.observe(scene, drawn)
+            active = state.active.view(*state.active.shape, *[1] * (value.ndim - 2))
+            entries[sensor.name] = value.masked_fill(~active, 0)
+        return entries, seen, touching
+
+    def first(
+        self, scenario: Scenario, parameters: Parameters, generator: torch.Generator
+    ) -> Start:
+        """State and observation at the start of episodes.
+
+        Args:
+            scenario: batch [P].
+            parameters: batch [P or 1].
+            generator: source of the observation's noise.
+        """
+        state = initial_state(scenario, parameters.rules.core_radius)
+        noise = self.draw_noise(generator, scenario, scenario.goal.dtype)
+        entries, _, _ = self.observe(state, scenario, parameters, noise)
+        observation = TensorDict(entries, scenario.batch_size)
+        batch = scenario.batch_size
+        return Start(scenario=scenario, state=state, observation=observation, batch_size=batch)
+
+    def step(
+        self, now: Start, parameters: Parameters, rates: Tensor, noise: StepNoise
+    ) -> tuple[Start, Outcome]:
+        """Advance every environment by one control step; see ``advance``.
+
+        Args:
+            now: batch [E].
+            parameters: batch [E or 1].
+            rates: [E, R, 2] commanded thrust rates (N/s).
+            noise: one draw.
+        """
+        state, entries, outcome = self._advance(now.state, now.scenario, parameters, rates, noise)
+        batch = now.batch_size
+        observation = TensorDict(entries, batch)
+        following = Start(
+            scenario=now.scenario, state=state, observation=observation, batch_size=batch
+        )
+        return following, outcome
+
+    def advance(
+        self,
+        state: State,
+        scenario: Scenario,
+        parameters: Parameters,
+        rates: Tensor,
+        noise: StepNoise,
+    ) -> tuple[State, dict[str, Tensor], Outcome]:
+        """One control step of every environment, as one function of tensors.
+
+        The observation that comes back is that of the robots active before the step: a robot that
+        ends in this step still gets its last one, and is still seen by the others.
+
+        Args:
+            state: batch [E].
+            scenario: batch [E].
+            parameters: batch [E or 1].
+            rates: [E, R, 2] commanded thrust rates (N/s); those of inactive robots are ignored.
+            noise: one draw of measurement noise.
+
+        Returns:
+            The next state, the entries of the observation by name, and the outcome.
+        """
+        config, vessel, rules = self.config, parameters.vessel, parameters.rules
+        before = goal_distance(state, scenario)
+        moved = _moved(state, scenario, parameters, rates, config)
+        entries, seen, touching = self.observe(moved, scenario, parameters, noise)
+        colregs, phi = required_turn(seen, vessel.radius, config.colregs)
+        after = goal_distance(moved, scenario)
+        collided = touching & state.active
+        arrived = (after <= vessel.goal_distance) & state.active & ~collided
+        reward = step_reward(before - after, phi, collided, arrived, rules)
+        energy = (
+            vessel.power_coefficient * moved.thrust.abs().sum(-1) * (config.dt * config.substeps)
+        )
+
+        moved.collided = state.collided | collided
+        moved.arrived = state.arrived | arrived
+        moved.active = state.active & ~collided & ~arrived
+        ended = endings(
+            moved.collided, moved.arrived, scenario.robot_mask, moved.steps, config.max_steps,
+            config.ends_at_first_collision,
+        )  # fmt: skip
+        outcome = Outcome(
+            reward=torch.where(state.active, reward, 0.0),
+            collided=collided,
+            arrived=arrived,
+            colregs=colregs & state.active,
+            phi=phi,
+            energy=torch.where(state.active, energy, 0.0),
+            terminated=ended.terminated,
+            truncated=ended.truncated,
+            episode_terminated=ended.episode_terminated,
+            episode_done=ended.episode_done,
+            batch_size=state.batch_size,
+        )
+        return moved, entries, outcome

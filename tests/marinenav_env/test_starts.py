@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env.config import Level, ScenarioConfig
@@ -19,7 +20,7 @@ LEVELS = (Level(1, 0, 0, 10.0), Level(2, 0, 1, 10.0), Level(3, 1, 0, 10.0))
 def make_start(scenario: Scenario, index: Tensor) -> Start:
     count = scenario.batch_size[0]
     zeros = torch.zeros(*scenario.robot_mask.shape, 1)
-    observation = Observation(zeros, zeros[..., None], zeros.bool(), batch_size=[count])
+    observation = TensorDict({"self_state": zeros}, [count])
     state = initial_state(scenario, torch.ones(1))
     return Start(scenario, state, observation, batch_size=[count])
 

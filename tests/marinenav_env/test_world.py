@@ -170,7 +170,7 @@ def test_control_steps_equal_the_oracle(busy: World, tmp_path: Path) -> None:
     generator = torch.Generator().manual_seed(0)
     shape = (STEPS, *busy.scenario.thrust.shape)
     actions = 2.0 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1.0
-    noises = [busy.noise(seed) for seed in range(STEPS + 1)]
+    noises = [world.StepNoise(busy.noise(seed), ()) for seed in range(STEPS + 1)]
 
     slots = 5
     config = WorldConfig(
@@ -179,7 +179,7 @@ def test_control_steps_equal_the_oracle(busy: World, tmp_path: Path) -> None:
         max_steps=STEPS,
         sensor=SensorConfig(max_objects=slots),
     )
-    step = partial(world.advance, quantiles=busy.quantiles, config=config)
+    step = world.World(config, busy.quantiles).advance
     state = world.initial_state(busy.scenario, busy.parameters.rules.core_radius)
     moments = []
     for t in range(STEPS):
@@ -189,14 +189,15 @@ def test_control_steps_equal_the_oracle(busy: World, tmp_path: Path) -> None:
         state = moments[-1][0]
 
     def feed(e: int, t: int, i: int) -> list:
-        return busy.oracle_noise(noises[t], e, i)
+        return busy.oracle_noise(noises[t].perception, e, i)
 
     seen = dict.fromkeys(("collided", "arrived", "colregs", "truncated"), 0)
     for e, entry in enumerate(configs):
         other = oracle.World(entry, partial(feed, e))
         for t in range(STEPS):
             rows = other.step(t + 1, actions[t, e].tolist(), STEPS)
-            after, observation, outcome = (part[e] for part in moments[t])
+            after, outcome = moments[t][0][e], moments[t][2][e]
+            observation = {name: value[e] for name, value in moments[t][1].items()}
             states = torch.cat(
                 (after.pose, after.velocity_water, after.velocity_ground, after.thrust), -1
             )
@@ -205,10 +206,10 @@ def test_control_steps_equal_the_oracle(busy: World, tmp_path: Path) -> None:
                 assert states[i].tolist() == near(list(other.robots[i].state))
                 kept = len(row["mask"])
                 objects = torch.tensor(row["objects"], dtype=torch.float64)
-                assert observation.self_state[i].tolist() == near(row["self_obs"])
-                assert torch.allclose(observation.objects_state[i, :kept], objects, atol=1e-9)
-                assert not observation.objects_state[i, kept:].any()
-                mask = observation.objects_mask[i].tolist()
+                assert observation["self_state"][i].tolist() == near(row["self_obs"])
+                assert torch.allclose(observation["objects_state"][i, :kept], objects, atol=1e-9)
+                assert not observation["objects_state"][i, kept:].any()
+                mask = observation["objects_mask"][i].tolist()
                 assert mask == row["mask"] + [False] * (slots - kept)
                 for name in ("reward", "energy", "phi"):
                     assert outcome.get(name)[i].item() == near(row[name]), name

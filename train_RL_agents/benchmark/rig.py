@@ -308,8 +308,8 @@ class Rig:
 def watch_parts(watch: Stopwatch, trainer: TorchRLTrainer) -> None:
     """Measure the parts of a trainer's loop under the names that shares reads."""
     for owner, name, label in (
-        (trainer.env, "_advance", "world"),
-        (trainer.env, "_draw_noise", "world"),
+        (trainer.env.world, "step", "world"),
+        (trainer.env.world, "draw_noise", "world"),
         (trainer.env, "_restart", "world"),
         (trainer.env, "refresh_starts", "world"),
         (trainer.policy, "_behave", "policy"),

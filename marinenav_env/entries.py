@@ -1,0 +1,125 @@
+"""Entries of an observation: their description, and the sensors that measure one each.
+
+An observation is a set of named tensors. The vessel's own state and the objects around it come
+from ``perception``, since collisions and the rules of the sea depend on them. Every other entry
+comes from an EntrySensor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from marinenav_env.config import WorldConfig
+from marinenav_env.state import Parameters, Scenario, State
+
+Kind = Literal["vector", "objects", "mask", "scan"]
+"""vector: numbers of a robot; objects: one row per object; mask: which rows hold an object; scan:
+numbers in the order of their directions."""
+KINDS: tuple[str, ...] = get_args(Kind)
+LIMIT = 1e4
+"""Largest magnitude of a number whose entry gives no limits."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One named tensor [E, R, *shape] of an observation."""
+
+    name: str
+    """Key below ``robots/observation``."""
+    kind: Kind
+    """What the numbers stand for, which decides how a network encodes them."""
+    shape: tuple[int, ...]
+    """Shape for one robot."""
+    meaning: str = ""
+    """Content, with units."""
+    scale: tuple[float, ...] = ()
+    """Typical magnitude, one number for all or one for each of the last dimension; none: 1."""
+    limits: tuple[tuple[float, float], ...] = ((-LIMIT, LIMIT),)
+    """Smallest and largest value, one pair for all or one for each of the last dimension."""
+    mask: str = ""
+    """For objects: the entry of kind mask that says which rows are real."""
+
+    def dtype(self, floating: torch.dtype) -> torch.dtype:
+        """The tensor's type in a world of a floating-point type."""
+        return torch.bool if self.kind == "mask" else floating
+
+
+class Scene(NamedTuple):
+    """What a sensor may read: the world after the motion of a control step, or at its start."""
+
+    state: State
+    """Batch [E]; its active robots observe and are observed, those that end in this step too."""
+    scenario: Scenario
+    """Batch [E]."""
+    parameters: Parameters
+    """Batch [E], or [1] when shared by all environments."""
+    config: WorldConfig
+    """What is the same for all environments."""
+
+
+class EntrySensor:
+    """Measures one entry of every robot; the base class of users' own sensors.
+
+    A sensor is created without arguments. ``observe`` is compiled with the world: it must be a
+    pure function of tensors, without Python loops over environments, without random numbers and
+    without reading values on the host.
+    """
+
+    name: str
+    """Key of the entry."""
+    kind: Kind = "vector"
+    """See Entry."""
+    meaning: str = ""
+    """See Entry."""
+    mask: str = ""
+    """See Entry."""
+
+    def shape(self, config: WorldConfig) -> tuple[int, ...]:
+        """Shape for one robot."""
+        raise NotImplementedError
+
+    def scale(self, config: WorldConfig) -> tuple[float, ...]:
+        """See Entry."""
+        return ()
+
+    def limits(self, config: WorldConfig) -> tuple[tuple[float, float], ...]:
+        """See Entry."""
+        return ((-LIMIT, LIMIT),)
+
+    def noise(
+        self, shape: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype
+    ) -> Tensor | None:
+        """Draw the random numbers of one observation, which compiled code cannot do.
+
+        Args:
+            shape: [E, R, *shape].
+            generator: the source of randomness; its device is the world's.
+            dtype: floating-point type.
+
+        Returns:
+            What ``observe`` is given as noise; None if it needs none.
+        """
+        return None
+
+    def observe(self, scene: Scene, noise: Tensor | None) -> Tensor:
+        """The entry of all robots.
+
+        Args:
+            scene: the world.
+            noise: one draw of ``noise``.
+
+        Returns:
+            [E, R, *shape]; the world sets the rows of inactive robots to zero.
+        """
+        raise NotImplementedError
+
+    def entry(self, config: WorldConfig) -> Entry:
+        """The description of what it measures."""
+        return Entry(
+            self.name, self.kind, self.shape(config), self.meaning, self.scale(config),
+            self.limits(config), self.mask,
+        )  # fmt: skip

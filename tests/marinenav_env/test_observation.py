@@ -1,0 +1,215 @@
+"""Entries of an observation: the standard ones, and those of users' own sensors."""
+
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+from torchrl.envs.utils import check_env_specs
+
+from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig, plugins
+from marinenav_env.config import SensorConfig, VesselConfig
+from marinenav_env.entries import Entry, EntrySensor, Scene
+from marinenav_env.env import GROUP
+from marinenav_env.gymnasium_env import MarineNavGymEnv
+from marinenav_env.observation import observation_entries
+from marinenav_env.scenario_file import episodes_of, read_scenarios, write_scenarios
+
+STANDARD = {"self_state": (7,), "objects_state": (5, 5), "objects_mask": (5,)}
+CURRICULUM = Curriculum((Level(3, 1, 2, 20.0), Level(2, 0, 1, 20.0)), pool_size=8, refresh_size=4)
+
+
+class Current(EntrySensor):
+    """Where the water goes, twice, with noise."""
+
+    name = "current"
+    meaning = "velocity of the water (m/s, world frame)"
+
+    def shape(self, config: WorldConfig) -> tuple[int, ...]:
+        return (2, 2)
+
+    def noise(
+        self, shape: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype
+    ) -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=dtype, device=generator.device)
+
+    def observe(self, scene: Scene, noise: Tensor | None) -> Tensor:
+        drift = scene.state.velocity_ground - scene.state.velocity_water
+        return drift[..., None, :2] + 0.1 * noise
+
+
+class Alone(EntrySensor):
+    """Whether fewer than two robots are active."""
+
+    name = "alone"
+    kind = "mask"
+
+    def shape(self, config: WorldConfig) -> tuple[int, ...]:
+        return (1,)
+
+    def observe(self, scene: Scene, noise: Tensor | None) -> Tensor:
+        assert noise is None
+        few = scene.state.active.sum(-1, keepdim=True) < 2
+        return few.expand_as(scene.state.active)[..., None]
+
+
+ready = Current()
+
+
+class Shapeless(EntrySensor):
+    name = "shapeless"
+
+
+class Nameless(Alone):
+    name = "no name"
+
+
+class Unkind(Alone):
+    kind: ClassVar[Any] = "picture"
+
+
+class Same(Alone):
+    name = "self_state"
+
+
+class Thin(Alone):
+    def shape(self, config: WorldConfig) -> tuple[int, ...]:
+        return (0,)
+
+
+def full_ahead(env: MarineNavEnv, steps: int) -> Any:
+    """What the robots observe, [E, T, R, ...], and which of them are active."""
+
+    def policy(step: Any) -> Any:
+        return step.set((GROUP, "action"), torch.ones_like(env.state.thrust))
+
+    group = env.rollout(steps, policy, break_when_any_done=False)[GROUP]
+    return group["observation"], group["mask"]
+
+
+def reference(name: str) -> str:
+    return f"{__name__}:{name}"
+
+
+def config(*names: str, **settings: Any) -> WorldConfig:
+    entries = tuple(map(reference, names))
+    return WorldConfig(max_steps=6, sensor=SensorConfig(entries=entries), **settings)
+
+
+@pytest.fixture(autouse=True)
+def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [
+        "Current",
+        "Alone",
+        "ready",
+        "Shapeless",
+        "Nameless",
+        "Unkind",
+        "Same",
+        "Thin",
+        "CURRICULUM",
+    ]
+    monkeypatch.setattr(plugins, "_allowed", set(map(reference, names)))
+
+
+def test_the_standard_entries() -> None:
+    entries = observation_entries(WorldConfig())
+    assert {name: entry.shape for name, entry in entries.items()} == STANDARD
+    assert [entry.kind for entry in entries.values()] == ["vector", "objects", "mask"]
+    assert entries["objects_state"].mask == "objects_mask"
+    for entry in entries.values():
+        assert entry.meaning and len(entry.limits) in (1, entry.shape[-1])
+        assert len(entry.scale) in (0, entry.shape[-1])
+    types = [entry.dtype(torch.float64) for entry in entries.values()]
+    assert types == [torch.float64, torch.float64, torch.bool]
+    vessel = VesselConfig(min_thrust=(-1.0, -2.0), max_thrust=(3.0, 4.0))
+    own = observation_entries(WorldConfig(vessel=vessel, sensor=SensorConfig(max_objects=(2, 9))))
+    assert own["self_state"].limits[-1] == (-2.0, 4.0)
+    assert own["objects_state"].shape == (9, 5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_users_sensors_add_entries(dtype: torch.dtype) -> None:
+    env = MarineNavEnv(config("Current", "Alone"), 4, scenarios=CURRICULUM, dtype=dtype)
+    assert list(env.entries) == [*STANDARD, "current", "alone"]
+    assert env.entries["current"] == Entry(
+        "current", "vector", (2, 2), "velocity of the water (m/s, world frame)"
+    )
+    check_env_specs(env)
+    seen, active = full_ahead(env, 9)
+    assert seen["current"].shape == (4, 9, 3, 2, 2) and seen["current"].dtype == dtype
+    assert seen["alone"].dtype == torch.bool
+    assert not seen["current"][~active].any() and seen["current"][active].all()
+    assert torch.equal(seen["alone"][..., 0], (active.sum(-1, keepdim=True) < 2) & active)
+
+
+def test_the_noise_of_further_sensors_is_drawn_from_the_worlds_generator() -> None:
+    runs = []
+    for seed in (1, 1, 2):
+        env = MarineNavEnv(config("ready"), 2, scenarios=CURRICULUM, seed=seed)
+        runs.append(full_ahead(env, 5)[0]["current"])
+    assert torch.equal(runs[0], runs[1]) and not torch.equal(runs[0], runs[2])
+
+
+def test_a_world_without_further_sensors_draws_what_it_always_did() -> None:
+    env, other = (MarineNavEnv(config(*names), 2, scenarios=CURRICULUM, seed=1)
+                  for names in ((), ("Alone",)))  # fmt: skip
+    first, second = (full_ahead(each, 5)[0] for each in (env, other))
+    for name in STANDARD:
+        assert torch.equal(first[name], second[name])
+
+
+def test_further_entries_are_saved_and_restored() -> None:
+    env = MarineNavEnv(config("Current"), 2, scenarios=CURRICULUM)
+    full_ahead(env, 3)
+    state = env.state_dict()
+    assert state["now"]["observation"]["current"].shape == (2, 3, 2, 2)
+    runs = []
+    for each in (env, MarineNavEnv(config("Current"), 2, scenarios=CURRICULUM, seed=5)):
+        each.load_state_dict(state)
+        runs.append(full_ahead(each, 9)[0]["current"])
+    assert torch.equal(*runs)
+
+
+def test_gymnasium_offers_every_entry() -> None:
+    env = MarineNavGymEnv(config("Current", "Alone"), scenarios=CURRICULUM)
+    observation, _ = env.reset(seed=0)
+    assert observation.keys() == env.observation_space.keys() == {*STANDARD, "current", "alone"}
+    assert env.observation_space.contains(observation)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Shapeless", "Shapeless: NotImplementedError"),
+        ("Nameless", r"Nameless\.name='no name': must be an identifier"),
+        ("Unkind", r"Unkind\.kind='picture': must be one of vector, objects, mask, scan"),
+        ("Same", "world.sensor.entries='self_state': must be named once"),
+        ("Thin", r"Thin\.shape=\(0,\): must be whole numbers, at least 1"),
+        ("CURRICULUM", "CURRICULUM='Curriculum': must be an EntrySensor of marinenav_env"),
+        ("Unknown", "is a part that this program does not load from files"),
+    ],
+)
+def test_what_is_no_sensor_is_refused(name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        observation_entries(config(name))
+
+
+def test_scenario_files_leave_the_entries_of_a_world_alone(tmp_path: Any) -> None:
+    env = MarineNavEnv(config("Alone"), 2, scenarios=CURRICULUM)
+    episodes = episodes_of(env.scenario, env.config)
+    write_scenarios(tmp_path / "few.json", episodes)
+    assert read_scenarios(tmp_path / "few.json")[0].sensor.entries == ()
+    assert "alone" in MarineNavEnv(config("Alone"), scenarios=tmp_path / "few.json").entries
+
+
+@pytest.mark.slow
+def test_users_sensors_are_compiled_with_the_world() -> None:
+    eager, compiled = (
+        MarineNavEnv(config("Current", "Alone"), 3, scenarios=CURRICULUM, dtype=torch.float64,
+                     compile_step=flag)
+        for flag in (False, True)
+    )  # fmt: skip
+    first, second = (full_ahead(each, 5)[0] for each in (eager, compiled))
+    torch.testing.assert_close(first["current"], second["current"], atol=1e-9, rtol=1e-9)
+    assert torch.equal(first["alone"], second["alone"])
