@@ -13,7 +13,7 @@ from torch import Tensor
 
 from marinenav_env import GROUP
 from train_RL_agents.agents import Agent
-from train_RL_agents.networks.observation import OBSERVATION, Inputs, inputs_of
+from train_RL_agents.networks.observation import ACTIVE, OBSERVATION, Observation, observation_of
 
 RISK = (GROUP, "risk")
 QUANTILES = (GROUP, "quantiles")
@@ -79,26 +79,31 @@ def epsilon_uniform(
     return torch.where(explores[..., None], uniform, greedy)
 
 
+Explored = tuple[Tensor, dict[str, Tensor]]
+
+
 @cache
-def generated(kind: type[Agent[Any]]) -> Callable[..., Tensor]:
-    """How agents of a kind behave, as generated code.
+def compiled_explore(kind: type[Agent[Any]]) -> Callable[..., Explored]:
+    """``explore`` of a type of agents, as generated code.
 
     It is kept here and not in a policy, which can thus be copied and sent to other processes.
     """
-    behave: Callable[..., Tensor] = torch.compile(kind.behave, fullgraph=True, dynamic=False)
-    return behave
+    explore: Callable[..., Explored] = torch.compile(kind.explore, fullgraph=True, dynamic=False)
+    return explore
 
 
 class PolicyWrapper(TensorDictModuleBase):
     """A TensorDict module around an agent.
 
-    In training mode (``train()``) it explores: discrete actions by epsilon-greedy, continuous
-    ones by noise or likewise. How strongly is in the buffer ``exploration``: not at all until it
-    is set, then only what the agent itself does at random is left. In evaluation mode
-    (``eval()``) it is deterministic. Robots that are not active get a neutral action.
+    In training mode (``train()``) it explores. On-policy agents draw from their own distribution.
+    To the actions of off-policy agents exploration is added, epsilon-greedy for discrete ones, and
+    noise or likewise for continuous ones; its strength is the buffer ``exploration``, 0 until it
+    is set. In evaluation mode (``eval()``) it is deterministic. Robots that are not active get a
+    neutral action.
 
     Reads ``robots/observation``, ``robots/mask`` and, if there, ``robots/risk`` [E, R] (share of
-    the worst outcomes to judge by); writes ``robots/action``.
+    the worst outcomes to judge by); writes ``robots/action``, and while exploring what else
+    ``Agent.explore`` gives, under ``robots``.
 
     Args:
         agent: decides.
@@ -123,8 +128,7 @@ class PolicyWrapper(TensorDictModuleBase):
         super().__init__()
         self.agent, self._generator, self._uniform = agent, generator, uniform
         self._compile = compile
-        names = ("self_state", "objects_state", "objects_mask")
-        self.in_keys = [*((*OBSERVATION, name) for name in names), (GROUP, "mask")]
+        self.in_keys = [*((*OBSERVATION, name) for name in agent.spec.entries), (GROUP, "mask")]
         self.out_keys = [(GROUP, "action")]
         device = next(agent.parameters()).device
         self.exploration: Tensor
@@ -138,23 +142,28 @@ class PolicyWrapper(TensorDictModuleBase):
     @torch.no_grad()
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Write the actions of all robots, [E, R, 2] or [E, R]."""
-        inputs = inputs_of(tensordict.get(OBSERVATION))
-        active = tensordict.get((GROUP, "mask"))
+        observation = observation_of(tensordict.get(OBSERVATION))
+        active = observation[ACTIVE] = tensordict.get((GROUP, "mask"))
         if self.training and self._generator is not None:
-            random = self.agent.exploration_noise(active.shape, self._generator)
-            action = self._explore(self._behave(inputs, random), self._generator)
+            noise = self.agent.exploration_noise(active.shape, self._generator)
+            action, extras = self._explore(observation, noise)
+            action = self._perturb(action, self._generator)
+            for name, each in extras.items():
+                tensordict.set((GROUP, name), each)
         else:
-            action = self.agent.act(inputs, tensordict.get(RISK, None))
+            action = self.agent.act(observation, tensordict.get(RISK, None))
         neutral = active if action.ndim == active.ndim else active[..., None]
         return tensordict.set((GROUP, "action"), torch.where(neutral, action, 0))
 
-    def _behave(self, inputs: Inputs, random: Any) -> Tensor:
+    def _explore(self, observation: Observation, noise: Any) -> Explored:
         kind = type(self.agent)
-        behave = generated(kind) if self._compile else kind.behave
-        action: Tensor = behave(self.agent, inputs, random)
-        return action
+        explore = compiled_explore(kind) if self._compile else kind.explore
+        return explore(self.agent, observation, noise)
 
-    def _explore(self, action: Tensor, generator: torch.Generator) -> Tensor:
+    def _perturb(self, action: Tensor, generator: torch.Generator) -> Tensor:
+        """Add exploration to the actions of agents that do not explore by themselves."""
+        if self.agent.algorithm == "on-policy":
+            return action
         if self.agent.continuous:
             explore = epsilon_uniform if self._uniform else add_noise
             return explore(action, self.exploration, self.low, self.high, generator)

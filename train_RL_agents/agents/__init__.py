@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from train_RL_agents.agents.a2c import A2C
 from train_RL_agents.agents.ac_iqn import ACIQN
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
 from train_RL_agents.agents.ddpg import DDPG
 from train_RL_agents.agents.dqn import DQN
 from train_RL_agents.agents.iqn import IQN
+from train_RL_agents.agents.ppo import PPO
 from train_RL_agents.agents.rainbow import Rainbow
 from train_RL_agents.agents.sac import SAC
 
@@ -17,6 +19,8 @@ AGENTS: dict[str, type[Agent[Any]]] = {
     "DQN": DQN,
     "SAC": SAC,
     "Rainbow": Rainbow,
+    "PPO": PPO,
+    "A2C": A2C,
 }
 
 __all__ = ["AGENTS", "Agent", "AgentConfig", "Batch", "Losses"]

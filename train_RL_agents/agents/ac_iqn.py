@@ -19,8 +19,9 @@ from train_RL_agents.agents.action_critic import ImplicitQuantileCritic
 from train_RL_agents.agents.base import Agent, Batch, Losses
 from train_RL_agents.agents.losses import quantile_huber, td_target, truncated_targets
 from train_RL_agents.agents.quantile import QuantileConfig, draw_fractions, midpoints, risk_level
-from train_RL_agents.networks.layers import Actor, call_without_grad, squash
-from train_RL_agents.networks.observation import Inputs
+from train_RL_agents.networks.actors import Actor
+from train_RL_agents.networks.layers import call_without_grad, squash
+from train_RL_agents.networks.observation import Observation, ObservationSpec
 
 
 @dataclass(frozen=True)
@@ -54,82 +55,82 @@ class ACIQN(Agent[ACIQNConfig]):
 
     config_type = ACIQNConfig
     continuous = True
-    acting = "actor"
-    answers: ClassVar[dict[str, str]] = {"action": "left and right command, in [-1, 1]"}
-    rule = "the answer is the action"
+    output_meanings: ClassVar[dict[str, str]] = {"action": "left and right command, in [-1, 1]"}
+    selection_rule = "the answer is the action"
     supports_risk = True
     tau_midpoints: Tensor
     neighbours: Tensor
 
-    def __init__(self, config: ACIQNConfig, num_actions: int = 25) -> None:
-        super().__init__(config, num_actions)
-        self.networks["actor"] = Actor(config.features)
+    def __init__(
+        self, config: ACIQNConfig, num_actions: int = 25, spec: ObservationSpec | None = None
+    ) -> None:
+        super().__init__(config, num_actions, spec)
+        self.networks["actor"] = Actor(config, self.spec)
         self.critics = [f"critic_{index}" for index in range(config.critics)]
         for name in self.critics:
-            self.networks[name] = ImplicitQuantileCritic(config)
+            self.networks[name] = ImplicitQuantileCritic(config, self.spec)
         self.make_targets(*self.networks)
         self.register_buffer("tau_midpoints", midpoints(config.quantiles), persistent=False)
         steps = torch.tensor([0.0, -0.5, 0.5])
         self.register_buffer("neighbours", torch.cartesian_prod(steps, steps), persistent=False)
 
-    def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
-        """The actor's action, or the neighbour of it that the critics like better."""
-        action: Tensor = self.networks["actor"](inputs)
+    def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
+        """The actor's action [B, 2], or its neighbour of the highest value."""
+        action: Tensor = self.networks["actor"](observation)
         if risk is None and not self.config.refine:
-            return action
-        level = risk_level(self.config, inputs, risk)
+            return {"action": action}
+        level = risk_level(self.config, observation, risk)
         if level is None:
             level = torch.ones_like(action[..., 0])
-        better = self._best_neighbour(inputs, action, level[..., None] * self.tau_midpoints)
-        if self.config.refine:
-            return better
-        return torch.where(level[..., None] < 1.0, better, action)
+        better = self._best_neighbour(observation, action, level[..., None] * self.tau_midpoints)
+        if not self.config.refine:
+            better = torch.where(level[..., None] < 1.0, better, action)
+        return {"action": better}
 
-    def _best_neighbour(self, inputs: Inputs, action: Tensor, taus: Tensor) -> Tensor:
+    def select(self, outputs: dict[str, Tensor]) -> Tensor:
+        """The action itself."""
+        return outputs["action"]
+
+    def output_networks(self) -> list[str]:
+        """The actor, and the critics if they refine its action."""
+        return ["actor", *self.critics] if self.config.refine else ["actor"]
+
+    def _best_neighbour(self, observation: Observation, action: Tensor, taus: Tensor) -> Tensor:
         """Of an action [B, 2] and those half a unit around it, the best by the lower critic."""
         # An actor is smooth: where passing on either side is good, it also takes what is between.
         choices = (action[..., None, :] + self.neighbours).clamp(-1.0, 1.0)
         critics: list[Any] = [self.networks[name] for name in self.critics]
-        values = [critic.mean(inputs, choices, taus) for critic in critics]
+        values = [critic.mean(observation, choices, taus) for critic in critics]
         best = torch.stack(values).amin(0).argmax(-1)[..., None, None]
         return choices.gather(-2, best.expand(*action.shape[:-1], 1, 2)).squeeze(-2)
 
-    def behave(self, inputs: Inputs, random: None) -> Tensor:
+    def explore(self, observation: Observation, noise: None) -> tuple[Tensor, dict[str, Tensor]]:
         """The actor's action."""
-        return self.networks["actor"](inputs)
+        return self.networks["actor"](observation), {}
 
-    def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor:
+    def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
         """See Agent."""
-        known = [self.networks[name](inputs, action, self.tau_midpoints) for name in self.critics]
+        known = [
+            self.networks[name](observation, action, self.tau_midpoints) for name in self.critics
+        ]
         return torch.stack(known).mean(0).sort(-1).values
 
-    def answer(self, inputs: Inputs, taus: Tensor | None = None) -> tuple[Tensor, ...]:
-        """The action [B, 2]."""
-        return (self.act(inputs),)
-
-    def answering(self) -> list[str]:
-        """The actor, and the critics if they have a say."""
-        return ["actor", *self.critics] if self.config.refine else ["actor"]
-
-    def decide(self, *answers: Tensor) -> Tensor:
-        """The action itself."""
-        return answers[0]
-
-    def draw(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def loss_noise(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Fractions [2, N], one from each stratum, and noise [2, B, 2] of next and own actions."""
         noise = torch.randn(2, batch_size, 2, generator=generator, device=generator.device)
         return draw_fractions(self.tau_midpoints, generator), noise
 
-    def part_of_noise(self, random: tuple[Tensor, Tensor], rows: slice) -> tuple[Tensor, Tensor]:
+    def part_of_noise(self, noise: tuple[Tensor, Tensor], rows: slice) -> tuple[Tensor, Tensor]:
         """All fractions, and the noise of some rows."""
-        return random[0], random[1][:, rows]
+        return noise[0], noise[1][:, rows]
 
-    def losses(self, batch: Batch, random: tuple[Tensor, Tensor]) -> Losses:
+    def loss(self, batch: Batch, noise: tuple[Tensor, Tensor]) -> Losses:
         """Quantile regression of the critics; the actor climbs the one that says less."""
-        (taus, target_taus), (smoothing, actor_noise) = random
+        (taus, target_taus), (smoothing, actor_noise) = noise
         with torch.no_grad():
-            noise = (self.config.target_noise * smoothing).clamp(-0.5, 0.5)
-            action = (self.targets["actor"](batch.next_observation) + noise).clamp(-1.0, 1.0)
+            smoothing = (self.config.target_noise * smoothing).clamp(-0.5, 0.5)
+            action = self.targets["actor"](batch.next_observation) + smoothing
+            action = action.clamp(-1.0, 1.0)
             target = [self.targets[name](batch.next_observation, action, target_taus)
                     for name in self.critics]  # fmt: skip
             next_quantiles = truncated_targets(torch.stack(target), self.config.dropped)

@@ -16,15 +16,9 @@ from marinenav_env.validation import require, require_numbers
 from train_RL_agents.agents.base import Agent, AgentConfig
 from train_RL_agents.agents.losses import critic_error, truncated_targets
 from train_RL_agents.agents.quantile import QuantileConfig
-from train_RL_agents.networks.layers import (
-    ENCODED,
-    HIDDEN,
-    CosineEmbedding,
-    ObservationNetwork,
-    hidden,
-    to_float32,
-)
-from train_RL_agents.networks.observation import Inputs, repeat
+from train_RL_agents.networks.encoders import ObservationNetwork
+from train_RL_agents.networks.layers import CosineEmbedding, to_float32
+from train_RL_agents.networks.observation import Observation, ObservationSpec, repeat
 
 
 @dataclass(frozen=True)
@@ -48,6 +42,7 @@ class ActionCriticConfig(AgentConfig):
     """LayerNorm in the hidden layers of the critics."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_numbers(self, "agent", ("quantiles",), at_least=1, at_most=1024)
         require_numbers(self, "agent", ("critics",), at_least=1, at_most=10)
         require_numbers(self, "agent", ("kappa",), above=0.0)
@@ -58,28 +53,30 @@ class ActionCriticConfig(AgentConfig):
 ConfigType = TypeVar("ConfigType", bound=ActionCriticConfig)
 
 
+def action_encoder(width: int) -> nn.Module:
+    """Features of an action, a factor after the first hidden layer as published."""
+    return nn.Sequential(nn.Linear(2, width), nn.ReLU())
+
+
 class ActionCritic(ObservationNetwork):
     """Values of given actions: one, or quantiles at fractions (i + 1/2) / N."""
 
-    def __init__(self, config: ActionCriticConfig) -> None:
-        super().__init__(config.features)
-        published = config.action_input == "published"
-        joined = ENCODED if published else ENCODED + 2
-        self.action_encoder = nn.Sequential(nn.Linear(2, HIDDEN), nn.ReLU()) if published else None
-        self.hidden_layer = hidden(joined, HIDDEN, config.layer_norm)
-        self.hidden_layer_2 = hidden(HIDDEN, HIDDEN, config.layer_norm)
-        self.output_layer = nn.Linear(
-            HIDDEN, config.quantiles if config.critic == "quantile" else 1
-        )
+    def __init__(self, config: ActionCriticConfig, spec: ObservationSpec) -> None:
+        super().__init__(config, spec)
+        published, sizes = config.action_input == "published", config.hidden_sizes
+        self.action_encoder = action_encoder(sizes[0]) if published else None
+        joined = self.encoded if published else self.encoded + 2
+        width = self.add_hidden(joined, sizes, config.layer_norm)
+        self.output_layer = nn.Linear(width, config.quantiles if config.critic == "quantile" else 1)
 
-    def forward(self, inputs: Inputs, action: Tensor) -> Tensor:
+    def forward(self, observation: Observation, action: Tensor) -> Tensor:
         """Values [B, N] of actions [B, 2]."""
-        features = self.encode(inputs)
+        features = self.encode(observation)
         if self.action_encoder is None:
-            features = torch.relu(self.hidden_layer(torch.cat((features, action), -1)))
+            features = self.trunk(torch.cat((features, action), -1), end=1)
         else:
-            features = torch.relu(self.hidden_layer(features)) * self.action_encoder(action)
-        return to_float32(self.output_layer(torch.relu(self.hidden_layer_2(features))))
+            features = self.trunk(features, end=1) * self.action_encoder(action)
+        return to_float32(self.output_layer(self.trunk(features, begin=1)))
 
 
 class ActionCriticAgent(Agent[ConfigType]):
@@ -91,13 +88,13 @@ class ActionCriticAgent(Agent[ConfigType]):
     def add_critics(self) -> None:
         """Add the critics to the networks."""
         self.critics = [f"critic_{index}" for index in range(self.config.critics)]
-        self.networks.update({name: ActionCritic(self.config) for name in self.critics})
+        self.networks.update({name: ActionCritic(self.config, self.spec) for name in self.critics})
 
-    def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor | None:
+    def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor | None:
         """See Agent; the mean over the critics."""
         if self.config.critic == "scalar":
             return None
-        known = [self.networks[name](inputs, action) for name in self.critics]
+        known = [self.networks[name](observation, action) for name in self.critics]
         return torch.stack(known).mean(0).sort(-1).values
 
     def critics_error(self, values: list[Tensor], targets: Tensor) -> Tensor:
@@ -106,28 +103,27 @@ class ActionCriticAgent(Agent[ConfigType]):
             [critic_error(each, targets, self.config.kappa) for each in values]
         ).sum()
 
-    def target_values(self, inputs: Inputs, action: Tensor) -> Tensor:
+    def target_values(self, observation: Observation, action: Tensor) -> Tensor:
         """Low estimates [B, M] by the target critics of the values of actions."""
-        values = [self.targets[name](inputs, action) for name in self.critics]
+        values = [self.targets[name](observation, action) for name in self.critics]
         return truncated_targets(torch.stack(values), self.config.dropped)
 
 
 class ImplicitQuantileCritic(ObservationNetwork):
     """Quantiles of the return of a given action at any fractions (AC-IQN's critic)."""
 
-    def __init__(self, config: QuantileConfig) -> None:
-        super().__init__(config.features)
-        self.late = config.embedding == "late"
-        joined = ENCODED + 2 if self.late else ENCODED
-        self.cos_embedding = CosineEmbedding(HIDDEN if self.late else ENCODED)
-        self.hidden_layer = hidden(joined, HIDDEN, config.layer_norm)
-        self.hidden_layer_2 = hidden(HIDDEN, HIDDEN, config.layer_norm)
-        self.action_encoder = None if self.late else nn.Sequential(nn.Linear(2, HIDDEN), nn.ReLU())
-        self.output_layer = nn.Linear(HIDDEN, 1)
+    def __init__(self, config: QuantileConfig, spec: ObservationSpec) -> None:
+        super().__init__(config, spec)
+        self.late, sizes = config.embedding == "late", config.hidden_sizes
+        joined = self.encoded + 2 if self.late else self.encoded
+        self.cos_embedding = CosineEmbedding(sizes[-1] if self.late else self.encoded)
+        width = self.add_hidden(joined, sizes, config.layer_norm)
+        self.action_encoder = None if self.late else action_encoder(sizes[0])
+        self.output_layer = nn.Linear(width, 1)
 
-    def forward(self, inputs: Inputs, action: Tensor, taus: Tensor) -> Tensor:
+    def forward(self, observation: Observation, action: Tensor, taus: Tensor) -> Tensor:
         """Quantiles [B, N] at fractions [N] or [B, N] of actions [B, 2]."""
-        features, embedded = self.encode(inputs), self.cos_embedding(taus)
+        features, embedded = self.encode(observation), self.cos_embedding(taus)
         if self.action_encoder is None:
             features = self.late_trunk(features, action)
             # (features x embedded) W^T, without an [B, N, 128] intermediate where taus are shared.
@@ -136,24 +132,24 @@ class ImplicitQuantileCritic(ObservationNetwork):
                 return to_float32(features @ weighted.mT) + self.output_layer.bias
             values = to_float32(weighted @ features[..., None]).squeeze(-1)
             return values + self.output_layer.bias
-        features = torch.relu(self.hidden_layer(features[..., None, :] * embedded))
+        features = self.trunk(features[..., None, :] * embedded, end=1)
         features = features * self.action_encoder(action)[..., None, :]
-        features = torch.relu(self.hidden_layer_2(features))
+        features = self.trunk(features, begin=1)
         return to_float32(self.output_layer(features)).squeeze(-1)
 
-    def mean(self, inputs: Inputs, actions: Tensor, taus: Tensor) -> Tensor:
+    def mean(self, observation: Observation, actions: Tensor, taus: Tensor) -> Tensor:
         """Means [B, K] over fractions [B, N] of actions [B, K, 2]."""
         count = actions.shape[-2]
         if not self.late:
             taus = taus[..., None, :].expand(*actions.shape[:-1], -1)
-            return self(repeat(inputs, count), actions, taus).mean(-1)
+            repeated = repeat(observation, actions.ndim - 2, count)
+            return self(repeated, actions, taus).mean(-1)
         # The head is linear, so that the mean over fractions can be taken before it.
-        features = self.encode(inputs)[..., None, :].expand(*actions.shape[:-1], -1)
+        features = self.encode(observation)[..., None, :].expand(*actions.shape[:-1], -1)
         features = self.late_trunk(features, actions)
         embedded = self.cos_embedding(taus).mean(-2, keepdim=True)
         return to_float32(self.output_layer(features * embedded)).squeeze(-1)
 
     def late_trunk(self, features: Tensor, action: Tensor) -> Tensor:
         """What lies between the encoder and the product with the fractions, [B, 128]."""
-        features = torch.relu(self.hidden_layer(torch.cat((features, action), -1)))
-        return torch.relu(self.hidden_layer_2(features))
+        return self.trunk(torch.cat((features, action), -1))

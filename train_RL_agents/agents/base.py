@@ -1,4 +1,8 @@
-"""What every agent is: networks, a loss and an action rule, for any number of robots at once."""
+"""The contract of agents: networks, outputs, an action rule and a loss, for any number of robots.
+
+An agent is an off-policy agent (``Agent``) or an on-policy one (``agents.actor_critic``); which
+algorithm drives it is its class attribute ``algorithm``.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +10,24 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from train_RL_agents.networks.features import Features
-from train_RL_agents.networks.observation import Inputs
+from marinenav_env import WorldConfig
+from train_RL_agents.networks.encoders import EncoderConfig
+from train_RL_agents.networks.observation import Observation, ObservationSpec
 
 
 @dataclass(frozen=True)
-class AgentConfig:
+class AgentConfig(EncoderConfig):
     """Base of the agents' own settings."""
 
     ADDED: ClassVar[dict[str, Any]] = {}
     """Settings that came later, with what was done before: a saved configuration may lack them, and
     must not get the defaults of today."""
-    features: Features = "geometric"
-    """What encoders are given: raw observations, scaled ones, or scaled ones and the geometry of
-    the encounters."""
 
 
 ConfigType = TypeVar("ConfigType", bound=AgentConfig)
@@ -34,16 +36,21 @@ ConfigType = TypeVar("ConfigType", bound=AgentConfig)
 class Batch(NamedTuple):
     """Transitions drawn from replay; B of them."""
 
-    observation: Inputs
+    observation: Observation
     action: Tensor
     """[B, 2], or [B] int64."""
     reward: Tensor
     """[B] sum of n discounted rewards, scaled."""
     discount: Tensor
     """[B] gamma^n, 0 where the robot ended."""
-    next_observation: Inputs
+    next_observation: Observation
     weights: Tensor | None = None
     """[B] importance weights of prioritised replay."""
+
+    @property
+    def size(self) -> int:
+        """B."""
+        return int(self.reward.shape[0])
 
     def part(self, rows: slice) -> Batch:
         """Some of the transitions, without copies."""
@@ -56,6 +63,9 @@ Losses = dict[str, Tensor]
 start with ``loss`` are minimised, the rest is for the log. An agent that can prioritise replay adds
 ``priority`` [B], the size of each transition's error."""
 
+LossFunction = Callable[[Any, Any], Losses]
+"""From a batch and the noise for it to losses."""
+
 
 class Agent(nn.Module, ABC, Generic[ConfigType]):
     """A decision maker with shared weights for all robots.
@@ -65,24 +75,29 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
     Args:
         config: the agent's own settings.
         num_actions: number of discrete actions; not used by continuous agents.
+        spec: what robots observe; the published observation by default.
     """
 
     config_type: ClassVar[type[AgentConfig]]
-    continuous: ClassVar[bool]
-    acting: ClassVar[str]
-    """Which of ``networks`` chooses the action (the first, if several do)."""
-    gives_priorities: ClassVar[bool] = False
-    """Whether ``losses`` heeds weights and gives priorities."""
+    algorithm: ClassVar[Literal["off-policy", "on-policy"]] = "off-policy"
+    """What it learns from: transitions of replay, or rollouts of the present policy."""
+    continuous: bool
+    """Whether actions are continuous, [B, 2], or indices [B]."""
+    uses_priorities: ClassVar[bool] = False
+    """Whether ``loss`` uses importance weights and returns priorities."""
     supports_risk: ClassVar[bool] = False
-    """Whether ``act`` heeds a risk level."""
-    answers: ClassVar[dict[str, str]]
-    """What ``answer`` gives: the meaning of each tensor by its name."""
-    rule: ClassVar[str]
-    """How ``decide`` turns the answers into an action, in words."""
+    """Whether ``outputs`` uses a risk level."""
+    output_meanings: ClassVar[dict[str, str]]
+    """Meaning of each tensor that ``outputs`` gives, by name."""
+    selection_rule: ClassVar[str]
+    """How ``select`` turns outputs into an action, in words."""
 
-    def __init__(self, config: ConfigType, num_actions: int = 25) -> None:
+    def __init__(
+        self, config: ConfigType, num_actions: int = 25, spec: ObservationSpec | None = None
+    ) -> None:
         super().__init__()
         self.config, self.num_actions = config, num_actions
+        self.spec = spec or ObservationSpec.of(WorldConfig())
         self.networks = nn.ModuleDict()
         self.targets = nn.ModuleDict()
 
@@ -91,68 +106,49 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         for name in names:
             self.targets[name] = copy.deepcopy(self.networks[name]).requires_grad_(False)
 
+    # Acting -------------------------------------------------------------------------------------
+
     @abstractmethod
-    def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
-        """Best actions, deterministic.
+    def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
+        """What a deployed network computes.
 
         Args:
-            inputs: observations [B].
+            observation: [B].
             risk: [B] share of the worst outcomes to judge by (CVaR level, 1: the mean); only
-                agents that know return distributions heed it. None: as configured.
+                agents with ``supports_risk`` use it. None: as configured.
+
+        Returns:
+            The tensors named in ``output_meanings``, [B, ...].
+        """
+
+    @abstractmethod
+    def select(self, outputs: dict[str, Tensor]) -> Tensor:
+        """The best action for outputs, deterministic.
 
         Returns:
             [B, 2] in [-1, 1], or [B] int64.
         """
 
-    def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor | None:
-        """Quantiles of the return (scaled rewards) of actions, at even and rising fractions.
+    def act(self, observation: Observation, risk: Tensor | None = None) -> Tensor:
+        """The best action for observations [B]; see outputs and select."""
+        return self.select(self.outputs(observation, risk))
+
+    def explore(self, observation: Observation, noise: Any) -> tuple[Tensor, dict[str, Tensor]]:
+        """Actions while training; for off-policy agents before exploration noise is added.
+
+        It is compiled into one graph.
 
         Args:
-            inputs: observations [...].
-            action: [..., 2] or [...] int64.
+            observation: [B].
+            noise: what ``exploration_noise`` gave.
 
         Returns:
-            [..., N], or None if the agent does not know them.
+            The actions; and further tensors [B, ...] that ``loss`` needs of this moment, by name.
         """
-        return None
-
-    @abstractmethod
-    def answer(self, inputs: Inputs, taus: Tensor | None = None) -> tuple[Tensor, ...]:
-        """What an exported network gives, as the field's planners expect it.
-
-        Args:
-            inputs: observations [B].
-            taus: [B, N] fractions; only for agents with ``answer_taus``.
-
-        Returns:
-            The tensors named in ``answers``.
-        """
-
-    @abstractmethod
-    def decide(self, *answers: Tensor) -> Tensor:
-        """The action that answers lead to: what ``act`` chooses; see there."""
-
-    def answering(self) -> list[str]:
-        """Names of the networks that ``answer`` uses."""
-        return [self.acting]
-
-    def answer_taus(self, inputs: Inputs) -> Tensor | None:
-        """The fractions [B, N] that ``act`` uses; None for agents whose ``answer`` takes none."""
-        return None
-
-    def behave(self, inputs: Inputs, random: Any) -> Tensor:
-        """Actions while training, before exploration is added; the best ones by default.
-
-        It is compiled into one graph, and so is ``act`` if it is left as it is.
-
-        Args:
-            inputs: observations [B].
-            random: what ``exploration_noise`` gave.
-        """
-        return self.act(inputs)
+        return self.act(observation), {}
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Any:
-        """Random numbers that one call of ``behave`` needs, drawn outside compiled code.
+        """Random numbers that one call of ``explore`` needs, drawn outside compiled code.
 
         Args:
             batch: shape B of the observations.
@@ -160,27 +156,51 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         """
         return None
 
-    def draw(self, batch_size: int, generator: torch.Generator) -> Any:
-        """Random numbers that one call of ``losses`` needs, drawn outside compiled code."""
-        return None
-
-    def part_of_noise(self, random: Any, rows: slice) -> Any:
-        """What ``losses`` needs of a draw for some rows of its batch.
-
-        All of it by default; an agent that draws numbers for every row selects those.
-        """
-        return random
+    # Learning -----------------------------------------------------------------------------------
 
     @abstractmethod
-    def losses(self, batch: Batch, random: Any) -> Losses:
+    def loss(self, batch: Any, noise: Any) -> Losses:
         """Losses of a batch; each must send gradients only to the networks it trains.
 
         Together they must send one to every parameter that learns.
 
         Args:
-            batch: transitions.
-            random: what ``draw`` gave.
+            batch: what the algorithm learns from; Batch, or RolloutBatch.
+            noise: what ``loss_noise`` gave.
         """
 
+    def loss_noise(self, batch_size: int, generator: torch.Generator) -> Any:
+        """Random numbers that one call of ``loss`` needs, drawn outside compiled code."""
+        return None
 
-LossFunction = Callable[[Batch, Any], Losses]
+    def part_of_noise(self, noise: Any, rows: slice) -> Any:
+        """What ``loss`` needs of its noise for some rows of its batch.
+
+        All of it by default; an agent that draws numbers for every row selects those.
+        """
+        return noise
+
+    # Export and inspection ----------------------------------------------------------------------
+
+    def output_networks(self) -> list[str]:
+        """Names of the networks that ``outputs`` uses: all by default."""
+        return list(self.networks)
+
+    def extra_inputs(self, observation: Observation) -> dict[str, Tensor]:
+        """Inputs of a deployed network beside the observation, [B, ...], as ``act`` uses them.
+
+        They are keyword arguments of ``outputs``.
+        """
+        return {}
+
+    def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor | None:
+        """Quantiles of the return (scaled rewards) of actions, at even and rising fractions.
+
+        Args:
+            observation: [...].
+            action: [..., 2] or [...] int64.
+
+        Returns:
+            [..., N], or None if the agent does not estimate them.
+        """
+        return None

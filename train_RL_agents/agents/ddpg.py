@@ -16,8 +16,9 @@ from marinenav_env.validation import require_numbers
 from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCriticConfig
 from train_RL_agents.agents.base import Batch, Losses
 from train_RL_agents.agents.losses import td_target
-from train_RL_agents.networks.layers import Actor, call_without_grad, squash
-from train_RL_agents.networks.observation import Inputs
+from train_RL_agents.networks.actors import Actor
+from train_RL_agents.networks.layers import call_without_grad, squash
+from train_RL_agents.networks.observation import Observation, ObservationSpec
 
 
 @dataclass(frozen=True)
@@ -41,41 +42,43 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
 
     config_type = DDPGConfig
     continuous = True
-    acting = "actor"
-    answers: ClassVar[dict[str, str]] = {"action": "left and right command, in [-1, 1]"}
-    rule = "the answer is the action"
+    output_meanings: ClassVar[dict[str, str]] = {"action": "left and right command, in [-1, 1]"}
+    selection_rule = "the answer is the action"
 
-    def __init__(self, config: DDPGConfig, num_actions: int = 25) -> None:
-        super().__init__(config, num_actions)
-        self.networks["actor"] = Actor(config.features)
+    def __init__(
+        self, config: DDPGConfig, num_actions: int = 25, spec: ObservationSpec | None = None
+    ) -> None:
+        super().__init__(config, num_actions, spec)
+        self.networks["actor"] = Actor(config, self.spec)
         self.add_critics()
         self.make_targets(*self.networks)
 
-    def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
-        """The actor's action; risk does not apply."""
-        return self.networks["actor"](inputs)
+    def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
+        """The actor's action [B, 2]; risk does not apply."""
+        return {"action": self.networks["actor"](observation)}
 
-    def answer(self, inputs: Inputs, taus: Tensor | None = None) -> tuple[Tensor, ...]:
-        """The actor's action [B, 2]."""
-        return (self.networks["actor"](inputs),)
-
-    def decide(self, *answers: Tensor) -> Tensor:
+    def select(self, outputs: dict[str, Tensor]) -> Tensor:
         """The action itself."""
-        return answers[0]
+        return outputs["action"]
 
-    def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:
+    def output_networks(self) -> list[str]:
+        """The actor."""
+        return ["actor"]
+
+    def loss_noise(self, batch_size: int, generator: torch.Generator) -> Tensor:
         """The noise [B, 2] of target actions."""
         return torch.randn(batch_size, 2, generator=generator, device=generator.device)
 
-    def part_of_noise(self, random: Tensor, rows: slice) -> Tensor:
+    def part_of_noise(self, noise: Tensor, rows: slice) -> Tensor:
         """The noise of some rows."""
-        return random[rows]
+        return noise[rows]
 
-    def losses(self, batch: Batch, random: Tensor) -> Losses:
+    def loss(self, batch: Batch, noise: Tensor) -> Losses:
         """Errors of the critics; the actor climbs the value that the first critic gives."""
         with torch.no_grad():
-            noise = (self.config.target_noise * random).clamp(-0.5, 0.5)
-            action = (self.targets["actor"](batch.next_observation) + noise).clamp(-1.0, 1.0)
+            smoothing = (self.config.target_noise * noise).clamp(-0.5, 0.5)
+            action = self.targets["actor"](batch.next_observation) + smoothing
+            action = action.clamp(-1.0, 1.0)
             next_values = self.target_values(batch.next_observation, action)
             targets = td_target(batch.reward, batch.discount, next_values)
         values = [self.networks[name](batch.observation, batch.action) for name in self.critics]

@@ -15,14 +15,9 @@ from torch import Tensor, nn
 from marinenav_env.validation import require_numbers
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
 from train_RL_agents.agents.losses import squared_error, td_target
-from train_RL_agents.networks.layers import (
-    ENCODED,
-    HIDDEN,
-    ObservationNetwork,
-    dueling_values,
-    hidden,
-)
-from train_RL_agents.networks.observation import Inputs
+from train_RL_agents.networks.encoders import ObservationNetwork
+from train_RL_agents.networks.layers import dueling_values
+from train_RL_agents.networks.observation import Observation, ObservationSpec
 
 
 @dataclass(frozen=True)
@@ -39,22 +34,24 @@ class DQNConfig(AgentConfig):
     """LayerNorm in the hidden layers."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_numbers(self, "agent", ("critics",), at_least=1, at_most=10)
 
 
 class ValueNetwork(ObservationNetwork):
     """Values of all actions."""
 
-    def __init__(self, config: DQNConfig, num_actions: int) -> None:
-        super().__init__(config.features)
-        self.hidden_layer = hidden(ENCODED, HIDDEN, config.layer_norm)
-        self.hidden_layer_2 = hidden(HIDDEN, HIDDEN, config.layer_norm)
-        self.output_layer = nn.Linear(HIDDEN, num_actions)
-        self.value_layer = nn.Linear(HIDDEN, 1) if config.dueling else None
+    def __init__(self, config: DQNConfig, num_actions: int, spec: ObservationSpec) -> None:
+        super().__init__(config, spec)
+        width = self.add_hidden(self.encoded, config.hidden_sizes, config.layer_norm)
+        self.output_layer = nn.Linear(width, num_actions)
+        self.value_layer = nn.Linear(width, 1) if config.dueling else None
 
-    def forward(self, inputs: Inputs) -> Tensor:
+    def forward(self, observation: Observation) -> Tensor:
         """Values [B, A] of observations [B]."""
-        return dueling_values(self.trunk(self.encode(inputs)), self.output_layer, self.value_layer)
+        return dueling_values(
+            self.trunk(self.encode(observation)), self.output_layer, self.value_layer
+        )
 
 
 class DQN(Agent[DQNConfig]):
@@ -62,33 +59,26 @@ class DQN(Agent[DQNConfig]):
 
     config_type = DQNConfig
     continuous = False
-    acting = "critic_0"
-    answers: ClassVar[dict[str, str]] = {"values": "value of each action (scaled reward)"}
-    rule = "the index of the highest value"
+    output_meanings: ClassVar[dict[str, str]] = {"values": "value of each action (scaled reward)"}
+    selection_rule = "the index of the highest value"
 
-    def __init__(self, config: DQNConfig, num_actions: int = 25) -> None:
-        super().__init__(config, num_actions)
+    def __init__(
+        self, config: DQNConfig, num_actions: int = 25, spec: ObservationSpec | None = None
+    ) -> None:
+        super().__init__(config, num_actions, spec)
         for index in range(config.critics):
-            self.networks[f"critic_{index}"] = ValueNetwork(config, num_actions)
+            self.networks[f"critic_{index}"] = ValueNetwork(config, num_actions, self.spec)
         self.make_targets(*self.networks)
 
-    def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
-        """The action of the highest value, averaged over the critics; risk does not apply."""
-        return self._mean_values(inputs).argmax(-1)
+    def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
+        """Values [B, A], averaged over the critics; risk does not apply."""
+        return {"values": self._mean_values(observation)}
 
-    def answer(self, inputs: Inputs, taus: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Values [B, A], averaged over the critics."""
-        return (self._mean_values(inputs),)
-
-    def decide(self, *answers: Tensor) -> Tensor:
+    def select(self, outputs: dict[str, Tensor]) -> Tensor:
         """The action of the highest value."""
-        return answers[0].argmax(-1)
+        return outputs["values"].argmax(-1)
 
-    def answering(self) -> list[str]:
-        """All critics."""
-        return list(self.networks)
-
-    def losses(self, batch: Batch, random: Any) -> Losses:
+    def loss(self, batch: Batch, noise: Any) -> Losses:
         """Squared temporal-difference error of every critic."""
         with torch.no_grad():
             target = torch.stack([net(batch.next_observation) for net in self.targets.values()])
@@ -105,5 +95,5 @@ class DQN(Agent[DQNConfig]):
         loss = torch.stack([squared_error(values, targets) for values in chosen]).sum()
         return {"loss": loss, "value": chosen[0].mean(), "target": targets.mean()}
 
-    def _mean_values(self, inputs: Inputs) -> Tensor:
-        return torch.stack([net(inputs) for net in self.networks.values()]).mean(0)
+    def _mean_values(self, observation: Observation) -> Tensor:
+        return torch.stack([net(observation) for net in self.networks.values()]).mean(0)

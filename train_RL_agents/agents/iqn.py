@@ -22,7 +22,7 @@ from train_RL_agents.agents.quantile import (
     midpoints,
     risk_level,
 )
-from train_RL_agents.networks.observation import Inputs
+from train_RL_agents.networks.observation import Observation, ObservationSpec
 
 
 @dataclass(frozen=True)
@@ -48,58 +48,68 @@ class IQN(Agent[IQNConfig]):
 
     config_type = IQNConfig
     continuous = False
-    acting = "critic_0"
-    answers: ClassVar[dict[str, str]] = {
+    output_meanings: ClassVar[dict[str, str]] = {
         "quantiles": "quantile of the return of each action at each fraction (scaled reward)"
     }
-    rule = "the index of the highest mean over the fractions"
+    selection_rule = "the index of the highest mean over the fractions"
     supports_risk = True
     tau_midpoints: Tensor
     acting_taus: Tensor
 
-    def __init__(self, config: IQNConfig, num_actions: int = 25) -> None:
-        super().__init__(config, num_actions)
+    def __init__(
+        self, config: IQNConfig, num_actions: int = 25, spec: ObservationSpec | None = None
+    ) -> None:
+        super().__init__(config, num_actions, spec)
         for index in range(config.critics):
-            self.networks[f"critic_{index}"] = QuantileNetwork(config, config.dueling, num_actions)
+            self.networks[f"critic_{index}"] = QuantileNetwork(
+                config, config.dueling, num_actions, self.spec
+            )
         self.make_targets(*self.networks)
         self.register_buffer("tau_midpoints", midpoints(config.quantiles), persistent=False)
         self.register_buffer("acting_taus", midpoints(config.acting_quantiles), persistent=False)
 
-    def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
-        """The action of the highest mean over the quantiles below the risk level."""
-        level = risk_level(self.config, inputs, risk)
-        taus = self.acting_taus if level is None else level[..., None] * self.acting_taus
-        return self._mean_values(inputs, taus, self.networks).argmax(-1)
+    def outputs(
+        self, observation: Observation, risk: Tensor | None = None, taus: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """Quantiles [B, N, A], averaged over the networks.
 
-    def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor:
-        """Mean of the networks' quantiles at the fractions that ``act`` averages over."""
-        return torch.stack([net.of_action(inputs, self.acting_taus, action)
-                            for net in _all(self.networks)]).mean(0).sort(-1).values  # fmt: skip
+        Args:
+            observation: [B].
+            risk: see Agent.
+            taus: [B, N] fractions; by default those below the risk level.
+        """
+        taus = self._taus(observation, risk) if taus is None else taus
+        quantiles = [net(observation, taus) for net in _all(self.networks)]
+        return {"quantiles": torch.stack(quantiles).mean(0)}
 
-    def answer(self, inputs: Inputs, taus: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Quantiles [B, N, A] at fractions [B, N], averaged over the networks."""
-        nets: Any = self.networks.values()
-        return (torch.stack([net(inputs, taus) for net in nets]).mean(0),)
-
-    def decide(self, *answers: Tensor) -> Tensor:
+    def select(self, outputs: dict[str, Tensor]) -> Tensor:
         """The action of the highest mean."""
-        return answers[0].mean(-2).argmax(-1)
+        return outputs["quantiles"].mean(-2).argmax(-1)
 
-    def answering(self) -> list[str]:
-        """All networks."""
-        return list(self.networks)
+    def extra_inputs(self, observation: Observation) -> dict[str, Tensor]:
+        """The fractions."""
+        return {"taus": self._taus(observation, None)}
 
-    def answer_taus(self, inputs: Inputs) -> Tensor:
-        """The fractions [B, N] of ``act``."""
-        level = risk_level(self.config, inputs, None)
+    def _taus(self, observation: Observation, risk: Tensor | None) -> Tensor:
+        """Fractions [B, N] below the risk level."""
+        level = risk_level(self.config, observation, risk)
         if level is None:
-            level = torch.ones_like(inputs.self_state[..., 0])
+            level = torch.ones_like(observation["self_state"][..., 0])
         return level[..., None] * self.acting_taus
 
-    def behave(self, inputs: Inputs, random: Tensor | None) -> Tensor:
+    def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
+        """Mean of the networks' quantiles at the fractions that ``act`` averages over."""
+        return torch.stack([net.of_action(observation, self.acting_taus, action)
+                            for net in _all(self.networks)]).mean(0).sort(-1).values  # fmt: skip
+
+    def explore(
+        self, observation: Observation, noise: Tensor | None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """The action of the highest mean over the same quantiles, or over random ones."""
-        taus = self.acting_taus if random is None else random
-        return self._mean_values(inputs, taus, self.networks).argmax(-1)
+        # The mean is taken before the heads, which are linear: a tenth of the work of outputs.
+        taus = self.acting_taus if noise is None else noise
+        mean = self._mean_values(observation, taus, self.networks)
+        return self.select({"quantiles": mean[..., None, :]}), {}
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor | None:
         """Fractions [B, N], if they are to be random."""
@@ -108,13 +118,13 @@ class IQN(Agent[IQNConfig]):
         shape = (*batch, self.config.acting_quantiles)
         return torch.rand(shape, generator=generator, device=generator.device)
 
-    def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:
+    def loss_noise(self, batch_size: int, generator: torch.Generator) -> Tensor:
         """Fractions [2, N], one from each stratum."""
         return draw_fractions(self.tau_midpoints, generator)
 
-    def losses(self, batch: Batch, random: Tensor) -> Losses:
+    def loss(self, batch: Batch, noise: Tensor) -> Losses:
         """Quantile regression of every network."""
-        taus, target_taus = random
+        taus, target_taus = noise
         with torch.no_grad():
             chooser = self.networks if self.config.double else self.targets
             choice = self._mean_values(batch.next_observation, target_taus, chooser).argmax(-1)
@@ -131,9 +141,9 @@ class IQN(Agent[IQNConfig]):
         }
 
     @staticmethod
-    def _mean_values(inputs: Inputs, taus: Tensor, networks: nn.ModuleDict) -> Tensor:
+    def _mean_values(observation: Observation, taus: Tensor, networks: nn.ModuleDict) -> Tensor:
         """Means over fractions and networks, [B, A]."""
-        return torch.stack([net.mean(inputs, taus) for net in _all(networks)]).mean(0)
+        return torch.stack([net.mean(observation, taus) for net in _all(networks)]).mean(0)
 
 
 def _all(networks: nn.ModuleDict) -> list[Any]:

@@ -10,16 +10,9 @@ from torch import Tensor, nn
 
 from marinenav_env.validation import require_numbers
 from train_RL_agents.agents.base import AgentConfig
-from train_RL_agents.networks.layers import (
-    ENCODED,
-    HIDDEN,
-    CosineEmbedding,
-    ObservationNetwork,
-    dueling_values,
-    hidden,
-    to_float32,
-)
-from train_RL_agents.networks.observation import Inputs
+from train_RL_agents.networks.encoders import ObservationNetwork
+from train_RL_agents.networks.layers import CosineEmbedding, dueling_values, to_float32
+from train_RL_agents.networks.observation import Observation, ObservationSpec
 
 
 @dataclass(frozen=True)
@@ -43,6 +36,7 @@ class QuantileConfig(AgentConfig):
     objects by their worst outcomes (see ``nearness_risk``)."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_numbers(self, "agent", ("quantiles",), at_least=1, at_most=1024)
         require_numbers(self, "agent", ("critics",), at_least=1, at_most=10)
         require_numbers(self, "agent", ("kappa",), above=0.0)
@@ -60,57 +54,61 @@ def draw_fractions(tau_midpoints: Tensor, generator: torch.Generator) -> Tensor:
     return tau_midpoints + (jitter - 0.5) / count
 
 
-def nearness_risk(inputs: Inputs, full: float = 10.0) -> Tensor:
+def nearness_risk(observation: Observation, full: float = 10.0) -> Tensor:
     """Risk level [B] adapted to the closest object, clip(distance / full, 0, 1); 1 without any.
 
     Args:
-        inputs: observations [B]; the mask may be of floating point, as exported networks have it.
+        observation: [B]; the mask may be of floating point, as exported networks have it.
         full: distance from which all outcomes count (m).
     """
-    distance = torch.linalg.vector_norm(inputs.objects_state[..., :2], dim=-1)
-    closest = torch.where(inputs.objects_mask.bool(), distance, torch.inf).amin(-1)
+    distance = torch.linalg.vector_norm(observation["objects_state"][..., :2], dim=-1)
+    closest = torch.where(observation["objects_mask"].bool(), distance, torch.inf).amin(-1)
     return (closest / full).clamp(0.0, 1.0)
 
 
-def risk_level(config: QuantileConfig, inputs: Inputs, asked: Tensor | None) -> Tensor | None:
+def risk_level(
+    config: QuantileConfig, observation: Observation, asked: Tensor | None
+) -> Tensor | None:
     """The risk level [B] asked for, else the configured one; None for the mean."""
     if asked is None and config.risk == "adaptive":
-        return nearness_risk(inputs)
+        return nearness_risk(observation)
     return asked
 
 
 class QuantileNetwork(ObservationNetwork):
     """Quantiles of the return of every discrete action."""
 
-    def __init__(self, config: QuantileConfig, dueling: bool, num_actions: int) -> None:
-        super().__init__(config.features)
+    def __init__(
+        self, config: QuantileConfig, dueling: bool, num_actions: int, spec: ObservationSpec
+    ) -> None:
+        super().__init__(config, spec)
         self.late = config.embedding == "late"
-        self.cos_embedding = CosineEmbedding(HIDDEN if self.late else ENCODED)
-        self.hidden_layer = hidden(ENCODED, HIDDEN, config.layer_norm)
-        self.hidden_layer_2 = hidden(HIDDEN, HIDDEN, config.layer_norm)
-        self.output_layer = nn.Linear(HIDDEN, num_actions)
-        self.value_layer = nn.Linear(HIDDEN, 1) if dueling else None
+        width = config.hidden_sizes[-1]
+        self.cos_embedding = CosineEmbedding(width if self.late else self.encoded)
+        self.add_hidden(self.encoded, config.hidden_sizes, config.layer_norm)
+        self.output_layer = nn.Linear(width, num_actions)
+        self.value_layer = nn.Linear(width, 1) if dueling else None
 
-    def forward(self, inputs: Inputs, taus: Tensor) -> Tensor:
+    def forward(self, observation: Observation, taus: Tensor) -> Tensor:
         """Quantiles [B, N, A] at fractions [N] or [B, N]."""
-        features, embedded = self.encode(inputs)[..., None, :], self.cos_embedding(taus)
+        features, embedded = self.encode(observation)[..., None, :], self.cos_embedding(taus)
         late = self.trunk(features) * embedded if self.late else self.trunk(features * embedded)
         return dueling_values(late, self.output_layer, self.value_layer)
 
-    def mean(self, inputs: Inputs, taus: Tensor) -> Tensor:
+    def mean(self, observation: Observation, taus: Tensor) -> Tensor:
         """Means [B, A] over the fractions [N] or [B, N]."""
         if not self.late:
-            return self(inputs, taus).mean(-2)
+            return self(observation, taus).mean(-2)
         # The heads are linear, so that the mean over fractions can be taken before them.
-        features = self.trunk(self.encode(inputs)) * self.cos_embedding(taus).mean(-2)
+        features = self.trunk(self.encode(observation)) * self.cos_embedding(taus).mean(-2)
         return dueling_values(features, self.output_layer, self.value_layer)
 
-    def of_action(self, inputs: Inputs, taus: Tensor, action: Tensor) -> Tensor:
+    def of_action(self, observation: Observation, taus: Tensor, action: Tensor) -> Tensor:
         """Quantiles [B, N] of actions [B] at fractions [N]."""
         if not self.late:
             index = action[..., None, None].expand(*action.shape, taus.shape[0], 1)
-            return self(inputs, taus).gather(-1, index).squeeze(-1)
-        features = self.trunk(self.encode(inputs))
+            return self(observation, taus).gather(-1, index).squeeze(-1)
+        features = self.trunk(self.encode(observation))
         # One row of the heads per action, so that the 24 others are not computed.
         weight, bias = self.output_layer.weight[action], self.output_layer.bias[action]
         if self.value_layer is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 import torch
@@ -16,9 +17,10 @@ from torch import Tensor
 from marinenav_env.validation import require, require_numbers
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
 from train_RL_agents.agents.losses import categorical_error, categorical_targets
-from train_RL_agents.networks.layers import ENCODED, HIDDEN, ObservationNetwork, to_float32
+from train_RL_agents.networks.encoders import ObservationNetwork
+from train_RL_agents.networks.layers import to_float32
 from train_RL_agents.networks.noisy import NoisyLinear
-from train_RL_agents.networks.observation import Inputs
+from train_RL_agents.networks.observation import Observation, ObservationSpec
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class RainbowConfig(AgentConfig):
     """Initial scale of the noise in the weights."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_numbers(self, "agent", ("atoms",), at_least=2, at_most=1024)
         require_numbers(self, "agent", ("v_min", "v_max"))
         require_numbers(self, "agent", ("sigma_0",), at_least=0.0)
@@ -44,23 +47,28 @@ class RainbowConfig(AgentConfig):
 class DistributionNetwork(ObservationNetwork):
     """Log probabilities of the atoms for every action."""
 
-    def __init__(self, config: RainbowConfig, num_actions: int) -> None:
-        super().__init__(config.features)
+    def __init__(self, config: RainbowConfig, num_actions: int, spec: ObservationSpec) -> None:
+        super().__init__(config, spec)
         self.shape = (num_actions, config.atoms)
-        sizes = ((ENCODED, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, math.prod(self.shape)),
-                 (HIDDEN, config.atoms))  # fmt: skip
-        layers = [NoisyLinear(*size, config.sigma_0) for size in sizes]
-        self.hidden_layer, self.hidden_layer_2, self.output_layer, self.value_layer = layers
+        widths = [self.encoded, *config.hidden_sizes]
+        heads = [(widths[-1], math.prod(self.shape)), (widths[-1], config.atoms)]
+        sizes = [*pairwise(widths), *heads]
+        *layers, self.output_layer, self.value_layer = (
+            NoisyLinear(*size, config.sigma_0) for size in sizes
+        )
+        self.add_layers(layers)
         self.noise_sizes = [sum(size) for size in sizes]
 
-    def forward(self, inputs: Inputs, noise: Tensor | None = None) -> Tensor:
+    def forward(self, observation: Observation, noise: Tensor | None = None) -> Tensor:
         """From observations [B] and noise [sum(noise_sizes)] to [B, A, atoms]."""
-        parts = [None] * 4 if noise is None else noise.split(self.noise_sizes)
-        features = torch.relu(self.hidden_layer(self.encode(inputs), parts[0]))
-        features = torch.relu(self.hidden_layer_2(features, parts[1]))
-        advantages = to_float32(self.output_layer(features, parts[2])).unflatten(-1, self.shape)
+        count = len(self.noise_sizes)
+        parts = [None] * count if noise is None else noise.split(self.noise_sizes)
+        features = self.encode(observation)
+        for layer, part in zip(self.hidden_layers, parts, strict=False):
+            features = torch.relu(layer(features, part))
+        advantages = to_float32(self.output_layer(features, parts[-2])).unflatten(-1, self.shape)
         advantages = advantages - advantages.mean(-2, keepdim=True)
-        logits = advantages + to_float32(self.value_layer(features, parts[3])).unsqueeze(-2)
+        logits = advantages + to_float32(self.value_layer(features, parts[-1])).unsqueeze(-2)
         return torch.log_softmax(logits, -1)
 
 
@@ -69,45 +77,42 @@ class Rainbow(Agent[RainbowConfig]):
 
     config_type = RainbowConfig
     continuous = False
-    acting = "critic"
-    answers: ClassVar[dict[str, str]] = {
+    output_meanings: ClassVar[dict[str, str]] = {
         "probabilities": "probability of each atom of the return for each action"
     }
-    rule = "the index of the highest mean over the atoms, which are evenly spaced"
-    gives_priorities = True
+    selection_rule = "the index of the highest mean over the atoms, which are evenly spaced"
+    uses_priorities = True
     support: Tensor
 
-    def __init__(self, config: RainbowConfig, num_actions: int = 25) -> None:
-        super().__init__(config, num_actions)
-        critic = DistributionNetwork(config, num_actions)
+    def __init__(
+        self, config: RainbowConfig, num_actions: int = 25, spec: ObservationSpec | None = None
+    ) -> None:
+        super().__init__(config, num_actions, spec)
+        critic = DistributionNetwork(config, num_actions, self.spec)
         self.networks["critic"], self.noise_size = critic, sum(critic.noise_sizes)
         self.make_targets("critic")
         support = torch.linspace(config.v_min, config.v_max, config.atoms)
         self.register_buffer("support", support, persistent=False)
 
-    def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
-        """The action of the highest mean, without noise; risk does not apply."""
-        return self._choose(self.networks["critic"](inputs))
+    def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
+        """Probabilities [B, A, atoms], without noise; risk does not apply."""
+        return {"probabilities": self.networks["critic"](observation).exp()}
 
-    def answer(self, inputs: Inputs, taus: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Probabilities [B, A, atoms], without noise."""
-        return (self.networks["critic"](inputs).exp(),)
-
-    def decide(self, *answers: Tensor) -> Tensor:
+    def select(self, outputs: dict[str, Tensor]) -> Tensor:
         """The action of the highest mean."""
-        return (answers[0] * self.support).sum(-1).argmax(-1)
+        return (outputs["probabilities"] * self.support).sum(-1).argmax(-1)
 
-    def behave(self, inputs: Inputs, random: Tensor) -> Tensor:
+    def explore(self, observation: Observation, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The action of the highest mean under one draw of the noise."""
-        return self._choose(self.networks["critic"](inputs, random))
+        return self._choose(self.networks["critic"](observation, noise)), {}
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor:
         """Noise of the network."""
         return self._noise(1, generator)[0]
 
-    def return_quantiles(self, inputs: Inputs, action: Tensor) -> Tensor:
+    def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
         """See Agent; as many quantiles as atoms."""
-        log_probabilities: Tensor = self.networks["critic"](inputs)
+        log_probabilities: Tensor = self.networks["critic"](observation)
         index = action[..., None, None].expand(*action.shape, 1, self.config.atoms)
         below = log_probabilities.gather(-2, index).squeeze(-2).exp().cumsum(-1)
         steps = torch.arange(self.config.atoms, device=below.device)
@@ -115,20 +120,20 @@ class Rainbow(Agent[RainbowConfig]):
         atom = torch.searchsorted(below.contiguous(), fractions)
         return self.support[atom.clamp_max(self.config.atoms - 1)]
 
-    def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:
+    def loss_noise(self, batch_size: int, generator: torch.Generator) -> Tensor:
         """Noise of the network that learns, of the one that chooses and of the one that values."""
         return self._noise(3, generator)
 
-    def losses(self, batch: Batch, random: Tensor) -> Losses:
+    def loss(self, batch: Batch, noise: Tensor) -> Losses:
         """Cross entropy to the projected target distribution; it is the priority, too."""
         rows = torch.arange(batch.reward.shape[0], device=batch.reward.device)
         with torch.no_grad():
-            choice = self._choose(self.networks["critic"](batch.next_observation, random[1]))
-            following = self.targets["critic"](batch.next_observation, random[2])[rows, choice]
+            choice = self._choose(self.networks["critic"](batch.next_observation, noise[1]))
+            following = self.targets["critic"](batch.next_observation, noise[2])[rows, choice]
             targets = categorical_targets(
                 batch.reward, batch.discount, following.exp(), self.support
             )
-        predicted = self.networks["critic"](batch.observation, random[0])[rows, batch.action]
+        predicted = self.networks["critic"](batch.observation, noise[0])[rows, batch.action]
         errors = categorical_error(predicted, targets)
         return {
             "loss": (errors if batch.weights is None else batch.weights * errors).mean(),
@@ -139,7 +144,7 @@ class Rainbow(Agent[RainbowConfig]):
 
     def _choose(self, log_probabilities: Tensor) -> Tensor:
         """The action of the highest mean."""
-        return self.decide(log_probabilities.exp())
+        return self.select({"probabilities": log_probabilities.exp()})
 
     def _noise(self, count: int, generator: torch.Generator) -> Tensor:
         return torch.randn(count, self.noise_size, generator=generator, device=generator.device)

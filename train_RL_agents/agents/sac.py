@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from marinenav_env.validation import require_numbers
 from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCriticConfig
 from train_RL_agents.agents.base import Batch, Losses
-from train_RL_agents.agents.gaussian import GaussianActor, squashed_sample
 from train_RL_agents.agents.losses import td_target
+from train_RL_agents.networks.actors import GaussianActor, squashed_sample
 from train_RL_agents.networks.layers import call_without_grad, squash
-from train_RL_agents.networks.observation import Inputs
+from train_RL_agents.networks.observation import Observation, ObservationSpec
 
 
 @dataclass(frozen=True)
@@ -57,60 +57,62 @@ class SAC(ActionCriticAgent[SACConfig]):
 
     config_type = SACConfig
     continuous = True
-    acting = "actor"
-    answers: ClassVar[dict[str, str]] = {
+    output_meanings: ClassVar[dict[str, str]] = {
         "mu": "mean of z, before squashing",
         "log_sigma": "log standard deviation of z",
     }
-    rule = "(2 / pi) atan(mu); to sample, (2 / pi) atan(z) with z normal"
+    selection_rule = "(2 / pi) atan(mu); to sample, (2 / pi) atan(z) with z normal"
 
-    def __init__(self, config: SACConfig, num_actions: int = 25) -> None:
-        super().__init__(config, num_actions)
-        self.networks["actor"] = GaussianActor(config.features)
+    def __init__(
+        self, config: SACConfig, num_actions: int = 25, spec: ObservationSpec | None = None
+    ) -> None:
+        super().__init__(config, num_actions, spec)
+        self.networks["actor"] = GaussianActor(config, self.spec)
         self.add_critics()
         self.make_targets(*self.critics)
         self.networks["temperature"] = Temperature(config)
 
-    def act(self, inputs: Inputs, risk: Tensor | None = None) -> Tensor:
-        """The squashed mean; risk does not apply."""
-        return squash(self.networks["actor"](inputs)[0])
+    def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
+        """Mean and log standard deviation before squashing, [B, 2] each; risk does not apply."""
+        mean, log_std = self.networks["actor"](observation)
+        return {"mu": mean, "log_sigma": log_std}
 
-    def answer(self, inputs: Inputs, taus: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Mean and log standard deviation before squashing, [B, 2] each."""
-        return tuple(self.networks["actor"](inputs))
-
-    def decide(self, *answers: Tensor) -> Tensor:
+    def select(self, outputs: dict[str, Tensor]) -> Tensor:
         """The squashed mean."""
-        return squash(answers[0])
+        return squash(outputs["mu"])
 
-    def behave(self, inputs: Inputs, random: Tensor) -> Tensor:
+    def output_networks(self) -> list[str]:
+        """The actor."""
+        return ["actor"]
+
+    def explore(self, observation: Observation, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """A sample."""
-        return squashed_sample(self.networks["actor"](inputs), random)[0]
+        return squashed_sample(self.networks["actor"](observation), noise)[0], {}
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor:
         """Standard normal [B, 2]."""
         return torch.randn((*batch, 2), generator=generator, device=generator.device)
 
-    def draw(self, batch_size: int, generator: torch.Generator) -> Tensor:
+    def loss_noise(self, batch_size: int, generator: torch.Generator) -> Tensor:
         """Standard normal [2, B, 2], for the next and the present actions."""
         return torch.randn(2, batch_size, 2, generator=generator, device=generator.device)
 
-    def part_of_noise(self, random: Tensor, rows: slice) -> Tensor:
+    def part_of_noise(self, noise: Tensor, rows: slice) -> Tensor:
         """The numbers of some rows."""
-        return random[:, rows]
+        return noise[:, rows]
 
-    def losses(self, batch: Batch, random: Tensor) -> Losses:
+    def loss(self, batch: Batch, noise: Tensor) -> Losses:
         """Errors of the critics, of the actor, and of the temperature if it is learned."""
         log_temperature = self.networks["temperature"]()
         temperature = log_temperature.detach().exp()
         with torch.no_grad():
             shape = self.networks["actor"](batch.next_observation)
-            action, log_density = squashed_sample(shape, random[0])
+            action, log_density = squashed_sample(shape, noise[0])
             next_values = self.target_values(batch.next_observation, action)
             entropy = -(temperature * log_density)[:, None]
             targets = td_target(batch.reward, batch.discount, next_values + entropy)
         values = [self.networks[name](batch.observation, batch.action) for name in self.critics]
-        action, log_density = squashed_sample(self.networks["actor"](batch.observation), random[1])
+        action, log_density = squashed_sample(self.networks["actor"](batch.observation), noise[1])
         actor_values = [call_without_grad(self.networks[name], batch.observation, action).mean(-1)
                   for name in self.critics]  # fmt: skip
         value = torch.stack(actor_values).amin(0)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from marinenav_env.thrust import to_the_goal
 from train_RL_agents.baselines.base import Baseline, limited
-from train_RL_agents.networks.observation import Inputs
+from train_RL_agents.networks.observation import Observation
 
 SPEED = 2.0
 """Speed over ground where nothing pushes (m/s)."""
@@ -33,25 +33,25 @@ AHEAD = 2.0
 class APF(Baseline):
     """See the module."""
 
-    def wanted_velocity(self, inputs: Inputs) -> Tensor:
+    def wanted_velocity(self, observation: Observation) -> Tensor:
         """The sum of pull and pushes, cut to the speed."""
-        pushes = repulsion(inputs, self.own_radius)
-        return limited(to_the_goal(inputs.self_state, SPEED) + pushes.sum(-2), SPEED)
+        pushes = repulsion(observation, self.own_radius)
+        return limited(to_the_goal(observation["self_state"], SPEED) + pushes.sum(-2), SPEED)
 
 
-def repulsion(inputs: Inputs, own_radius: float) -> Tensor:
+def repulsion(observation: Observation, own_radius: float) -> Tensor:
     """What each object adds to the wanted velocity.
 
     Args:
-        inputs: observations [E, R, ...].
+        observation: [E, R, ...].
         own_radius: collision radius (m).
 
     Returns:
         [E, R, K, 2] in the body frame (m/s).
     """
-    objects = inputs.objects_state
+    objects = observation["objects_state"]
     position, radius = objects[..., :2], objects[..., 4]
-    relative = objects[..., 2:4] - inputs.self_state[..., None, 2:4]
+    relative = objects[..., 2:4] - observation["self_state"][..., None, 2:4]
     later = position + seconds_to_pass(position, relative, AHEAD)[..., None] * relative
     distance = torch.linalg.vector_norm(later, dim=-1)
     gap = (distance - radius - own_radius).clamp(SMALLEST_GAP, REACH)
@@ -61,7 +61,7 @@ def repulsion(inputs: Inputs, own_radius: float) -> Tensor:
     aside = torch.stack((away[..., 1], -away[..., 0]), -1)
     ahead = (position[..., 0] > 0.0)[..., None]
     direction = away + torch.where(ahead, TURNED * aside, 0.0)
-    return (push * inputs.objects_mask)[..., None] * direction
+    return (push * observation["objects_mask"])[..., None] * direction
 
 
 def seconds_to_pass(position: Tensor, relative: Tensor, most: float) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marinenav_env import GROUP, WorldConfig
 from marinenav_env.thrust import ThrustController
-from train_RL_agents.networks.observation import OBSERVATION, Inputs, inputs_of
+from train_RL_agents.networks.observation import OBSERVATION, Observation, observation_of
 
 
 class Baseline(TensorDictModuleBase, ABC):
@@ -26,18 +26,18 @@ class Baseline(TensorDictModuleBase, ABC):
 
     def __init__(self, world: WorldConfig) -> None:
         super().__init__()
-        self.in_keys = [*((*OBSERVATION, name) for name in Inputs._fields), (GROUP, "mask")]
+        self.in_keys = [OBSERVATION, (GROUP, "mask")]
         self.out_keys = [(GROUP, "action")]
         radius = world.vessel.radius
         self.own_radius = max(radius) if isinstance(radius, tuple) else radius
         self.controller = ThrustController.of(world)
 
     @abstractmethod
-    def wanted_velocity(self, inputs: Inputs) -> Tensor:
+    def wanted_velocity(self, observation: Observation) -> Tensor:
         """Where to go.
 
         Args:
-            inputs: observations [E, R, ...].
+            observation: [E, R, ...].
 
         Returns:
             [E, R, 2] velocity over ground in the body frame (m/s).
@@ -46,8 +46,9 @@ class Baseline(TensorDictModuleBase, ABC):
     @torch.no_grad()
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Write the actions of all robots, zero for those that are not active."""
-        inputs = inputs_of(tensordict.get(OBSERVATION))
-        action = self.controller(inputs.self_state, self.wanted_velocity(inputs))
+        observation = observation_of(tensordict.get(OBSERVATION))
+        velocity = self.wanted_velocity(observation)
+        action = self.controller(observation["self_state"], velocity)
         active = tensordict.get((GROUP, "mask"))
         return tensordict.set((GROUP, "action"), torch.where(active[..., None], action, 0.0))
 

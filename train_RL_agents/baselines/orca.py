@@ -17,7 +17,7 @@ from torch import Tensor
 from marinenav_env import WorldConfig
 from marinenav_env.thrust import to_the_goal
 from train_RL_agents.baselines.base import Baseline
-from train_RL_agents.networks.observation import Inputs
+from train_RL_agents.networks.observation import Observation
 
 SPEED = 1.5
 """Wanted speed over ground (m/s)."""
@@ -47,12 +47,15 @@ class ORCA(Baseline):
         super().__init__(world)
         self.step = world.dt * world.substeps
 
-    def wanted_velocity(self, inputs: Inputs) -> Tensor:
+    def wanted_velocity(self, observation: Observation) -> Tensor:
         """The allowed velocity that is closest to the one straight to the goal."""
-        objects, mask = inputs.objects_state.contiguous(), inputs.objects_mask.contiguous()
+        objects, mask = (
+            observation["objects_state"].contiguous(),
+            observation["objects_mask"].contiguous(),
+        )
         still = torch.linalg.vector_norm(objects[..., 2:4], dim=-1) < STANDS_STILL
         normal, bound = half_planes(
-            inputs.self_state[..., 2:4],
+            observation["self_state"][..., 2:4],
             objects[..., :2],
             objects[..., 2:4],
             objects[..., 4] + self.own_radius + MARGIN,
@@ -63,7 +66,9 @@ class ORCA(Baseline):
         # Empty slots allow everything.
         normal = torch.where(mask[..., None], normal, 0.0)
         bound = torch.where(mask, bound, -_NEVER)
-        return best_velocity(to_the_goal(inputs.self_state, SPEED), normal, bound, TOP_SPEED)
+        return best_velocity(
+            to_the_goal(observation["self_state"], SPEED), normal, bound, TOP_SPEED
+        )
 
 
 def half_planes(

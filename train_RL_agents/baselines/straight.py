@@ -7,12 +7,12 @@ from torch import Tensor
 from marinenav_env.scripted import SPEED
 from marinenav_env.thrust import to_the_goal
 from train_RL_agents.baselines.base import Baseline
-from train_RL_agents.networks.observation import Inputs
+from train_RL_agents.networks.observation import Observation
 
 
 class Straight(Baseline):
     """See the module."""
 
-    def wanted_velocity(self, inputs: Inputs) -> Tensor:
+    def wanted_velocity(self, observation: Observation) -> Tensor:
         """Full ahead to the goal."""
-        return to_the_goal(inputs.self_state, SPEED)
+        return to_the_goal(observation["self_state"], SPEED)

@@ -1,13 +1,12 @@
-"""Where experience comes from, and where it goes: world, policy, multi-step rows, replay.
+"""Where steps of the world come from.
 
-There are three ways to collect, and the trainer does not notice which it is: through TorchRL's
-collector in this process; by worker processes or other hosts; or in tensors that stay where they
-are, so that a GPU takes a step as a CUDA graph. The last one stores what it collects by itself.
+There are three ways to collect, and the training loop does not depend on which it is: TorchRL's
+collector in this process; worker processes or other hosts; or, on a GPU, CUDA graphs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -16,27 +15,25 @@ from torch import Tensor
 from torchrl.collectors import Collector
 
 from train_RL_agents.agents import Agent
-from train_RL_agents.collecting.graphs import InPlaceCollector
+from train_RL_agents.collecting.graphs import GraphCollector
 from train_RL_agents.collecting.workers import Workers
 from train_RL_agents.collecting.worlds import make_world
-from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.memory.host import make_replay
-from train_RL_agents.memory.transitions import MultiStep, example_row
+from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.utils.progress import Clock, Display
 
 
-class Experience:
-    """Collects transitions and keeps them.
+class StepCollector:
+    """Collects steps with an exploring policy.
 
     Args:
         config: with what this process holds of the run's totals.
         agent: acts.
-        device: of world, policy and batches.
+        device: of world, policy and steps.
         seed: of this process.
-        generators: sources of randomness of ``policy`` and ``replay``.
-        clock: told how long workers take to start, and what compiles.
-        display: where to say what becomes of it.
+        generator: source of the policy's randomness.
+        clock: told how long workers take to start.
+        display: prints when workers or graphs are not available.
     """
 
     def __init__(
@@ -45,64 +42,75 @@ class Experience:
         agent: Agent[Any],
         device: torch.device,
         seed: int,
-        generators: dict[str, torch.Generator],
+        generator: torch.Generator,
         clock: Clock,
         display: Display,
     ) -> None:
         settings = config.trainer
-        self._config, self._seed, self._clock, self._display = config, seed, clock, display
+        self._config, self._device, self._seed = config, device, seed
+        self._clock, self._display = clock, display
         self.env = make_world(config, agent, device, seed)
+        uniform = isinstance(settings, OffPolicyConfig) and settings.exploration == "uniform"
         self.policy = PolicyWrapper(
-            agent, settings.num_envs, generators["policy"],
-            uniform=settings.exploration == "uniform", compile=config.compile,
-        )  # fmt: skip
-        # Generated CPU code is slower at turning layouts than torch itself.
-        compile_rows = config.compile and device.type == "cuda"
-        self.streams = MultiStep(
-            settings.n_steps, settings.gamma, settings.reward_scale, compile_rows
+            agent, settings.num_envs, generator, uniform=uniform, compile=config.compile
         )
-        row = example_row(self.env, self.streams)
-        self.replay = make_replay(row, settings, generators["replay"], device)
-        self._drawn_from = [generators["policy"], self.env.generator]
+        self._drawn_from = [generator, self.env.generator]
         self.in_place = config.capture and device.type == "cuda" and settings.collector == "local"
-        """Whether batches are stored as they are made, captured where there is a GPU."""
-        if compile_rows and not self.in_place:
-            clock.compiles("insert")
+        """Whether steps are collected by CUDA graphs, and thus always in the same tensors."""
+        self.env_steps = 0
+        """Made by this process so far."""
+        self.on_restart: Callable[[], None] = lambda: None
+        """Called when the worlds start anew, so that open streams do not go on."""
         self._workers: Workers | None = None
-        self._in_place: InPlaceCollector | None = None
+        self._graphs: GraphCollector | None = None
+        self._local: Iterator[TensorDictBase] | None = None
 
-    def batches(self, env_steps: int) -> Iterator[TensorDictBase | None]:
-        """Batches [E, T] for ``insert``, None for each that is stored already; without an end.
+    def collect(self) -> TensorDictBase:
+        """The next steps [E, T] of all environments, with TorchRL's keys."""
+        steps = self._next()
+        self.env_steps += steps.shape[0] * steps.shape[1]
+        return steps
 
-        Args:
-            env_steps: made by this process so far.
-        """
+    def _next(self) -> TensorDictBase:
+        if self._local is None and self._graphs is None:
+            self._start()
+        if self._graphs is not None:
+            return self._graphs.collect()
+        assert self._local is not None
+        return next(self._local)
+
+    def _start(self) -> None:
+        """Choose where steps come from, now that a resumed run's state is there."""
         if self.in_place:
-            return self._stored()
+            self._graphs = GraphCollector(
+                self.env, self.policy, self._drawn_from, self._display.say
+            )
+            return
         if self._config.trainer.collector != "local":
             try:
-                return self._from_workers(env_steps)
+                self._local = self._from_workers()
+                return
             except Exception as error:  # whatever it is, the run can go on without them
                 self._display.fell_back(self._config.trainer.collector, error)
-                self.env.env_steps = env_steps  # which workers made, before a resume
-        return self.collected()
+                self.env.env_steps = self.env_steps  # which workers made, before a resume
+        self._local = self._from_collector()
 
-    def _from_workers(self, env_steps: int) -> Iterator[TensorDictBase]:
-        """Batches that other processes make."""
+    def _from_workers(self) -> Iterator[TensorDictBase]:
+        """Steps that other processes make."""
         with self._clock.phase("compile"):  # no time of training either
-            device = self.replay.filled.device
-            self._workers = Workers(self._config, self.policy, device, self._seed, env_steps)
-        # Windows may be open from a part of the run that went on without workers.
-        self.streams.load_state_dict({})
+            self._workers = Workers(
+                self._config, self.policy, self._device, self._seed, self.env_steps
+            )
+        self.on_restart()
         return self._workers.batches()
 
-    def collected(self) -> Iterator[TensorDictBase]:
-        """Batches that TorchRL's collector makes in this process."""
+    def _from_collector(self) -> Iterator[TensorDictBase]:
+        """Steps that TorchRL's collector makes in this process."""
         settings = self._config.trainer
         collector = Collector(
             self.env,
             self.policy,
-            frames_per_batch=settings.num_envs * settings.steps_per_batch,
+            frames_per_batch=settings.num_envs * settings.vector_steps,
             total_frames=-1,
             track_traj_ids=False,
             use_buffers=False,
@@ -111,26 +119,9 @@ class Experience:
         )
         return iter(collector)
 
-    def _stored(self) -> Iterator[None]:
-        """The same batches, each stored as it is made."""
-        if self._in_place is None:
-            generators = self._drawn_from if self.env.generator.device.type == "cuda" else None
-            self._in_place = InPlaceCollector(
-                self.env, self.policy, self.streams, self.replay, generators, self._display.say
-            )
-        while True:
-            for _ in range(self._config.trainer.steps_per_batch):
-                self._in_place.step()
-            yield
-
-    def insert(self, batch: TensorDictBase | None) -> None:
-        """Store the rows that a batch brings, unless that is done."""
-        if batch is not None:
-            self.replay.extend(self.streams.rows(batch))
-
     @property
     def active(self) -> Tensor:
-        """Robots under way per environment, a mean; a scalar on the device."""
+        """Active robots per environment, a mean; a scalar on the device."""
         if self._workers is not None:
             return self._workers.active
         active = self.env.state.active
@@ -142,18 +133,16 @@ class Experience:
             self._workers.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """World, open windows and replay, as far as they are to be saved."""
+        """The world, if it is in this process."""
         # Worlds of workers stay with them: a resumed run starts new ones, with new streams.
-        local = self._workers is None
-        return {
-            "world": self.env.state_dict() if local else None,
-            "streams": self.streams.state_dict() if local else {},
-            "replay": self.replay.state_dict() if self._config.save_replay else None,
-        }
+        if self._workers is not None:
+            return {"world": None}
+        if self._graphs is not None:
+            self._graphs.settle()
+        return {"world": self.env.state_dict()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where ``state_dict`` was taken."""
+    def load_state_dict(self, state: dict[str, Any], env_steps: int) -> None:
+        """Go on where ``state_dict`` was taken, after so many env-steps of this process."""
+        self.env_steps = env_steps
         if state["world"] is not None:
             self.env.load_state_dict(state["world"])
-        self.replay.load_state_dict(state["replay"])
-        self.streams.load_state_dict(state["streams"])

@@ -1,12 +1,12 @@
-"""Collection with all state in tensors that stay where they are, to be captured as CUDA graphs.
+"""Collection on a GPU as CUDA graphs, with all state in tensors that stay where they are.
 
-Policy, world and insertion into replay are more than a hundred small kernels, also compiled, which
-a GPU finishes faster than Python can start them. Captured, a vector step is two launches: act, step
-and store; then start new episodes. Between the two, on the host, the pool of starts may be
-refreshed, in its own memory.
+Policy and world are more than a hundred small kernels, also compiled, which a GPU finishes faster
+than Python can start them. Captured, a vector step is two launches: start episodes where the last
+ones are over; act and step. Between steps, on the host, the pool of reset states may be refreshed,
+in its own memory.
 
-What Python numbers decide is fixed at the capture, so none may change from step to step: epsilon
-and the exponent of the importance weights are tensors, counters are kept out of the graphs.
+Python scalars are baked into the graph, so none may change from step to step: epsilon is a tensor,
+counters are kept out of the graphs.
 """
 
 from __future__ import annotations
@@ -18,80 +18,72 @@ from tensordict import TensorDictBase
 
 from marinenav_env import MarineNavEnv
 from marinenav_env.layout import copy_in
-from train_RL_agents.memory.host import HostReplay
-from train_RL_agents.memory.replay import Replay
 from train_RL_agents.memory.ring import copied
-from train_RL_agents.memory.transitions import MultiStep
 from train_RL_agents.utils.captured import Captured
 
 
-class InPlaceCollector:
-    """Collects what the Collector does, draw for draw, and stores it itself.
+class GraphCollector:
+    """Collects what TorchRL's collector does, draw for draw.
 
     Args:
         env: the world; it goes on from its present state.
         policy: acts.
-        streams: make the rows.
-        replay: takes them; outside the graph if it is on the host. None: nothing is stored.
         generators: that policy and world draw from, to capture the step; None runs it as it is.
-        say: where to say so if the capture fails.
+        say: prints a line if the capture fails.
     """
 
     def __init__(
         self,
         env: MarineNavEnv,
         policy: Callable[[TensorDictBase], TensorDictBase],
-        streams: MultiStep,
-        replay: Replay | HostReplay | None,
         generators: Sequence[torch.Generator] | None = None,
         say: Callable[[str], None] = print,
     ) -> None:
-        self.env, self.policy, self.streams, self.replay = env, policy, streams, replay
-        self.streams.in_place = True
+        self.env, self.policy = env, policy
         self._carrier: TensorDictBase = copied(env.reset())
+        self._ended = False
         env.hold()
-        self._rows: TensorDictBase | None = None
-        self._step, self._start = (
+        self._step, self._restart = (
             Captured(
                 function, env.generator.device, generators or (),
                 name=name, capture=generators is not None, say=say,
             )
             for function, name in (
-                (self._step_and_store, "a step of the world"),
-                (self._start_anew, "the start of episodes"),
+                (self._act_and_step, "a step of the world"),
+                (self._start_episodes, "the start of episodes"),
             )
         )  # fmt: skip
 
     @torch.no_grad()
-    def step(self) -> None:
-        """One vector step of the world, stored."""
+    def collect(self) -> TensorDictBase:
+        """The next vector step [E, 1]; once captured, always in the same tensors."""
+        self.settle()
         env_steps = self.env.env_steps + self.env.num_envs
-        self._step()
+        step: TensorDictBase = self._step()
         self.env.env_steps = env_steps  # a replayed step leaves Python's counters alone
-        if self.replay is not None and self._rows is not None:
-            self.replay.extend(self._rows)
-        self.env.refresh_starts()
-        self._start()
+        self._ended = True
+        return step
 
-    def _step_and_store(self) -> None:
-        """Act, move the world, and store the rows that close."""
+    @torch.no_grad()
+    def settle(self) -> None:
+        """Start new episodes where the last step ended one: before the next step, or saving."""
+        if self._ended:
+            self.env.refresh_starts()
+            self._restart()
+            self._ended = False
+
+    def _act_and_step(self) -> TensorDictBase:
+        """Act and move the world."""
         self.env.hold()
         step = self.env.step(self.policy(self._carrier.clone(recurse=False)))
-        if self.replay is not None:
-            self._store(self.replay, self.streams.rows(step.unsqueeze(1)))
         self.env.settle()
-        copy_in(self._carrier, step.get("next"))
+        following = step.get("next")
+        # The step is read after the carrier has moved on: it needs an observation of its own.
+        result = step.update(copied(self._carrier)).set("next", following).unsqueeze(1)
+        copy_in(self._carrier, following)
+        return result
 
-    def _store(self, replay: Replay | HostReplay, rows: TensorDictBase) -> None:
-        """Insert rows, or hand them to ``step`` for a replay that is not on the device."""
-        if replay.on_device:
-            replay.extend(rows)
-        elif self._rows is None:
-            self._rows = copied(rows)
-        else:
-            copy_in(self._rows, rows)
-
-    def _start_anew(self) -> None:
+    def _start_episodes(self) -> None:
         """Start new episodes where one is over."""
         self.env.hold()
         fresh = self.env.reset_done(self._carrier.clone(recurse=False))

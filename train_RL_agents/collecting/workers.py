@@ -25,7 +25,7 @@ from marinenav_env import GROUP, Curriculum, MarineNavEnv, WorldConfig
 from marinenav_env.validation import ConfigError
 from train_RL_agents.agents import Agent
 from train_RL_agents.collecting.worlds import make_world, training_world
-from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.utils.extras import need
 
@@ -120,11 +120,11 @@ class Workers:
     ) -> None:
         settings, self._device, self._policy = config.trainer, device, policy
         envs = settings.num_envs // settings.collectors
-        uniform = settings.exploration == "uniform"
+        uniform = isinstance(settings, OffPolicyConfig) and settings.exploration == "uniform"
         self._sent = WorkerPolicy(policy.agent, envs, uniform, config.compile)
         self._sent.copy_from(policy)
         worlds = _worlds(config, policy.agent.continuous, seed, env_steps)
-        frames = settings.num_envs * settings.steps_per_batch
+        frames = settings.num_envs * settings.vector_steps
         start = _start_ray if settings.collector == "ray" else _start_processes
         self._collector = start(worlds, self._sent, frames)
         self.active = torch.zeros((), device=device)

@@ -122,7 +122,7 @@ def _start(
     given: dict[str, Any],
     overrides: list[str],
     argv: list[str],
-    display: dict[str, bool],
+    display: dict[str, Any],
     trace: int,
 ) -> int:
     """Train every seed in one training folder; a run that is refused leaves none behind."""
@@ -160,7 +160,7 @@ def _start(
     return 0
 
 
-def _resume(path: Path, overrides: list[str], display: dict[str, bool], trace: int) -> int:
+def _resume(path: Path, overrides: list[str], display: dict[str, Any], trace: int) -> int:
     """Go on with a run, or with every run of a training folder."""
     from marinenav_env.validation import require
     from train_RL_agents.config.reading import override
@@ -209,14 +209,14 @@ def _train(make: Callable[[], TorchRLTrainer], trace: int, quiet: bool) -> None:
 
 def _train_traced(trainer: TorchRLTrainer, trace: int, quiet: bool) -> None:
     """Train, and say where the trace is."""
-    from train_RL_agents.run.tracing import TracingClock
+    from train_RL_agents.run.tracing import Trace
 
-    clock = TracingClock(trainer.clock, trainer.run.path, trace, trainer.device)
-    trainer.clock = clock
+    tracing = Trace(trainer.run.path, trace, trainer.device)
+    trainer.callbacks.append(tracing)
     trainer.train()
-    clock.finish()
+    tracing.finish()
     if not quiet:
-        print(f"trace: {clock.path}" if clock.path else "no trace: the run has too few updates")
+        print(f"trace: {tracing.path}" if tracing.path else "no trace: the run has too few updates")
 
 
 def _help(parser: argparse.ArgumentParser, path: Path | None, overrides: list[str]) -> int:

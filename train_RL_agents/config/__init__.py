@@ -2,9 +2,18 @@
 
 from train_RL_agents.config.schema import (
     EvalSchedule,
+    OffPolicyConfig,
+    OnPolicyConfig,
     TrainConfig,
     TrainerConfig,
     TrainingSchedule,
 )
 
-__all__ = ["EvalSchedule", "TrainConfig", "TrainerConfig", "TrainingSchedule"]
+__all__ = [
+    "EvalSchedule",
+    "OffPolicyConfig",
+    "OnPolicyConfig",
+    "TrainConfig",
+    "TrainerConfig",
+    "TrainingSchedule",
+]

@@ -8,8 +8,10 @@ import torch
 
 from train_RL_agents.agents import AGENTS, Agent
 from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.networks.observation import ObservationSpec
 
 
 def make_agent(config: TrainConfig[Any], num_actions: int, device: torch.device) -> Agent[Any]:
     """Build the agent that a configuration asks for."""
-    return AGENTS[config.agent_type](config.agent, num_actions).to(device)
+    spec = ObservationSpec.of(config.world)
+    return AGENTS[config.agent_type](config.agent, num_actions, spec).to(device)

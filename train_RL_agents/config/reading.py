@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from marinenav_env.validation import ConfigError, brief, require
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
 
 Config = TypeVar("Config")
 
@@ -113,7 +113,9 @@ def default_config(agent_type: str) -> TrainConfig[Any]:
     """
     known = isinstance(agent_type, str) and agent_type in AGENTS
     require(known, "agent_type", agent_type, f"one of {', '.join(AGENTS)}")
-    return TrainConfig(agent=AGENTS[agent_type].config_type(), agent_type=agent_type)
+    kind = AGENTS[agent_type]
+    trainer = TRAINER_CONFIGS[kind.algorithm]()
+    return TrainConfig(agent=kind.config_type(), agent_type=agent_type, trainer=trainer)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -6,12 +6,11 @@ The defaults are the main job: AC-IQN on the six published levels, on a CPU with
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from typing import ClassVar, Generic, Literal, TypeVar
 
 from marinenav_env import LEVELS, Curriculum, Level, WorldConfig
 from marinenav_env.validation import require, require_numbers
 from train_RL_agents.agents import AGENTS, AgentConfig
-from train_RL_agents.networks.layers import OBJECTS
 
 ConfigType = TypeVar("ConfigType", bound=AgentConfig)
 Precision = Literal["fp32", "bf16"]
@@ -95,17 +94,71 @@ class EvalSchedule:
 
 @dataclass(frozen=True)
 class TrainerConfig:
-    """How experience is gathered and learned from."""
+    """How experience is collected and learned from; what all algorithms need."""
 
+    shared: ClassVar[tuple[str, ...]] = ("num_envs",)
+    """Totals that are divided among the processes of a run."""
     num_envs: int = 256
     """Environments in the batch."""
-    steps_per_batch: int = 1
-    """Vector steps between updates of the collector's consumer."""
     collector: Literal["local", "processes", "ray"] = "local"
     """Where environments are stepped: in this process, in others on this host, or where Ray has
     processors."""
     collectors: int = 1
     """Processes that the environments are divided among, unless local (CPU)."""
+    learning_rate: float = 5e-4
+    """Step size of the optimiser at the start."""
+    learning_rate_final: float = 5e-5
+    """At the end; in between it falls along a cosine."""
+    max_grad_norm: float = 10.0
+    """Gradients are clipped to this norm."""
+    gamma: float = 0.99
+    """Discount per control step."""
+    reward_scale: float = 0.1
+    """Factor on rewards inside the learner."""
+    collision_penalty: float = -50.0
+    """Reward of a collision while training; evaluations keep world.reward.collision_penalty."""
+    ema_decay: float = 0.999
+    """Decay per update of the exponential moving average (EMA) of the weights that is evaluated and
+    saved; 0: the latest weights."""
+
+    @property
+    def vector_steps(self) -> int:
+        """Vector steps that the collector makes at a time."""
+        return 1
+
+    def __post_init__(self) -> None:
+        require_numbers(self, "trainer", ("num_envs", "collectors"), at_least=1)
+        fine = self.num_envs % self.collectors == 0
+        require(
+            fine, "trainer.collectors", self.collectors, f"a divisor of num_envs, {self.num_envs}"
+        )
+        fine = self.collector != "local" or self.collectors == 1
+        require(fine, "trainer.collectors", self.collectors, "1 with trainer.collector=local")
+        positive = ("learning_rate", "max_grad_norm", "reward_scale")
+        require_numbers(self, "trainer", positive, above=0.0)
+        require_numbers(self, "trainer", ("learning_rate_final",), at_least=0.0)
+        require_numbers(self, "trainer", ("gamma",), at_least=0.0, at_most=1.0)
+        require_numbers(self, "trainer", ("collision_penalty",), at_most=0.0)
+        require_numbers(self, "trainer", ("ema_decay",), at_least=0.0, at_most=0.999999)
+
+    def check(self, robots: int) -> None:
+        """Check what depends on other sections.
+
+        Args:
+            robots: most robots of a training level.
+
+        Raises:
+            ConfigError: when a setting does not fit.
+        """
+
+
+@dataclass(frozen=True)
+class OffPolicyConfig(TrainerConfig):
+    """Settings of off-policy algorithms: replay, updates, exploration."""
+
+    shared: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size", "buffer_size")
+    steps_per_batch: int = 1
+    """Vector steps between updates of the collector's consumer."""
     batch_size: int = 512
     """Transitions per update."""
     buffer_size: int = 1_000_000
@@ -117,14 +170,6 @@ class TrainerConfig:
     """Env-steps before the first update."""
     train_freq: int = 128
     """Env-steps per update."""
-    learning_rate: float = 5e-4
-    """Adam's step size at the start."""
-    learning_rate_final: float = 5e-5
-    """At the end; in between it falls along a cosine."""
-    max_grad_norm: float = 10.0
-    """Gradients are clipped to this norm."""
-    gamma: float = 0.99
-    """Discount per control step."""
     n_steps: int = 3
     """Steps of the multi-step return."""
     prioritized: bool = False
@@ -133,16 +178,10 @@ class TrainerConfig:
     """How strongly priorities count: 0 not at all, 1 in proportion."""
     priority_beta_initial: float = 0.4
     """Exponent of the importance weights at first; it rises linearly to 1."""
-    reward_scale: float = 0.1
-    """Factor on rewards inside the learner."""
-    collision_penalty: float = -50.0
-    """Reward of a collision while training; evaluations keep world.reward.collision_penalty."""
     tau: float = 0.01
     """Share of the learned weights mixed into the target networks at each of their updates."""
     target_update_interval: int = 0
     """Env-steps between updates of the target networks; 0: with every update."""
-    ema_decay: float = 0.999
-    """Decay per update of the averaged weights that are evaluated and saved; 0: the latest."""
     exploration: Literal["noise", "uniform"] = "noise"
     """How continuous actions explore: each with Gaussian noise, or some replaced by uniform ones,
     as discrete actions always do."""
@@ -156,27 +195,78 @@ class TrainerConfig:
     """Strength in the most careful environment as a share of that in the boldest; the others lie
     between, geometrically."""
 
+    @property
+    def vector_steps(self) -> int:
+        """See TrainerConfig."""
+        return self.steps_per_batch
+
     def __post_init__(self) -> None:
-        whole = ("num_envs", "steps_per_batch", "collectors", "batch_size", "buffer_size",
-                 "train_freq")  # fmt: skip
-        require_numbers(self, "trainer", (*whole, "n_steps"), at_least=1)
-        fine = self.num_envs % self.collectors == 0
-        require(
-            fine, "trainer.collectors", self.collectors, f"a divisor of num_envs, {self.num_envs}"
-        )
-        fine = self.collector != "local" or self.collectors == 1
-        require(fine, "trainer.collectors", self.collectors, "1 with trainer.collector=local")
-        counts = ("learning_starts", "target_update_interval", "learning_rate_final")
-        require_numbers(self, "trainer", counts, at_least=0)
-        positive = ("learning_rate", "max_grad_norm", "reward_scale")
-        require_numbers(self, "trainer", positive, above=0.0)
-        fractions = ("exploration_initial_eps", "exploration_final_eps", "gamma",
-                     "priority_exponent", "priority_beta_initial")  # fmt: skip
+        super().__post_init__()
+        whole = ("steps_per_batch", "batch_size", "buffer_size", "train_freq", "n_steps")
+        require_numbers(self, "trainer", whole, at_least=1)
+        require_numbers(self, "trainer", ("learning_starts", "target_update_interval"), at_least=0)
+        fractions = ("exploration_initial_eps", "exploration_final_eps", "priority_exponent",
+                     "priority_beta_initial")  # fmt: skip
         require_numbers(self, "trainer", fractions, at_least=0.0, at_most=1.0)
         shares = ("tau", "exploration_fraction", "exploration_spread")
         require_numbers(self, "trainer", shares, above=0.0, at_most=1.0)
-        require_numbers(self, "trainer", ("collision_penalty",), at_most=0.0)
-        require_numbers(self, "trainer", ("ema_decay",), at_least=0.0, at_most=0.999999)
+
+    def check(self, robots: int) -> None:
+        """See TrainerConfig."""
+        # The first update comes train_freq later; until n steps are made there is nothing to draw.
+        first = self.num_envs * self.n_steps - self.train_freq
+        require(self.learning_starts >= first, "trainer.learning_starts", self.learning_starts,
+                f"at least num_envs * n_steps - train_freq, {first}")  # fmt: skip
+        rows = self.num_envs * self.steps_per_batch * self.n_steps * robots
+        require(rows <= self.buffer_size, "trainer.buffer_size", self.buffer_size,
+                f"at least {rows}, what one batch may bring")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class OnPolicyConfig(TrainerConfig):
+    """Settings of on-policy algorithms: rollouts and how often they are learned from."""
+
+    num_envs: int = 512
+    """Environments in the batch."""
+    rollout_steps: int = 32
+    """Vector steps of a rollout."""
+    epochs: int = 3
+    """Times that every rollout is learned from."""
+    batch_size: int = 8192
+    """Robot-steps per update."""
+    gae_lambda: float = 0.95
+    """Decay of generalised advantage estimation (Schulman et al. 2016)."""
+    normalize_advantages: bool = True
+    """Shift and scale the advantages of a rollout to mean 0 and standard deviation 1."""
+    scale_returns: bool = False
+    """Divide rewards by the running standard deviation of the discounted return."""
+    optimizer: Literal["adam", "rmsprop"] = "adam"
+    """The optimiser."""
+    learning_rate: float = 1e-3
+    """Step size of the optimiser at the start."""
+    learning_rate_final: float = 1e-5
+    """At the end; in between it falls along a cosine."""
+    max_grad_norm: float = 1.0
+    """Gradients are clipped to this norm."""
+    ema_decay: float = 0.99
+    """Decay per update of the exponential moving average (EMA) of the weights that is evaluated and
+    saved; 0: the latest weights."""
+
+    @property
+    def vector_steps(self) -> int:
+        """See TrainerConfig."""
+        return self.rollout_steps
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_numbers(self, "trainer", ("rollout_steps", "epochs", "batch_size"), at_least=1)
+        require_numbers(self, "trainer", ("gae_lambda",), at_least=0.0, at_most=1.0)
+
+
+TRAINER_CONFIGS: dict[str, type[TrainerConfig]] = {
+    "off-policy": OffPolicyConfig, "on-policy": OnPolicyConfig
+}  # fmt: skip
+"""Settings of each kind of algorithm."""
 
 
 @dataclass(frozen=True)
@@ -218,8 +308,8 @@ class TrainConfig(Generic[ConfigType]):
     """Checkpoint whose weights training starts from."""
     imitation_learning: bool = False
     """In the configuration files of the field; only false is supported."""
-    trainer: TrainerConfig = field(default_factory=TrainerConfig)
-    """Gathering and learning."""
+    trainer: TrainerConfig = field(default_factory=OffPolicyConfig)
+    """Collecting and learning."""
     world: WorldConfig = field(default_factory=WorldConfig)
     """The world."""
     training_schedule: TrainingSchedule = field(default_factory=TrainingSchedule)
@@ -240,17 +330,10 @@ class TrainConfig(Generic[ConfigType]):
         require_numbers(self, "config", counts, at_least=1)
         require_numbers(self, "config", ("threads",), at_least=0, at_most=1024)
         require(not self.imitation_learning, "imitation_learning", True, "false")
-        fine = AGENTS[self.agent_type].gives_priorities or not self.trainer.prioritized
+        agent = AGENTS[self.agent_type]
+        kind = TRAINER_CONFIGS[agent.algorithm]
+        fine = isinstance(self.trainer, kind)
+        require(fine, "trainer", type(self.trainer).__name__, f"{kind.__name__} for this agent")
+        fine = agent.uses_priorities or not getattr(self.trainer, "prioritized", False)
         require(fine, "trainer.prioritized", True, f"false for {self.agent_type}")
-        slots = self.world.sensor.slots
-        require(slots == OBJECTS, "world.sensor.max_objects", self.world.sensor.max_objects,
-                f"{OBJECTS} (the most, if a list): networks have so many inputs")  # fmt: skip
-        robots = max(self.training_schedule.num_robots)
-        # The first update comes train_freq later; until n steps are made there is nothing to draw.
-        first = self.trainer.num_envs * self.trainer.n_steps - self.trainer.train_freq
-        require(self.trainer.learning_starts >= first, "trainer.learning_starts",
-                self.trainer.learning_starts,
-                f"at least num_envs * n_steps - train_freq, {first}")  # fmt: skip
-        rows = self.trainer.num_envs * self.trainer.steps_per_batch * self.trainer.n_steps * robots
-        require(rows <= self.trainer.buffer_size, "trainer.buffer_size", self.trainer.buffer_size,
-                f"at least {rows}, what one batch may bring")  # fmt: skip
+        self.trainer.check(max(self.training_schedule.num_robots))

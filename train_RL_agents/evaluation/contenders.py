@@ -18,8 +18,7 @@ from train_RL_agents.evaluation import episodes as evaluation
 from train_RL_agents.evaluation.episodes import Episodes, Policy
 from train_RL_agents.evaluation.recording import Recording, concatenate, record
 from train_RL_agents.evaluation.suites import ScenarioSet
-from train_RL_agents.networks.layers import OBJECTS
-from train_RL_agents.networks.observation import OBSERVATION, inputs_of
+from train_RL_agents.networks.observation import OBSERVATION, observation_of
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 
@@ -112,7 +111,7 @@ def with_risk(policy: Policy, risk: float | Literal["adaptive"]) -> Policy:
 
     def act(step: Any) -> Any:
         if risk == "adaptive":
-            level = nearness_risk(inputs_of(step.get(OBSERVATION)))
+            level = nearness_risk(observation_of(step.get(OBSERVATION)))
         else:
             mask = step.get((RISK[0], "mask"))
             level = torch.full(mask.shape, risk, device=mask.device)
@@ -127,7 +126,7 @@ def with_quantiles(policy: Policy, loaded: LoadedPolicy) -> Policy:
     def act(step: Any) -> Any:
         acted = policy(step)
         action = acted.get((QUANTILES[0], "action"))
-        known = loaded.agent.return_quantiles(inputs_of(acted.get(OBSERVATION)), action)
+        known = loaded.agent.return_quantiles(observation_of(acted.get(OBSERVATION)), action)
         return acted if known is None else acted.set(QUANTILES, known)
 
     return act
@@ -185,8 +184,9 @@ def _check_fit(found: LoadedPolicy | str, chosen: ScenarioSet) -> None:
     listed = (part.scenarios for part in chosen.parts if not isinstance(part.scenarios, Scenario))
     for episode in (each for scenarios in listed for each in scenarios):
         slots, commands = episode.sensor.slots, episode.vessel.num_actions
-        require(slots <= OBJECTS, "max_obj_num", slots, f"at most {OBJECTS} for a trained policy")
-        known = found.agent.num_actions
+        known, most = found.agent.num_actions, found.config.world.sensor.slots
+        fine = slots <= most or found.config.agent.encoder != "concat"
+        require(fine, "max_obj_num", slots, f"at most {most}, as the policy was trained with")
         require(found.agent.continuous or commands == known, "thrust commands", commands,
                 f"{known} pairs, which the policy {found.path} chooses from")  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Policies for use elsewhere: files that need nothing of this project, each checked once written.
 
-All formats compute in float64, take raw observations and give what ``Agent.answer`` gives. A JSON
+All formats compute in float64, take raw observations and give what ``Agent.outputs`` gives. A JSON
 contract beside them says what goes in and what comes out.
 """
 
@@ -22,25 +22,18 @@ import torch
 from torch import Tensor, nn
 
 from marinenav_env import WorldConfig
+from marinenav_env.entries import Entry
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.exporting import torchscript
 from train_RL_agents.exporting.torchscript import Answers
-from train_RL_agents.networks.features import (
-    OBJECT_FEATURES,
-    OBJECT_SCALE,
-    SELF_FEATURES,
-    SELF_SCALE,
-)
-from train_RL_agents.networks.layers import OBJECTS
-from train_RL_agents.networks.observation import Inputs
+from train_RL_agents.networks.observation import Observation
 from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.utils.extras import need
 from train_RL_agents.utils.files import write_atomically
 from train_RL_agents.utils.provenance import versions
 
-INPUTS = ("self_state", "objects_state", "objects_mask", "taus")
 TOLERANCE = 1e-6
 """Largest difference between the answers of a file and those of the agent."""
 CHECKS = 64
@@ -51,39 +44,49 @@ Call = Callable[..., Answers]
 
 
 class Deployed(nn.Module):
-    """An agent as others call it: float64, without targets and networks that do not answer.
+    """An agent as others call it: float64, without targets and networks that give no output.
 
     Args:
         agent: is copied.
     """
+
+    agent: Agent[Any]
 
     def __init__(self, agent: Agent[Any]) -> None:
         super().__init__()
         self.agent = copy.deepcopy(agent).cpu().double().eval().requires_grad_(False)
         self.agent.targets = nn.ModuleDict()
         for name in list(self.agent.networks):
-            if name not in agent.answering():
+            if name not in agent.output_networks():
                 del self.agent.networks[name]
+        self.entries = list(entries(agent))
+        self.extras = list(self.agent.extra_inputs(observations(self.agent, 1)))
 
-    def forward(
-        self,
-        self_state: Tensor,
-        objects_state: Tensor,
-        objects_mask: Tensor,
-        taus: Tensor | None = None,
-    ) -> Tensor | Answers:
-        """Answers [B, ...], or the only one, to float64 observations [B]; so is the mask."""
-        answers = self.agent.answer(Inputs(self_state, objects_state, objects_mask), taus)
-        return answers if len(answers) > 1 else answers[0]
+    @property
+    def input_names(self) -> list[str]:
+        """Names of the inputs, in their order."""
+        return [*self.entries, *self.extras]
+
+    def forward(self, *inputs: Tensor) -> Tensor | Answers:
+        """Outputs [B, ...], or the only one, for float64 observations [B]; so is a mask."""
+        named = dict(zip(self.input_names, inputs, strict=True))
+        extras = {name: named.pop(name) for name in self.extras}
+        outputs = tuple(self.agent.outputs(named, **extras).values())
+        return outputs if len(outputs) > 1 else outputs[0]
 
     def answers(self, *inputs: Tensor) -> Answers:
         """The same, always as a tuple."""
-        answers = self(*inputs)
-        return answers if isinstance(answers, tuple) else (answers,)
+        outputs = self(*inputs)
+        return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
-def random_inputs(agent: Agent[Any], count: int, seed: int = 0) -> tuple[Tensor, ...]:
-    """Observations of the size that the world's have, and taus for agents that take them.
+def entries(agent: Agent[Any]) -> dict[str, Entry]:
+    """The entries of the observation that an agent's networks are given."""
+    return agent.spec.without(agent.config.excluded).entries
+
+
+def observations(agent: Agent[Any], count: int, seed: int = 0) -> Observation:
+    """Observations [B] of the size that the world's have, in float64.
 
     Args:
         agent: whose inputs they are.
@@ -92,15 +95,31 @@ def random_inputs(agent: Agent[Any], count: int, seed: int = 0) -> tuple[Tensor,
     """
     options: dict[str, Any] = {"generator": torch.Generator().manual_seed(seed),
                                "dtype": torch.float64}  # fmt: skip
-    own = torch.randn(count, SELF_FEATURES, **options) * torch.tensor(SELF_SCALE)
-    mask = (torch.rand(count, OBJECTS, **options) < 0.6).double()
-    objects = torch.randn(count, OBJECTS, OBJECT_FEATURES, **options) * torch.tensor(OBJECT_SCALE)
-    # A radius is not negative, and slots that are not filled are zero.
-    objects = torch.cat((objects[..., :4], objects[..., 4:].abs()), -1) * mask[..., None]
+    found: Observation = {}
+    for name, entry in entries(agent).items():
+        shape = (count, *entry.shape)
+        if entry.kind == "mask":
+            found[name] = (torch.rand(shape, **options) < 0.6).double()
+        else:
+            scale = torch.tensor(entry.scale or (1.0,), dtype=torch.float64)
+            drawn = torch.randn(shape, **options) * scale
+            # Distances and radii are not negative.
+            lowest = torch.tensor([low for low, _ in entry.limits], dtype=torch.float64)
+            found[name] = torch.where(lowest < 0.0, drawn, drawn.abs())
+    for name, entry in entries(agent).items():
+        if entry.kind == "objects":
+            # Slots that are not filled are zero, and the radius is the last column.
+            found[name] = torch.cat((found[name][..., :-1], found[name][..., -1:].abs()), -1)
+            found[name] = found[name] * found[entry.mask][..., None]
     there = (torch.arange(count) > 0).double()
-    inputs = Inputs(own * there[:, None], objects * there[:, None, None], mask * there[:, None])
-    taus = copy.deepcopy(agent).cpu().double().answer_taus(inputs)
-    return (*inputs,) if taus is None else (*inputs, taus)
+    return {name: each * there.view(-1, *[1] * (each.ndim - 1)) for name, each in found.items()}
+
+
+def random_inputs(agent: Agent[Any], count: int, seed: int = 0) -> tuple[Tensor, ...]:
+    """Observations as ``observations`` gives them, and further inputs of agents that take them."""
+    drawn = observations(agent, count, seed)
+    exact = copy.deepcopy(agent).cpu().double()
+    return (*drawn.values(), *exact.extra_inputs(drawn).values())
 
 
 # Formats ----------------------------------------------------------------------------------------
@@ -114,12 +133,14 @@ class Format:
     """The file's name for an agent's."""
     make: Callable[[Deployed, tuple[Tensor, ...]], bytes]
     """The file's content, of a network and a few observations."""
-    load: Callable[[Path], Call]
-    """The network in a file, as a function of separate inputs."""
+    load: Callable[[Path, int], Call]
+    """The network in a file, as a function of separate inputs; told how many are entries."""
 
 
 def _make_torchscript(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
-    return torchscript.traced(network, tuple(tensor[:1] for tensor in example))
+    return torchscript.traced(
+        network, tuple(tensor[:1] for tensor in example), len(network.entries)
+    )
 
 
 def _make_program(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
@@ -129,7 +150,7 @@ def _make_program(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
     return file.getvalue()
 
 
-def _load_program(path: Path) -> Call:
+def _load_program(path: Path, entries: int) -> Call:
     module = torch.export.load(path).module()
 
     def call(*inputs: Tensor) -> Answers:
@@ -139,17 +160,17 @@ def _load_program(path: Path) -> Call:
     return call
 
 
-def _any_batch(example: tuple[Tensor, ...]) -> tuple[dict[int, Any], ...]:
+def _any_batch(example: tuple[Tensor, ...]) -> tuple[tuple[dict[int, Any], ...]]:
     """That the first dimension of every input may be of any size."""
     batch = torch.export.Dim("batch")
-    return tuple({0: batch} for _ in example)
+    return (tuple({0: batch} for _ in example),)
 
 
 def _make_onnx(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
     with _quietly():
         program = torch.onnx.export(
             network, example, dynamo=True, verbose=False, dynamic_shapes=_any_batch(example),
-            input_names=list(INPUTS[: len(example)]), output_names=list(network.agent.answers),
+            input_names=network.input_names, output_names=list(network.agent.output_meanings),
             custom_translation_table=_translations(),
         )  # fmt: skip
     assert program is not None  # dynamo=True gives one
@@ -188,7 +209,7 @@ def _quietly() -> Iterator[None]:
         log.setLevel(level)
 
 
-def _load_onnx(path: Path) -> Call:
+def _load_onnx(path: Path, entries: int) -> Call:
     session = need("onnxruntime", "export").InferenceSession(
         str(path), providers=["CPUExecutionProvider"]
     )
@@ -257,8 +278,8 @@ def check(path: Path, kind: str, agent: Agent[Any]) -> float:
     Raises:
         ConfigError: when an answer differs by more than TOLERANCE, or leads to another action.
     """
-    call, inputs = FORMATS[kind].load(path), random_inputs(agent, CHECKS, seed=1)
-    exact = Deployed(agent)
+    exact, inputs = Deployed(agent), random_inputs(agent, CHECKS, seed=1)
+    call = FORMATS[kind].load(path, len(exact.entries))
     expected = exact.answers(*inputs)
     got = call(*inputs)
     single = call(*(tensor[-1:] for tensor in inputs))
@@ -266,8 +287,9 @@ def check(path: Path, kind: str, agent: Agent[Any]) -> float:
              *((one, all_[-1:]) for one, all_ in zip(single, expected, strict=True))]  # fmt: skip
     difference = max(float((one - other).abs().max()) for one, other in pairs)
     # Not what the file answers but what becomes of it: the agent's own action.
-    chosen = exact.agent.decide(*got)
-    wanted = copy.deepcopy(agent).cpu().double().act(Inputs(*inputs[:3]))
+    names = exact.agent.output_meanings
+    chosen = exact.agent.select(dict(zip(names, got, strict=True)))
+    wanted = copy.deepcopy(agent).cpu().double().act(observations(agent, CHECKS, seed=1))
     same = torch.allclose(chosen.double(), wanted.double(), rtol=0.0, atol=TOLERANCE)
     if not (difference <= TOLERANCE and same):
         path.unlink()
@@ -290,7 +312,7 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
     """
     agent, world = loaded.agent, loaded.config.world
     answers = Deployed(agent).answers(*random_inputs(agent, 1))
-    names = zip(agent.answers.items(), answers, strict=True)
+    names = zip(agent.output_meanings.items(), answers, strict=True)
     return {
         "format": "marinenav export",
         "version": 1,
@@ -327,16 +349,18 @@ def _inputs(agent: Agent[Any], world: WorldConfig) -> list[dict[str, Any]]:
     each = ["position x (m, body)", "position y (m, body)",
             "velocity over ground x (m/s, body, not relative)",
             "velocity over ground y (m/s, body, not relative)", "radius (m)"]  # fmt: skip
-    order = f"the {OBJECTS} with the smallest distance less radius, nearest first; the rest zero"
+    order = "those with the smallest distance less radius, nearest first; the rest zero"
+    details: dict[str, dict[str, Any]] = {
+        "self_state": {"columns": own},
+        "objects_state": {"columns": each, "rows": order, "seen": to_dict(world.sensor)},
+        "objects_mask": {"meaning": "1 for an object, 0 for none"},
+    }
     inputs: list[dict[str, Any]] = [
-        {"name": "self_state", "shape": [1, SELF_FEATURES], "columns": own},
-        {"name": "objects_state", "shape": [1, OBJECTS, OBJECT_FEATURES], "columns": each,
-         "rows": order, "seen": to_dict(world.sensor)},
-        {"name": "objects_mask", "shape": [1, OBJECTS], "meaning": "1 for an object, 0 for none"},
-    ]  # fmt: skip
-    far = Inputs(*random_inputs(agent, 1)[:3])  # nothing in sight
-    taus = copy.deepcopy(agent).cpu().double().answer_taus(far)
-    if taus is not None:
+        {"name": name, "shape": [1, *entry.shape], **details.get(name, {"meaning": entry.meaning})}
+        for name, entry in entries(agent).items()
+    ]
+    far = observations(agent, 1)  # nothing in sight
+    for taus in copy.deepcopy(agent).cpu().double().extra_inputs(far).values():
         meaning = (
             "fractions in (0, 1); times x below 1 they judge by the worst share x; with risk "
             "adaptive, x = clip(distance of the closest object / 10 m, 0, 1)"
@@ -350,7 +374,7 @@ def _action(agent: Agent[Any], world: WorldConfig) -> dict[str, Any]:
     """What an action does to the vessel."""
     vessel = world.vessel
     common = {
-        "rule": agent.rule,
+        "rule": agent.selection_rule,
         "control_step": {"value": world.dt * world.substeps, "unit": "s"},
         "effect": "each side's thrust changes at the commanded rate for one control step, and is "
         "kept within the limits",

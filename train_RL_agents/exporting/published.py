@@ -101,7 +101,7 @@ def import_agent(agent_type: str, weights: dict[str, Tensor], source: Path) -> A
         ConfigError: when they are not the weights of such a network.
     """
     agent = _untrained(agent_type)
-    misfits = _misfits(agent.networks[agent.acting], weights)
+    misfits = _misfits(agent.networks[agent.output_networks()[0]], weights)
     if misfits:
         others = [name for name in NETWORKS if not _misfits_of(name, weights)]
         hint = f"; they fit {' and '.join(others)}" if others else ""
@@ -110,7 +110,7 @@ def import_agent(agent_type: str, weights: dict[str, Tensor], source: Path) -> A
             f"{source}: not the weights of a published {agent_type} network "
             f"({', '.join(misfits[:3])}{more}){hint}"
         )
-    named = {f"{agent.acting}.{name}": value for name, value in weights.items()}
+    named = {f"{agent.output_networks()[0]}.{name}": value for name, value in weights.items()}
     load_weights(agent, agent.networks.state_dict() | named, source)
     return agent.eval()
 
@@ -124,7 +124,7 @@ def _untrained(agent_type: str) -> Agent[Any]:
 
 def _misfits_of(agent_type: str, weights: dict[str, Tensor]) -> list[str]:
     agent = _untrained(agent_type)
-    return _misfits(agent.networks[agent.acting], weights)
+    return _misfits(agent.networks[agent.output_networks()[0]], weights)
 
 
 def _misfits(network: nn.Module, weights: dict[str, Tensor]) -> list[str]:

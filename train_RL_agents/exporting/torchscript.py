@@ -25,13 +25,11 @@ class _Planner(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(
-        self, observation: tuple[Tensor, Tensor, Tensor], taus: Tensor | None = None
-    ) -> Tensor | Answers:
-        """The answers, or the only one."""
+    def forward(self, observation: Answers, taus: Tensor | None = None) -> Tensor | Answers:
+        """The outputs, or the only one."""
         more = () if taus is None else (taus,)
-        answers: Tensor | Answers = self.network(*observation, *more)
-        return answers
+        outputs: Tensor | Answers = self.network(*observation, *more)
+        return outputs
 
 
 @contextmanager
@@ -47,27 +45,28 @@ def file_name(agent_type: str) -> str:
     return f"traced_{agent_type.replace('-', '_')}_model.pt"
 
 
-def traced(network: nn.Module, example: tuple[Tensor, ...]) -> bytes:
+def traced(network: nn.Module, example: tuple[Tensor, ...], entries: int) -> bytes:
     """A network as the content of a TorchScript file.
 
     Args:
-        network: takes self_state, objects_state, objects_mask and perhaps taus.
+        network: takes the entries of an observation and perhaps taus.
         example: one observation with these inputs.
+        entries: how many of the inputs are the observation's.
     """
     file = io.BytesIO()
     with _knowingly():
-        module = torch.jit.trace(_Planner(network).eval(), (example[:3], *example[3:]))
+        module = torch.jit.trace(_Planner(network).eval(), (example[:entries], *example[entries:]))
         torch.jit.save(module, file)
     return file.getvalue()
 
 
-def load(path: Path) -> Callable[..., Answers]:
-    """The network in a file, as a function of separate inputs."""
+def load(path: Path, entries: int) -> Callable[..., Answers]:
+    """The network in a file, as a function of separate inputs; ``entries`` as in traced."""
     with _knowingly():
         module = torch.jit.load(str(path))
 
     def call(*inputs: Tensor) -> Answers:
-        answers = module(inputs[:3], *inputs[3:])
+        answers = module(inputs[:entries], *inputs[entries:])
         return answers if isinstance(answers, tuple) else (answers,)
 
     return call

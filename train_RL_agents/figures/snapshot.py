@@ -17,7 +17,7 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.evaluation.recording import Recorder, Recording
 from train_RL_agents.figures import drawing
 from train_RL_agents.figures.episode_view import EpisodeView, view_episode
-from train_RL_agents.networks.observation import OBSERVATION, inputs_of
+from train_RL_agents.networks.observation import OBSERVATION, observation_of
 
 HULLS = 10
 """Hulls along the longest track, about."""
@@ -68,7 +68,7 @@ class EvaluationProbe:
         if not self._looked:
             self._looked = True
             action = acted.get((GROUP, "action"))
-            known = self._agent.return_quantiles(inputs_of(acted.get(OBSERVATION)), action)
+            known = self._agent.return_quantiles(observation_of(acted.get(OBSERVATION)), action)
             self.first_quantiles = None if known is None else known[before.active].flatten().cpu()
         if self._recorder is not None:
             self._recorder(acted, before, env)

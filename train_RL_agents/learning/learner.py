@@ -12,7 +12,7 @@ import torch._functorch.config
 from torch import Tensor, nn
 
 from marinenav_env.validation import ConfigError
-from train_RL_agents.agents import Agent, Batch, Losses
+from train_RL_agents.agents import Agent, Losses
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.config.schema import Precision, TrainerConfig
 from train_RL_agents.learning.flat import FlatWeights
@@ -41,11 +41,11 @@ def in_bfloat16(losses: LossFunction, device: torch.device) -> LossFunction:
     rounded; the range of bfloat16 is that of float32, so gradients need no scaler.
     """
 
-    def cast(batch: Batch, random: Any) -> Losses:
+    def cast(batch: Any, noise: Any) -> Losses:
         # Without the cache: it would hand copies of weights made for targets, which carry no
         # gradient, to the networks that learn.
         with torch.autocast(device.type, torch.bfloat16, cache_enabled=False):
-            return losses(batch, random)
+            return losses(batch, noise)
 
     return cast
 
@@ -95,11 +95,15 @@ class Learner:
 
     Args:
         agent: on its device, where it must stay: its weights become views of one tensor.
-        config: rates, clipping, targets.
+        config: rates, clipping, EMA.
+        batch_size: rows of an update.
+        tau: share of the learned weights mixed into the target networks with every update; 0:
+            only when ``update_targets`` is called.
         generator: randomness of the updates, on the agent's device.
         compile: whether the losses are compiled.
         ranks: the processes that gradients are averaged over; None for this one alone.
         precision: of the matrix products in the losses.
+        optimizer: adam or rmsprop.
         fused_optimizer: Adam as one kernel, else as several.
         capture: whether updates on a GPU are captured as a CUDA graph.
         say: where to say what becomes of the updates.
@@ -109,10 +113,13 @@ class Learner:
         self,
         agent: Agent[Any],
         config: TrainerConfig,
+        batch_size: int,
         generator: torch.Generator,
         compile: bool,
         ranks: Ranks | None = None,
         *,
+        tau: float = 0.0,
+        optimizer: str = "adam",
         precision: Precision = "fp32",
         fused_optimizer: bool = True,
         capture: bool = True,
@@ -129,18 +136,20 @@ class Learner:
         self._averages = FlatWeights(self.ema.networks).weights
         self._target = [target.of(name) for name in agent.targets]
         self._online = [self._flat.of(name) for name in agent.targets]
-        self.optimizer = make_optimizer(self._weights, config.learning_rate, fused_optimizer)
+        self.optimizer = make_optimizer(
+            optimizer, self._weights, config.learning_rate, fused_optimizer
+        )
         self.learning_rate = config.learning_rate
-        losses: LossFunction = agent.losses
+        losses: LossFunction = agent.loss
         losses = in_bfloat16(losses, generator.device) if precision == "bf16" else losses
         losses = compiled(losses, generator.device) if compile else losses
         self._alone = ranks is None or ranks.size == 1
         self._losses = losses if ranks is None else ranks.share_gradients(agent, losses)
         self.updates = 0
-        self.micro_batch = config.batch_size
+        self.batch_size = self.micro_batch = batch_size
         """Transitions that gradients are computed of at once."""
         # A tensor, as a number would freeze in a graph.
-        self._share = torch.zeros((), device=generator.device)
+        self._share, self._tau = torch.zeros((), device=generator.device), tau
         self._step = Captured(
             self._update,
             generator.device,
@@ -153,7 +162,7 @@ class Learner:
     @property
     def micro_batches(self) -> int:
         """Parts that a batch is taken in."""
-        return -(-self.config.batch_size // self.micro_batch)
+        return -(-self.batch_size // self.micro_batch)
 
     @property
     def captures(self) -> bool:
@@ -172,7 +181,7 @@ class Learner:
             else:
                 group["lr"] = rate
 
-    def update(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor | None]:
+    def update(self, batch: Any) -> tuple[dict[str, Tensor], Tensor | None]:
         """One gradient step.
 
         Returns:
@@ -189,21 +198,21 @@ class Learner:
         self.updates = updates
         return scalars, priority
 
-    def _update(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor | None]:
+    def _update(self, batch: Any) -> tuple[dict[str, Tensor], Tensor | None]:
         """The part of an update that may be captured."""
         # Once for the whole batch: parts of it get their parts of this.
-        random = self.agent.draw(batch.reward.shape[0], self._generator)
-        losses, norm = self._gradients(batch, random)
+        noise = self.agent.loss_noise(batch.size, self._generator)
+        losses, norm = self._gradients(batch, noise)
         # Only from here on weights change. This takes less room than the losses have just left.
         self.optimizer.step()
-        if self.config.target_update_interval == 0:
-            self.update_targets()
+        if self._tau:
+            self.update_targets(self._tau)
         with torch.no_grad():
             self._averages.lerp_(self._flat.weights, self._share)
         priority = losses.pop("priority", None)
         return losses | {"grad_norm": norm}, priority
 
-    def _gradients(self, batch: Batch, random: Any) -> tuple[Losses, Tensor]:
+    def _gradients(self, batch: Any, noise: Any) -> tuple[Losses, Tensor]:
         """Leave clipped gradients, in as many parts as memory asks for.
 
         Returns:
@@ -212,7 +221,7 @@ class Learner:
         before = self.micro_batch
         while True:
             try:
-                losses = self._accumulate(batch, random)
+                losses = self._accumulate(batch, noise)
                 limit = self.config.max_grad_norm
                 return losses, nn.utils.clip_grad_norm_(self._weights, limit, foreach=True)
             except (RuntimeError, MemoryError) as error:
@@ -220,7 +229,7 @@ class Learner:
                 # take their batches in equally many parts would wait for each other for ever.
                 if self._capturing() or not self._alone or not out_of_memory(error):
                     raise
-                self._take_smaller_parts(batch.reward.shape[0], before, error)
+                self._take_smaller_parts(batch.size, before, error)
             # Not before the exception is gone, which holds on to what was computed.
             self._free()
 
@@ -229,16 +238,17 @@ class Learner:
         on_gpu = self._generator.device.type == "cuda"
         return on_gpu and torch.cuda.is_current_stream_capturing()
 
-    def _accumulate(self, batch: Batch, random: Any) -> Losses:
+    def _accumulate(self, batch: Any, noise: Any) -> Losses:
         """Add up the gradients of all parts of a batch; returns its losses."""
         self._forget_gradients()
-        size, parts, counts = batch.reward.shape[0], [], []
+        size, parts, counts = batch.size, [], []
         for start in range(0, size, self.micro_batch):
             rows = slice(start, min(start + self.micro_batch, size))
             counts.append(rows.stop - rows.start)
             whole = counts[-1] == size
             part = batch if whole else batch.part(rows)
-            losses = self._losses(part, random if whole else self.agent.part_of_noise(random, rows))
+            own = noise if whole else self.agent.part_of_noise(noise, rows)
+            losses = self._losses(part, own)
             minimised = [loss for name, loss in losses.items() if name.startswith("loss")]
             total = torch.stack(minimised).sum()
             (total if whole else total * (counts[-1] / size)).backward()
@@ -262,10 +272,10 @@ class Learner:
         """Halve the parts that a batch of a size is taken in; they were ``before`` at first."""
         now = min(self.micro_batch, size)
         if now == 1:
-            # Whoever resumes has made room, and should not go on one by one.
+            # Restore the configured size for the resumed run.
             self.micro_batch = before
             raise NoRoomError(
-                f"trainer.batch_size={self.config.batch_size}: out of memory even with one "
+                f"trainer.batch_size={self.batch_size}: out of memory even with one "
                 "transition at a time; make room on the device, or trainer.num_envs or "
                 "trainer.buffer_size smaller in a new run"
             ) from error
@@ -282,14 +292,19 @@ class Learner:
         if self._generator.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def update_targets(self) -> None:
-        """Move the target networks towards the learned ones."""
+    def update_targets(self, tau: float) -> None:
+        """Move the target networks towards the learned ones, by a share of the distance."""
         with torch.no_grad():
             for target, online in zip(self._target, self._online, strict=True):
-                target.lerp_(online, self.config.tau)
+                target.lerp_(online, tau)
+
+    def copy_buffers(self) -> None:
+        """Give the EMA the buffers of the agent, such as running statistics."""
+        for ema, online in zip(self.ema.buffers(), self.agent.buffers(), strict=True):
+            ema.copy_(online)
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights (learned, slow, averaged), optimiser, counter and parts."""
+        """Weights (learned, target, EMA), optimiser, counter and parts."""
         return {
             "agent": self.agent.state_dict(),
             "averaged": self.ema.state_dict(),
@@ -304,7 +319,7 @@ class Learner:
         self.ema.load_state_dict(state["averaged"])
         saved, own = self._flat.join(state["optimizer"]), self.optimizer.param_groups
         rate = float(saved["param_groups"][0]["lr"])  # host: loading a checkpoint
-        groups = [theirs | {key: ours[key] for key in _OURS}
+        groups = [theirs | {key: ours[key] for key in _OURS if key in ours}
                   for theirs, ours in zip(saved["param_groups"], own, strict=True)]  # fmt: skip
         self.optimizer.load_state_dict({"state": saved["state"], "param_groups": groups})
         self._set_rate(rate)
@@ -314,11 +329,21 @@ class Learner:
         self._step.reset()
 
 
-def make_optimizer(weights: list[nn.Parameter], rate: float, fused: bool) -> torch.optim.Adam:
-    """Adam, ready for a CUDA graph on a GPU: with everything that varies in tensors there."""
-    device = weights[0].device
+def make_optimizer(
+    name: str, weights: list[nn.Parameter], rate: float, fused: bool
+) -> torch.optim.Optimizer:
+    """An optimiser, ready for a CUDA graph on a GPU: with everything that varies in tensors there.
+
+    Args:
+        name: adam, or rmsprop with the constants of A2C (Mnih et al. 2016).
+        weights: what it steps.
+        rate: step size.
+        fused: Adam as one kernel.
+    """
+    on_gpu = weights[0].device.type == "cuda"
+    options: dict[str, Any] = {"capturable": True} if on_gpu else {}
+    options["lr"] = torch.tensor(rate, device=weights[0].device) if on_gpu else rate
+    if name == "rmsprop":
+        return torch.optim.RMSprop(weights, alpha=0.99, eps=1e-5, foreach=True, **options)
     kind: dict[str, Any] = {"fused": True} if fused else {"foreach": True}
-    if device.type == "cuda":
-        rate_there = torch.tensor(rate, dtype=torch.float32, device=device)
-        return torch.optim.Adam(weights, lr=rate_there, capturable=True, **kind)
-    return torch.optim.Adam(weights, lr=rate, **kind)
+    return torch.optim.Adam(weights, **kind, **options)

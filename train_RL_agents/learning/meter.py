@@ -14,20 +14,20 @@ class Meter:
 
     def __init__(self) -> None:
         self._sums: dict[str, Tensor] = {}
-        self._count = 0
+        self._counts: dict[str, int] = {}
 
     def add(self, values: dict[str, Tensor]) -> None:
         """Add one set of scalars."""
         for name, value in values.items():
             # A captured update overwrites what it gave.
-            self._sums[name] = self._sums[name] + value if self._count else value.clone()
-        self._count += 1
+            self._sums[name] = self._sums[name] + value if name in self._sums else value.clone()
+            self._counts[name] = self._counts.get(name, 0) + 1
 
     def read(self, others: dict[str, Tensor] | None = None) -> dict[str, float]:
         """The means since the last reading, and other scalars as they are, in one transfer."""
-        means = {name: total / self._count for name, total in self._sums.items()}
+        means = {name: total / self._counts[name] for name, total in self._sums.items()}
         scalars = means | (others or {})
-        self._sums, self._count = {}, 0
+        self._sums, self._counts = {}, {}
         if not scalars:
             return {}
         values: Iterable[float] = torch.stack([each.float() for each in scalars.values()]).tolist()
@@ -35,8 +35,10 @@ class Meter:
 
     def state_dict(self) -> dict[str, Any]:
         """What has not been read yet."""
-        return {"sums": dict(self._sums), "count": self._count}
+        return {"sums": dict(self._sums), "counts": dict(self._counts)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore it."""
-        self._sums, self._count = dict(state["sums"]), state["count"]
+        self._sums = dict(state["sums"])
+        # States of before had one count for all.
+        self._counts = dict(state.get("counts", dict.fromkeys(self._sums, state.get("count", 0))))

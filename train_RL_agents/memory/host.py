@@ -19,7 +19,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from train_RL_agents.config.schema import TrainerConfig
+from train_RL_agents.config.schema import OffPolicyConfig
 from train_RL_agents.memory.replay import SLOT, Replay
 from train_RL_agents.memory.ring import STORED, copied
 
@@ -198,7 +198,7 @@ class HostReplay:
 
 def make_replay(
     example: TensorDictBase,
-    settings: TrainerConfig,
+    settings: OffPolicyConfig,
     generator: torch.Generator,
     device: torch.device,
 ) -> Replay | HostReplay:

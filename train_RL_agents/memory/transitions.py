@@ -8,14 +8,13 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
-from torchrl.envs import EnvBase
 
 from marinenav_env import GROUP
 from marinenav_env.layout import copy_in
-from train_RL_agents.agents import Batch
+from train_RL_agents.agents.base import Batch
 from train_RL_agents.memory.replay import STORED, WEIGHTS
 from train_RL_agents.memory.ring import copied
-from train_RL_agents.networks.observation import inputs_of
+from train_RL_agents.networks.observation import observation_of
 
 
 class MultiStep:
@@ -141,24 +140,24 @@ def advance_windows(
     return rows.reshape(-1), windows
 
 
-def example_row(env: EnvBase, streams: MultiStep) -> TensorDictBase:
+def example_row(step: TensorDictBase, streams: MultiStep) -> TensorDictBase:
     """A row of replay without batch dimensions, for shapes and types.
 
     Args:
-        env: the world; it is not stepped.
+        step: of the world, [E].
         streams: like those that will make the rows; its windows are left alone.
     """
     fresh = MultiStep(streams.n_steps, streams.gamma, streams.reward_scale)
-    return fresh.rows(env.fake_tensordict()[:, None])[0].exclude(STORED)
+    return fresh.rows(step[:, None])[0].exclude(STORED)
 
 
 def batch_of(rows: TensorDictBase) -> Batch:
     """Rows drawn from replay, as agents want them."""
     return Batch(
-        inputs_of(rows.get("observation")),
+        observation_of(rows.get("observation")),
         rows.get("action"),
         rows.get("reward"),
         rows.get("discount"),
-        inputs_of(rows.get("next_observation")),
+        observation_of(rows.get("next_observation")),
         rows.get(WEIGHTS, None),
     )

@@ -16,12 +16,6 @@ Features = Literal["raw", "scaled", "geometric"]
 SELF_FEATURES, OBJECT_FEATURES = 7, 5
 SELF_GEOMETRY, OBJECT_GEOMETRY = 3, 9
 
-# Raw metres, m/s, rad/s and newtons, divided by these, are of order one.
-SELF_SCALE = (20.0, 20.0, 2.0, 2.0, 1.0, 1000.0, 1000.0)
-OBJECT_SCALE = (20.0, 20.0, 2.0, 2.0, 2.0)
-
-RADIUS = 2.795
-"""Radius of the own vessel (m)."""
 LENGTH, SPEED, HORIZON = 20.0, 2.0, 20.0
 """Scales of the geometry: metres, m/s, and the seconds that an approach is looked ahead."""
 NEAR = 4.0
@@ -46,7 +40,7 @@ def goal_geometry(self_state: Tensor) -> Tensor:
     return torch.cat((distance[..., None] / LENGTH, direction), -1)
 
 
-def encounter_geometry(self_state: Tensor, objects_state: Tensor) -> Tensor:
+def encounter_geometry(self_state: Tensor, objects_state: Tensor, own_radius: float) -> Tensor:
     """How each object is passed if both keep their velocities.
 
     Distance at, and time to, the closest point of approach (DCPA, TCPA, as a collision avoidance
@@ -56,12 +50,13 @@ def encounter_geometry(self_state: Tensor, objects_state: Tensor) -> Tensor:
     Args:
         self_state: [..., 7].
         objects_state: [..., K, 5].
+        own_radius: of the observing vessel (m).
 
     Returns:
         [..., K, 9].
     """
     position, velocity, radius = objects_state.split((2, 2, 1), -1)
-    radius = radius.squeeze(-1) + RADIUS
+    radius = radius.squeeze(-1) + own_radius
     relative = velocity - self_state[..., None, 2:4]
     distance, direction = bearing(position)
     closing = -(direction * relative).sum(-1)

@@ -1,4 +1,4 @@
-"""Network parts that agents share; layer names are those of the published weights."""
+"""Layers and functions that networks share."""
 
 from __future__ import annotations
 
@@ -7,61 +7,6 @@ import math
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-
-from train_RL_agents.networks.features import (
-    OBJECT_FEATURES,
-    OBJECT_SCALE,
-    SELF_FEATURES,
-    SELF_SCALE,
-    Features,
-    encounter_geometry,
-    goal_geometry,
-    widths,
-)
-from train_RL_agents.networks.observation import Inputs
-
-OBJECTS = 5
-ENCODED, HIDDEN = 256, 128
-
-
-class ObservationNetwork(nn.Module):
-    """Base of all networks: encodes raw observations into 256 features.
-
-    Args:
-        features: what the encoder is given (see ``features``); published weights want them raw.
-    """
-
-    hidden_layer: nn.Module
-    hidden_layer_2: nn.Module
-
-    def __init__(self, features: Features = "geometric") -> None:
-        super().__init__()
-        own, each = widths(features)
-        self.self_encoder = nn.Sequential(nn.Linear(own, 56), nn.ReLU())
-        self.object_encoder = nn.Sequential(nn.Linear(each, 40), nn.ReLU())
-        self.geometric, scaled = features == "geometric", features != "raw"
-        self_scale = torch.tensor(SELF_SCALE) if scaled else torch.ones(SELF_FEATURES)
-        object_scale = torch.tensor(OBJECT_SCALE) if scaled else torch.ones(OBJECT_FEATURES)
-        self.self_scale: Tensor
-        self.object_scale: Tensor
-        self.register_buffer("self_scale", 1.0 / self_scale)
-        self.register_buffer("object_scale", 1.0 / object_scale)
-
-    def encode(self, inputs: Inputs) -> Tensor:
-        """Features [B, 256] of observations [B]."""
-        own = inputs.self_state * self.self_scale
-        objects = inputs.objects_state * self.object_scale
-        if self.geometric:
-            own = torch.cat((own, goal_geometry(inputs.self_state)), -1)
-            geometry = encounter_geometry(inputs.self_state, inputs.objects_state)
-            objects = torch.cat((objects, geometry), -1)
-        objects = self.object_encoder(objects) * inputs.objects_mask[..., None]
-        return torch.cat((self.self_encoder(own), objects.flatten(-2)), -1)
-
-    def trunk(self, features: Tensor) -> Tensor:
-        """Two hidden layers with ReLU, from features [..., F] to [..., 128]."""
-        features = torch.relu(self.hidden_layer(features))
-        return torch.relu(self.hidden_layer_2(features))
 
 
 def to_float32(values: Tensor) -> Tensor:
@@ -80,22 +25,12 @@ def hidden(inputs: int, outputs: int, layer_norm: bool) -> nn.Module:
     return nn.Sequential(linear, nn.LayerNorm(outputs)) if layer_norm else linear
 
 
-class Actor(ObservationNetwork):
-    """From observations to actions in (-1, 1)."""
-
-    def __init__(self, features: Features) -> None:
-        super().__init__(features)
-        self.hidden_layer = nn.Linear(ENCODED, HIDDEN)
-        self.hidden_layer_2 = nn.Linear(HIDDEN, HIDDEN)
-        self.output_layer = nn.Linear(HIDDEN, 2)
-
-    def forward(self, inputs: Inputs) -> Tensor:
-        """Actions [B, 2] for observations [B]."""
-        return squash(self.pre_activation(inputs))
-
-    def pre_activation(self, inputs: Inputs) -> Tensor:
-        """Unbounded numbers [B, 2] that become actions."""
-        return to_float32(self.output_layer(self.trunk(self.encode(inputs))))
+def orthogonal(module: nn.Module, gain: float) -> None:
+    """Draw the weights of all linear layers in a module orthogonal, with biases 0."""
+    for each in module.modules():
+        if isinstance(each, nn.Linear):
+            nn.init.orthogonal_(each.weight, gain)
+            nn.init.zeros_(each.bias)
 
 
 def dueling_values(

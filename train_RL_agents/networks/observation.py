@@ -1,38 +1,67 @@
-"""Observations as networks take them."""
+"""Observations as networks take them: named tensors, with a specification from the world."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marinenav_env import GROUP
-
-
-class Inputs(NamedTuple):
-    """Observations of any number of robots; B stands for any leading shape."""
-
-    self_state: Tensor
-    """[B, 7]."""
-    objects_state: Tensor
-    """[B, 5, 5]."""
-    objects_mask: Tensor
-    """[B, 5] bool."""
-
-
-def repeat(inputs: Inputs, count: int) -> Inputs:
-    """Every observation [B] so many times, [B, count], without copies."""
-    axis = inputs.self_state.ndim - 1
-    return Inputs(*(
-        each.unsqueeze(axis).expand(*each.shape[:axis], count, *each.shape[axis:])
-        for each in inputs
-    ))  # fmt: skip
-
+from marinenav_env import GROUP, WorldConfig
+from marinenav_env.entries import Entry
+from marinenav_env.observation import observation_entries
 
 OBSERVATION = (GROUP, "observation")
+"""Key of the observation in the world's TensorDict."""
+ACTIVE = "active"
+"""Name under which networks find which robots are active, beside the entries."""
+
+Observation = dict[str, Tensor]
+"""Entries by name, each [B, *shape of the entry]; B stands for any leading shape."""
 
 
-def inputs_of(observation: TensorDictBase) -> Inputs:
-    """The network inputs in an observation of the environment, of any batch shape."""
-    return Inputs(*(observation.get(name) for name in Inputs._fields))
+@dataclass(frozen=True)
+class ObservationSpec:
+    """What a robot observes."""
+
+    entries: dict[str, Entry]
+    """Description of each entry by name."""
+    radius: float
+    """Collision radius of the observing vessel (m)."""
+
+    @classmethod
+    def of(cls, world: WorldConfig) -> ObservationSpec:
+        """The specification of a world; of several vessel sizes the largest radius counts."""
+        radius = world.vessel.radius
+        largest = max(radius) if isinstance(radius, tuple) else radius
+        # To the millimetre: policies were trained with 2.795 m for the published vessel.
+        return cls(observation_entries(world), round(largest, 3))
+
+    def without(self, excluded: tuple[str, ...]) -> ObservationSpec:
+        """The specification without some entries and the masks that belong to them."""
+        masks = {self.entries[name].mask for name in excluded if name in self.entries}
+        kept = {
+            name: entry
+            for name, entry in self.entries.items()
+            if name not in excluded and name not in masks
+        }
+        return ObservationSpec(kept, self.radius)
+
+
+def observation_of(observation: TensorDictBase) -> Observation:
+    """The entries of an observation of the world, of any batch shape."""
+    return dict(observation.items())
+
+
+def repeat(observation: Observation, axis: int, count: int) -> Observation:
+    """Every observation so many times along a new axis, without copies.
+
+    Args:
+        observation: entries with more than ``axis`` leading dimensions.
+        axis: position of the new dimension.
+        count: its size.
+    """
+    return {
+        name: each.unsqueeze(axis).expand(*each.shape[:axis], count, *each.shape[axis:])
+        for name, each in observation.items()
+    }

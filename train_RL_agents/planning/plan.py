@@ -7,6 +7,7 @@ the size of one environment.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,14 +19,21 @@ from rich.table import Table
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marinenav_env import MarineNavEnv
+from marinenav_env import GROUP, MarineNavEnv
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents.agents import Agent
+from train_RL_agents.agents.actor_critic import ActorCriticAgent, RolloutBatch
 from train_RL_agents.config.building import make_agent
-from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.config.schema import (
+    OffPolicyConfig,
+    OnPolicyConfig,
+    TrainConfig,
+    TrainerConfig,
+)
 from train_RL_agents.learning.flat import flat_bytes
 from train_RL_agents.memory.prioritized import BlockSums
 from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
+from train_RL_agents.networks.observation import ACTIVE, observation_of
 
 CPU = torch.device("cpu")
 USABLE = 0.9
@@ -96,27 +104,78 @@ def plan(config: TrainConfig[Any], device: torch.device) -> Plan:
     with torch.random.fork_rng(devices=[]):
         agent = make_agent(config, config.world.vessel.num_actions, CPU)
         env = _one_environment(config, agent.continuous)
-        row = example_row(env, MultiStep(settings.n_steps, 1.0, 1.0))
-        update = _update_bytes(agent, row, settings.batch_size)
+        memory, update = MEMORIES[agent.algorithm](config, agent, env, device)
     host = device.type == "cpu"
-    held_on_host = host or settings.replay_storage == "host"
     trained = flat_bytes(agent.networks)
     # The averaged copy has targets of its own, which nothing lays out.
     targets = flat_bytes(agent.targets) + sum(_bytes(each) for each in agent.targets.parameters())
     weights = 2 * trained + targets + 2 * sum(_bytes(each) for each in agent.buffers())
-    rows, priorities = replay_bytes(row, settings.buffer_size, settings.prioritized)
     items = [
-        Item("replay", rows + priorities, held_on_host, True),
+        *memory,
         Item("networks, targets, averaged copy", weights, host, True),
         Item("optimiser", 2 * trained, host, True),
         # As they come from the losses, and gathered in one tensor.
         Item("gradients and one update", 2 * trained + update, host, False),
-        Item("world and collected steps", _world_bytes(env, config, row), host, False),
+        Item("world and collected steps", _world_bytes(env, settings), host, False),
         Item("scenarios held ready", _pool_bytes(env, config), host, False),
+    ]
+    return Plan(device, tuple(items), _free(device))
+
+
+def _replay_memory(
+    config: TrainConfig[Any], agent: Agent[Any], env: MarineNavEnv, device: torch.device
+) -> tuple[list[Item], int]:
+    """What an off-policy algorithm keeps, and the bytes of an update."""
+    settings = config.trainer
+    assert isinstance(settings, OffPolicyConfig)
+    row = example_row(env.fake_tensordict(), MultiStep(settings.n_steps, 1.0, 1.0))
+    host = device.type == "cpu"
+    rows, priorities = replay_bytes(row, settings.buffer_size, settings.prioritized)
+    windows = 2 * settings.n_steps * settings.steps_per_batch * env.num_robots * _tree_bytes(row)
+    items = [
+        Item("replay", rows + priorities, host or settings.replay_storage == "host", True),
+        Item("open windows", settings.num_envs * windows, host, False),
     ]
     if config.save_replay:
         items.append(Item("copy of replay while saving", rows, True, True))
-    return Plan(device, tuple(items), _free(device))
+
+    def loss(count: int) -> None:
+        batch = batch_of(row.expand(count).clone())
+        agent.loss(batch, agent.loss_noise(count, torch.Generator()))
+
+    # Drawn rows are there twice: as they come from replay and as the losses want them.
+    return items, _update_bytes(loss, settings.batch_size, 2 * _tree_bytes(row))
+
+
+def _rollout_memory(
+    config: TrainConfig[Any], agent: Agent[Any], env: MarineNavEnv, device: torch.device
+) -> tuple[list[Item], int]:
+    """What an on-policy algorithm keeps, and the bytes of an update."""
+    settings = config.trainer
+    assert isinstance(settings, OnPolicyConfig)
+    assert isinstance(agent, ActorCriticAgent)
+    step = env.fake_tensordict()
+    observation = observation_of(step.get((GROUP, "observation")))
+    shape = step.get((GROUP, "mask")).shape
+    # As collected, as stored, as rows, and permuted.
+    held = 4 * settings.num_envs * settings.rollout_steps * _step_bytes(env)
+    robots = 1 if agent.joint else env.num_robots
+
+    def loss(count: int) -> None:
+        given = {name: each.expand(count, *each.shape[1:]) for name, each in observation.items()}
+        given[ACTIVE] = torch.ones(count, *shape[1:], dtype=torch.bool)
+        noise = agent.exploration_noise(given[ACTIVE].shape, torch.Generator())
+        action, extras = agent.explore(given, noise)
+        value = extras["value"]
+        batch = RolloutBatch(given, action, extras, value, value, value + 1.0, value.new_zeros(()))
+        agent.loss(batch, None)
+
+    items = [Item("rollout", held, device.type == "cpu", False)]
+    return items, _update_bytes(loss, settings.batch_size, 0) // robots
+
+
+MEMORIES = {"off-policy": _replay_memory, "on-policy": _rollout_memory}
+"""What each kind of algorithm keeps."""
 
 
 def replay_bytes(row: TensorDictBase, capacity: int, prioritized: bool) -> tuple[int, int]:
@@ -147,15 +206,20 @@ def _tree_bytes(tree: Any) -> int:
     return sum(_bytes(leaf) for leaf in tree.values(True, True))
 
 
-def _update_bytes(agent: Agent[Any], row: TensorDictBase, batch_size: int) -> int:
-    """What an update takes in passing, from what autograd keeps of two small batches."""
-    small, large = (_kept_bytes(agent, row, count) for count in (_SAMPLE, 2 * _SAMPLE))
+def _update_bytes(loss: Callable[[int], None], batch_size: int, row: int) -> int:
+    """What an update takes in passing, from what autograd keeps of two small batches.
+
+    Args:
+        loss: computes the losses of so many blank rows.
+        batch_size: rows of an update.
+        row: bytes of a row beside that.
+    """
+    small, large = (_kept_bytes(loss, count) for count in (_SAMPLE, 2 * _SAMPLE))
     per_row = (large - small) / _SAMPLE
-    # Drawn rows are there twice: as they come from replay and as the losses want them.
-    return round(batch_size * (_TRANSIENT * per_row + 2 * _tree_bytes(row)))
+    return round(batch_size * (_TRANSIENT * per_row + row))
 
 
-def _kept_bytes(agent: Agent[Any], row: TensorDictBase, count: int) -> int:
+def _kept_bytes(loss: Callable[[int], None], count: int) -> int:
     """Bytes that autograd keeps of the losses of a batch of blank rows."""
     kept: dict[int, int] = {}
 
@@ -164,21 +228,18 @@ def _kept_bytes(agent: Agent[Any], row: TensorDictBase, count: int) -> int:
         kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    batch = batch_of(row.expand(count).clone())
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        agent.losses(batch, agent.draw(count, torch.Generator()))
+        loss(count)
     return sum(kept.values())
 
 
-def _world_bytes(env: MarineNavEnv, config: TrainConfig[Any], row: TensorDictBase) -> int:
-    """The environments, the step they are in, and the steps and windows being collected."""
-    settings = config.trainer
+def _world_bytes(env: MarineNavEnv, settings: TrainerConfig) -> int:
+    """The environments, the step they are in, and the steps being collected."""
     robots, obstacles = env.num_robots, env.scenario.obstacle_mask.shape[-1]
     # Old and new state; the batch, and the step under way before and after.
-    own = 2 * _pool_entry(env) + (settings.steps_per_batch + 2) * _step_bytes(env)
+    own = 2 * _pool_entry(env) + (settings.vector_steps + 2) * _step_bytes(env)
     pairs = _PAIR * robots * (robots + obstacles)
-    windows = 2 * settings.n_steps * settings.steps_per_batch * robots * _tree_bytes(row)
-    return settings.num_envs * (own + pairs + windows)
+    return settings.num_envs * (own + pairs)
 
 
 def _step_bytes(env: MarineNavEnv) -> int:
@@ -238,15 +299,14 @@ def check(found: Plan, config: TrainConfig[Any]) -> None:
             continue
         where = "the host" if on_host else str(found.device)
         there = f"the {gigabytes(free)} free on {where}, of which {USABLE:.0%} are planned with"
-        name, slots = "trainer.buffer_size", config.trainer.buffer_size
+        name, slots = "trainer.buffer_size", getattr(config.trainer, "buffer_size", 0)
         rows = sum(item.size for item in found.items
                    if item.on_host == on_host and "replay" in item.name)  # fmt: skip
         fitting = round(slots * (1.0 - found.lacking(on_host) / rows)) - 1 if rows else 0
         require(fitting <= 0, name, slots, f"at most {fitting:,} to fit {there}")
         raise ConfigError(
-            f"trainer.num_envs={config.trainer.num_envs}, "
-            f"trainer.batch_size={config.trainer.batch_size}: must be less, as the run needs "
-            f"{gigabytes(found.needed(on_host) - rows)} besides replay, to fit {there}"
+            f"trainer.num_envs={config.trainer.num_envs}, trainer.batch_size: must be less, as the "
+            f"run needs {gigabytes(found.needed(on_host) - rows)} besides replay, to fit {there}"
         )
 
 

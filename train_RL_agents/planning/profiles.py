@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from marinenav_env.validation import require
-from train_RL_agents.config.schema import TrainConfig, TrainerConfig
+from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
 from train_RL_agents.planning.plan import Plan, plan
 
 RECIPE = ("num_envs", "batch_size", "train_freq")
@@ -19,7 +19,7 @@ KEYS = (*RECIPE, "buffer_size", "replay_storage")
 
 def _sizes(factor: int, buffer_size: int) -> dict[str, Any]:
     """The default recipe made so many times larger, with a replay of its own."""
-    default = TrainerConfig()
+    default = OffPolicyConfig()
     recipe = {name: factor * getattr(default, name) for name in RECIPE}
     return recipe | {"buffer_size": buffer_size, "replay_storage": "device"}
 

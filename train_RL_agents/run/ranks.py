@@ -23,7 +23,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from marinenav_env.validation import ConfigError, require
-from train_RL_agents.agents import Agent, Batch, Losses
+from train_RL_agents.agents import Agent, Losses
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
@@ -33,8 +33,6 @@ from train_RL_agents.utils.files import write_atomically
 Made = TypeVar("Made")
 
 _CPU = torch.device("cpu")
-_SHARED = ("num_envs", "batch_size", "buffer_size")
-"""Totals in ``trainer`` that are divided among the ranks."""
 _SEED_STRIDE = 1_000_000_007
 """Between the seeds of ranks; odd, as CPU generators look at the lower 32 bits of a seed only."""
 _BAD_INPUT = 2
@@ -83,8 +81,9 @@ class Ranks:
         """
         if self.size == 1:
             return config
-        settings, parts = config.trainer, {}
-        for name in _SHARED:
+        settings = config.trainer
+        parts: dict[str, Any] = {}
+        for name in settings.shared:
             total = getattr(settings, name)
             require(total % self.size == 0, f"trainer.{name}", total,
                     f"a multiple of {self.size}, the number of processes")  # fmt: skip
@@ -254,9 +253,9 @@ class _LossModule(nn.Module):
         super().__init__()
         self.learned, self._losses = nn.ParameterList(agent.networks.parameters()), losses
 
-    def forward(self, batch: Batch, random: Any) -> Losses:
-        """See Agent.losses."""
-        return self._losses(batch, random)
+    def forward(self, batch: Any, noise: Any) -> Losses:
+        """See Agent.loss."""
+        return self._losses(batch, noise)
 
 
 __all__ = ["LossFunction", "Ranks", "joined"]

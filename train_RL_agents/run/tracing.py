@@ -1,70 +1,58 @@
-"""A trace of some vector steps of a training run, for TensorBoard's profiler or Perfetto."""
+"""A trace of some turns of the training loop, for TensorBoard's profiler or Perfetto."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch.profiler import ProfilerActivity, profile, record_function
-
-from train_RL_agents.utils.progress import Clock
+from torch.profiler import ProfilerActivity, profile
 
 _UPDATES_BEFORE = 10
 """Updates before the trace: by then everything is compiled."""
 
 
-class TracingClock(Clock):
-    """A clock that also names its phases in a profiler's trace, and starts and stops the profiler.
+class Trace:
+    """A callback of the trainer that profiles some turns of its loop.
 
-    The trace begins with a ``collect`` after some updates, and ends with the ``collect`` after the
-    wanted vector steps, or later, when there has been an update in it. It takes the place of a
-    trainer's clock, so that a run without a trace pays nothing.
+    The trace begins after some updates, and ends after the wanted turns, or later, when there has
+    been an update in it.
 
     Args:
-        clock: the trainer's, which is gone on with.
         folder: where the trace is written.
-        steps: batches of the collector in the trace.
+        turns: turns of the loop in the trace.
         device: of the run.
     """
 
-    def __init__(self, clock: Clock, folder: Path, steps: int, device: torch.device) -> None:
-        super().__init__()
-        self.load_state_dict(clock.state_dict())
+    def __init__(self, folder: Path, turns: int, device: torch.device) -> None:
         self.path: Path | None = None
         """The trace, once it is written."""
-        self._folder, self._steps = folder, steps
+        self._folder, self._turns = folder, turns
         self._activities = [ProfilerActivity.CPU]
         if device.type == "cuda":
             self._activities.append(ProfilerActivity.CUDA)
         self._profiler: profile | None = None
-        self._updates = self._traced = 0
+        self._first: int | None = None
+        self._traced = 0
 
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Count the time inside towards a phase, under its name in the trace."""
-        if name == "collect":
-            self._next_step()
-        self._updates += name == "update"
-        with super().phase(name), record_function(name):
-            yield
-
-    def _next_step(self) -> None:
+    def __call__(self, trainer: Any) -> None:
         """Begin or end the trace when it is time to."""
-        if self._profiler is None:
-            if self.path is None and self._updates >= _UPDATES_BEFORE:
-                self._updates = 0
-                self._profiler = profile(activities=self._activities)
-                self._profiler.start()
-            return
-        self._traced += 1
-        if self._traced >= self._steps and self._updates:
-            self.finish()
+        updates = trainer.algorithm.learner.updates
+        self._first = updates if self._first is None else self._first
+        if self._profiler is not None:
+            self._traced += 1
+            if self._traced >= self._turns and updates > self._first:
+                trainer.clock.traced = False
+                self.finish()
+        elif self.path is None and updates - self._first >= _UPDATES_BEFORE:
+            self._first = updates
+            trainer.clock.traced = True
+            self._profiler = profile(activities=self._activities)
+            self._profiler.start()
 
     def finish(self) -> None:
-        """Write the trace, if one is under way: also when the run ends before it."""
+        """Write the trace, if one has begun: also when the run ends before it."""
         if self._profiler is None:
             return
         self._profiler.stop()

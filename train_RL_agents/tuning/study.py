@@ -106,25 +106,25 @@ def suggest(trial: Any, space: Space) -> dict[str, Any]:
 # A trial ----------------------------------------------------------------------------------------
 
 
-class TrialTrainer(TorchRLTrainer):
-    """A trainer that reports every evaluation, and stops where the trial is not worth going on.
+class Pruning:
+    """A callback of the trainer that reports every evaluation, and stops a trial that is pruned.
 
     Args:
-        run: a new run folder.
         trial: of Optuna.
-        display: see TorchRLTrainer.
     """
 
-    def __init__(self, run: RunFolder, trial: Any, **display: bool) -> None:
-        super().__init__(run, **display)
-        self._trial, self.pruned = trial, False
+    def __init__(self, trial: Any) -> None:
+        self._trial, self._reported, self.pruned = trial, 0, False
 
-    def evaluate(self) -> None:
-        """Evaluate, report, and ask whether to go on."""
-        super().evaluate()
-        self._trial.report(self.rows[-1]["success_rate"], self.env_steps)
-        if self._trial.should_prune() and not self._finished:
-            self.stopped = self.pruned = True
+    def __call__(self, trainer: TorchRLTrainer) -> None:
+        """Report a new evaluation, and ask whether to continue."""
+        if len(trainer.rows) == self._reported:
+            return
+        self._reported = len(trainer.rows)
+        self._trial.report(trainer.rows[-1]["success_rate"], trainer.env_steps)
+        if self._trial.should_prune() and not trainer.finished:
+            self.pruned = True
+            trainer.stop()
 
 
 # The study --------------------------------------------------------------------------------------
@@ -212,7 +212,8 @@ class Study:
         state, value = states.FAIL, None
         try:
             try:
-                trainer = self._trainer(trial, chosen, argv, **display)
+                pruning = Pruning(trial)
+                trainer = self._trainer(trial, pruning, chosen, argv, **display)
             except ConfigError as error:
                 # Settings that are fine one by one may not go together.
                 self._refused += 1
@@ -221,24 +222,29 @@ class Study:
                 return f"trial {trial.number}: refused, {error}; it had {words}"
             self._refused = 0
             trainer.train()
-            if trainer.stopped and not trainer.pruned:
+            if trainer.stopped and not pruning.pruned:
                 raise KeyboardInterrupt
             value = trainer.rows[-1]["success_rate"]
-            state = states.PRUNED if trainer.pruned else states.COMPLETE
+            state = states.PRUNED if pruning.pruned else states.COMPLETE
         finally:
             # Optuna keeps the last report of a pruned trial as its value.
             self.study.tell(trial, value if state == states.COMPLETE else None, state=state)
-        end = "pruned at success" if trainer.pruned else "success"
+        end = "pruned at success" if pruning.pruned else "success"
         return f"trial {trial.number}: {end} {value:.3f} with {words}"
 
     def _trainer(
-        self, trial: Any, chosen: dict[str, Any], argv: Sequence[str], **display: bool
-    ) -> TrialTrainer:
+        self,
+        trial: Any,
+        pruning: Pruning,
+        chosen: dict[str, Any],
+        argv: Sequence[str],
+        **display: bool,
+    ) -> TorchRLTrainer:
         """The trainer of a trial, in a folder of its own."""
         config = changed(self.config, chosen)
         parent = self.folder / f"trial_{trial.number:04d}"
         run = RunFolder.create(config, config.seed[0], argv, parent)
-        return TrialTrainer(run, trial, **display)
+        return TorchRLTrainer(run, callbacks=[pruning], **display)
 
     def write_best(self) -> Any:
         """Write the configuration of the best trial, so that ``train -C`` takes it.

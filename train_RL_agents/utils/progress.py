@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from torch.profiler import record_function
 
 from train_RL_agents.utils.errors import first_line
 
@@ -29,6 +30,8 @@ class Clock:
 
     def __init__(self, first: Callable[[str, float], None] = lambda name, seconds: None) -> None:
         self._first = first
+        self.traced = False
+        """Whether phases are named in a profiler's trace."""
         self.seconds: dict[str, float] = {}
         self._lap: dict[str, float] = {}
         self._started = self._lap_started = time.perf_counter()
@@ -42,7 +45,8 @@ class Clock:
     def phase(self, name: str) -> Iterator[None]:
         """Count the time inside towards a phase."""
         began = time.perf_counter()
-        yield
+        with record_function(name) if self.traced else nullcontext():
+            yield
         taken = time.perf_counter() - began
         if name not in self._seen:
             self._seen.add(name)

@@ -1,0 +1,86 @@
+"""PPO: clipped policy gradients from rollouts (Schulman et al. 2017), all robots sharing weights.
+
+With ``critic=fleet`` it is MAPPO (Yu et al. 2022).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from marinenav_env.validation import require_numbers
+from train_RL_agents.agents.actor_critic import (
+    ActorCriticAgent,
+    ActorCriticConfig,
+    RolloutBatch,
+    weighted_mean,
+)
+from train_RL_agents.agents.base import Losses
+
+
+@dataclass(frozen=True)
+class PPOConfig(ActorCriticConfig):
+    """Settings of PPO."""
+
+    clip: float = 0.2
+    """Largest change of the probability ratio that is rewarded."""
+    value_clip: float = 0.0
+    """Largest change of the value per rollout that is rewarded (scaled reward); 0: any."""
+    target_kl: float = 0.0
+    """KL divergence from the policy of the rollout beyond which a batch changes the policy no
+    further (nat); 0: no limit."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_numbers(self, "agent", ("clip",), above=0.0, at_most=1.0)
+        require_numbers(self, "agent", ("value_clip", "target_kl"), at_least=0.0)
+
+
+class PPO(ActorCriticAgent[PPOConfig]):
+    """See the module."""
+
+    config_type = PPOConfig
+
+    def loss(self, batch: RolloutBatch, noise: None) -> Losses:
+        """Clipped surrogate objective, value loss, and entropy."""
+        log_prob, entropy, value = self.evaluate(batch)
+        weight, difference = batch.weight, log_prob - batch.extras["log_prob"]
+        ratio = difference.exp()
+        surrogate = clipped_surrogate(ratio, batch.advantage, self.config.clip)
+        # Schulman's estimator of the KL divergence: never negative, and of low variance.
+        divergence = weighted_mean(ratio - 1.0 - difference, weight).detach()
+        gain = weighted_mean(surrogate, weight)
+        mean_entropy = weighted_mean(entropy, weight)
+        objective = gain + self.entropy_weight(batch.progress) * mean_entropy
+        if self.config.target_kl:
+            objective = objective * (divergence <= self.config.target_kl)
+        error = value_error(value, batch, self.config.value_clip)
+        value_loss = weighted_mean(error, weight)
+        clipped = ((ratio - 1.0).abs() > self.config.clip).to(weight.dtype)
+        return {
+            "loss_policy": -objective,
+            "loss_value": self.config.value_coef * value_loss,
+            "policy_gain": gain,
+            "value_error": value_loss,
+            "entropy": mean_entropy,
+            "approx_kl": divergence,
+            "clip_fraction": weighted_mean(clipped, weight),
+            "value": weighted_mean(value, weight),
+        }
+
+
+def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
+    """The smaller of the plain and the clipped objective, [B] (equation 7)."""
+    return torch.minimum(ratio * advantage, ratio.clamp(1.0 - clip, 1.0 + clip) * advantage)
+
+
+def value_error(value: Tensor, batch: RolloutBatch, clip: float) -> Tensor:
+    """Squared error of values [B]; with a clip the larger of the plain and the clipped one."""
+    error = (value - batch.target).square()
+    if not clip:
+        return error
+    before = batch.extras["value"]
+    limited = before + (value - before).clamp(-clip, clip)
+    return torch.maximum(error, (limited - batch.target).square())

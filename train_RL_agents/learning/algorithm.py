@@ -1,0 +1,110 @@
+"""What every learning algorithm offers to the training loop."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from train_RL_agents.agents import Agent
+from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.learning.learner import Learner
+from train_RL_agents.learning.meter import Meter
+from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.run.ranks import Ranks
+from train_RL_agents.utils.progress import Clock
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What an algorithm is built from."""
+
+    config: TrainConfig[Any]
+    """With this process's share of the totals."""
+    agent: Agent[Any]
+    """Learns; on the device."""
+    example: TensorDictBase
+    """One step [E] of the world with the policy's entries, for shapes and types."""
+    generators: dict[str, torch.Generator]
+    """Sources of randomness of ``learner`` and ``replay``."""
+    ranks: Ranks
+    """The processes that learn together."""
+    clock: Clock
+    """Told how long each phase takes."""
+    say: Callable[[str], None]
+    """Prints a line."""
+    stores_in_place: bool
+    """Whether steps are the same tensors every time, so that storing them can be captured."""
+
+    @property
+    def device(self) -> torch.device:
+        """Of the agent and the steps."""
+        return self.generators["learner"].device
+
+
+class Algorithm(ABC):
+    """Learns from the steps of the collector.
+
+    Args:
+        setup: its parts.
+        learner: makes gradient steps.
+    """
+
+    def __init__(self, setup: Setup, learner: Learner) -> None:
+        self.learner, self.meter = learner, Meter()
+        self._config, self._ranks, self._clock = setup.config, setup.ranks, setup.clock
+
+    @abstractmethod
+    def observe(self, steps: TensorDictBase) -> None:
+        """Take steps [E, T] of the collector, with TorchRL's keys."""
+
+    @abstractmethod
+    def update(self, env_steps: int) -> None:
+        """Make the updates that are due.
+
+        Args:
+            env_steps: of the run so far, over all ranks.
+        """
+
+    def set_progress(self, progress: float, policy: PolicyWrapper) -> None:
+        """Set what changes along the run.
+
+        Args:
+            progress: share of the run done, in [0, 1].
+            policy: that collects.
+        """
+        self.learner.set_progress(progress)
+
+    def missing(self, state: dict[str, Any]) -> str:
+        """Why a saved state cannot be gone on with, in words; empty if it is complete."""
+        return ""
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Forget steps whose continuation will not come, as the worlds are new."""
+
+    def device_scalars(self) -> dict[str, Tensor]:
+        """Scalars on the device for the log, ``train/NAME``, read with the losses."""
+        return {}
+
+    def log_scalars(self) -> dict[str, float | None]:
+        """Further scalars for the log by tag."""
+        return {
+            "train/learning_rate": self.learner.learning_rate,
+            "train/updates": float(self.learner.updates),
+            "train/micro_batches": float(self.learner.micro_batches),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that learning depends on."""
+        return {"learner": self.learner.state_dict(), "meter": self.meter.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore it."""
+        self.learner.load_state_dict(state["learner"])
+        self.meter.load_state_dict(state["meter"])

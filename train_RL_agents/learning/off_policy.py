@@ -1,0 +1,137 @@
+"""Off-policy learning: multi-step rows into replay, updates from what is drawn of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from train_RL_agents.config.schema import OffPolicyConfig
+from train_RL_agents.learning.algorithm import Algorithm, Setup
+from train_RL_agents.learning.learner import Learner
+from train_RL_agents.memory.host import make_replay
+from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
+from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.utils.captured import Captured
+
+
+class OffPolicy(Algorithm):
+    """Replay, multi-step rows and the schedule of the updates.
+
+    Args:
+        setup: see Setup.
+    """
+
+    settings: OffPolicyConfig
+
+    def __init__(self, setup: Setup) -> None:
+        config, device = setup.config, setup.device
+        assert isinstance(config.trainer, OffPolicyConfig)
+        self.settings = settings = config.trainer
+        learner = Learner(
+            setup.agent, settings, settings.batch_size, setup.generators["learner"],
+            config.compile, setup.ranks, precision=config.precision,
+            tau=settings.tau if settings.target_update_interval == 0 else 0.0,
+            fused_optimizer=config.fused_optimizer, capture=config.capture, say=setup.say,
+        )  # fmt: skip
+        super().__init__(setup, learner)
+        # Generated CPU code is slower at turning layouts than torch itself.
+        compile_rows = config.compile and device.type == "cuda"
+        self.streams = MultiStep(
+            settings.n_steps, settings.gamma, settings.reward_scale, compile_rows
+        )
+        self.streams.in_place = setup.stores_in_place
+        self.example_row = example_row(setup.example, self.streams)
+        self.replay = make_replay(self.example_row, settings, setup.generators["replay"], device)
+        if compile_rows and not setup.stores_in_place:
+            setup.clock.compiles("insert")
+        self._store = Captured(
+            self._store_rows, device, name="storing", say=setup.say, in_place=True,
+            capture=setup.stores_in_place and device.type == "cuda",
+        )  # fmt: skip
+        self._seen, self._vector_steps = 0, 0
+
+    def observe(self, steps: TensorDictBase) -> None:
+        """See Algorithm."""
+        self._vector_steps += steps.shape[1]
+        with self._clock.phase("insert"):
+            rows = self._store(steps)
+            if not self.replay.on_device:
+                self.replay.extend(rows)
+
+    def _store_rows(self, steps: TensorDictBase) -> TensorDictBase:
+        """Make rows; a replay on the device takes them within the same graph."""
+        rows = self.streams.rows(steps)
+        if self.replay.on_device:
+            self.replay.extend(rows)
+        return rows
+
+    def update(self, env_steps: int) -> None:
+        """See Algorithm: one update per ``train_freq`` env-steps."""
+        if self._vector_steps % self.settings.vector_steps:
+            return
+        before, self._seen = self._seen, env_steps
+        for _ in range(self._due(env_steps)):
+            self._update()
+        interval = self.settings.target_update_interval
+        for _ in range(env_steps // interval - before // interval if interval else 0):
+            self.learner.update_targets(self.settings.tau)
+
+    def _due(self, env_steps: int) -> int:
+        """Updates to make now."""
+        wanted = (env_steps - self.settings.learning_starts) // self.settings.train_freq
+        return max(0, wanted - self.learner.updates)
+
+    def _update(self) -> None:
+        with self._clock.phase("sample"):
+            drawn = self.replay.sample()
+        with self._clock.phase("update"):
+            scalars, priority = self.learner.update(batch_of(drawn))
+            self.meter.add(scalars)
+        self.replay.update_priority(drawn, priority)
+
+    def set_progress(self, progress: float, policy: PolicyWrapper) -> None:
+        """See Algorithm.
+
+        A batch is collected and learned from with the values at its begin, so the last one comes a
+        batch short of the end of the schedules.
+        """
+        super().set_progress(progress, policy)
+        settings = self.settings
+        first = settings.priority_beta_initial
+        self.replay.set_beta(first + min(progress, 1.0) * (1.0 - first))
+        decayed = min(progress / settings.exploration_fraction, 1.0)
+        first, last = settings.exploration_initial_eps, settings.exploration_final_eps
+        policy.set_exploration(first + decayed * (last - first), settings.exploration_spread)
+
+    def missing(self, state: dict[str, Any]) -> str:
+        """See Algorithm."""
+        if state["replay"] is not None:
+            return ""
+        return (
+            "saved without its replay buffer (save_replay=false), so it cannot be resumed; "
+            "start a new run with load_model"
+        )
+
+    def restart(self) -> None:
+        """See Algorithm: open windows go."""
+        self.streams.load_state_dict({})
+
+    def device_scalars(self) -> dict[str, Tensor]:
+        """See Algorithm."""
+        return {"replay_fill": self.replay.filled / self.settings.buffer_size}
+
+    def state_dict(self) -> dict[str, Any]:
+        """See Algorithm; the replay only if it is to be saved."""
+        return super().state_dict() | {
+            "streams": self.streams.state_dict(),
+            "replay": self.replay.state_dict() if self._config.save_replay else None,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See Algorithm."""
+        super().load_state_dict(state)
+        self.replay.load_state_dict(state["replay"])
+        self.streams.load_state_dict(state["streams"])
+        self._seen = int(state["env_steps"])

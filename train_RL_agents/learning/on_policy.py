@@ -1,0 +1,235 @@
+"""On-policy learning: rollouts of the present policy, advantages, and minibatches of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+from torchrl.objectives.value.functional import generalized_advantage_estimate
+
+from marinenav_env import GROUP
+from marinenav_env.host_reads import cheap_to_ask
+from train_RL_agents.agents.actor_critic import ActorCriticAgent, RolloutBatch, weighted_mean
+from train_RL_agents.config.schema import OnPolicyConfig
+from train_RL_agents.learning.algorithm import Algorithm, Setup
+from train_RL_agents.learning.learner import Learner
+from train_RL_agents.learning.statistics import ReturnScale
+from train_RL_agents.memory.rollout import Rollout
+from train_RL_agents.networks.observation import ACTIVE, Observation, observation_of
+from train_RL_agents.policy_wrapper import PolicyWrapper
+
+_STEP = ("observation", "action", "reward", "done", "terminated", "next_value", ACTIVE)
+"""Entries of a stored step beside what ``explore`` gives."""
+
+
+class OnPolicy(Algorithm):
+    """Rollouts, generalised advantage estimation, epochs and minibatches.
+
+    Args:
+        setup: see Setup.
+    """
+
+    settings: OnPolicyConfig
+
+    def __init__(self, setup: Setup) -> None:
+        config = setup.config
+        assert isinstance(config.trainer, OnPolicyConfig)
+        assert isinstance(setup.agent, ActorCriticAgent)
+        self.settings, self.agent = config.trainer, setup.agent
+        self._generator = setup.generators["learner"]
+        learner = Learner(
+            setup.agent, self.settings, self.settings.batch_size, self._generator, config.compile,
+            setup.ranks, optimizer=self.settings.optimizer, precision=config.precision,
+            fused_optimizer=config.fused_optimizer, capture=config.capture, say=setup.say,
+        )  # fmt: skip
+        super().__init__(setup, learner)
+        self.rollout = Rollout(self.settings.rollout_steps)
+        self._progress = torch.zeros((), device=setup.device)
+        self._scale = ReturnScale(self.settings.gamma) if self.settings.scale_returns else None
+        # A host read is free on a CPU; ranks must make equally many updates.
+        self._counts_rows = cheap_to_ask(setup.device) and setup.ranks.size == 1
+
+    def observe(self, steps: TensorDictBase) -> None:
+        """See Algorithm."""
+        with self._clock.phase("insert"), torch.no_grad():
+            self.rollout.extend(self._stored(steps))
+
+    def _stored(self, steps: TensorDictBase) -> TensorDictBase:
+        """What is kept of steps [E, T]."""
+        group, following = steps.get(GROUP), steps.get(("next", GROUP))
+        reward = self.settings.reward_scale * following.get("reward").squeeze(-1)
+        done, terminated = (following.get(name).squeeze(-1) for name in ("done", "terminated"))
+        if self._scale is not None:
+            reward = self._scale(reward, done, group.get("mask"))
+        extras = {
+            name: each
+            for name, each in group.items()
+            if name not in ("observation", "action", "mask", "done", "terminated", "truncated")
+        }
+        stored: TensorDictBase = TensorDict(
+            {
+                "observation": group.get("observation"),
+                "action": group.get("action"),
+                "reward": reward,
+                "done": done,
+                "terminated": terminated,
+                "next_value": self._next_values(group, following, done & ~terminated),
+                ACTIVE: group.get("mask"),
+                "extras": extras,
+            },
+            reward.shape[:2],
+        )
+        return stored
+
+    def _next_values(self, group: TensorDictBase, following: TensorDictBase, cut: Tensor) -> Tensor:
+        """Values [E, T, R] of what the steps led to.
+
+        Within the steps it is the value of the next one; the last one, and episodes cut by the time
+        limit, need the value of the observation before the reset.
+
+        Args:
+            group: the robots' entries of the steps.
+            following: of what they led to.
+            cut: [E, T, R] robots whose episode is cut.
+        """
+        value = group.get("value")
+        last = self._value(following[:, -1])
+        values = torch.cat((value[:, 1:], last[:, None]), 1)
+        if cheap_to_ask(cut.device):
+            rows = cut.flatten(0, 1).any(-1).nonzero().squeeze(-1)  # host: see cheap_to_ask
+            if len(rows):
+                flat = values.flatten(0, 1)
+                own = self._value(following.flatten(0, 1)[rows])
+                flat[rows] = torch.where(cut.flatten(0, 1)[rows], own, flat[rows])
+                values = flat.view_as(values)
+            return values
+        return torch.where(cut, self._value(following), values)
+
+    def _value(self, group: TensorDictBase) -> Tensor:
+        """Values [..., R] of robots; those that ended count as active, for the fleet's sake."""
+        observation: Observation = observation_of(group.get("observation"))
+        observation[ACTIVE] = group.get("mask")
+        value: Tensor = self.agent.networks["policy"](observation)[1]
+        return value
+
+    def update(self, env_steps: int) -> None:
+        """See Algorithm: all epochs once a rollout is complete."""
+        if not self.rollout.full:
+            return
+        with self._clock.phase("sample"), torch.no_grad():
+            rows = self._rows(self.rollout.steps)
+            self.rollout.clear()
+        for batch in self._batches(rows):
+            with self._clock.phase("update"):
+                scalars, _ = self.learner.update(batch)
+                self.meter.add(scalars)
+
+    def _rows(self, steps: TensorDictBase) -> RolloutBatch:
+        """All robot-steps of a rollout [E, T], with advantages; environment-steps if joint."""
+        settings, extras = self.settings, steps.get("extras")
+        advantage, target = generalized_advantage_estimate(
+            settings.gamma, settings.gae_lambda, extras.get("value"), steps.get("next_value"),
+            steps.get("reward"), steps.get("done"), steps.get("terminated"),
+        )  # fmt: skip
+        weight = steps.get(ACTIVE).to(advantage.dtype)
+        self.meter.add({"explained_variance": explained_variance(advantage, target, weight)})
+        if settings.normalize_advantages:
+            advantage = normalized(advantage, weight)
+        axes = 2 if self.agent.joint else 3
+        observation = observation_of(steps.get("observation"))
+        if self.agent.config.normalize_observations:
+            network: Any = self.agent.networks["policy"]
+            network.update_statistics(observation, steps.get(ACTIVE))
+            self.learner.copy_buffers()
+
+        def flat(each: Tensor) -> Tensor:
+            return each.flatten(0, axes - 1)
+
+        return RolloutBatch(
+            {name: flat(each) for name, each in observation.items()},
+            flat(steps.get("action")),
+            {name: flat(each) for name, each in extras.items()},
+            flat(advantage),
+            flat(target),
+            flat(weight),
+            self._progress,
+        )
+
+    def _batches(self, rows: RolloutBatch) -> Iterator[RolloutBatch]:
+        """Minibatches of all epochs, each a random permutation of the rows of active robots.
+
+        On a CPU an epoch is one pass over those rows, but for a remainder. Elsewhere their number
+        is known on the device only: there an epoch has the batches of a rollout in which all robots
+        are active, and passes over the rows until these are filled.
+        """
+        there = rows.weight if rows.weight.ndim == 1 else rows.weight.amax(-1)
+        active = there > 0.0
+        size = self.settings.batch_size
+        if self.agent.joint:
+            size = max(1, size // rows.weight.shape[-1])
+        slots = int(active.shape[0])
+        count = active.sum()
+        known = int(count) if self._counts_rows else slots  # host: free on a CPU
+        size = min(size, max(known, 1))
+        for _ in range(self.settings.epochs):
+            chance = torch.rand(slots, generator=self._generator, device=active.device)
+            order = torch.where(active, chance, 2.0).argsort()
+            for begin in range(0, max(known // size, 1) * size, size):
+                place = torch.arange(begin, begin + size, device=active.device)
+                yield self._chosen(rows, order[place % count.clamp_min(1)])
+
+    @staticmethod
+    def _chosen(rows: RolloutBatch, index: Tensor) -> RolloutBatch:
+        """Some of the rows."""
+
+        def pick(each: Tensor) -> Tensor:
+            return each.index_select(0, index)
+
+        return RolloutBatch(
+            {name: pick(each) for name, each in rows.observation.items()},
+            pick(rows.action),
+            {name: pick(each) for name, each in rows.extras.items()},
+            pick(rows.advantage),
+            pick(rows.target),
+            pick(rows.weight),
+            rows.progress,
+        )
+
+    def set_progress(self, progress: float, policy: PolicyWrapper) -> None:
+        """See Algorithm."""
+        super().set_progress(progress, policy)
+        self._progress.fill_(progress)
+
+    def restart(self) -> None:
+        """See Algorithm: a rollout that has begun goes."""
+        self.rollout.clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        """See Algorithm."""
+        scale = {} if self._scale is None else self._scale.state_dict()
+        return super().state_dict() | {"rollout": self.rollout.state_dict(), "returns": scale}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See Algorithm."""
+        super().load_state_dict(state)
+        self.rollout.load_state_dict(state["rollout"])
+        if self._scale is not None:
+            self._scale.load_state_dict(state["returns"])
+
+
+def normalized(advantage: Tensor, weight: Tensor) -> Tensor:
+    """Advantages with mean 0 and standard deviation 1 over active robot-steps."""
+    centred = advantage - weighted_mean(advantage, weight)
+    return centred / (weighted_mean(centred.square(), weight).sqrt() + 1e-6)
+
+
+def explained_variance(advantage: Tensor, target: Tensor, weight: Tensor) -> Tensor:
+    """1 - Var(target - value) / Var(target); the advantage is target - value."""
+
+    def variance(values: Tensor) -> Tensor:
+        return weighted_mean((values - weighted_mean(values, weight)).square(), weight)
+
+    return 1.0 - variance(advantage) / variance(target).clamp_min(1e-8)
