@@ -131,6 +131,14 @@ class SensorConfig:
     """Share of the true radius in a measured radius; the rest is von Mises noise (1)."""
     r_kappa: PerRobot = 1.0
     """Concentration of the von Mises noise of a measured radius (1)."""
+    scan_beams: int = 0
+    """Beams of the range scan, the observation entry ``scan``; 0: there is none."""
+    scan_angle: float = 2.0 * math.pi
+    """Field of the range scan, centred on the bow and divided evenly among the beams (rad)."""
+    scan_range: float = 20.0
+    """Longest distance that the range scan measures (m)."""
+    scan_std: float = 0.05
+    """Standard deviation of a distance measured by the range scan (m)."""
     entries: tuple[str, ...] = ()
     """Further observation entries: sensors as package.module:Class (see marinenav_env.entries)."""
 
@@ -142,6 +150,10 @@ class SensorConfig:
         check(("pos_std", "vel_std"), at_least=0.0)
         check(("r_kappa",), at_least=0.0, at_most=500.0)
         check(("r_mean_ratio",), at_least=0.0, at_most=1.0)
+        check(("scan_beams",), at_least=0, at_most=1024, whole=True, single=True)
+        check(("scan_angle",), above=0.0, at_most=2.0 * math.pi, single=True)
+        check(("scan_range",), above=0.0, single=True)
+        check(("scan_std",), at_least=0.0, single=True)
 
     @property
     def slots(self) -> int:

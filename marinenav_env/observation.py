@@ -6,6 +6,7 @@ from marinenav_env import plugins
 from marinenav_env.config import WorldConfig
 from marinenav_env.entries import KINDS, Entry, EntrySensor
 from marinenav_env.perception import perception_entries
+from marinenav_env.range_scan import RangeScan
 from marinenav_env.validation import ConfigError, require
 
 
@@ -37,7 +38,8 @@ def entry_sensors(config: WorldConfig) -> tuple[EntrySensor, ...]:
     Raises:
         ConfigError: when one that the configuration names cannot be loaded or used.
     """
-    return tuple(_loaded(reference, config) for reference in config.sensor.entries)
+    scan = (RangeScan(),) if config.sensor.scan_beams else ()
+    return (*scan, *(_loaded(reference, config) for reference in config.sensor.entries))
 
 
 def _loaded(reference: str, config: WorldConfig) -> EntrySensor:

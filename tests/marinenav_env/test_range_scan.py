@@ -1,0 +1,218 @@
+"""The range scan: rays by hand, against the oracle, and the noise of a world that has one."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env.config import SensorConfig
+from marinenav_env.env import GROUP
+from marinenav_env.range_scan import beam_angles, cast_rays
+from marinenav_env.scenario_file import stack_episodes
+from marinenav_env.world import initial_state
+from tests.marinenav_env.helpers import CPU, oracle_obstacles, random_world, simple_episode
+from tests.oracle import range_scan as oracle
+
+SIZES = [(5, 4, 0), (5, 1, 0), (3, 4, 0), (2, 0, 0), (1, 2, 0)] * 6
+HULL = 0.5 * math.hypot(5.0, 2.5)
+
+
+def cast(
+    poses: list[tuple[float, float, float]],
+    obstacles: list[tuple[float, float, float]],
+    angles: list[float],
+    longest: float = 20.0,
+    active: list[bool] | None = None,
+) -> Tensor:
+    """What the robots of one scenario measure, [R, n]."""
+    episode = simple_episode(poses, [(50.0, 50.0)] * len(poses), obstacles)
+    scenario, parameters, _ = stack_episodes([episode], CPU, torch.float64)
+    state = initial_state(scenario, parameters.rules.core_radius)
+    if active is not None:
+        state.active = torch.tensor([active])
+    return cast_rays(state, scenario, parameters.vessel.radius, angles, longest)[0]
+
+
+ANGLES = [-math.pi / 2, 0.0, math.pi / 2, math.pi]
+EGO = (20.0, 20.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("obstacles", "expected"),
+    [
+        ([], [20.0, 20.0, 20.0, 20.0]),
+        ([(30.0, 20.0, 1.0)], [20.0, 9.0, 20.0, 20.0]),  # ahead
+        ([(10.0, 20.0, 1.0)], [20.0, 20.0, 20.0, 9.0]),  # behind the bow: the beam astern alone
+        ([(20.0, 28.0, 2.0)], [20.0, 20.0, 6.0, 20.0]),  # y is starboard when heading along x
+        ([(20.0, 12.0, 2.0)], [6.0, 20.0, 20.0, 20.0]),  # port
+        ([(30.0, 21.0, 1.0)], [20.0, 10.0, 20.0, 20.0]),  # tangent
+        ([(30.0, 21.001, 1.0)], [20.0, 20.0, 20.0, 20.0]),  # just beside
+        ([(30.0, 20.6, 1.0)], [20.0, 9.2, 20.0, 20.0]),  # off the centre
+        ([(21.0, 20.0, 3.0)], [0.0, 0.0, 0.0, 0.0]),  # the robot is within the disc
+        ([(30.0, 20.0, 1.0), (26.0, 20.0, 1.0)], [20.0, 5.0, 20.0, 20.0]),  # one hides the other
+        ([(40.5, 20.0, 1.0)], [20.0, 19.5, 20.0, 20.0]),  # within range, its centre is not
+        ([(41.5, 20.0, 1.0)], [20.0, 20.0, 20.0, 20.0]),  # out of range
+        ([(30.0, 20.0, 0.0)], [20.0, 10.0, 20.0, 20.0]),  # a point
+    ],
+)
+def test_rays_by_hand(obstacles: list[tuple[float, float, float]], expected: list[float]) -> None:
+    assert cast([EGO], obstacles, ANGLES)[0].tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_beams_turn_with_the_robot() -> None:
+    obstacles = [(20.0, 28.0, 2.0)]
+    for yaw, expected in ((math.pi / 2, 1), (math.pi, 0), (1.5 * math.pi, 3)):
+        got = cast([(20.0, 20.0, yaw)], obstacles, ANGLES)[0].tolist()
+        assert got == pytest.approx([6.0 if n == expected else 20.0 for n in range(4)])
+
+
+def test_robots_see_each_other_unless_they_have_ended() -> None:
+    poses = [EGO, (30.0, 20.0, math.pi), (20.0, 35.0, 0.0)]
+    near, far = 10.0 - HULL, 15.0 - HULL
+    got = cast(poses, [], ANGLES)
+    assert got[0].tolist() == pytest.approx([20.0, near, far, 20.0])
+    assert got[1].tolist() == pytest.approx([20.0, near, 20.0, 20.0])
+    assert got[2].tolist() == pytest.approx([far, 20.0, 20.0, 20.0])
+    got = cast(poses, [], ANGLES, active=[True, False, True])
+    assert got[0].tolist() == pytest.approx([20.0, 20.0, far, 20.0])
+
+
+def test_beams_share_the_field_evenly() -> None:
+    assert beam_angles(1, 2.0) == [0.0]
+    assert beam_angles(2, 2.0) == [-0.5, 0.5]
+    assert beam_angles(4, math.pi) == pytest.approx([-3 * math.pi / 8, -math.pi / 8, math.pi / 8,
+                                                     3 * math.pi / 8])  # fmt: skip
+    around = beam_angles(7, 2.0 * math.pi)
+    assert around == pytest.approx(oracle.beam_angles(7, 2.0 * math.pi))
+    gaps = [
+        (b - a) % (2.0 * math.pi) for a, b in zip(around, [*around[1:], around[0]], strict=True)
+    ]
+    assert gaps == pytest.approx([2.0 * math.pi / 7] * 7)
+
+
+@pytest.mark.parametrize(("beams", "field"), [(1, 0.5), (16, 2.0 * math.pi), (33, 3.0)])
+def test_equals_the_oracle(beams: int, field: float) -> None:
+    world = random_world(4, SIZES, size=25.0)
+    angles, longest = beam_angles(beams, field), 12.0
+    radius = world.parameters.vessel.radius
+    got = cast_rays(world.state, world.scenario, radius, angles, longest)
+    single = cast_rays(
+        world.state.apply(lambda t: t.float() if t.is_floating_point() else t),
+        world.scenario.apply(lambda t: t.float() if t.is_floating_point() else t),
+        radius.float(), angles, longest,
+    )  # fmt: skip
+    assert got.shape == (*world.state.active.shape, beams) and single.dtype == torch.float32
+    hits, inside, apart = 0, 0, 0
+    for e, episode in enumerate(world.episodes):
+        robots = world.robots(e)
+        for i in range(len(robots)):
+            args = (i, robots, oracle_obstacles(episode), beams, field, longest)
+            expected = oracle.scan(*args)
+            assert got[e, i].tolist() == pytest.approx(expected, abs=1e-9)
+            hits += sum(0.0 < value < longest for value in expected)
+            inside += expected == [0.0] * beams
+            near = (single[e, i].double() - got[e, i]).abs() < 2e-3
+            apart += int((~near).sum())
+    assert hits >= 10 and inside > 2
+    assert apart <= 0.001 * got.numel()  # rays that graze a disc
+
+
+# In a world ---------------------------------------------------------------------------------------
+
+LEVELS = Curriculum((Level(3, 0, 4, 20.0), Level(1, 0, 1, 20.0)), pool_size=64, refresh_size=64)
+
+
+def world(**sensor: Any) -> WorldConfig:
+    return WorldConfig(max_steps=50, sensor=SensorConfig(**sensor))
+
+
+def sail(env: MarineNavEnv, steps: int = 20) -> Any:
+    def policy(step: Any) -> Any:
+        return step.set((GROUP, "action"), torch.ones_like(env.state.thrust))
+
+    return env.rollout(steps, policy, break_when_any_done=False)[GROUP]
+
+
+def test_there_is_no_scan_unless_it_is_asked_for() -> None:
+    assert "scan" not in MarineNavEnv(world(), 1, scenarios=LEVELS).entries
+
+
+def test_a_scan_without_noise_is_what_the_rays_measure() -> None:
+    config = world(scan_beams=9, scan_angle=4.0, scan_range=15.0, scan_std=0.0)
+    env = MarineNavEnv(config, 16, scenarios=LEVELS, dtype=torch.float64)
+    entry = env.entries["scan"]
+    assert (entry.kind, entry.shape, entry.scale) == ("scan", (9,), (15.0,))
+    assert entry.limits == ((0.0, 15.0),)
+    observed = env.reset()[GROUP, "observation", "scan"]
+    radius = env.constants.vessel.radius
+    expected = cast_rays(env.state, env.scenario, radius, beam_angles(9, 4.0), 15.0)
+    present = env.scenario.robot_mask
+    assert torch.equal(observed[present], expected[present])
+    assert not observed[~present].any() and (~present).any()
+
+
+def test_robots_that_have_ended_measure_nothing() -> None:
+    group = sail(MarineNavEnv(world(scan_beams=5), 32, scenarios=LEVELS), 50)
+    scan, active = group["observation", "scan"], group["mask"]
+    # The observation of the step in which a robot ends is its last one.
+    gone = ~active[:, :-1] & ~active[:, 1:]
+    assert (gone & active[:, :1]).any() and not scan[:, 1:][gone].any()
+    assert (scan[active].amax(-1) > 0.0).all()
+
+
+def test_noise() -> None:
+    """Normal where something is hit; none where nothing is; never out of range."""
+    std, longest = 0.5, 15.0
+    sensor = {"scan_beams": 64, "scan_range": longest}
+    quiet, noisy = (
+        MarineNavEnv(world(**sensor, scan_std=value), 400, scenarios=LEVELS, seed=1,
+                     dtype=torch.float64).reset()[GROUP, "observation"]
+        for value in (0.0, std)
+    )  # fmt: skip
+    assert torch.equal(quiet["objects_state"], noisy["objects_state"])
+    truth, measured = quiet["scan"], noisy["scan"]
+    free = truth == longest
+    assert torch.equal(measured[free], truth[free])
+    middle = (truth > 4.0 * std) & (truth < longest - 4.0 * std)
+    error = (measured - truth)[middle] / std
+    assert len(error) > 1000
+    assert error.mean().abs() < 4.0 / len(error) ** 0.5
+    assert error.std().item() == pytest.approx(1.0, abs=4.0 / (2 * len(error)) ** 0.5)
+    assert measured.min() >= 0.0 and measured.max() == longest
+
+
+def test_a_scan_leaves_everything_else_as_it_is() -> None:
+    """Its noise is drawn after that of the objects; without one nothing is drawn for it."""
+    given = simple_episode([EGO, (30.0, 20.0, 0.0)], [(50.0, 50.0)] * 2, sensor=SensorConfig())
+    plain, scanning = (
+        MarineNavEnv(world(scan_beams=beams), scenarios=[given], seed=2).reset() for beams in (0, 8)
+    )
+    for name in ("self_state", "objects_state", "objects_mask"):
+        first, second = (each[GROUP, "observation", name] for each in (plain, scanning))
+        assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("scan_beams", -1), ("scan_beams", 2000), ("scan_beams", 1.5), ("scan_angle", 0.0),
+     ("scan_angle", 7.0), ("scan_range", 0.0), ("scan_std", -1.0), ("scan_std", math.nan)],
+)  # fmt: skip
+def test_settings_out_of_range_are_refused(setting: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=f"world.sensor.{setting}="):
+        world(**{setting: value})
+
+
+@pytest.mark.slow
+def test_the_compiled_scan_equals_the_eager_one() -> None:
+    config = replace(world(scan_beams=16), max_steps=20)
+    eager, compiled = (
+        sail(MarineNavEnv(config, 8, scenarios=LEVELS, dtype=torch.float64, compile_step=flag))
+        for flag in (False, True)
+    )
+    torch.testing.assert_close(
+        eager["observation", "scan"], compiled["observation", "scan"], atol=1e-9, rtol=1e-9
+    )
