@@ -173,6 +173,9 @@ class RewardConfig:
     """Added on collision."""
     goal_reward: float = 10.0
     """Added on arrival (unless the vessel collides in the same step)."""
+    function: str = ""
+    """A reward of your own as package.module:function (see marinenav_env.reward); none: the
+    published one."""
 
     def __post_init__(self) -> None:
         names = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")

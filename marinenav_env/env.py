@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,20 +14,22 @@ from torch import Tensor
 from torchrl.data import Binary, Bounded, Categorical, Composite, Unbounded
 from torchrl.envs import EnvBase
 
+from marinenav_env import plugins
 from marinenav_env.config import WorldConfig
 from marinenav_env.dynamics import continuous_rates, discrete_rates
 from marinenav_env.entries import Entry
 from marinenav_env.host_reads import cheap_to_ask
 from marinenav_env.layout import copy_in, environments_innermost
 from marinenav_env.parameters import shared_parameters
-from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.scenario_file import Episode, read_scenarios, stack_episodes
 from marinenav_env.starts import (
     Curriculum,
     FixedStarts,
-    MakeStart,
     SampledStarts,
+    Sampler,
     StartPool,
+    drawn_or_given,
+    make_sampler,
     restore,
 )
 from marinenav_env.state import Outcome, Parameters, Scenario, Start, State
@@ -64,8 +67,9 @@ class MarineNavEnv(EnvBase):
     Args:
         config: the world; the published one by default.
         num_envs: E; by default the number of scenarios if a list is given, else 1.
-        scenarios: where episodes start. A Curriculum draws scenarios while the run goes on; a
-            file's path, a list of episodes or scenario tensors are gone through in order.
+        scenarios: where episodes start. A Curriculum draws scenarios while the run goes on, as does
+            a sampler of your own; a file's path, a list of episodes or scenario tensors are gone
+            through in order.
         continuous: whether actions are continuous or indices of thrust-change pairs.
         device: any torch device.
         dtype: torch.float32 or torch.float64.
@@ -89,7 +93,7 @@ class MarineNavEnv(EnvBase):
         config: WorldConfig | None = None,
         num_envs: int | None = None,
         *,
-        scenarios: Curriculum | str | Path | Sequence[Episode] | Scenario | None = None,
+        scenarios: Curriculum | str | Path | Sequence[Episode] | Scenario | Sampler | None = None,
         continuous: bool = True,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
@@ -97,7 +101,7 @@ class MarineNavEnv(EnvBase):
         compile_step: bool = False,
     ) -> None:
         given = read_scenarios(scenarios) if isinstance(scenarios, str | Path) else scenarios
-        self._given = Curriculum() if given is None else given
+        self._given = given = drawn_or_given(given)
         count = 1 if isinstance(self._given, Curriculum) else len(self._given)
         num_envs = count if num_envs is None else num_envs
         require(num_envs >= 1, "num_envs", num_envs, "at least 1")
@@ -106,15 +110,60 @@ class MarineNavEnv(EnvBase):
         super().__init__(device=torch.device(device), batch_size=torch.Size([num_envs]))
         self.num_envs, self.dtype, self.continuous = num_envs, dtype, continuous
         self.config = _matching(config or WorldConfig(), self._given)
-        self._compile_step = compile_step
         self._renew: Any = restart
         if compile_step and not cheap_to_ask(torch.device(device)):
             self._renew = torch.compile(restart, fullgraph=True, dynamic=False)
         self._generator = torch.Generator(self.device)
-        self._set_seed(seed)
+        with self._users_errors():
+            self._make_world(compile_step)
+            self._set_seed(seed)
         self._make_specs()
 
     # Set-up -------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _users_errors(self) -> Iterator[None]:
+        """Turn errors of users' parts into ConfigErrors; if there are any, check them with a step.
+
+        Raises:
+            ConfigError: when a part fails or gives something else than it should.
+        """
+        parts = [*self.config.sensor.entries, self.config.reward.function]
+        if isinstance(self._given, Curriculum) and self._given.sampler:
+            sampler: Any = self._given.sampler
+            parts.append(sampler if isinstance(sampler, str) else type(sampler).__name__)
+        named = ", ".join(filter(None, parts))
+        try:
+            yield
+            if named:
+                self.world.check(self._now, self._own_constants)
+        except ConfigError:
+            raise
+        except Exception as error:
+            if not named:
+                raise
+            raise ConfigError(
+                f"{named}: failed in a world ({plugins.first_line(error)})"
+            ) from error
+
+    def _make_world(self, compile_step: bool) -> None:
+        """Make what does not depend on the seed: source of scenarios, their parameters, rules."""
+        device, given, config = self._generator.device, self._given, self.config
+        self._source: Any
+        if isinstance(given, Curriculum | Scenario):
+            if isinstance(given, Curriculum):
+                self._source = make_sampler(given, config.scenario, device, self.dtype)
+                robots = self._source.max_robots
+            else:
+                self._source = given.to(device).apply(
+                    lambda tensor: tensor.to(self.dtype) if tensor.is_floating_point() else tensor
+                )
+                robots = given.robot_mask.shape[-1]
+            constants, quantiles = shared_parameters(config, robots, device, self.dtype)
+        else:
+            self._source, constants, quantiles = stack_episodes(given, device, self.dtype)
+        self._all_constants = constants
+        self.world = World(config, quantiles, compile_step)
 
     def _set_seed(self, seed: int | None) -> None:
         """Restart the own random state, and with it the pool of starts."""
@@ -122,39 +171,22 @@ class MarineNavEnv(EnvBase):
         self.env_steps = 0
         self._restored, self._outcome = False, None
         self._held: Start | None = None
-        self._starts, self._all_constants = self._make_starts()
+        self._starts = self._make_starts()
         self._restart(None)
 
-    def _make_starts(self) -> tuple[StartPool, Parameters]:
-        """The pool of starts, with the parameters of its entries, [P] or [1]."""
-        device, given = self._generator.device, self._given
-        if isinstance(given, Curriculum):
-            sampler = ScenarioSampler(self.config.scenario, given.levels, device, self.dtype)
-            robots = sampler.levels.max_robots
-            parameters, quantiles = shared_parameters(self.config, robots, device, self.dtype)
-            make = self._maker(parameters, quantiles)
-            pool: StartPool = SampledStarts(sampler, given, make, self.num_envs, self._generator)
-            return pool, parameters
-        if isinstance(given, Scenario):
-            scenario = given.to(device).apply(
-                lambda tensor: tensor.to(self.dtype) if tensor.is_floating_point() else tensor
+    def _make_starts(self) -> StartPool:
+        """The pool of starts."""
+        if isinstance(self._given, Curriculum):
+            return SampledStarts(
+                self._source, self._given, self._make_start, self.num_envs, self._generator
             )
-            robots = scenario.robot_mask.shape[-1]
-            parameters, quantiles = shared_parameters(self.config, robots, device, self.dtype)
-        else:
-            scenario, parameters, quantiles = stack_episodes(given, device, self.dtype)
-        make = self._maker(parameters, quantiles)
-        return FixedStarts(scenario, make, self.num_envs), parameters
+        return FixedStarts(self._source, self._make_start, self.num_envs)
 
-    def _maker(self, parameters: Parameters, quantiles: Tensor) -> MakeStart:
-        """Make the world for a quantile table; returns what makes starts of scenarios in it."""
-        self.world = World(self.config, quantiles, self._compile_step)
-
-        def make(scenario: Scenario, index: Tensor) -> Start:
-            own = parameters if parameters.batch_size[0] == 1 else parameters[index]
-            return self.world.first(scenario, own, self._generator)
-
-        return make
+    def _make_start(self, scenario: Scenario, index: Tensor) -> Start:
+        """Add the first state and observation to scenarios [P]; see starts.MakeStart."""
+        shared = self._all_constants.batch_size[0] == 1
+        own = self._all_constants if shared else self._all_constants[index]
+        return self.world.first(scenario, own, self._generator)
 
     def _make_specs(self) -> None:
         """Specifications of every key, from the shapes at hand."""

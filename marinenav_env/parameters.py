@@ -71,6 +71,7 @@ def _rules(
     tensors = {
         item.name: torch.tensor([getattr(reward, item.name) for reward in rewards], **options)
         for item in fields(RewardConfig)
+        if item.name in Rules.__annotations__
     }
     radius = torch.tensor(core_radii, **options)
     return Rules(**tensors, core_radius=radius, batch_size=[len(rewards)])

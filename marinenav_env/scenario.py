@@ -33,6 +33,41 @@ class Levels:
         )
 
 
+def blank_scenarios(
+    size: int, robots: int, obstacles: int, cores: int, device: torch.device, dtype: torch.dtype
+) -> Scenario:
+    """Scenarios [size] with all numbers zero and all slots empty, to be filled by a sampler.
+
+    Args:
+        size: P.
+        robots: R.
+        obstacles: O.
+        cores: C.
+        device: where the tensors live.
+        dtype: their floating-point type.
+    """
+
+    def zeros(*shape: int, dtype: torch.dtype = dtype) -> Tensor:
+        return torch.zeros(size, *shape, dtype=dtype, device=device)
+
+    return Scenario(
+        goal=zeros(robots, 2),
+        start=zeros(robots, 2),
+        heading=zeros(robots),
+        velocity=zeros(robots, 3),
+        thrust=zeros(robots, 2),
+        thruster_angle=zeros(robots, 2),
+        robot_mask=zeros(robots, dtype=torch.bool),
+        obstacle_position=zeros(obstacles, 2),
+        obstacle_radius=zeros(obstacles),
+        obstacle_mask=zeros(obstacles, dtype=torch.bool),
+        core_position=zeros(cores, 2),
+        core_circulation=zeros(cores),
+        level=zeros(dtype=torch.int64),
+        batch_size=[size],
+    )
+
+
 def _distance(a: Tensor, b: Tensor) -> Tensor:
     """Distance between points [..., 2] (m)."""
     # Coordinate by coordinate, as a norm over so short a dimension is slow.
@@ -95,6 +130,11 @@ class ScenarioSampler:
         self.config = config
         self.levels = Levels(levels, device, dtype)
         self._options: dict[str, Any] = {"device": device, "dtype": dtype}
+
+    @property
+    def max_robots(self) -> int:
+        """Robot slots R: as many as the largest level has."""
+        return self.levels.max_robots
 
     def sample(self, level: Tensor, generator: torch.Generator) -> Scenario:
         """Draw one scenario per entry.

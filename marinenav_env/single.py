@@ -16,10 +16,10 @@ from marinenav_env.config import WorldConfig
 from marinenav_env.entries import Entry
 from marinenav_env.env import GROUP, MarineNavEnv
 from marinenav_env.scenario_file import Episode
-from marinenav_env.starts import Curriculum
+from marinenav_env.starts import Curriculum, Sampler, drawn_or_given
 from marinenav_env.state import Scenario
 
-Scenarios = Curriculum | str | Path | Sequence[Episode] | Scenario | None
+Scenarios = Curriculum | str | Path | Sequence[Episode] | Scenario | Sampler | None
 
 
 class SingleWorld:
@@ -35,7 +35,7 @@ class SingleWorld:
     """What the environment last gave."""
 
     def __init__(self, config: WorldConfig | None, scenarios: Scenarios, continuous: bool) -> None:
-        given = Curriculum() if scenarios is None else scenarios
+        given = drawn_or_given(scenarios)
         if isinstance(given, Curriculum):
             given = replace(given, pool_size=1, refresh_size=1, refresh_interval=1)
         self.env = MarineNavEnv(config, 1, scenarios=given, continuous=continuous)

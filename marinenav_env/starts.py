@@ -7,18 +7,43 @@ at a time while the run goes on; a fixed one is gone through in order.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from marinenav_env.config import LEVELS, Level
+from marinenav_env import plugins
+from marinenav_env.config import LEVELS, Level, ScenarioConfig
 from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.state import Scenario, Start
 from marinenav_env.validation import require, require_numbers
+
+
+class Sampler(Protocol):
+    """Draws scenarios on a device; ScenarioSampler is the published one."""
+
+    @property
+    def max_robots(self) -> int:
+        """Robot slots R of every scenario."""
+
+    def sample(self, level: Tensor, generator: torch.Generator) -> Scenario:
+        """Draw one scenario per entry.
+
+        Args:
+            level: [P] int64, index into the levels of the curriculum.
+            generator: source of randomness; its device is the scenarios'.
+
+        Returns:
+            Scenarios, batch [P]; the numbers of slots are the same in every call.
+        """
+
+
+MakeSampler = Callable[[ScenarioConfig, tuple[Level, ...], torch.device, torch.dtype], Sampler]
+"""From the constraints, the levels, a device and a floating-point type to a sampler."""
 
 MakeStart = Callable[[Scenario, Tensor], Start]
 """From scenarios [P] and their pool index [P] to starts [P]: adds state and observation."""
@@ -43,6 +68,9 @@ class Curriculum:
     """Scenarios drawn anew in one go."""
     refresh_interval: int = 64
     """Vector steps between refreshes."""
+    sampler: str | MakeSampler | Sampler = ""
+    """What draws the scenarios: a sampler of your own as package.module:Class, its class, or an
+    object; none: ScenarioSampler."""
 
     def __post_init__(self) -> None:
         count = len(self.levels)
@@ -64,6 +92,34 @@ class Curriculum:
     def level_at(self, env_steps: int) -> int:
         """Index of the scheduled level after so many env-steps; -1 for a mixture."""
         return sum(env_steps >= begin for begin in self.timesteps) - 1
+
+
+def drawn_or_given(scenarios: Any) -> Any:
+    """What MarineNavEnv is given as scenarios, with a Curriculum for nothing or for a sampler."""
+    if scenarios is None:
+        return Curriculum()
+    return Curriculum(sampler=scenarios) if hasattr(scenarios, "sample") else scenarios
+
+
+def make_sampler(
+    curriculum: Curriculum, config: ScenarioConfig, device: torch.device, dtype: torch.dtype
+) -> Sampler:
+    """The sampler of a curriculum.
+
+    Raises:
+        ConfigError: when it cannot be loaded or is none.
+    """
+    found: Any = curriculum.sampler or ScenarioSampler
+    if isinstance(found, str):
+        found = plugins.resolve(plugins.SCENARIOS, found)
+    if isinstance(found, type) or not hasattr(found, "sample"):
+        require(callable(found), "curriculum.sampler", found, "a class with the method sample")
+        found = found(config, curriculum.levels, device, dtype)
+    fine = callable(getattr(found, "sample", None)) and isinstance(found.max_robots, int)
+    allowed = "a sampler: max_robots and sample(level, generator)"
+    require(fine, "curriculum.sampler", type(found).__name__, allowed)
+    sampler: Sampler = found
+    return sampler
 
 
 class StartPool(ABC):
@@ -113,7 +169,7 @@ class SampledStarts(StartPool):
 
     def __init__(
         self,
-        sampler: ScenarioSampler,
+        sampler: Sampler,
         curriculum: Curriculum,
         make_start: MakeStart,
         num_envs: int,
@@ -174,13 +230,18 @@ class SampledStarts(StartPool):
             last = len(self._cumulative) - 1
             level = torch.searchsorted(self._cumulative, chance, right=True).clamp_max(last)
         scenario = self._sampler.sample(level, self._generator)
+        expected = [size, self._sampler.max_robots]
+        found = list(scenario.robot_mask.shape)
+        require(found == expected, "curriculum.sampler: robot_mask.shape", found, f"{expected}")
         return self._make_start(scenario, torch.arange(size, device=device))
 
 
 class FixedStarts(StartPool):
     """A given list of scenarios, gone through in order.
 
-    Environment e starts with scenario e, then takes e + E, e + 2 E and so on, round and round.
+    Environment e starts with scenario e, then takes e + E, e + 2 E and so on, modulo P. Where an
+    environment comes back to its first scenario before it has been through all P, it goes on with
+    the next one, so that in the long run every environment takes every scenario equally often.
 
     Args:
         scenario: batch [P].
@@ -192,29 +253,38 @@ class FixedStarts(StartPool):
         size, device = scenario.batch_size[0], scenario.goal.device
         self.starts = make_start(scenario, torch.arange(size, device=device))
         self._first = torch.arange(num_envs, device=device)
-        self._next = self._first
+        self._next = self._first.clone()
+        self._round = math.lcm(size, num_envs)
 
     def index(self, done: Tensor | None) -> Tensor:
         """The next of each environment's scenarios."""
-        size, stride = self.starts.batch_size[0], self._first.shape[0]
+        # In place: a captured reset reads the memory of _next.
         if done is None:
-            self._next = self._first + stride
-            return self._first % size
-        chosen = self._next % size
-        self._next = torch.where(done, self._next + stride, self._next)
+            chosen = self._scenario(self._first)
+            self._next.copy_(self._first + len(self._first))
+        else:
+            chosen = self._scenario(self._next)
+            self._next.add_(done, alpha=len(self._first))
         return chosen
+
+    def _scenario(self, number: Tensor) -> Tensor:
+        """The scenario of the episodes that are started as the ``number``-th [E]."""
+        size, stride = self.starts.batch_size[0], len(self._first)
+        # After a round an environment begins again; it has seen all scenarios if it took P of them.
+        shift = number // self._round if self._round < size * stride else 0
+        return (number + shift) % size
 
     def refresh(self, env_steps: int) -> None:
         """Nothing: the scenarios are given."""
 
     def state_dict(self) -> dict[str, Any]:
         """The pool and what comes next."""
-        return {"starts": self.starts.to_tensordict().to_dict(), "next": self._next}
+        return {"starts": self.starts.to_tensordict().to_dict(), "next": self._next.clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore them."""
         restore(self.starts, state["starts"])
-        self._next = state["next"].to(self._next.device)
+        self._next.copy_(state["next"])
 
 
 def restore(target: Any, values: dict[str, Any]) -> None:

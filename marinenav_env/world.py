@@ -22,8 +22,9 @@ from marinenav_env.host_reads import cheap_to_ask
 from marinenav_env.layout import reverse
 from marinenav_env.observation import described, entry_sensors
 from marinenav_env.perception import Noise, draw_noise, observe
-from marinenav_env.reward import step_reward
+from marinenav_env.reward import RewardInputs, reward_function
 from marinenav_env.state import Observation, Outcome, Parameters, Scenario, Start, State
+from marinenav_env.validation import require
 
 Tensors = TypeVar("Tensors", bound=TensorClass)
 
@@ -143,9 +144,33 @@ class World:
         self.config, self.quantiles = config, quantiles
         self.sensors = entry_sensors(config)
         self.entries = described(config, self.sensors)
+        self.reward = reward_function(config)
         self._advance: Any = self.advance
         if compile_step:
             self._advance = torch.compile(self.advance, fullgraph=True, dynamic=False)
+
+    def check(self, now: Start, parameters: Parameters) -> None:
+        """Make a step, not compiled, to find what users' parts get wrong.
+
+        Args:
+            now: batch [E].
+            parameters: batch [E or 1].
+
+        Raises:
+            ConfigError: when an entry or the reward is of another shape or type than it should be.
+        """
+        dtype, robots = now.state.pose.dtype, now.state.active.shape
+        generator = torch.Generator(now.state.pose.device).manual_seed(0)
+        noise = self.draw_noise(generator, now.scenario, dtype)
+        rates = torch.zeros_like(now.state.thrust)
+        _, found, outcome = self.advance(now.state, now.scenario, parameters, rates, noise)
+        expected = {
+            f"robots/observation/{name}": (found[name], (*robots, *entry.shape), entry.dtype(dtype))
+            for name, entry in self.entries.items()
+        } | {"robots/reward": (outcome.reward, (*robots,), dtype)}
+        for key, (tensor, shape, kind) in expected.items():
+            fine = tensor.shape == shape and tensor.dtype == kind
+            require(fine, key, f"{list(tensor.shape)} {tensor.dtype}", f"{list(shape)} {kind}")
 
     def draw_noise(
         self, generator: torch.Generator, scenario: Scenario, dtype: torch.dtype
@@ -252,7 +277,7 @@ class World:
         Returns:
             The next state, the entries of the observation by name, and the outcome.
         """
-        config, vessel, rules = self.config, parameters.vessel, parameters.rules
+        config, vessel = self.config, parameters.vessel
         before = goal_distance(state, scenario)
         moved = _moved(state, scenario, parameters, rates, config)
         entries, seen, touching = self.observe(moved, scenario, parameters, noise)
@@ -260,7 +285,10 @@ class World:
         after = goal_distance(moved, scenario)
         collided = touching & state.active
         arrived = (after <= vessel.goal_distance) & state.active & ~collided
-        reward = step_reward(before - after, phi, collided, arrived, rules)
+        reward = self.reward(RewardInputs(
+            before - after, phi, collided, arrived, state.active, state, moved, scenario,
+            parameters, entries, config,
+        ))  # fmt: skip
         energy = (
             vessel.power_coefficient * moved.thrust.abs().sum(-1) * (config.dt * config.substeps)
         )

@@ -1,11 +1,18 @@
 """The reward against the oracle."""
 
 import random
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
-from marinenav_env.reward import step_reward
+from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig, plugins
+from marinenav_env.config import RewardConfig
+from marinenav_env.env import GROUP
+from marinenav_env.reward import RewardInputs, published_reward, reward_function, step_reward
+from marinenav_env.scenario_file import episodes_of, read_scenarios, write_scenarios
 from marinenav_env.state import Rules
 from tests.oracle import reward as oracle
 
@@ -33,3 +40,114 @@ def test_equals_the_oracle(shared: bool) -> None:
         for r in range(robots):
             args = (x[e, r].item() for x in (before, after, phi, collided, arrived))
             assert float(got[e, r]) == pytest.approx(oracle.reward(*args, params), abs=1e-12)
+
+
+# A reward of the user's ---------------------------------------------------------------------------
+
+LEVELS = Curriculum((Level(3, 0, 2, 20.0), Level(2, 0, 1, 20.0)), pool_size=8, refresh_size=4)
+
+
+def again(step: RewardInputs) -> Tensor:
+    """The published reward, from its parts."""
+    rules = step.parameters.rules
+    reward = rules.timestep_penalty[:, None] + step.progress
+    reward = reward + rules.COLREGs_penalty[:, None] * step.phi
+    reward = torch.where(step.arrived, reward + rules.goal_reward[:, None], reward)
+    return torch.where(step.collided, reward + rules.collision_penalty[:, None], reward)
+
+
+def everything(step: RewardInputs) -> Tensor:
+    """Something of every field; a constant for robots that are not active, too."""
+    goal = step.observation["self_state"][..., :2].square().sum(-1).sqrt()
+    moved = (step.after.pose - step.before.pose)[..., :2].square().sum(-1).sqrt()
+    late = step.after.steps[:, None] / step.config.max_steps
+    alone = (step.active.sum(-1, keepdim=True) == 1).to(goal.dtype)
+    return 3.0 + goal + moved + late + alone + step.scenario.goal[..., 0]
+
+
+def too_wide(step: RewardInputs) -> Tensor:
+    return step.progress[..., None]
+
+
+def double(step: RewardInputs) -> Tensor:
+    return step.progress.double()
+
+
+def faulty(step: RewardInputs) -> Tensor:
+    return step.progres
+
+
+number = 3
+
+
+def config(name: str) -> WorldConfig:
+    function = f"{__name__}:{name}" if name else ""
+    return WorldConfig(max_steps=6, reward=RewardConfig(function=function))
+
+
+@pytest.fixture(autouse=True)
+def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("again", "everything", "too_wide", "double", "faulty", "number")
+    monkeypatch.setattr(plugins, "_allowed", {f"{__name__}:{name}" for name in names})
+
+
+def sail(env: MarineNavEnv, steps: int = 12) -> Any:
+    def policy(step: Any) -> Any:
+        return step.set((GROUP, "action"), torch.ones_like(env.state.thrust))
+
+    return env.rollout(steps, policy, break_when_any_done=False)
+
+
+def test_none_is_the_published_one() -> None:
+    assert reward_function(WorldConfig()) is published_reward
+
+
+def test_a_function_of_the_users_takes_the_place_of_the_reward() -> None:
+    worlds = (MarineNavEnv(config(name), 8, scenarios=LEVELS, seed=1) for name in ("", "again"))
+    first, second = (sail(env)["next", GROUP, "reward"] for env in worlds)
+    torch.testing.assert_close(first, second)
+    rows = sail(MarineNavEnv(config("everything"), 8, scenarios=LEVELS, seed=1))
+    rewards, active = rows["next", GROUP, "reward"].squeeze(-1), rows[GROUP, "mask"]
+    assert (rewards[active] > 3.0).all() and not rewards[~active].any() and (~active).any()
+
+
+def test_a_reward_is_kept_by_name_and_not_in_scenario_files(tmp_path: Any) -> None:
+    env = MarineNavEnv(config("everything"), 2, scenarios=LEVELS)
+    path = tmp_path / "few.json"
+    write_scenarios(path, episodes_of(env.scenario, env.config))
+    assert "function" not in path.read_text()
+    assert read_scenarios(path)[0].reward == RewardConfig()
+    plain, own = (
+        sail(MarineNavEnv(config(name), scenarios=path), 3) for name in ("", "everything")
+    )
+    assert not torch.equal(plain["next", GROUP, "reward"], own["next", GROUP, "reward"])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "too_wide",
+            r"too_wide: failed in a world \(RuntimeError: The size of tensor a ",
+        ),
+        ("double", r"^robots/reward='\[2, 3\] torch.float64': must be \[2, 3\] torch.float32$"),
+        ("faulty", r"faulty: failed in a world \(AttributeError: 'RewardInputs' object has no "),
+        ("number", r"^world.reward.function='.*:number': must be a function of RewardInputs$"),
+        ("unknown", "is a part that this program does not load from files"),
+    ],
+)
+def test_what_is_no_reward_is_refused(name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        MarineNavEnv(config(name), 2, scenarios=LEVELS)
+
+
+@pytest.mark.slow
+def test_it_is_compiled_with_the_world() -> None:
+    eager, compiled = (
+        sail(MarineNavEnv(config("everything"), 3, scenarios=replace(LEVELS, refresh_size=8),
+                          dtype=torch.float64, compile_step=flag))
+        for flag in (False, True)
+    )  # fmt: skip
+    torch.testing.assert_close(
+        eager["next", GROUP, "reward"], compiled["next", GROUP, "reward"], atol=1e-9, rtol=1e-9
+    )

@@ -1,5 +1,6 @@
 """The pools that episodes start from, and the curriculum."""
 
+import math
 from typing import Any
 
 import pytest
@@ -7,8 +8,9 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from marinenav_env import ConfigError, MarineNavEnv, WorldConfig, plugins
 from marinenav_env.config import Level, ScenarioConfig
-from marinenav_env.scenario import ScenarioSampler
+from marinenav_env.scenario import ScenarioSampler, blank_scenarios
 from marinenav_env.starts import Curriculum, FixedStarts, SampledStarts, restore
 from marinenav_env.state import Observation, Scenario, Start
 from marinenav_env.world import initial_state
@@ -118,11 +120,121 @@ def test_fixed_scenarios_are_gone_through_in_order() -> None:
     assert pool.index(torch.tensor([True, True])).tolist() == [2, 3]
 
 
-def test_more_environments_than_fixed_scenarios() -> None:
+def fixed(scenarios: int, num_envs: int) -> FixedStarts:
     sampler = ScenarioSampler(ScenarioConfig(), LEVELS, CPU, torch.float32)
-    scenario = sampler.sample(torch.tensor([0, 1, 2]), torch.Generator().manual_seed(0))
-    pool = FixedStarts(scenario, make_start, num_envs=5)
-    assert pool.index(None).tolist() == [0, 1, 2, 0, 1]
+    levels = torch.arange(scenarios) % len(LEVELS)
+    scenario = sampler.sample(levels, torch.Generator().manual_seed(0))
+    return FixedStarts(scenario, make_start, num_envs)
+
+
+def test_more_environments_than_fixed_scenarios() -> None:
+    assert fixed(3, 5).index(None).tolist() == [0, 1, 2, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("scenarios", "num_envs"),
+    [(4, 1), (4, 4), (4, 8), (8, 4), (6, 4), (4, 6), (5, 3), (3, 5), (1, 3)],
+)
+def test_every_environment_takes_every_fixed_scenario_equally_often(
+    scenarios: int, num_envs: int
+) -> None:
+    pool = fixed(scenarios, num_envs)
+    always = torch.ones(num_envs, dtype=torch.bool)
+    taken = [pool.index(None)] + [pool.index(always) for _ in range(2 * scenarios - 1)]
+    rows = torch.stack(taken, 1)
+    for row in rows.tolist():
+        assert sorted(row) == sorted([*range(scenarios)] * 2), row
+    in_order = torch.arange(num_envs * scenarios).view(scenarios, num_envs).T % scenarios
+    count = scenarios // math.gcd(scenarios, num_envs)
+    assert torch.equal(rows[:, :count], in_order[:, :count])
+
+
+def test_the_place_in_a_fixed_list_stays_in_its_memory() -> None:
+    """As a captured reset needs it."""
+    pool = fixed(3, 4)
+    before = pool._next.data_ptr()
+    pool.index(None)
+    pool.index(torch.tensor([True, False, True, False]))
+    pool.load_state_dict(pool.state_dict())
+    assert pool._next.data_ptr() == before
+    saved = pool.state_dict()
+    pool.index(torch.tensor([True] * 4))
+    assert not torch.equal(saved["next"], pool._next)
+
+
+# A sampler of the user's --------------------------------------------------------------------------
+
+
+class Ring:
+    """Robots on a circle, each bound for the other side; the level decides how many there are."""
+
+    def __init__(
+        self, config: ScenarioConfig, levels: tuple[Level, ...], device: Any, dtype: Any
+    ) -> None:
+        self.max_robots, self._counts = 4, torch.tensor([level.num_robots for level in levels])
+        self._options = {"device": device, "dtype": dtype}
+        self._middle = config.width / 2
+
+    def sample(self, level: Tensor, generator: torch.Generator) -> Scenario:
+        size, robots = len(level), self.max_robots
+        scenario = blank_scenarios(size, robots, 0, 0, **self._options)
+        begin = torch.rand(size, 1, generator=generator, **self._options)
+        angle = 2.0 * math.pi * (begin + torch.arange(robots) / robots)
+        away = 15.0 * torch.stack((angle.cos(), angle.sin()), -1)
+        scenario.start, scenario.goal = self._middle + away, self._middle - away
+        scenario.robot_mask = torch.arange(robots) < self._counts[level][:, None]
+        scenario.level = level
+        return scenario
+
+
+class Narrow(Ring):
+    """Says more robots than it has."""
+
+    def sample(self, level: Tensor, generator: torch.Generator) -> Scenario:
+        scenario = super().sample(level, generator)
+        self.max_robots = 5
+        return scenario
+
+
+NAME = f"{__name__}:Ring"
+
+
+@pytest.mark.parametrize("kind", ["name", "class", "object", "scenarios"])
+def test_a_sampler_of_the_users_draws_the_scenarios(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugins, "_allowed", {NAME})
+    ring = Ring(ScenarioConfig(), LEVELS * 2, CPU, torch.float32)
+    sampler: Any = {"name": NAME, "class": Ring, "object": ring, "scenarios": ring}[kind]
+    settings: Any = {"pool_size": 12, "refresh_size": 4, "refresh_interval": 3}
+    given = Curriculum(LEVELS, timesteps=(0, 40, 80), sampler=sampler, **settings)
+    env = MarineNavEnv(
+        WorldConfig(max_steps=5), 4, scenarios=ring if kind == "scenarios" else given
+    )
+    rollout = env.rollout(20, break_when_any_done=False)
+    assert env.num_robots == 4 and rollout.batch_size == (4, 20)
+    centre = (env.scenario.start + env.scenario.goal) / 2
+    torch.testing.assert_close(centre, torch.full_like(centre, 27.5))
+    if kind != "scenarios":
+        assert rollout["robots", "mask"].sum(-1)[:, 0].tolist() == [1] * 4
+    saved = env.state_dict()
+    env.load_state_dict(saved)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "message"),
+    [
+        (NAME, "is a part that this program does not load from files"),
+        (Narrow, r"curriculum.sampler: robot_mask.shape=\[4, 4\]: must be \[4, 5\]"),
+        (dict, "dict|curriculum.sampler"),
+        (3, "curriculum.sampler=3: must be a class with the method sample"),
+        (lambda *_: 3, "curriculum.sampler='int': must be a sampler: max_robots and sample"),
+    ],
+)
+def test_what_is_no_sampler_is_refused(sampler: Any, message: str) -> None:
+    given = Curriculum(LEVELS, sampler=sampler, pool_size=4, refresh_size=4)
+    with pytest.raises(ConfigError, match=message):
+        MarineNavEnv(scenarios=given)
 
 
 @pytest.mark.parametrize("kind", ["mixture", "schedule", "fixed"])

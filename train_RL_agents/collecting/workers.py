@@ -21,7 +21,7 @@ from tensordict import TensorDictBase
 from torch import nn
 from torchrl.collectors import MultiSyncCollector
 
-from marinenav_env import GROUP, Curriculum, MarineNavEnv, WorldConfig
+from marinenav_env import GROUP, Curriculum, MarineNavEnv, WorldConfig, plugins
 from marinenav_env.validation import ConfigError
 from train_RL_agents.agents import Agent
 from train_RL_agents.collecting.worlds import make_world, training_world
@@ -40,7 +40,7 @@ _seed_here = 0
 
 def make_worker_world(
     world: WorldConfig, num_envs: int, curriculum: Curriculum, env_steps: int, seed: int,
-    **settings: Any,
+    allowed: tuple[str, ...], **settings: Any,
 ) -> MarineNavEnv:  # fmt: skip
     """A worker's world; called in the worker's process, whose coins it seeds, too.
 
@@ -50,6 +50,7 @@ def make_worker_world(
         curriculum: its levels, counted in the worker's env-steps.
         env_steps: the worker's, made before the run was resumed.
         seed: of the worker.
+        allowed: users' parts that it may import, as the trainer may.
         settings: others of MarineNavEnv.
     """
     global _seed_here
@@ -57,6 +58,7 @@ def make_worker_world(
     # Ctrl-C reaches every process of a terminal: only the trainer decides when it is over.
     with contextlib.suppress(ValueError):  # not in the main thread, so not reached by it
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    plugins.allow(*allowed)
     env = MarineNavEnv(world, num_envs, scenarios=curriculum, seed=seed, **settings)
     env.env_steps = env_steps
     return env
@@ -160,6 +162,7 @@ def _worlds(config: TrainConfig[Any], continuous: bool, seed: int, env_steps: in
             replace(curriculum, timesteps=begins),
             env_steps // count,
             seed + _SEED_STRIDE * (worker + 1),
+            plugins.allowed(),
             continuous=continuous,
             compile_step=config.compile,
         )
