@@ -8,43 +8,57 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import partial
+from typing import Annotated
 
-from marinenav_env.validation import require, require_numbers, require_ranges
+from marinenav_env.validation import (
+    NOT_EMPTY,
+    Count,
+    NonNegative,
+    Positive,
+    Range,
+    above,
+    at_least,
+    at_most,
+    check_fields,
+    require,
+)
 
-PerRobot = float | tuple[float, ...]
+Numbers = Annotated[tuple[float, ...], NOT_EMPTY]
+PerRobot = float | Numbers
 """One number for every robot, or a tuple with one number per robot."""
+PositivePerRobot = Annotated[PerRobot, above(0.0)]
+NonNegativePerRobot = Annotated[PerRobot, at_least(0.0)]
 
 
 @dataclass(frozen=True)
 class VesselConfig:
     """Hull, thrusters and hydrodynamics (Fossen, Handbook of Marine Craft, ch. 6.5)."""
 
-    length: PerRobot = 5.0
+    length: PositivePerRobot = 5.0
     """Hull length L (m)."""
-    width: PerRobot = 2.5
+    width: PositivePerRobot = 2.5
     """Hull width W (m)."""
-    radius: PerRobot = 0.5 * math.hypot(5.0, 2.5)
+    radius: PositivePerRobot = 0.5 * math.hypot(5.0, 2.5)
     """Collision radius (m)."""
-    detect_radius: PerRobot = 0.5 * math.hypot(5.0, 2.5)
+    detect_radius: PositivePerRobot = 0.5 * math.hypot(5.0, 2.5)
     """Radius that the others' sensors measure (m)."""
-    goal_distance: PerRobot = 2.0
+    goal_distance: PositivePerRobot = 2.0
     """The goal is reached within this distance (m)."""
-    power_coefficient: PerRobot = 1.0
+    power_coefficient: NonNegativePerRobot = 1.0
     """Energy per newton-second of thrust (1)."""
-    min_thrust: PerRobot = -500.0
+    min_thrust: Annotated[PerRobot, at_most(0.0)] = -500.0
     """Smallest thrust of one side (N)."""
-    max_thrust: PerRobot = 1000.0
+    max_thrust: NonNegativePerRobot = 1000.0
     """Largest thrust of one side (N)."""
-    max_thrust_rate: PerRobot = 1000.0
+    max_thrust_rate: PositivePerRobot = 1000.0
     """Thrust change commanded by an action of 1 (N/s)."""
-    left_thrust_change: tuple[float, ...] = (0.0, -500.0, -1000.0, 500.0, 1000.0)
+    left_thrust_change: Numbers = (0.0, -500.0, -1000.0, 500.0, 1000.0)
     """Discrete commands of the left side (N/s); a discrete action is left-major."""
-    right_thrust_change: tuple[float, ...] = (0.0, -500.0, -1000.0, 500.0, 1000.0)
+    right_thrust_change: Numbers = (0.0, -500.0, -1000.0, 500.0, 1000.0)
     """Discrete commands of the right side (N/s)."""
-    m: PerRobot = 400.0
+    m: PositivePerRobot = 400.0
     """Mass (kg)."""
-    Izz: PerRobot = 450.0
+    Izz: PositivePerRobot = 450.0
     """Yaw inertia (kg m^2)."""
     xDotU: PerRobot = 20.0
     """Added mass, surge by surge acceleration (kg)."""
@@ -86,26 +100,7 @@ class VesselConfig:
     """Quadratic damping, yaw by |sway| yaw rate (kg m)."""
 
     def __post_init__(self) -> None:
-        section = "world.vessel"
-        positive = ("length", "width", "radius", "detect_radius", "goal_distance", "m", "Izz")
-        check = partial(require_numbers, self, section)
-        check((*positive, "max_thrust_rate"), above=0.0)
-        check(("power_coefficient", "max_thrust"), at_least=0.0)
-        check(("min_thrust",), at_most=0.0)
-        commands = ("left_thrust_change", "right_thrust_change")
-        hydrodynamics: tuple[str, ...] = (
-            "xDotU",
-            "yDotV",
-            "yDotR",
-            "nDotR",
-            "nDotV",
-            "xU",
-            "xUU",
-            "yV",
-            "yVV",
-        )
-        hydrodynamics += ("yR", "yRV", "yVR", "yRR", "nR", "nRR", "nV", "nVV", "nRV", "nVR")
-        check((*commands, *hydrodynamics))
+        check_fields(self, "world.vessel")
 
     @property
     def num_actions(self) -> int:
@@ -117,43 +112,35 @@ class VesselConfig:
 class SensorConfig:
     """What a robot sees of the others, and how noisily."""
 
-    range: PerRobot = 20.0
+    range: PositivePerRobot = 20.0
     """Detection range, to the hull of the object (m)."""
-    angle: PerRobot = 2.0 * math.pi
+    angle: PositivePerRobot = 2.0 * math.pi
     """Field of view, centred on the bow (rad)."""
-    max_objects: int | tuple[int, ...] = 5
+    max_objects: Annotated[
+        int | Annotated[tuple[int, ...], NOT_EMPTY], at_least(1), at_most(64)
+    ] = 5
     """Objects kept, the closest first; the largest number sets the slots of an observation."""
-    pos_std: PerRobot = 0.05
+    pos_std: NonNegativePerRobot = 0.05
     """Standard deviation of a measured position, per axis (m)."""
-    vel_std: PerRobot = 0.05
+    vel_std: NonNegativePerRobot = 0.05
     """Standard deviation of a measured velocity, per axis (m/s)."""
-    r_mean_ratio: PerRobot = 0.8
+    r_mean_ratio: Annotated[PerRobot, at_least(0.0), at_most(1.0)] = 0.8
     """Share of the true radius in a measured radius; the rest is von Mises noise (1)."""
-    r_kappa: PerRobot = 1.0
+    r_kappa: Annotated[PerRobot, at_least(0.0), at_most(500.0)] = 1.0
     """Concentration of the von Mises noise of a measured radius (1)."""
-    scan_beams: int = 0
+    scan_beams: Annotated[int, at_least(0), at_most(1024)] = 0
     """Beams of the range scan, the observation entry ``scan``; 0: there is none."""
-    scan_angle: float = 2.0 * math.pi
+    scan_angle: Annotated[float, above(0.0), at_most(2.0 * math.pi)] = 2.0 * math.pi
     """Field of the range scan, centred on the bow and divided evenly among the beams (rad)."""
-    scan_range: float = 20.0
+    scan_range: Positive = 20.0
     """Longest distance that the range scan measures (m)."""
-    scan_std: float = 0.05
+    scan_std: NonNegative = 0.05
     """Standard deviation of a distance measured by the range scan (m)."""
     entries: tuple[str, ...] = ()
     """Further observation entries: sensors as package.module:Class (see marinenav_env.entries)."""
 
     def __post_init__(self) -> None:
-        section = "world.sensor"
-        check = partial(require_numbers, self, section)
-        check(("range", "angle"), above=0.0)
-        check(("max_objects",), at_least=1, at_most=64, whole=True)
-        check(("pos_std", "vel_std"), at_least=0.0)
-        check(("r_kappa",), at_least=0.0, at_most=500.0)
-        check(("r_mean_ratio",), at_least=0.0, at_most=1.0)
-        check(("scan_beams",), at_least=0, at_most=1024, whole=True, single=True)
-        check(("scan_angle",), above=0.0, at_most=2.0 * math.pi, single=True)
-        check(("scan_range",), above=0.0, single=True)
-        check(("scan_std",), at_least=0.0, single=True)
+        check_fields(self, "world.sensor")
 
     @property
     def slots(self) -> int:
@@ -178,96 +165,83 @@ class RewardConfig:
     published one."""
 
     def __post_init__(self) -> None:
-        names = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")
-        require_numbers(self, "world.reward", names, single=True)
+        check_fields(self, "world.reward")
 
 
 @dataclass(frozen=True)
 class ColregsConfig:
     """Zones of the rules of the sea, in the frame of the other vessel's velocity (x ahead)."""
 
-    min_speed: float = 0.5
+    min_speed: NonNegative = 0.5
     """Both vessels must move at least this fast (m/s)."""
-    crossing_x: tuple[float, float] = (-9.0, 12.0)
+    crossing_x: Range = (-9.0, 12.0)
     """Crossing zone, along the other's course (m)."""
-    crossing_y: tuple[float, float] = (-17.0, 0.0)
+    crossing_y: Range = (-17.0, 0.0)
     """Crossing zone, across the other's course (m)."""
     crossing_corner_y: float = -7.0
     """The crossing zone's forward corner is cut along y - this > -slope (x - crossing_x[1]) (m)."""
     crossing_corner_slope: float = 7.0 / 12.0
     """Slope of that cut (1)."""
-    crossing_heading: tuple[float, float] = (math.pi / 4, 3 * math.pi / 4)
+    crossing_heading: Range = (math.pi / 4, 3 * math.pi / 4)
     """Own course relative to the other's, for crossing (rad)."""
-    head_on_x: tuple[float, float] = (0.0, 17.0)
+    head_on_x: Range = (0.0, 17.0)
     """Head-on zone, along the other's course (m)."""
-    head_on_half_width: float = 4.5
+    head_on_half_width: NonNegative = 4.5
     """Head-on zone, half its width (m)."""
     head_on_heading: float = 3 * math.pi / 4
     """Own course differs from the other's by more than this, for head-on (rad)."""
-    clearance: float = 1.0
+    clearance: NonNegative = 1.0
     """Added to the other's radius when the tangent to pass it is drawn (m)."""
 
     def __post_init__(self) -> None:
-        check = partial(require_numbers, self, "world.colregs", single=True)
-        numbers = ("min_speed", "head_on_half_width", "clearance")
-        check(numbers, at_least=0.0)
-        numbers = ("crossing_corner_y", "crossing_corner_slope", "head_on_heading")
-        check(numbers)
-        ranges = ("crossing_x", "crossing_y", "crossing_heading", "head_on_x")
-        require_ranges(self, "world.colregs", ranges)
+        check_fields(self, "world.colregs")
 
 
 @dataclass(frozen=True)
 class ScenarioConfig:
     """How scenarios are drawn."""
 
-    width: float = 55.0
+    width: Positive = 55.0
     """Map size along x (m)."""
-    height: float = 55.0
+    height: Positive = 55.0
     """Map size along y (m)."""
-    start_margin: float = 2.0
+    start_margin: NonNegative = 2.0
     """Starts and goals keep this distance to the edge of the map (m)."""
-    obstacle_margin: float = 5.0
+    obstacle_margin: NonNegative = 5.0
     """Obstacle centres keep this distance to the edge of the map (m)."""
-    clear_r: float = 10.0
+    clear_r: NonNegative = 10.0
     """Starts keep this distance to starts, goals to goals, obstacles and cores to both (m)."""
-    core_radius: float = 0.5
+    core_radius: Positive = 0.5
     """Radius r_c of a vortex core (m)."""
-    v_rel_max: float = 1.0
+    v_rel_max: Positive = 1.0
     """Cores that turn the same way keep apart so that their currents meet below this (m/s)."""
-    p: float = 0.8
+    p: Positive = 0.8
     """For cores that turn opposite ways: largest share of the weaker one's edge speed (1)."""
-    v_range: tuple[float, float] = (3.0, 3.0)
+    v_range: Annotated[Range, at_least(0.0)] = (3.0, 3.0)
     """Current speed at the edge of a core, drawn uniformly (m/s)."""
-    obs_r_range: tuple[float, float] = (1.0, 1.0)
+    obs_r_range: Annotated[Range, at_least(0.0)] = (1.0, 1.0)
     """Obstacle radius, drawn uniformly (m)."""
-    draws: int = 500
+    draws: Annotated[int, at_least(1), at_most(100_000)] = 500
     """Draws that the robots, the cores and the obstacles of a scenario each may use up."""
 
     def __post_init__(self) -> None:
         section = "world.scenario"
-        check = partial(require_numbers, self, section, single=True)
-        check(("width", "height", "core_radius", "v_rel_max"), above=0.0)
-        check(("p",), above=0.0)
-        margins = ("start_margin", "obstacle_margin", "clear_r")
-        check(margins, at_least=0.0)
-        check(("draws",), at_least=1, at_most=100_000, whole=True)
+        check_fields(self, section)
         room = min(self.width, self.height) / 2
         for name in ("start_margin", "obstacle_margin"):
             value = getattr(self, name)
             require(value < room, f"{section}.{name}", value, f"below {room:g}, half the map")
-        require_ranges(self, section, ("v_range", "obs_r_range"), at_least=0.0)
 
 
 @dataclass(frozen=True)
 class WorldConfig:
     """The whole world."""
 
-    dt: float = 0.05
+    dt: Annotated[float, above(0.0), at_most(1.0)] = 0.05
     """Length of a substep (s)."""
-    substeps: int = 10
+    substeps: Annotated[int, at_least(1), at_most(1000)] = 10
     """Substeps of a control step."""
-    max_steps: int = 1000
+    max_steps: Count = 1000
     """Control steps after which an episode is truncated."""
     ends_at_first_collision: bool = False
     """Whether an episode ends with the first collision of any robot, as in evaluation."""
@@ -283,31 +257,24 @@ class WorldConfig:
     """Drawing of scenarios."""
 
     def __post_init__(self) -> None:
-        check = partial(require_numbers, self, "world", single=True)
-        check(("dt",), above=0.0, at_most=1.0)
-        check(("substeps",), at_least=1, at_most=1000, whole=True)
-        check(("max_steps",), at_least=1, whole=True)
+        check_fields(self, "world")
 
 
 @dataclass(frozen=True)
 class Level:
     """How hard a scenario is."""
 
-    num_robots: int = 5
+    num_robots: Annotated[int, at_least(1), at_most(1000)] = 5
     """Robots."""
-    num_cores: int = 0
+    num_cores: Annotated[int, at_least(0), at_most(1000)] = 0
     """Vortex cores."""
-    num_obstacles: int = 4
+    num_obstacles: Annotated[int, at_least(0), at_most(1000)] = 4
     """Static obstacles."""
-    min_start_goal_dis: float = 40.0
+    min_start_goal_dis: NonNegative = 40.0
     """Smallest distance between a robot's start and its goal (m)."""
 
     def __post_init__(self) -> None:
-        check = partial(require_numbers, self, "level", single=True)
-        counts = ("num_cores", "num_obstacles")
-        check(("num_robots",), at_least=1, at_most=1000, whole=True)
-        check(counts, at_least=0, at_most=1000, whole=True)
-        check(("min_start_goal_dis",), at_least=0.0)
+        check_fields(self, "level")
 
 
 LEVELS: tuple[Level, ...] = (

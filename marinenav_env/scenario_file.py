@@ -223,7 +223,7 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
     _require_one_each(perception, sensor_keys, f"{where}.perception", count)
     motion = _take_motion(robots, where, count)
     dt, substeps = (_shared(f"{where}.{name}", robots.pop(name)) for name in ("dt", "N"))
-    WorldConfig(dt=dt, substeps=substeps)  # refuses a bad value
+    world = WorldConfig(dt=dt, substeps=substeps)
     episode = Episode(
         **motion,
         obstacles=_take_round_things(env, "obstacles", "r", key)[0],
@@ -232,8 +232,8 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
         sensor=_take_config(SensorConfig, perception, _SENSOR_NAMES),
         reward=_take_config(RewardConfig, env, {}),
         scenario=_take_config(ScenarioConfig, env, _MAP_NAMES),
-        dt=dt,
-        substeps=substeps,
+        dt=world.dt,
+        substeps=world.substeps,
         seed=env.pop("seed", 0),
     )
     # What is left, nobody knows.

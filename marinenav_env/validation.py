@@ -1,11 +1,29 @@
-"""One way to refuse a bad value: name the key, show the value, say what is allowed."""
+"""One way to refuse a bad value: name the key, show the value, say what is allowed.
+
+The fields of a configuration declare types and bounds in their annotations, as in
+``Annotated[float, above(0.0)]``; ``check_fields`` enforces both.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cache
 from numbers import Integral, Real
-from typing import Any
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 _LONGEST_VALUE, _LONGEST_MESSAGE = 120, 399
 """In characters."""
@@ -106,23 +124,183 @@ def require_numbers(
         require(fine and len(numbers) > 0, f"{section}.{name}", value, allowed)
 
 
-def require_ranges(
-    config: Any, section: str, names: tuple[str, ...], *, at_least: float = -math.inf
-) -> None:
-    """Check that fields are (low, high) with finite low <= high.
+# Rules ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a value must be beside its type; stands in the ``Annotated`` of a field."""
+
+    words: str
+    """Completes "must be ..."."""
+    holds: Callable[[Any], bool]
+    """Whether a value of the declared type fulfils it."""
+
+
+def _each(words: str, holds: Callable[[float], bool]) -> Rule:
+    """A rule for a number, or for each number of a tuple."""
+
+    def all_hold(value: Any) -> bool:
+        return all(map(holds, value)) if isinstance(value, tuple) else holds(value)
+
+    return Rule(words, all_hold)
+
+
+def above(bound: float) -> Rule:
+    """Greater than a bound, each number of a tuple."""
+    return _each(f"above {bound:.10g}", lambda number: number > bound)
+
+
+def at_least(bound: float) -> Rule:
+    """Greater than a bound or equal to it, each number of a tuple."""
+    return _each(f"at least {bound:.10g}", lambda number: number >= bound)
+
+
+def at_most(bound: float) -> Rule:
+    """Less than a bound or equal to it, each number of a tuple."""
+    return _each(f"at most {bound:.10g}", lambda number: number <= bound)
+
+
+NOT_EMPTY = Rule("one or more numbers", bool)
+"""Of a tuple."""
+ORDERED = Rule("a range, low <= high", lambda pair: bool(pair[0] <= pair[1]))
+"""Of a tuple (low, high)."""
+
+Count = Annotated[int, at_least(1)]
+Whole = Annotated[int, at_least(0)]
+Positive = Annotated[float, above(0.0)]
+NonNegative = Annotated[float, at_least(0.0)]
+Fraction = Annotated[float, at_least(0.0), at_most(1.0)]
+Share = Annotated[float, above(0.0), at_most(1.0)]
+"""A fraction, but not none."""
+Range = Annotated[tuple[float, float], ORDERED]
+"""(low, high)."""
+
+
+# Fields -----------------------------------------------------------------------------------------
+
+
+def check_fields(config: Any, section: str = "") -> None:
+    """Convert every field of a dataclass to its declared type, and check its rules.
+
+    For ``__post_init__``. Lists become tuples, a float without a fraction, as 1e6, becomes a whole
+    number, and a single value a list of one where only a list will do. Numbers must be finite.
 
     Args:
-        config: the dataclass that holds the fields.
-        section: dotted name of that dataclass, for the message.
-        names: the fields to check.
-        at_least: inclusive lower bound.
+        config: the dataclass; it may be frozen.
+        section: its dotted name, for the message.
 
     Raises:
-        ConfigError: for the first field that is none.
+        ConfigError: for the first field that does not fit.
     """
-    bound = f"{at_least:g} <= " if at_least > -math.inf else ""
-    for name in names:
-        value = getattr(config, name)
-        fine = isinstance(value, tuple | list) and len(value) == 2 and all(map(is_number, value))
-        fine = fine and at_least <= value[0] <= value[1]
-        require(fine, f"{section}.{name}", value, f"a range, {bound}low <= high")
+    config_type: Any = type(config)
+    for name, annotation in _annotations(config_type).items():
+        value, allowed = getattr(config, name), ""
+        try:
+            object.__setattr__(config, name, _convert(annotation, value))
+        except TypeError:
+            allowed = describe(annotation)
+        except ValueError as error:
+            allowed = str(error)
+        require(not allowed, f"{section}.{name}".lstrip("."), value, allowed)
+
+
+@cache
+def _annotations(config_type: Any) -> dict[str, Any]:
+    """The annotation of each field, with its rules."""
+    hints = get_type_hints(config_type, include_extras=True)
+    return {item.name: hints[item.name] for item in fields(config_type)}
+
+
+def _convert(annotation: Any, value: Any) -> Any:
+    """A value as a declared type.
+
+    Raises:
+        TypeError: when it is of another type.
+        ValueError: when it is not finite or breaks a rule; its text completes "must be ...".
+    """
+    if get_origin(annotation) is Annotated:
+        converted = _convert(annotation.__origin__, value)
+        if not all(rule.holds(converted) for rule in annotation.__metadata__):
+            raise ValueError(words_of(annotation))
+        return converted
+    members = members_of(annotation)
+    if not isinstance(value, list | tuple) and all(get_origin(each) is tuple for each in members):
+        value = [value]
+    if len(members) == 1:
+        return _convert_one(annotation, value)
+    for member in members:
+        with contextlib.suppress(TypeError):
+            return _convert(member, value)
+    raise TypeError(value)
+
+
+def _convert_one(kind: Any, value: Any) -> Any:
+    """See _convert; the type is no union, and has no rules."""
+    if isinstance(kind, TypeVar):
+        kind = kind.__bound__
+    origin, arguments = get_origin(kind) or kind, get_args(kind)
+    if origin in (int, float):
+        return _convert_number(origin, value)
+    if origin is tuple and isinstance(value, list | tuple):
+        kinds = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
+        if len(kinds) == len(value):
+            return tuple(map(_convert, kinds, value))
+    elif origin is Literal:
+        if isinstance(value, str) and value in arguments:
+            return value
+    elif origin is not tuple and isinstance(value, origin):
+        return value
+    raise TypeError(value)
+
+
+def _convert_number(kind: type[int | float], value: Any) -> int | float:
+    """See _convert; a truth value is no number."""
+    fine = isinstance(value, Real) and not isinstance(value, bool)
+    if fine and not is_number(value):
+        raise ValueError("finite")
+    if not fine or (kind is int and value % 1):
+        raise TypeError(value)
+    return kind(value)
+
+
+# Types in words ---------------------------------------------------------------------------------
+
+_NOUNS: dict[Any, tuple[str, str]] = {
+    int: ("a whole number", "whole numbers"),
+    float: ("a number", "numbers"),
+    bool: ("true or false", "true or false"),
+    str: ("text", "texts"),
+    NoneType: ("null", "null"),
+}
+
+
+def bare(annotation: Any) -> Any:
+    """A type without its rules."""
+    return annotation.__origin__ if get_origin(annotation) is Annotated else annotation
+
+
+def words_of(annotation: Any) -> str:
+    """The rules beside a type in words: ``above 0 and at most 1``."""
+    return " and ".join(rule.words for rule in getattr(annotation, "__metadata__", ()))
+
+
+def members_of(annotation: Any) -> tuple[Any, ...]:
+    """The types of a union, or the type itself."""
+    union = get_origin(annotation) in (Union, UnionType)
+    return get_args(annotation) if union else (annotation,)
+
+
+def describe(annotation: Any) -> str:
+    """A type in words: ``a whole number or a list of whole numbers``."""
+    return " or ".join(_describe_one(bare(each)) for each in members_of(bare(annotation)))
+
+
+def _describe_one(annotation: Any) -> str:
+    arguments = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        return f"one of {', '.join(map(str, arguments))}"
+    if get_origin(annotation) is tuple:
+        count = "" if arguments[-1] is Ellipsis else f"{len(arguments)} "
+        return f"a list of {count}{_NOUNS.get(bare(arguments[0]), ('', 'values'))[1]}"
+    return _NOUNS.get(annotation, (str(annotation), ""))[0]

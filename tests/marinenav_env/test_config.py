@@ -84,7 +84,6 @@ REFUSED: list[tuple[type, str, str, Any]] = [
     (ours.VesselConfig, "world.vessel", "m", (400.0, -1.0)),
     (ours.VesselConfig, "world.vessel", "m", ()),
     (ours.VesselConfig, "world.vessel", "m", "heavy"),
-    (ours.VesselConfig, "world.vessel", "m", [400.0]),
     (ours.VesselConfig, "world.vessel", "m", True),
     (ours.VesselConfig, "world.vessel", "power_coefficient", -1.0),
     (ours.VesselConfig, "world.vessel", "min_thrust", 1.0),

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from marinenav_env.validation import require, require_numbers
+from marinenav_env.validation import Fraction, NonNegative, require
 from train_RL_agents.agents.action_critic import ImplicitQuantileCritic
 from train_RL_agents.agents.base import Agent, Batch, Losses
 from train_RL_agents.agents.losses import quantile_huber, td_target, truncated_targets
@@ -31,12 +31,12 @@ class ACIQNConfig(QuantileConfig):
     ADDED: ClassVar[dict[str, Any]] = QuantileConfig.ADDED | {"refine": False}
     dropped: int = 1
     """Highest quantiles of each critic that targets leave out."""
-    target_noise: float = 0.1
+    target_noise: Fraction = 0.1
     """Standard deviation of the noise on target actions (1)."""
-    actor_noise: float = 0.1
+    actor_noise: NonNegative = 0.1
     """Standard deviation of the noise on the actor's output before squashing, under which it
     climbs: a smoothed value has fewer summits to be stuck on (Nachum et al. 2018)."""
-    saturation_penalty: float = 1e-4
+    saturation_penalty: NonNegative = 1e-4
     """Cost of the squared output of the actor before squashing, as in DDPG."""
     refine: bool = True
     """Evaluations take the best of nine neighbours of the actor's action, judged by the critics at
@@ -44,8 +44,6 @@ class ACIQNConfig(QuantileConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_numbers(self, "agent", ("target_noise",), at_least=0.0, at_most=1.0)
-        require_numbers(self, "agent", ("saturation_penalty",), at_least=0.0)
         fine = 0 <= self.dropped < self.quantiles
         require(fine, "agent.dropped", self.dropped, f"from 0 to {self.quantiles - 1}")
 

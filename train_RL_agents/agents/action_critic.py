@@ -7,12 +7,12 @@ pooled quantiles is TQC's (Kuznetsov et al. 2020).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.validation import require, require_numbers
+from marinenav_env.validation import Positive, at_least, at_most, require
 from train_RL_agents.agents.base import Agent, AgentConfig
 from train_RL_agents.agents.losses import critic_error, truncated_targets
 from train_RL_agents.agents.quantile import QuantileConfig
@@ -28,13 +28,13 @@ class ActionCriticConfig(AgentConfig):
     ADDED: ClassVar[dict[str, Any]] = {"kappa": 1.0}
     critic: Literal["scalar", "quantile"] = "quantile"
     """One value per action, or fixed quantiles of its return."""
-    quantiles: int = 25
+    quantiles: Annotated[int, at_least(1), at_most(1024)] = 25
     """Quantiles of a quantile critic."""
-    kappa: float = 10.0
+    kappa: Positive = 10.0
     """Threshold of the Huber loss of a quantile critic (scaled reward), see QuantileConfig."""
     dropped: int = 2
     """Highest quantiles of each critic that targets leave out."""
-    critics: int = 2
+    critics: Annotated[int, at_least(1), at_most(10)] = 2
     """Independent critics; targets are pessimistic over them."""
     action_input: Literal["early", "published"] = "early"
     """Where the action enters: at the input, or as a factor after the first hidden layer."""
@@ -43,9 +43,6 @@ class ActionCriticConfig(AgentConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_numbers(self, "agent", ("quantiles",), at_least=1, at_most=1024)
-        require_numbers(self, "agent", ("critics",), at_least=1, at_most=10)
-        require_numbers(self, "agent", ("kappa",), above=0.0)
         fine = 0 <= self.dropped < self.quantiles
         require(fine, "agent.dropped", self.dropped, f"from 0 to {self.quantiles - 1}")
 

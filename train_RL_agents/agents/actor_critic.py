@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from marinenav_env.validation import require_numbers
+from marinenav_env.validation import NOT_EMPTY, NonNegative, at_least, at_most
 from train_RL_agents.agents.base import Agent, AgentConfig
 from train_RL_agents.networks.actors import normal_log_density, squash_log_slope
-from train_RL_agents.networks.encoders import EncoderConfig, ObservationNetwork
+from train_RL_agents.networks.encoders import EncoderConfig, ObservationNetwork, Size
 from train_RL_agents.networks.layers import orthogonal, squash, to_float32
 from train_RL_agents.networks.observation import ACTIVE, Observation, ObservationSpec
 
@@ -30,36 +30,30 @@ class ActorCriticConfig(AgentConfig):
     encoder: Literal["concat", "max", "attention"] = "max"
     """How the encoded objects are joined: concatenated slot by slot, by their maximum, or by
     attention; the latter two take any number of objects in any order."""
-    self_width: int = 32
+    self_width: Size = 32
     """Units of the encoder of the vessel's own state, and of further vectors."""
-    object_width: int = 32
+    object_width: Size = 32
     """Units of the encoder of each object."""
-    hidden_sizes: tuple[int, ...] = (64, 64)
+    hidden_sizes: Annotated[tuple[int, ...], NOT_EMPTY, at_least(1), at_most(4096)] = (64, 64)
     """Units of each hidden layer."""
     actions: Literal["categorical", "gaussian", "clipped_gaussian"] = "categorical"
     """Distribution of the actions: one of the thrust pairs; normal numbers, squashed into (-1, 1);
     or normal numbers, clipped to [-1, 1]."""
     state_dependent_std: bool = False
     """The standard deviation of normal numbers is an output of the network, not a parameter."""
-    log_std: float = -0.5
+    log_std: Annotated[float, at_least(-10.0), at_most(2.0)] = -0.5
     """First log standard deviation of normal numbers."""
     critic: Literal["own", "fleet"] = "own"
     """What the value is estimated from: a robot's own observation, or those of all active robots of
     its environment."""
     normalize_observations: bool = False
     """Shift and scale what encoders are given by its running mean and standard deviation."""
-    value_coef: float = 0.5
+    value_coef: NonNegative = 0.5
     """Weight of the value loss."""
-    entropy: float = 0.001
+    entropy: NonNegative = 0.001
     """Weight of the entropy at the start."""
-    entropy_final: float = 0.0
+    entropy_final: NonNegative = 0.0
     """At the end of the run; it falls linearly."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_numbers(self, "agent", ("log_std",), at_least=-10.0, at_most=2.0)
-        weights = ("value_coef", "entropy", "entropy_final")
-        require_numbers(self, "agent", weights, at_least=0.0)
 
 
 ConfigType = TypeVar("ConfigType", bound=ActorCriticConfig)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from marinenav_env.validation import require_numbers
+from marinenav_env.validation import Fraction, NonNegative
 from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCriticConfig
 from train_RL_agents.agents.base import Batch, Losses
 from train_RL_agents.agents.losses import td_target
@@ -25,16 +25,11 @@ from train_RL_agents.networks.observation import Observation, ObservationSpec
 class DDPGConfig(ActionCriticConfig):
     """Settings of DDPG."""
 
-    target_noise: float = 0.1
+    target_noise: Fraction = 0.1
     """Standard deviation of the noise on target actions (1)."""
-    saturation_penalty: float = 1e-4
+    saturation_penalty: NonNegative = 1e-4
     """Cost of the squared output of the actor before squashing: full thrust changes in all states
     leave it no gradient to improve by."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_numbers(self, "agent", ("target_noise",), at_least=0.0, at_most=1.0)
-        require_numbers(self, "agent", ("saturation_penalty",), at_least=0.0)
 
 
 class DDPG(ActionCriticAgent[DDPGConfig]):

@@ -7,12 +7,12 @@ of twin target values (Fujimoto et al. 2018).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.validation import require_numbers
+from marinenav_env.validation import at_least, at_most
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
 from train_RL_agents.agents.losses import squared_error, td_target
 from train_RL_agents.networks.encoders import ObservationNetwork
@@ -28,14 +28,10 @@ class DQNConfig(AgentConfig):
     """Choose the next action with the learned network, value it with the target network."""
     dueling: bool = True
     """Separate heads for the value of the state and the advantages of the actions."""
-    critics: int = 2
+    critics: Annotated[int, at_least(1), at_most(10)] = 2
     """Independent networks; targets take the smallest of their values."""
     layer_norm: bool = True
     """LayerNorm in the hidden layers."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_numbers(self, "agent", ("critics",), at_least=1, at_most=10)
 
 
 class ValueNetwork(ObservationNetwork):

@@ -7,12 +7,12 @@ layer, so that the trunk is evaluated once and not once per fraction.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.validation import require_numbers
+from marinenav_env.validation import at_least, at_most
 from train_RL_agents.agents.base import Agent, Batch, Losses
 from train_RL_agents.agents.losses import quantile_huber, td_target
 from train_RL_agents.agents.quantile import (
@@ -29,7 +29,7 @@ from train_RL_agents.networks.observation import Observation, ObservationSpec
 class IQNConfig(QuantileConfig):
     """Settings of IQN."""
 
-    acting_quantiles: int = 32
+    acting_quantiles: Annotated[int, at_least(1), at_most(1024)] = 32
     """Quantile fractions when acting, evenly spread below the risk level."""
     random_fractions: bool = False
     """While training, act on fractions drawn afresh for every robot, as published."""
@@ -37,10 +37,6 @@ class IQNConfig(QuantileConfig):
     """Choose the next action with the learned network, value it with the target network."""
     dueling: bool = True
     """Separate heads for the value of the state and the advantages of the actions."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_numbers(self, "agent", ("acting_quantiles",), at_least=1, at_most=1024)
 
 
 class IQN(Agent[IQNConfig]):

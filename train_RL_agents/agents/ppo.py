@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from marinenav_env.validation import require_numbers
+from marinenav_env.validation import NonNegative, Share
 from train_RL_agents.agents.actor_critic import (
     ActorCriticAgent,
     ActorCriticConfig,
@@ -24,18 +24,13 @@ from train_RL_agents.agents.base import Losses
 class PPOConfig(ActorCriticConfig):
     """Settings of PPO."""
 
-    clip: float = 0.2
+    clip: Share = 0.2
     """Largest change of the probability ratio that is rewarded."""
-    value_clip: float = 0.0
+    value_clip: NonNegative = 0.0
     """Largest change of the value per rollout that is rewarded (scaled reward); 0: any."""
-    target_kl: float = 0.0
+    target_kl: NonNegative = 0.0
     """KL divergence from the policy of the rollout beyond which a batch changes the policy no
     further (nat); 0: no limit."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_numbers(self, "agent", ("clip",), above=0.0, at_most=1.0)
-        require_numbers(self, "agent", ("value_clip", "target_kl"), at_least=0.0)
 
 
 class PPO(ActorCriticAgent[PPOConfig]):

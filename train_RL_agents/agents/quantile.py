@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.validation import require_numbers
+from marinenav_env.validation import Positive, at_least, at_most
 from train_RL_agents.agents.base import AgentConfig
 from train_RL_agents.networks.encoders import ObservationNetwork
 from train_RL_agents.networks.layers import CosineEmbedding, dueling_values, to_float32
@@ -20,26 +20,20 @@ class QuantileConfig(AgentConfig):
     """Settings of implicit quantile networks."""
 
     ADDED: ClassVar[dict[str, Any]] = {"kappa": 1.0, "risk": "neutral"}
-    quantiles: int = 16
+    quantiles: Annotated[int, at_least(1), at_most(1024)] = 16
     """Quantile fractions N per network and update."""
-    critics: int = 2
+    critics: Annotated[int, at_least(1), at_most(10)] = 2
     """Independent networks that give values; targets are pessimistic over them."""
     embedding: Literal["late", "published"] = "late"
     """Where the fractions enter: after the last hidden layer, or as published, before the first."""
     layer_norm: bool = True
     """LayerNorm in the hidden layers of the networks that give values."""
-    kappa: float = 10.0
+    kappa: Positive = 10.0
     """Threshold of the Huber loss (scaled reward). Below it the loss is squared, and quantiles are
     expectiles: their mean then feels rare collisions, which true quantiles leave to the last."""
     risk: Literal["neutral", "adaptive"] = "adaptive"
     """How evaluations judge actions where no risk level is asked for: by their mean, or near other
     objects by their worst outcomes (see ``nearness_risk``)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_numbers(self, "agent", ("quantiles",), at_least=1, at_most=1024)
-        require_numbers(self, "agent", ("critics",), at_least=1, at_most=10)
-        require_numbers(self, "agent", ("kappa",), above=0.0)
 
 
 def midpoints(count: int) -> Tensor:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 
-from marinenav_env.validation import require, require_numbers
+from marinenav_env.validation import NonNegative, at_least, at_most, require
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
 from train_RL_agents.agents.losses import categorical_error, categorical_targets
 from train_RL_agents.networks.encoders import ObservationNetwork
@@ -27,20 +27,17 @@ from train_RL_agents.networks.observation import Observation, ObservationSpec
 class RainbowConfig(AgentConfig):
     """Settings of Rainbow."""
 
-    atoms: int = 51
+    atoms: Annotated[int, at_least(2), at_most(1024)] = 51
     """Atoms of the return distribution."""
     v_min: float = -5.0
     """Lowest atom (scaled reward)."""
     v_max: float = 6.0
     """Highest atom (scaled reward)."""
-    sigma_0: float = 0.05
+    sigma_0: NonNegative = 0.05
     """Initial scale of the noise in the weights."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_numbers(self, "agent", ("atoms",), at_least=2, at_most=1024)
-        require_numbers(self, "agent", ("v_min", "v_max"))
-        require_numbers(self, "agent", ("sigma_0",), at_least=0.0)
         require(self.v_min < self.v_max, "agent.v_max", self.v_max, f"above v_min, {self.v_min}")
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.validation import require_numbers
+from marinenav_env.validation import Positive
 from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCriticConfig
 from train_RL_agents.agents.base import Batch, Losses
 from train_RL_agents.agents.losses import td_target
@@ -26,17 +26,12 @@ from train_RL_agents.networks.observation import Observation, ObservationSpec
 class SACConfig(ActionCriticConfig):
     """Settings of SAC."""
 
-    temperature: float = 0.02
+    temperature: Positive = 0.02
     """Weight of the entropy (scaled reward): the first, if learned."""
     learn_temperature: bool = True
     """Adapt the temperature to the target entropy."""
     target_entropy: float = -2.0
     """Entropy per action that a learned temperature aims at (nat)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_numbers(self, "agent", ("temperature",), above=0.0)
-        require_numbers(self, "agent", ("target_entropy",))
 
 
 class Temperature(nn.Module):

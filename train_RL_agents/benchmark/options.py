@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 
 from marinenav_env import Level
-from marinenav_env.validation import require, require_numbers
+from marinenav_env.validation import Count, Positive, at_least, check_fields, require
 from train_RL_agents.benchmark import MODES, PARTS
 from train_RL_agents.config.schema import TrainConfig, TrainingSchedule
 from train_RL_agents.utils.device import resolve_device
 
+_Sizes = Annotated[tuple[int, ...], at_least(1)]
 _FOREVER = 10**15
 """Env-steps that no measurement reaches."""
 
@@ -27,20 +28,19 @@ class Options:
     """What is measured, of PARTS."""
     modes: tuple[str, ...] = tuple(MODES)
     """How it is run, of MODES."""
-    envs: tuple[int, ...] = (256, 1024, 4096, 16384)
+    envs: _Sizes = (256, 1024, 4096, 16384)
     """Environments; the loop has those of the configuration."""
-    batch: tuple[int, ...] = (256, 1024)
+    batch: _Sizes = (256, 1024)
     """Transitions per update; the loop and growth have those of the configuration."""
-    replay: tuple[int, ...] = (10_000, 100_000, 1_000_000)
+    replay: _Sizes = (10_000, 100_000, 1_000_000)
     """Entries of replay, for growth."""
-    seconds: float = 2.0
+    seconds: Positive = 2.0
     """Length of a run."""
-    repeats: int = 3
+    repeats: Count = 3
     """Runs of each."""
 
     def __post_init__(self) -> None:
-        require_numbers(self, "bench", ("envs", "batch", "replay", "repeats"), at_least=1)
-        require_numbers(self, "bench", ("seconds",), above=0.0)
+        check_fields(self, "bench")
 
     @property
     def device(self) -> torch.device:

@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass
 from itertools import pairwise
 from typing import Any, Literal, get_origin, get_type_hints
 
-from train_RL_agents.config.reading import describe
+from marinenav_env.validation import describe, words_of
 
 _COLUMN = 36
 """Where meanings begin; a longer key has its meaning on the next line."""
@@ -45,15 +45,16 @@ def _sections(config: Any, prefix: str, width: int) -> list[str]:
     kind = type(config)
     title = (inspect.getdoc(kind) or "").partition("\n")[0]
     lines, inner = [f"{prefix[:-1]}: {title}" if prefix else title], []
-    hints, meant = get_type_hints(kind), meanings(kind)
+    hints, meant = get_type_hints(kind, include_extras=True), meanings(kind)
     for item in fields(config):
         key, value = prefix + item.name, getattr(config, item.name)
         if is_dataclass(value):
             inner += _sections(value, f"{key}.", width)
             continue
         meaning = meant.get(item.name, "")
-        if get_origin(hints[item.name]) is Literal:
-            meaning = f"{meaning} ({describe(hints[item.name])})"
+        literal = get_origin(hints[item.name]) is Literal
+        words = describe(hints[item.name]) if literal else words_of(hints[item.name])
+        meaning += f" ({words})" if words else ""
         lines += _entry(f"  {key}={shown(value)}", meaning, width)
     return ["\n".join(lines), *inner]
 

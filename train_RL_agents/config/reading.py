@@ -1,8 +1,8 @@
 """Configuration from JSON files and ``key=value`` arguments, by one mechanism.
 
 A file states only what differs from the defaults, as nested objects or with dotted keys. Keys given
-on the command line are laid over it; a value there is JSON, or else plain text. Each value is
-converted to the type that its field declares, and the dataclasses check ranges.
+on the command line are laid over it; a value there is JSON, or else plain text. The dataclasses
+convert each value to the type that its field declares, and check it.
 """
 
 from __future__ import annotations
@@ -14,22 +14,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import Any, TypeVar, get_type_hints
 
-from marinenav_env.validation import ConfigError, brief, require
+from marinenav_env.validation import ConfigError, brief, members_of, require
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
 
 Config = TypeVar("Config")
 
-_NOUNS: dict[Any, tuple[str, str]] = {
-    int: ("a whole number", "whole numbers"),
-    float: ("a number", "numbers"),
-    bool: ("true or false", "true or false"),
-    str: ("text", "texts"),
-    NoneType: ("null", "null"),
-}
 _PYTHON = {"True": True, "False": False}
 _DEEPEST = 20
 """Objects inside one another, or dots in a key."""
@@ -76,7 +69,10 @@ def saved_config(values: dict[str, Any]) -> TrainConfig[Any]:
 
 
 def from_dict(values: dict[str, Any], overrides: Sequence[str] = ()) -> TrainConfig[Any]:
-    """Make a configuration from the content of a file; see load_config."""
+    """Make a configuration from the content of a file; see load_config.
+
+    Null stands for the default, unless the field may be null.
+    """
     given, texts = (_renamed(each) for each in (flatten(values), dict(map(_split, overrides))))
     stated = given | texts
     config = default_config(stated.get("agent_type", TrainConfig.agent_type))
@@ -84,9 +80,11 @@ def from_dict(values: dict[str, Any], overrides: Sequence[str] = ()) -> TrainCon
     for key, value in stated.items():
         if key not in known:
             raise ConfigError(_unknown(key, value, list(known)))
-    parsed = {key: _parse(known[key], value) for key, value in given.items()}
-    parsed |= {key: _parse(known[key], _read(text, known[key])) for key, text in texts.items()}
-    return _changed(config, "", parsed)
+    read = given | {key: _read(text, known[key]) for key, text in texts.items()}
+    for key in [key for key, value in read.items() if value is None]:
+        if NoneType not in members_of(known[key].annotation):
+            del read[key]
+    return _changed(config, "", read)
 
 
 def stated_keys(path: Path | None, overrides: Sequence[str] = ()) -> set[str]:
@@ -211,73 +209,6 @@ def _read(text: str, setting: Setting) -> Any:
 
 def _read_list(text: str) -> Any:
     return json.loads(f"[{text}]")
-
-
-def _parse(setting: Setting, value: Any) -> Any:
-    """Turn the value of a key into the type of its field; null stands for the default.
-
-    Raises:
-        ConfigError: when it does not fit.
-    """
-    if value is None and NoneType not in _members(setting.annotation):
-        return setting.default
-    try:
-        return _convert(setting.annotation, value)
-    except (TypeError, OverflowError):
-        allowed = describe(setting.annotation)
-        raise ConfigError(f"{setting.key}={brief(value)}: must be {allowed}") from None
-
-
-def _convert(annotation: Any, value: Any) -> Any:
-    """A JSON value as a declared type; a single one is a list of one where only a list will do.
-
-    Raises:
-        TypeError: when it does not fit.
-        OverflowError: when a whole number is too large for a float.
-    """
-    members = _members(annotation)
-    if not isinstance(value, list) and all(get_origin(member) is tuple for member in members):
-        value = [value]
-    for member in members:
-        with contextlib.suppress(TypeError):
-            return _convert_one(member, value)
-    raise TypeError(value)
-
-
-def _convert_one(kind: Any, value: Any) -> Any:
-    """See _convert; the type is no union. A whole float is a whole number, as 1e6."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin is tuple and isinstance(value, list):
-        kinds = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
-        if len(kinds) == len(value):
-            return tuple(map(_convert, kinds, value))
-    elif kind is float and type(value) in (int, float):
-        return float(value)
-    elif kind is int and isinstance(value, float) and value.is_integer():
-        return int(value)
-    elif type(value) is kind or (origin is Literal and value in arguments):
-        return value
-    raise TypeError(value)
-
-
-def _members(annotation: Any) -> tuple[Any, ...]:
-    union = get_origin(annotation) in (Union, UnionType)
-    return get_args(annotation) if union else (annotation,)
-
-
-def describe(annotation: Any) -> str:
-    """A type in words: ``a whole number or a list of whole numbers``."""
-    return " or ".join(_describe_one(member) for member in _members(annotation))
-
-
-def _describe_one(annotation: Any) -> str:
-    arguments = get_args(annotation)
-    if get_origin(annotation) is Literal:
-        return f"one of {', '.join(map(str, arguments))}"
-    if get_origin(annotation) is tuple:
-        count = "" if arguments[-1] is Ellipsis else f"{len(arguments)} "
-        return f"a list of {count}{_NOUNS.get(arguments[0], ('', 'values'))[1]}"
-    return _NOUNS.get(annotation, (str(annotation), ""))[0]
 
 
 # Messages and construction ----------------------------------------------------------------------

@@ -9,7 +9,18 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Generic, Literal, TypeVar
 
 from marinenav_env import LEVELS, Curriculum, Level, WorldConfig
-from marinenav_env.validation import require, require_numbers
+from marinenav_env.validation import (
+    Count,
+    Fraction,
+    NonNegative,
+    Positive,
+    Share,
+    Whole,
+    at_least,
+    at_most,
+    check_fields,
+    require,
+)
 from train_RL_agents.agents import AGENTS, AgentConfig
 
 ConfigType = TypeVar("ConfigType", bound=AgentConfig)
@@ -51,6 +62,7 @@ class TrainingSchedule:
     """Shares of the levels when all are trained at once; empty: equal."""
 
     def __post_init__(self) -> None:
+        check_fields(self, "training_schedule")
         self.curriculum()
 
     def curriculum(self) -> Curriculum:
@@ -65,7 +77,7 @@ class TrainingSchedule:
 class EvalSchedule:
     """Scenarios of the evaluations during training: a fixed set, the same for all runs."""
 
-    num_episodes: tuple[int, ...] = (10,) * len(LEVELS)
+    num_episodes: Annotated[tuple[int, ...], at_least(0)] = (10,) * len(LEVELS)
     """Scenarios of each level."""
     num_robots: tuple[int, ...] = tuple(level.num_robots for level in LEVELS)
     """Robots of each level."""
@@ -75,15 +87,14 @@ class EvalSchedule:
     """Obstacles of each level."""
     min_start_goal_dis: tuple[float, ...] = tuple(level.min_start_goal_dis for level in LEVELS)
     """Smallest start-goal distance of each level (m)."""
-    seed: int = 0
+    seed: Annotated[int, at_least(0), at_most(LARGEST_SEED)] = 0
     """Seed that the set is drawn from."""
 
     def __post_init__(self) -> None:
+        check_fields(self, "eval_schedule")
         count = len(self.levels())
         require(len(self.num_episodes) == count, "eval_schedule.num_episodes", self.num_episodes,
                 f"{count} numbers, one per level")  # fmt: skip
-        require_numbers(self, "eval_schedule", ("num_episodes",), at_least=0)
-        require_numbers(self, "eval_schedule", ("seed",), at_least=0, at_most=LARGEST_SEED)
         require(sum(self.num_episodes) > 0, "eval_schedule.num_episodes", self.num_episodes,
                 "above 0 in sum")  # fmt: skip
 
@@ -98,26 +109,26 @@ class TrainerConfig:
 
     shared: ClassVar[tuple[str, ...]] = ("num_envs",)
     """Totals that are divided among the processes of a run."""
-    num_envs: int = 256
+    num_envs: Count = 256
     """Environments in the batch."""
     collector: Literal["local", "processes", "ray"] = "local"
     """Where environments are stepped: in this process, in others on this host, or where Ray has
     processors."""
-    collectors: int = 1
+    collectors: Count = 1
     """Processes that the environments are divided among, unless local (CPU)."""
-    learning_rate: float = 5e-4
+    learning_rate: Positive = 5e-4
     """Step size of the optimiser at the start."""
-    learning_rate_final: float = 5e-5
+    learning_rate_final: NonNegative = 5e-5
     """At the end; in between it falls along a cosine."""
-    max_grad_norm: float = 10.0
+    max_grad_norm: Positive = 10.0
     """Gradients are clipped to this norm."""
-    gamma: float = 0.99
+    gamma: Fraction = 0.99
     """Discount per control step."""
-    reward_scale: float = 0.1
+    reward_scale: Positive = 0.1
     """Factor on rewards inside the learner."""
-    collision_penalty: float = -50.0
+    collision_penalty: Annotated[float, at_most(0.0)] = -50.0
     """Reward of a collision while training; evaluations keep world.reward.collision_penalty."""
-    ema_decay: float = 0.999
+    ema_decay: Annotated[float, at_least(0.0), at_most(0.999999)] = 0.999
     """Decay per update of the exponential moving average (EMA) of the weights that is evaluated and
     saved; 0: the latest weights."""
 
@@ -127,19 +138,13 @@ class TrainerConfig:
         return 1
 
     def __post_init__(self) -> None:
-        require_numbers(self, "trainer", ("num_envs", "collectors"), at_least=1)
+        check_fields(self, "trainer")
         fine = self.num_envs % self.collectors == 0
         require(
             fine, "trainer.collectors", self.collectors, f"a divisor of num_envs, {self.num_envs}"
         )
         fine = self.collector != "local" or self.collectors == 1
         require(fine, "trainer.collectors", self.collectors, "1 with trainer.collector=local")
-        positive = ("learning_rate", "max_grad_norm", "reward_scale")
-        require_numbers(self, "trainer", positive, above=0.0)
-        require_numbers(self, "trainer", ("learning_rate_final",), at_least=0.0)
-        require_numbers(self, "trainer", ("gamma",), at_least=0.0, at_most=1.0)
-        require_numbers(self, "trainer", ("collision_penalty",), at_most=0.0)
-        require_numbers(self, "trainer", ("ema_decay",), at_least=0.0, at_most=0.999999)
 
     def check(self, robots: int) -> None:
         """Check what depends on other sections.
@@ -157,41 +162,41 @@ class OffPolicyConfig(TrainerConfig):
     """Settings of off-policy algorithms: replay, updates, exploration."""
 
     shared: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size", "buffer_size")
-    steps_per_batch: int = 1
+    steps_per_batch: Count = 1
     """Vector steps between updates of the collector's consumer."""
-    batch_size: int = 512
+    batch_size: Count = 512
     """Transitions per update."""
-    buffer_size: int = 1_000_000
+    buffer_size: Count = 1_000_000
     """Transitions held in replay."""
     replay_storage: Literal["device", "host"] = "device"
     """Where they are held: on the device, or in the host's memory, from which batches are drawn
     ahead of time (then up to two batches before the latest transitions)."""
-    learning_starts: int = 50_000
+    learning_starts: Whole = 50_000
     """Env-steps before the first update."""
-    train_freq: int = 128
+    train_freq: Count = 128
     """Env-steps per update."""
-    n_steps: int = 3
+    n_steps: Count = 3
     """Steps of the multi-step return."""
     prioritized: bool = False
     """Draw transitions by the size of their errors; only agents that give priorities."""
-    priority_exponent: float = 0.5
+    priority_exponent: Fraction = 0.5
     """How strongly priorities count: 0 not at all, 1 in proportion."""
-    priority_beta_initial: float = 0.4
+    priority_beta_initial: Fraction = 0.4
     """Exponent of the importance weights at first; it rises linearly to 1."""
-    tau: float = 0.01
+    tau: Share = 0.01
     """Share of the learned weights mixed into the target networks at each of their updates."""
-    target_update_interval: int = 0
+    target_update_interval: Whole = 0
     """Env-steps between updates of the target networks; 0: with every update."""
     exploration: Literal["noise", "uniform"] = "noise"
     """How continuous actions explore: each with Gaussian noise, or some replaced by uniform ones,
     as discrete actions always do."""
-    exploration_initial_eps: float = 1.0
+    exploration_initial_eps: Fraction = 1.0
     """Epsilon, or standard deviation of the action noise, of the boldest environment at first."""
-    exploration_final_eps: float = 0.05
+    exploration_final_eps: Fraction = 0.05
     """The same at the end of its decay."""
-    exploration_fraction: float = 0.2
+    exploration_fraction: Share = 0.2
     """Share of the run over which it falls, linearly."""
-    exploration_spread: float = 0.5
+    exploration_spread: Share = 0.5
     """Strength in the most careful environment as a share of that in the boldest; the others lie
     between, geometrically."""
 
@@ -199,17 +204,6 @@ class OffPolicyConfig(TrainerConfig):
     def vector_steps(self) -> int:
         """See TrainerConfig."""
         return self.steps_per_batch
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole = ("steps_per_batch", "batch_size", "buffer_size", "train_freq", "n_steps")
-        require_numbers(self, "trainer", whole, at_least=1)
-        require_numbers(self, "trainer", ("learning_starts", "target_update_interval"), at_least=0)
-        fractions = ("exploration_initial_eps", "exploration_final_eps", "priority_exponent",
-                     "priority_beta_initial")  # fmt: skip
-        require_numbers(self, "trainer", fractions, at_least=0.0, at_most=1.0)
-        shares = ("tau", "exploration_fraction", "exploration_spread")
-        require_numbers(self, "trainer", shares, above=0.0, at_most=1.0)
 
     def check(self, robots: int) -> None:
         """See TrainerConfig."""
@@ -226,15 +220,15 @@ class OffPolicyConfig(TrainerConfig):
 class OnPolicyConfig(TrainerConfig):
     """Settings of on-policy algorithms: rollouts and how often they are learned from."""
 
-    num_envs: int = 512
+    num_envs: Count = 1024
     """Environments in the batch."""
-    rollout_steps: int = 32
+    rollout_steps: Count = 16
     """Vector steps of a rollout."""
-    epochs: int = 3
+    epochs: Count = 1
     """Times that every rollout is learned from."""
-    batch_size: int = 8192
+    batch_size: Count = 1024
     """Robot-steps per update."""
-    gae_lambda: float = 0.95
+    gae_lambda: Fraction = 0.95
     """Decay of generalised advantage estimation (Schulman et al. 2016)."""
     normalize_advantages: bool = True
     """Shift and scale the advantages of a rollout to mean 0 and standard deviation 1."""
@@ -242,13 +236,13 @@ class OnPolicyConfig(TrainerConfig):
     """Divide rewards by the running standard deviation of the discounted return."""
     optimizer: Literal["adam", "rmsprop"] = "adam"
     """The optimiser."""
-    learning_rate: float = 1e-3
+    learning_rate: Positive = 1e-3
     """Step size of the optimiser at the start."""
-    learning_rate_final: float = 1e-5
+    learning_rate_final: NonNegative = 1e-5
     """At the end; in between it falls along a cosine."""
-    max_grad_norm: float = 1.0
+    max_grad_norm: Positive = 1.0
     """Gradients are clipped to this norm."""
-    ema_decay: float = 0.99
+    ema_decay: Annotated[float, at_least(0.0), at_most(0.999999)] = 0.99
     """Decay per update of the exponential moving average (EMA) of the weights that is evaluated and
     saved; 0: the latest weights."""
 
@@ -256,11 +250,6 @@ class OnPolicyConfig(TrainerConfig):
     def vector_steps(self) -> int:
         """See TrainerConfig."""
         return self.rollout_steps
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_numbers(self, "trainer", ("rollout_steps", "epochs", "batch_size"), at_least=1)
-        require_numbers(self, "trainer", ("gae_lambda",), at_least=0.0, at_most=1.0)
 
 
 TRAINER_CONFIGS: dict[str, type[TrainerConfig]] = {
@@ -277,19 +266,19 @@ class TrainConfig(Generic[ConfigType]):
     """The agent's own settings."""
     agent_type: str = "AC-IQN"
     """Which agent."""
-    seed: tuple[int, ...] = (0,)
+    seed: Annotated[tuple[int, ...], at_least(0), at_most(LARGEST_SEED)] = (0,)
     """One run for each seed."""
-    total_timesteps: int = 6_000_000
+    total_timesteps: Count = 6_000_000
     """Env-steps of a run, over all its environments."""
-    eval_freq: int = 250_000
+    eval_freq: Count = 250_000
     """Env-steps between evaluations (and checkpoints)."""
-    log_freq: int = 20_000
+    log_freq: Count = 20_000
     """Env-steps between log entries."""
     save_dir: str = "runs"
     """Folder that run folders are made in."""
     device: str = "auto"
     """A torch device, or auto: a GPU if there is one, else the CPU."""
-    threads: int = 0
+    threads: Annotated[int, at_least(0), at_most(1024)] = 0
     """CPU threads of torch; 0: as OMP_NUM_THREADS says, else one per core."""
     compile: bool = True
     """Compile world, policy and update; the first run then takes a minute longer."""
@@ -322,13 +311,10 @@ class TrainConfig(Generic[ConfigType]):
     """Keep the replay buffer in the latest checkpoint: needed to resume exactly."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         require(self.agent_type in AGENTS, "agent_type", self.agent_type, f"one of {list(AGENTS)}")
         require(len(set(self.seed)) == len(self.seed) > 0, "seed", self.seed,
                 "one or more different numbers")  # fmt: skip
-        require_numbers(self, "config", ("seed",), at_least=0, at_most=LARGEST_SEED)
-        counts = ("total_timesteps", "eval_freq", "log_freq")
-        require_numbers(self, "config", counts, at_least=1)
-        require_numbers(self, "config", ("threads",), at_least=0, at_most=1024)
         require(not self.imitation_learning, "imitation_learning", True, "false")
         agent = AGENTS[self.agent_type]
         kind = TRAINER_CONFIGS[agent.algorithm]

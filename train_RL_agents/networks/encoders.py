@@ -10,14 +10,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 
 from marinenav_env import plugins
 from marinenav_env.entries import Entry
-from marinenav_env.validation import require, require_numbers
+from marinenav_env.validation import NOT_EMPTY, at_least, at_most, check_fields, require
 from train_RL_agents.networks.features import (
     OBJECT_FEATURES,
     SELF_FEATURES,
@@ -31,6 +31,8 @@ from train_RL_agents.networks.normalization import RunningNorm
 from train_RL_agents.networks.observation import Observation, ObservationSpec
 
 SELF, OBJECTS = "self_state", "objects_state"
+Size = Annotated[int, at_least(1), at_most(4096)]
+"""Units of a layer."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,13 @@ class EncoderConfig:
     encoder: Literal["concat", "max", "attention"] = "concat"
     """How the encoded objects are joined: concatenated slot by slot, as published, by their
     maximum, or by attention; the latter two take any number of objects in any order."""
-    self_width: int = 56
+    self_width: Size = 56
     """Units of the encoder of the vessel's own state, and of further vectors."""
-    object_width: int = 40
+    object_width: Size = 40
     """Units of the encoder of each object."""
-    scan_width: int = 64
+    scan_width: Size = 64
     """Units of the encoder of a range scan."""
-    hidden_sizes: tuple[int, ...] = (128, 128)
+    hidden_sizes: Annotated[tuple[int, ...], NOT_EMPTY, at_least(1), at_most(4096)] = (128, 128)
     """Units of each hidden layer."""
     excluded: tuple[str, ...] = ()
     """Entries of the observation that the networks are not given, such as objects_state."""
@@ -57,8 +59,7 @@ class EncoderConfig:
     """Own encoders of entries, each as entry=package.module:Class."""
 
     def __post_init__(self) -> None:
-        sizes = ("self_width", "object_width", "scan_width", "hidden_sizes")
-        require_numbers(self, "agent", sizes, at_least=1, at_most=4096)
+        check_fields(self, "agent")
         require(SELF not in self.excluded, "agent.excluded", self.excluded, f"without {SELF}")
         for each in self.entry_encoders:
             require("=" in each, "agent.entry_encoders", each, "entry=package.module:Class")

@@ -2,7 +2,6 @@ import json
 import math
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
@@ -11,7 +10,6 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.help import meanings, settings_help
 from train_RL_agents.config.reading import (
     default_config,
-    describe,
     from_dict,
     load_config,
     override,
@@ -171,9 +169,9 @@ def test_override_keeps_the_rest():
         ({"trainer": {"batch_size": "5"}}, "trainer.batch_size='5': must be a whole number"),
         ({"trainer": {"batch_size": [5]}}, "trainer.batch_size=[5]: must be a whole number"),
         ({"seed": [[1]]}, "seed=[[1]]: must be a list of whole numbers"),
-        ({"trainer": {"batch_size": float("nan")}}, "trainer.batch_size=nan: must be a whole"),
+        ({"trainer": {"batch_size": float("nan")}}, "trainer.batch_size=nan: must be finite"),
         ({"trainer": {"tau": 10**400}}, "trainer.tau=1000"),
-        ({"trainer": {"tau": 10**5000}}, "trainer.tau=a int: must be a number"),
+        ({"trainer": {"tau": 10**5000}}, "trainer.tau=a int: must be finite"),
         ({"trainer": {"tau": float("inf")}}, "trainer.tau=inf: must be"),
         ({"compile": 1}, "compile=1: must be true or false"),
         ({"compile": "true"}, "compile='true': must be true or false"),
@@ -186,8 +184,8 @@ def test_override_keeps_the_rest():
         ({"imitation_learning": True}, "imitation_learning=True: must be false"),
         ({"total_timesteps": 0}, "total_timesteps=0: must be"),
         ({"total_timesteps": 10**400}, "total_timesteps=1000"),
-        ({"seed": [10**20]}, "seed=(100000000000000000000,): must be"),
-        ({"seed": [-1]}, "seed=(-1,): must be"),
+        ({"seed": [10**20]}, "seed=[100000000000000000000]: must be"),
+        ({"seed": [-1]}, "seed=[-1]: must be"),
         ({"eval_schedule": {"seed": 10**20}}, "eval_schedule.seed=100000000000000000000: must be"),
         ({"world.sensor.max_objects": 3}, "world.sensor.max_objects=3: must be 5"),
         ({"trainer": {"gamma": 1.5}}, "trainer.gamma=1.5: must be"),
@@ -236,12 +234,6 @@ def test_unreadable_files(tmp_path, content):
         load_config(tmp_path / "absent.json")
 
 
-def test_types_in_words():
-    assert describe(int | tuple[int, ...]) == "a whole number or a list of whole numbers"
-    assert describe(float | None) == "a number or null"
-    assert describe(Literal["a", "b"]) == "one of a, b"
-
-
 @pytest.mark.parametrize("agent_type", list(AGENTS))
 def test_help_has_every_setting_with_its_meaning(agent_type):
     config = default_config(agent_type)
@@ -251,7 +243,7 @@ def test_help_has_every_setting_with_its_meaning(agent_type):
         assert f"  {setting.key}=" in text
     for section in (config, config.agent, config.trainer, config.world.vessel):
         assert meanings(type(section)).keys() >= {item.name for item in fields(section)}
-    assert "Detection range, to the hull of the object (m)." in text
+    assert "Detection range, to the hull of the object (m). (above 0)" in text
 
 
 def test_meanings_are_inherited():

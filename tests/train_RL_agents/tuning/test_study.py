@@ -123,11 +123,11 @@ def test_settings_that_do_not_go_together_fail_one_trial(tmp_path, fake, monkeyp
     study = Study(tmp_path, CONFIG, space)
     monkeypatch.setattr(tuning, "changed", lambda config, chosen: changed(config, {"seed": [-1]}))
     line = study.run_trial([])
-    assert line.startswith("trial 0: refused, seed=(-1,): must be")
+    assert line.startswith("trial 0: refused, seed=[-1]: must be")
     assert "it had " in line
     for _ in range(8):
         study.run_trial([])
-    with pytest.raises(ConfigError, match=r"seed=\(-1,\): must be"):
+    with pytest.raises(ConfigError, match=r"seed=\[-1\]: must be"):
         study.run_trial([])  # the tenth in a row
     assert study.done == 0
 

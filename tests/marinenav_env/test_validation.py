@@ -1,0 +1,172 @@
+"""Types and rules of fields, and how values are shown."""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+import numpy as np
+import pytest
+
+from marinenav_env.validation import (
+    NOT_EMPTY,
+    ConfigError,
+    Count,
+    Fraction,
+    Positive,
+    Range,
+    Share,
+    above,
+    at_least,
+    at_most,
+    brief,
+    check_fields,
+    describe,
+    require,
+    words_of,
+)
+
+Inner = TypeVar("Inner", bound=Exception)
+
+
+@dataclass(frozen=True)
+class Settings(Generic[Inner]):
+    """One field of every kind."""
+
+    count: Count = 1
+    positive: Positive = 1.0
+    fraction: Fraction = 0.5
+    share: Share = 0.5
+    free: float = 0.0
+    flag: bool = False
+    name: str = ""
+    choice: Literal["a", "b"] = "a"
+    maybe: float | None = None
+    counts: Annotated[tuple[int, ...], at_most(9)] = ()
+    pair: Annotated[Range, at_least(0.0)] = (0.0, 1.0)
+    each: Annotated[float | Annotated[tuple[float, ...], NOT_EMPTY], above(0.0)] = 1.0
+    rows: tuple[tuple[int, int], ...] = ()
+    inner: Inner | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, "settings")
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("count", 3.0, 3),
+        ("count", 1e6, 1_000_000),
+        ("count", np.int64(3), 3),
+        ("positive", 2, 2.0),
+        ("positive", np.float32(0.5), 0.5),
+        ("fraction", 0, 0.0),
+        ("share", 1, 1.0),
+        ("flag", True, True),
+        ("name", "--help", "--help"),
+        ("choice", "b", "b"),
+        ("maybe", None, None),
+        ("maybe", 2, 2.0),
+        ("counts", [], ()),
+        ("counts", [1, 2.0], (1, 2)),
+        ("counts", 3, (3,)),
+        ("pair", [0, 0], (0.0, 0.0)),
+        ("each", 2, 2.0),
+        ("each", [2], (2.0,)),
+        ("rows", [[1, 2], (3, 4)], ((1, 2), (3, 4))),
+    ],
+)
+def test_values_become_what_is_declared(name: str, given: Any, expected: Any) -> None:
+    value = getattr(Settings(**{name: given}), name)
+    assert value == expected
+    assert type(value) is type(expected)
+    if isinstance(value, tuple):
+        assert [type(item) for item in value] == [type(item) for item in expected]
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "allowed"),
+    [
+        ("count", 0, "at least 1"),
+        ("count", 1.5, "a whole number"),
+        ("count", True, "a whole number"),
+        ("count", "1", "a whole number"),
+        ("count", None, "a whole number"),
+        ("count", math.nan, "finite"),
+        ("count", 10**400, "finite"),
+        ("positive", 0.0, "above 0"),
+        ("positive", math.inf, "finite"),
+        ("positive", [1.0], "a number"),
+        ("positive", 1j, "a number"),
+        ("fraction", 1.5, "at least 0 and at most 1"),
+        ("share", 0, "above 0 and at most 1"),
+        ("free", math.nan, "finite"),
+        ("flag", 1, "true or false"),
+        ("flag", "true", "true or false"),
+        ("name", 5, "text"),
+        ("name", None, "text"),
+        ("choice", "c", "one of a, b"),
+        ("choice", ["a"], "one of a, b"),
+        ("choice", np.zeros(2), "one of a, b"),
+        ("maybe", "x", "a number or null"),
+        ("counts", [10], "at most 9"),
+        ("counts", [[1]], "a list of whole numbers"),
+        ("counts", {1: 2}, "a list of whole numbers"),
+        ("pair", (1.0, 0.0), "a range, low <= high and at least 0"),
+        ("pair", (-1.0, 0.0), "a range, low <= high and at least 0"),
+        ("pair", (1.0,), "a list of 2 numbers"),
+        ("pair", 1.0, "a list of 2 numbers"),
+        ("pair", (0.0, math.inf), "finite"),
+        ("each", (), "one or more numbers"),
+        ("each", (1.0, 0.0), "above 0"),
+        ("each", "--help", "a number or a list of numbers"),
+        ("rows", [[1, 2, 3]], "a list of values"),
+    ],
+)
+def test_other_values_are_refused(name: str, given: Any, allowed: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        Settings(**{name: given})
+    assert str(error.value) == f"settings.{name}={brief(given)}: must be {allowed}"
+
+
+def test_a_type_variable_stands_for_its_bound() -> None:
+    fault = ValueError()
+    assert Settings(inner=fault).inner is fault
+    with pytest.raises(ConfigError, match=r"settings\.inner="):
+        Settings(inner=5)  # type: ignore[type-var]
+
+
+def test_without_a_section_there_is_only_the_name() -> None:
+    with pytest.raises(ConfigError, match=r"^free='x': must be a number$"):
+        check_fields(_with(Settings(), "free", "x"))
+
+
+def _with(settings: Settings[Any], name: str, value: Any) -> Settings[Any]:
+    object.__setattr__(settings, name, value)
+    return settings
+
+
+def test_types_and_rules_in_words() -> None:
+    assert describe(int | tuple[int, ...]) == "a whole number or a list of whole numbers"
+    assert describe(float | None) == "a number or null"
+    assert describe(Literal["a", "b"]) == "one of a, b"
+    assert describe(Annotated[tuple[float, float], NOT_EMPTY]) == "a list of 2 numbers"
+    assert words_of(Fraction) == "at least 0 and at most 1"
+    assert words_of(Annotated[int, at_most(2**32 - 1)]) == "at most 4294967295"
+    assert words_of(float) == ""
+
+
+def test_messages_are_one_short_line() -> None:
+    for value in ("x" * 10_000, [1] * 10_000, 10**5000, _deep(100_000)):
+        assert len(brief(value)) <= 120
+    with pytest.raises(ConfigError) as error:
+        require(False, "a\nb" * 1000, "\r\n\u2028", "c\x00d" * 1000)
+    text = str(error.value)
+    assert len(text) < 400
+    assert text.isprintable()
+
+
+def _deep(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
