@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from tests.train_RL_agents.tiny_runs import TINY, new_run
-from train_RL_agents.checkpoint import make_agent, save_policy
 from train_RL_agents.cli import main
-from train_RL_agents.config_file import from_dict
+from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.run.checkpoint import save_policy
 
 CONTENT = "what was there before"
 FLAG = "--tyro-write-completion"
