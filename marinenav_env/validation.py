@@ -249,9 +249,17 @@ def _convert_one(kind: Any, value: Any) -> Any:
     elif origin is Literal:
         if isinstance(value, str) and value in arguments:
             return value
-    elif origin is not tuple and isinstance(value, origin):
+    elif origin is not tuple and _is_of(value, origin):
         return value
     raise TypeError(value)
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    """Whether a value is of a class; also where that cannot be asked, as of a protocol."""
+    try:
+        return isinstance(value, kind)
+    except TypeError:
+        return True
 
 
 def _convert_number(kind: type[int | float], value: Any) -> int | float:

@@ -1,8 +1,9 @@
 """Types and rules of fields, and how values are shown."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 import pytest
@@ -126,6 +127,29 @@ def test_other_values_are_refused(name: str, given: Any, allowed: str) -> None:
     with pytest.raises(ConfigError) as error:
         Settings(**{name: given})
     assert str(error.value) == f"settings.{name}={brief(given)}: must be {allowed}"
+
+
+class Named(Protocol):
+    """What cannot be asked for at run time."""
+
+    name: str
+
+
+@dataclass
+class Parts:
+    """Fields that take functions and objects."""
+
+    part: str | Callable[[], int] | Named = ""
+    anything: Any = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+def test_protocols_and_any_are_not_checked() -> None:
+    parts = Parts(part=5, anything={1: 2})  # type: ignore[arg-type]
+    assert (parts.part, parts.anything) == (5, {1: 2})
+    assert Parts(part=int).part is int
 
 
 def test_a_type_variable_stands_for_its_bound() -> None:
