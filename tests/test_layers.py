@@ -10,9 +10,10 @@ import marinenav_env
 import train_RL_agents
 
 WORLD = (
-    "validation", "plugins", "host_reads", "layout", "config", "state", "thrust", "current",
-    "dynamics", "perception", "parameters", "colregs", "reward", "endings", "world", "scenario",
-    "scenario_file", "starts", "env", "single", "scripted", "gymnasium_env", "pettingzoo_env",
+    "state", "validation", "layout", "endings", "host_reads", "config", "plugins", "current",
+    "entries", "scenario", "thrust", "reward", "dynamics", "perception", "range_scan", "starts",
+    "colregs", "parameters", "observation", "scenario_file", "world", "env", "scripted",
+    "single", "pettingzoo_env", "gymnasium_env",
 )  # fmt: skip
 TRAINER = (
     "utils", "networks", "agents", "config", "policy_wrapper", "memory", "run", "baselines",

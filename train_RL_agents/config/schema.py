@@ -6,7 +6,7 @@ The defaults are the main job: AC-IQN on the six published levels, on a CPU with
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import Annotated, ClassVar, Generic, Literal, TypeVar
 
 from marinenav_env import LEVELS, Curriculum, Level, WorldConfig
 from marinenav_env.validation import (
