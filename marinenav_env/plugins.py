@@ -48,6 +48,11 @@ def allowed() -> tuple[str, ...]:
     return tuple(sorted(_allowed))
 
 
+def registered(group: str) -> tuple[str, ...]:
+    """Names of the entry points of installed packages in a group."""
+    return tuple(sorted(entry_points(group=group).names))
+
+
 def resolve(group: str, reference: str) -> Any:
     """The object that a reference names.
 

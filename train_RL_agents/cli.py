@@ -7,12 +7,14 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from train_RL_agents.commands import COMMANDS
 
 BAD_INPUT, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
+_PART = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 class Parser(argparse.ArgumentParser):
@@ -35,6 +37,8 @@ def make_parser() -> argparse.ArgumentParser:
             add_help=not getattr(module, "OWN_HELP", False),
         )  # fmt: skip
         module.add_arguments(sub)
+        sub.add_argument("--plugin", metavar="PART", action="append", default=[],
+            help="a part of your own that a file names, as package.module:Name")  # fmt: skip
         sub.set_defaults(command=module, parser=sub, overrides=[], argv=[])
     return parser
 
@@ -78,12 +82,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         return PIPE_CLOSED
 
 
+def _allow_parts(arguments: argparse.Namespace) -> None:
+    """Let parts be imported that the command line names, also from the present folder."""
+    from marinenav_env import plugins
+
+    words = [*arguments.overrides, str(getattr(arguments, "agent", ""))]
+    named = [*arguments.plugin, *(found for word in words for found in _PART.findall(word))]
+    if named:
+        plugins.allow(*named)
+        sys.path.append(str(Path.cwd()))
+
+
 def _run(arguments: argparse.Namespace) -> int:
     """Run the command; settings that cannot be used become a sentence."""
     # Only now: this imports torch, which help does not need.
     from marinenav_env.validation import ConfigError
 
     try:
+        _allow_parts(arguments)
         return int(arguments.command.run(arguments))
     except ConfigError as error:
         print(f"marinenav: error: {error}", file=sys.stderr)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from marinenav_env import plugins
+from marinenav_env.validation import require
 from train_RL_agents.agents.a2c import A2C
 from train_RL_agents.agents.ac_iqn import ACIQN
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
@@ -23,4 +25,27 @@ AGENTS: dict[str, type[Agent[Any]]] = {
     "A2C": A2C,
 }
 
-__all__ = ["AGENTS", "Agent", "AgentConfig", "Batch", "Losses"]
+
+def agent_class(name: str) -> type[Agent[Any]]:
+    """The class of an agent: one of ``AGENTS``, or a user's own (see marinenav_env.plugins).
+
+    Args:
+        name: from the registry, of an entry point in ``marinenav.agents``, or
+            ``package.module:Class``.
+
+    Raises:
+        ConfigError: when there is none, or it is no agent.
+    """
+    require(isinstance(name, str), "agent_type", name, f"one of {', '.join(AGENTS)}")
+    if name in AGENTS:
+        return AGENTS[name]
+    own = ":" in name or name in plugins.registered(plugins.AGENTS)
+    require(own, "agent_type", name, f"one of {', '.join(AGENTS)}, or package.module:Class")
+    found = plugins.resolve(plugins.AGENTS, name)
+    fine = isinstance(found, type) and issubclass(found, Agent)
+    require(fine, "agent_type", name, "a class derived from train_RL_agents.agents.Agent")
+    kind: type[Agent[Any]] = found
+    return kind
+
+
+__all__ = ["AGENTS", "Agent", "AgentConfig", "Batch", "Losses", "agent_class"]

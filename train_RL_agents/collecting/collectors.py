@@ -50,6 +50,7 @@ class StepCollector:
         self._config, self._device, self._seed = config, device, seed
         self._clock, self._display = clock, display
         self.env = make_world(config, agent, device, seed)
+        settings.check(self.env.num_robots)
         uniform = isinstance(settings, OffPolicyConfig) and settings.exploration == "uniform"
         self.policy = PolicyWrapper(
             agent, settings.num_envs, generator, uniform=uniform, compile=config.compile

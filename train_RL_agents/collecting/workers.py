@@ -24,7 +24,7 @@ from torchrl.collectors import MultiSyncCollector
 from marinenav_env import GROUP, Curriculum, MarineNavEnv, WorldConfig, plugins
 from marinenav_env.validation import ConfigError
 from train_RL_agents.agents import Agent
-from train_RL_agents.collecting.worlds import make_world, training_world
+from train_RL_agents.collecting.worlds import training_scenarios, training_world
 from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.utils.extras import need
@@ -39,7 +39,7 @@ _seed_here = 0
 
 
 def make_worker_world(
-    world: WorldConfig, num_envs: int, curriculum: Curriculum, env_steps: int, seed: int,
+    world: WorldConfig, num_envs: int, scenarios: Curriculum | str, env_steps: int, seed: int,
     allowed: tuple[str, ...], **settings: Any,
 ) -> MarineNavEnv:  # fmt: skip
     """A worker's world; called in the worker's process, whose coins it seeds, too.
@@ -47,7 +47,7 @@ def make_worker_world(
     Args:
         world: its settings.
         num_envs: the worker's environments.
-        curriculum: its levels, counted in the worker's env-steps.
+        scenarios: its levels, counted in the worker's env-steps, or a scenario file.
         env_steps: the worker's, made before the run was resumed.
         seed: of the worker.
         allowed: users' parts that it may import, as the trainer may.
@@ -59,7 +59,7 @@ def make_worker_world(
     with contextlib.suppress(ValueError):  # not in the main thread, so not reached by it
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     plugins.allow(*allowed)
-    env = MarineNavEnv(world, num_envs, scenarios=curriculum, seed=seed, **settings)
+    env = MarineNavEnv(world, num_envs, scenarios=scenarios, seed=seed, **settings)
     env.env_steps = env_steps
     return env
 
@@ -151,15 +151,17 @@ class Workers:
 def _worlds(config: TrainConfig[Any], continuous: bool, seed: int, env_steps: int) -> list[Any]:
     """What makes each worker's world."""
     count = config.trainer.collectors
-    curriculum = config.training_schedule.curriculum()
-    begins = tuple(-(-begin // count) for begin in curriculum.timesteps)
+    scenarios = training_scenarios(config)
+    if isinstance(scenarios, Curriculum):
+        begins = tuple(-(-begin // count) for begin in scenarios.timesteps)
+        scenarios = replace(scenarios, timesteps=begins)
     seed += _RESUME_STRIDE * env_steps
     return [
         partial(
             make_worker_world,
             training_world(config),
             config.trainer.num_envs // count,
-            replace(curriculum, timesteps=begins),
+            scenarios,
             env_steps // count,
             seed + _SEED_STRIDE * (worker + 1),
             plugins.allowed(),

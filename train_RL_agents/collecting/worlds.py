@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from marinenav_env import MarineNavEnv, WorldConfig
+from marinenav_env import Curriculum, MarineNavEnv, WorldConfig
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import TrainConfig
 
@@ -19,12 +19,18 @@ def make_world(
     return MarineNavEnv(
         training_world(config),
         config.trainer.num_envs,
-        scenarios=config.training_schedule.curriculum(),
+        scenarios=training_scenarios(config),
         continuous=agent.continuous,
         device=device,
         seed=seed,
         compile_step=config.compile,
     )
+
+
+def training_scenarios(config: TrainConfig[Any]) -> Curriculum | str:
+    """What training episodes are: levels, or the path of a scenario file."""
+    schedule = config.training_schedule
+    return schedule.scenarios or schedule.curriculum()
 
 
 def training_world(config: TrainConfig[Any]) -> WorldConfig:

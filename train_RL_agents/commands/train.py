@@ -41,7 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-h", "--help", action="store_true", help="show this and all settings", **plain)
     add("-C", "--config", metavar="FILE", type=Path, help="JSON with settings that differ", **plain)
-    add("--agent", metavar="NAME", help="short for agent_type=NAME", **plain)
+    add(
+        "--agent",
+        metavar="NAME",
+        help="agent_type=NAME, or package.module:Class",
+        **plain,
+    )
     add("-D", "--device", metavar="DEV", help="auto, cpu, cuda, cuda:N; device=DEV", **plain)
     add("--seed", metavar="N", nargs="+", help="one run for each; seed=N,...", **plain)
     add("--num-envs", metavar="N", help="trainer.num_envs=N", **plain)

@@ -18,7 +18,7 @@ from types import NoneType
 from typing import Any, TypeVar, get_type_hints
 
 from marinenav_env.validation import ConfigError, brief, members_of, require
-from train_RL_agents.agents import AGENTS
+from train_RL_agents.agents import agent_class
 from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
 
 Config = TypeVar("Config")
@@ -109,9 +109,7 @@ def default_config(agent_type: str) -> TrainConfig[Any]:
     Raises:
         ConfigError: when there is no such agent.
     """
-    known = isinstance(agent_type, str) and agent_type in AGENTS
-    require(known, "agent_type", agent_type, f"one of {', '.join(AGENTS)}")
-    kind = AGENTS[agent_type]
+    kind = agent_class(agent_type)
     trainer = TRAINER_CONFIGS[kind.algorithm]()
     return TrainConfig(agent=kind.config_type(), agent_type=agent_type, trainer=trainer)
 

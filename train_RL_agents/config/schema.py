@@ -21,7 +21,7 @@ from marinenav_env.validation import (
     check_fields,
     require,
 )
-from train_RL_agents.agents import AGENTS, AgentConfig
+from train_RL_agents.agents import AgentConfig, agent_class
 
 ConfigType = TypeVar("ConfigType", bound=AgentConfig)
 Precision = Literal["fp32", "bf16"]
@@ -60,6 +60,10 @@ class TrainingSchedule:
     """Smallest start-goal distance of each level (m)."""
     weights: tuple[float, ...] = ()
     """Shares of the levels when all are trained at once; empty: equal."""
+    sampler: str = ""
+    """A sampler of scenarios of your own, as package.module:Class, in place of the built-in one."""
+    scenarios: str = ""
+    """A scenario file whose episodes are trained on in turn, in place of levels."""
 
     def __post_init__(self) -> None:
         check_fields(self, "training_schedule")
@@ -70,7 +74,7 @@ class TrainingSchedule:
         levels = _levels(
             self.num_robots, self.num_cores, self.num_obstacles, self.min_start_goal_dis
         )
-        return Curriculum(levels, self.weights, self.timesteps)
+        return Curriculum(levels, self.weights, self.timesteps, sampler=self.sampler)
 
 
 @dataclass(frozen=True)
@@ -312,11 +316,10 @@ class TrainConfig(Generic[ConfigType]):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        require(self.agent_type in AGENTS, "agent_type", self.agent_type, f"one of {list(AGENTS)}")
         require(len(set(self.seed)) == len(self.seed) > 0, "seed", self.seed,
                 "one or more different numbers")  # fmt: skip
         require(not self.imitation_learning, "imitation_learning", True, "false")
-        agent = AGENTS[self.agent_type]
+        agent = agent_class(self.agent_type)
         kind = TRAINER_CONFIGS[agent.algorithm]
         fine = isinstance(self.trainer, kind)
         require(fine, "trainer", type(self.trainer).__name__, f"{kind.__name__} for this agent")

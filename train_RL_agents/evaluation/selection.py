@@ -47,7 +47,7 @@ def choose_set(
     if "suite" in given:
         seed = given.get("seed", fresh)
         return make_set(given["suite"], world, given.get("episodes"), seed), None
-    seed: int = given.get("seed", schedule.seed) if fresh is None else fresh
+    seed = int(given.get("seed", schedule.seed) if fresh is None else fresh)
     if "scenarios" not in given:
         return _draw(world, schedule, seed, given)
 

@@ -19,10 +19,11 @@ from rich.table import Table
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marinenav_env import GROUP, MarineNavEnv
+from marinenav_env import GROUP, Curriculum, MarineNavEnv
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.actor_critic import ActorCriticAgent, RolloutBatch
+from train_RL_agents.collecting.worlds import training_scenarios
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.schema import (
     OffPolicyConfig,
@@ -193,8 +194,10 @@ def replay_bytes(row: TensorDictBase, capacity: int, prioritized: bool) -> tuple
 
 def _one_environment(config: TrainConfig[Any], continuous: bool) -> MarineNavEnv:
     """The world of a run with one environment and one scenario held ready."""
-    curriculum = replace(config.training_schedule.curriculum(), pool_size=1, refresh_size=1)
-    return MarineNavEnv(config.world, 1, scenarios=curriculum, continuous=continuous)
+    scenarios = training_scenarios(config)
+    if isinstance(scenarios, Curriculum):
+        scenarios = replace(scenarios, pool_size=1, refresh_size=1)
+    return MarineNavEnv(config.world, 1, scenarios=scenarios, continuous=continuous)
 
 
 def _bytes(tensor: Tensor) -> int:
