@@ -220,6 +220,3 @@ def _start_ray(worlds: list[Any], policy: WorkerPolicy, frames: int) -> Any:
         remote_configs={"num_cpus": 1, "num_gpus": 0},
         collector_kwargs={"auto_register_policy_transforms": False},
     )
-
-
-__all__ = ["WorkerPolicy", "Workers", "make_world", "training_world"]
