@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from marinenav_env import plugins
 from marinenav_env.config import LEVELS, Level, ScenarioConfig
 from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.state import Scenario, Start
-from marinenav_env.validation import require, require_numbers
+from marinenav_env.validation import Count, at_least, check_fields, require
 
 
 class Sampler(Protocol):
@@ -58,25 +58,24 @@ class Curriculum:
 
     levels: tuple[Level, ...] = field(default=LEVELS)
     """The levels."""
-    weights: tuple[float, ...] = ()
+    weights: Annotated[tuple[float, ...], at_least(0.0)] = ()
     """Share of each level in a mixture (any scale); none: equal shares."""
     timesteps: tuple[int, ...] = ()
     """Env-steps from which each level holds, the first 0; none: all levels at once."""
-    pool_size: int = 2048
+    pool_size: Count = 2048
     """Scenarios held ready."""
-    refresh_size: int = 256
+    refresh_size: Count = 256
     """Scenarios drawn anew in one go."""
-    refresh_interval: int = 64
+    refresh_interval: Count = 64
     """Vector steps between refreshes."""
     sampler: str | MakeSampler | Sampler = ""
     """What draws the scenarios: a sampler of your own as package.module:Class, its class, or an
     object; none: ScenarioSampler."""
 
     def __post_init__(self) -> None:
+        check_fields(self, "curriculum")
         count = len(self.levels)
         require(count > 0, "curriculum.levels", self.levels, "at least one level")
-        if self.weights:
-            require_numbers(self, "curriculum", ("weights",), at_least=0.0)
         fine = not self.weights or (len(self.weights) == count and sum(self.weights) > 0.0)
         require(fine, "curriculum.weights", self.weights, f"{count} numbers with a positive sum")
         order = list(self.timesteps)
@@ -84,8 +83,6 @@ class Curriculum:
         require(fine, "curriculum.timesteps", self.timesteps, f"{count} increasing, the first 0")
         require(not (order and self.weights), "curriculum.weights", self.weights,
                 "left out when timesteps are given")  # fmt: skip
-        sizes = ("pool_size", "refresh_size", "refresh_interval")
-        require_numbers(self, "curriculum", sizes, at_least=1, whole=True, single=True)
         fine = self.pool_size % self.refresh_size == 0
         require(fine, "curriculum.pool_size", self.pool_size, "a multiple of refresh_size")
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
-from numbers import Integral, Real
+from numbers import Real
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -77,51 +77,6 @@ def is_number(value: object) -> bool:
         return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:  # a whole number of hundreds of digits
         return False
-
-
-def require_numbers(
-    config: Any,
-    section: str,
-    names: tuple[str, ...],
-    *,
-    above: float = -math.inf,
-    at_least: float = -math.inf,
-    at_most: float = math.inf,
-    whole: bool = False,
-    single: bool = False,
-) -> None:
-    """Check that fields are finite numbers in range.
-
-    Args:
-        config: the dataclass that holds the fields.
-        section: dotted name of that dataclass, for the message.
-        names: the fields to check.
-        above: exclusive lower bound.
-        at_least: inclusive lower bound.
-        at_most: inclusive upper bound.
-        whole: whether only whole numbers are allowed.
-        single: whether a tuple of numbers, one for each robot, say, is refused.
-
-    Raises:
-        ConfigError: for the first field out of range.
-    """
-    bounds = [f"above {above:g}"] if above > -math.inf else []
-    bounds += [f"at least {at_least:g}"] if at_least > -math.inf else []
-    bounds += [f"at most {at_most:g}"] if at_most < math.inf else []
-    allowed = " and ".join(bounds) or "finite"
-    if whole:
-        allowed = f"a whole number, {allowed}"
-    for name in names:
-        value = getattr(config, name)
-        numbers = value if isinstance(value, tuple) and not single else (value,)
-        fine = all(
-            is_number(number)
-            and (isinstance(number, Integral) or not whole)
-            and number > above
-            and at_least <= number <= at_most
-            for number in numbers
-        )
-        require(fine and len(numbers) > 0, f"{section}.{name}", value, allowed)
 
 
 # Rules ------------------------------------------------------------------------------------------
@@ -290,7 +245,8 @@ def bare(annotation: Any) -> Any:
 
 def words_of(annotation: Any) -> str:
     """The rules beside a type in words: ``above 0 and at most 1``."""
-    return " and ".join(rule.words for rule in getattr(annotation, "__metadata__", ()))
+    words = [rule.words for rule in getattr(annotation, "__metadata__", ())]
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 
 def members_of(annotation: Any) -> tuple[Any, ...]:

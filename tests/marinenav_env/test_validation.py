@@ -177,6 +177,8 @@ def test_types_and_rules_in_words() -> None:
     assert words_of(Fraction) == "at least 0 and at most 1"
     assert words_of(Annotated[int, at_most(2**32 - 1)]) == "at most 4294967295"
     assert words_of(float) == ""
+    three = Annotated[tuple[int, ...], NOT_EMPTY, at_least(1), at_most(9)]
+    assert words_of(three) == "one or more numbers, at least 1 and at most 9"
 
 
 def test_messages_are_one_short_line() -> None:

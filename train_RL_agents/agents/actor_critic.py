@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from marinenav_env.validation import NOT_EMPTY, NonNegative, at_least, at_most
+from marinenav_env.validation import NonNegative, at_least, at_most
 from train_RL_agents.agents.base import Agent, AgentConfig
 from train_RL_agents.networks.actors import normal_log_density, squash_log_slope
-from train_RL_agents.networks.encoders import EncoderConfig, ObservationNetwork, Size
+from train_RL_agents.networks.encoders import EncoderConfig, ObservationNetwork, Size, Sizes
 from train_RL_agents.networks.layers import orthogonal, squash, to_float32
 from train_RL_agents.networks.observation import ACTIVE, Observation, ObservationSpec
 
@@ -34,7 +34,7 @@ class ActorCriticConfig(AgentConfig):
     """Units of the encoder of the vessel's own state, and of further vectors."""
     object_width: Size = 32
     """Units of the encoder of each object."""
-    hidden_sizes: Annotated[tuple[int, ...], NOT_EMPTY, at_least(1), at_most(4096)] = (64, 64)
+    hidden_sizes: Sizes = (64, 64)
     """Units of each hidden layer."""
     actions: Literal["categorical", "gaussian", "clipped_gaussian"] = "categorical"
     """Distribution of the actions: one of the thrust pairs; normal numbers, squashed into (-1, 1);

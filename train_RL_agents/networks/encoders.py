@@ -32,6 +32,7 @@ from train_RL_agents.networks.observation import Observation, ObservationSpec
 
 SELF, OBJECTS = "self_state", "objects_state"
 Size = Annotated[int, at_least(1), at_most(4096)]
+Sizes = Annotated[tuple[int, ...], NOT_EMPTY, at_least(1), at_most(4096)]
 """Units of a layer."""
 
 
@@ -51,7 +52,7 @@ class EncoderConfig:
     """Units of the encoder of each object."""
     scan_width: Size = 64
     """Units of the encoder of a range scan."""
-    hidden_sizes: Annotated[tuple[int, ...], NOT_EMPTY, at_least(1), at_most(4096)] = (128, 128)
+    hidden_sizes: Sizes = (128, 128)
     """Units of each hidden layer."""
     excluded: tuple[str, ...] = ()
     """Entries of the observation that the networks are not given, such as objects_state."""

@@ -96,13 +96,13 @@ def test_round_trip_of_every_kind_of_value(agent_type):
         "compile": False,
         "world.vessel.m": [400.0, 500.5],
         "world": {"vessel": {"length": [5.0]}, "sensor": {"max_objects": [5, 3]}},
-        "trainer": {"learning_rate": 1e-7, "buffer_size": 2e6},
+        "trainer": {"learning_rate": 1e-7, "batch_size": 2e3},
     }
     config = from_dict(values)
     assert config.seed == (7,)
     assert config.world.vessel.m == (400.0, 500.5)
     assert config.world.vessel.length == (5.0,)
-    assert config.trainer.buffer_size == 2_000_000
+    assert config.trainer.batch_size == 2_000
     assert from_dict(to_dict(config)) == config
 
 
@@ -187,7 +187,7 @@ def test_override_keeps_the_rest():
         ({"seed": [10**20]}, "seed=[100000000000000000000]: must be"),
         ({"seed": [-1]}, "seed=[-1]: must be"),
         ({"eval_schedule": {"seed": 10**20}}, "eval_schedule.seed=100000000000000000000: must be"),
-        ({"world.sensor.max_objects": 3}, "world.sensor.max_objects=3: must be 5"),
+        ({"world.sensor.max_objects": 65}, "world.sensor.max_objects=65: must be at least 1 and"),
         ({"trainer": {"gamma": 1.5}}, "trainer.gamma=1.5: must be"),
         ({"training_schedule": {"num_robots": [0] * 6}}, "training_schedule.num_robots=0: must be"),
         ({"training_schedule": {"num_robots": [3]}}, "training_schedule.num_cores="),
