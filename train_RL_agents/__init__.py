@@ -15,7 +15,7 @@ _HOMES = {
     "AGENTS": "train_RL_agents.agents",
     "PolicyWrapper": "train_RL_agents.policy_wrapper",
     "TorchRLTrainer": "train_RL_agents.torchrl_trainer",
-    "TrainConfig": "train_RL_agents.config",
+    "TrainConfig": "train_RL_agents.config.schema",
 }
 
 

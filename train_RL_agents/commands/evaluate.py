@@ -10,7 +10,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.evaluation.selection import choose_set, defaults
 from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, CONDUCT, Result
 
 if TYPE_CHECKING:
@@ -77,6 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     names = [*given["policies"], *(given[key] for key in ("checkpoint", "policy") if key in given)]
     _check(arguments.parser, given, names)
     from train_RL_agents.evaluation.contenders import ActingOptions, common_world
+    from train_RL_agents.evaluation.selection import choose_set, defaults
     from train_RL_agents.utils.device import resolve_device
 
     device = resolve_device(arguments.device)

@@ -6,8 +6,6 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.run.run_folder import runs_in
-
 if TYPE_CHECKING:
     from train_RL_agents.config.schema import TrainConfig
 
@@ -21,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from train_RL_agents.run.checkpoint import PUBLISHED, find_run
+    from train_RL_agents.run.run_folder import runs_in
 
     path: Path | None = arguments.path
     if path is None:

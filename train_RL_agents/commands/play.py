@@ -6,8 +6,6 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.evaluation.selection import choose_set, defaults
-
 if TYPE_CHECKING:
     from train_RL_agents.evaluation.recording import Recording
     from train_RL_agents.figures.episode_view import EpisodeView
@@ -101,6 +99,7 @@ def _play(given: dict[str, Any]) -> list[Recording]:
     import torch
 
     from train_RL_agents.evaluation.contenders import ActingOptions, common_world, find, run_set
+    from train_RL_agents.evaluation.selection import choose_set, defaults
 
     device = torch.device("cpu")
     found = [find(name, given.get("which", "best"), device) for name in given["checkpoint"]]

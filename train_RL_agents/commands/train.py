@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from train_RL_agents.config.resuming import RESUMABLE
-from train_RL_agents.run.run_folder import runs_in
 
 if TYPE_CHECKING:
     from train_RL_agents.config.schema import TrainConfig
@@ -170,7 +169,7 @@ def _resume(path: Path, overrides: list[str], display: dict[str, Any], trace: in
     from marinenav_env.validation import require
     from train_RL_agents.config.reading import override
     from train_RL_agents.run.ranks import Ranks
-    from train_RL_agents.run.run_folder import RunFolder
+    from train_RL_agents.run.run_folder import RunFolder, runs_in
     from train_RL_agents.torchrl_trainer import resume
 
     with Ranks().together():
