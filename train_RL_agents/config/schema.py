@@ -246,7 +246,7 @@ class OnPolicyConfig(TrainerConfig):
     """At the end; in between it falls along a cosine."""
     max_grad_norm: Positive = 1.0
     """Gradients are clipped to this norm."""
-    ema_decay: Annotated[float, at_least(0.0), at_most(0.999999)] = 0.99
+    ema_decay: Annotated[float, at_least(0.0), at_most(0.999999)] = 0.998
     """Decay per update of the exponential moving average (EMA) of the weights that is evaluated and
     saved; 0: the latest weights."""
 

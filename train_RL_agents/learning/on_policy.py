@@ -173,7 +173,7 @@ class OnPolicy(Algorithm):
         slots = int(active.shape[0])
         count = active.sum()
         known = int(count) if self._counts_rows else slots  # host: free on a CPU
-        size = min(size, max(known, 1))
+        size = min(size, slots)  # never the number of active rows: compiled code has fixed shapes
         for _ in range(self.settings.epochs):
             chance = torch.rand(slots, generator=self._generator, device=active.device)
             order = torch.where(active, chance, 2.0).argsort()

@@ -26,7 +26,7 @@ from train_RL_agents.networks.features import (
     goal_geometry,
     widths,
 )
-from train_RL_agents.networks.layers import hidden
+from train_RL_agents.networks.layers import hidden, rectified_maximum
 from train_RL_agents.networks.normalization import RunningNorm
 from train_RL_agents.networks.observation import Observation, ObservationSpec
 
@@ -197,7 +197,7 @@ class ObjectMaximum(nn.Module):
 
     def forward(self, own: Tensor, objects: Tensor, mask: Tensor) -> Tensor:
         """Features [B, width] of objects [B, K, each], mask [B, K]; 0 without any."""
-        return (torch.relu(self.layer(objects)) * mask[..., None]).amax(-2)
+        return rectified_maximum(self.layer(objects), mask)
 
 
 JOINS: dict[str, type[ObjectAttention | ObjectMaximum]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,43 @@ def hidden(inputs: int, outputs: int, layer_norm: bool) -> nn.Module:
     """A linear layer, ready for a ReLU; with a LayerNorm in between if asked for."""
     linear = nn.Linear(inputs, outputs)
     return nn.Sequential(linear, nn.LayerNorm(outputs)) if layer_norm else linear
+
+
+class _RectifiedMaximum(torch.autograd.Function):
+    """See rectified_maximum; the backward pass needs no boolean masks.
+
+    Inductor writes the masks of ReLU and of the maximum one by one on a CPU, which takes several
+    times as long as all the rest of the pass.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, mask: Tensor) -> Tensor:
+        """Forward pass."""
+        kept = values.clamp_min(0.0) * mask
+        largest = kept.amax(-2)
+        ctx.save_for_backward(kept, largest)
+        return largest
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        """Gradient of the values; of several equal ones each gets all of it."""
+        kept, largest = ctx.saved_tensors
+        chosen = 1.0 - torch.sign(largest[..., None, :] - kept)
+        return gradient[..., None, :] * chosen * torch.sign(kept), None
+
+
+def rectified_maximum(values: Tensor, mask: Tensor) -> Tensor:
+    """Maximum over objects of ReLU, [B, F].
+
+    Args:
+        values: [B, K, F].
+        mask: [B, K], which objects count; without any the result is 0.
+    """
+    mask = mask[..., None].to(values.dtype)
+    if values.requires_grad and torch.is_grad_enabled():
+        largest: Tensor = _RectifiedMaximum.apply(values, mask)
+        return largest
+    return (torch.relu(values) * mask).amax(-2)
 
 
 def orthogonal(module: nn.Module, gain: float) -> None:
