@@ -16,10 +16,7 @@ from torchrl.envs import EnvBase
 
 from marinenav_env import plugins
 from marinenav_env.config import WorldConfig
-from marinenav_env.dynamics import continuous_rates, discrete_rates
 from marinenav_env.entries import Entry
-from marinenav_env.host_reads import cheap_to_ask
-from marinenav_env.layout import copy_in, environments_innermost
 from marinenav_env.parameters import shared_parameters
 from marinenav_env.scenario_file import Episode, read_scenarios, stack_episodes
 from marinenav_env.starts import (
@@ -34,7 +31,7 @@ from marinenav_env.starts import (
 )
 from marinenav_env.state import Outcome, Parameters, Scenario, Start, State
 from marinenav_env.validation import ConfigError, require
-from marinenav_env.world import World, restart, where
+from marinenav_env.world import World, WorldState
 
 GROUP = "robots"
 
@@ -84,9 +81,9 @@ class MarineNavEnv(EnvBase):
     batch_locked = True
     world: World
     """Its rules, as pure functions."""
-    _now: Start
+    world_state: WorldState
+    """The present state of all environments."""
     _outcome: Outcome | None
-    _own_constants: Parameters
 
     def __init__(
         self,
@@ -110,9 +107,6 @@ class MarineNavEnv(EnvBase):
         super().__init__(device=torch.device(device), batch_size=torch.Size([num_envs]))
         self.num_envs, self.dtype, self.continuous = num_envs, dtype, continuous
         self.config = _matching(config or WorldConfig(), self._given)
-        self._renew: Any = restart
-        if compile_step and not cheap_to_ask(torch.device(device)):
-            self._renew = torch.compile(restart, fullgraph=True, dynamic=False)
         self._generator = torch.Generator(self.device)
         with self._users_errors():
             self._make_world(compile_step)
@@ -136,7 +130,7 @@ class MarineNavEnv(EnvBase):
         try:
             yield
             if named:
-                self.world.check(self._now, self._own_constants)
+                self.world.check(self.world_state, self._idle_action())
         except ConfigError:
             raise
         except Exception as error:
@@ -163,16 +157,16 @@ class MarineNavEnv(EnvBase):
         else:
             self._source, constants, quantiles = stack_episodes(given, device, self.dtype)
         self._all_constants = constants
-        self.world = World(config, quantiles, compile_step)
+        self.world = World(config, quantiles, self.continuous, compile_step)
 
     def _set_seed(self, seed: int | None) -> None:
         """Restart the own random state, and with it the pool of starts."""
         self._generator.manual_seed(0 if seed is None else seed)
         self.env_steps = 0
         self._restored, self._outcome = False, None
-        self._held: Start | None = None
         self._starts = self._make_starts()
-        self._restart(None)
+        self._pool = WorldState(self._starts.starts, self._all_constants)
+        self.world_state = self.world.begin(self._pool, self._starts.index(None))
 
     def _make_starts(self) -> StartPool:
         """The pool of starts."""
@@ -190,7 +184,7 @@ class MarineNavEnv(EnvBase):
 
     def _make_specs(self) -> None:
         """Specifications of every key, from the shapes at hand."""
-        envs, robots = self._now.state.active.shape
+        envs, robots = self.state.active.shape
         float_, flag = (
             {"device": self.device, "dtype": dtype} for dtype in (self.dtype, torch.bool)
         )
@@ -253,17 +247,17 @@ class MarineNavEnv(EnvBase):
     @property
     def state(self) -> State:
         """Where every robot is; batch [E]."""
-        return self._now.state
+        return self.world_state.now.state
 
     @property
     def scenario(self) -> Scenario:
         """The scenario that each environment is in; batch [E]."""
-        return self._now.scenario
+        return self.world_state.now.scenario
 
     @property
     def constants(self) -> Parameters:
         """The parameters of each environment; batch [E], or [1] when shared."""
-        return self._own_constants
+        return self.world_state.parameters
 
     @property
     def outcome(self) -> Outcome:
@@ -279,23 +273,22 @@ class MarineNavEnv(EnvBase):
     # Step and reset -----------------------------------------------------------------------------
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        action = tensordict.get((GROUP, "action"))
-        to_rates = continuous_rates if self.continuous else discrete_rates
-        now, constants = self._now, self._own_constants
-        rates = to_rates(action.to(self.dtype) if self.continuous else action, constants.vessel)
-        noise = self.world.draw_noise(self._generator, now.scenario, self.dtype)
-        self._now, outcome = self.world.step(now, constants, rates, noise)
+        self.world_state, outcome = self.advance(
+            self.world_state, tensordict.get((GROUP, "action"))
+        )
         self.env_steps += self.num_envs
         self._restored, self._outcome = False, outcome
-        return self._pack(self._now, outcome)
+        return self.to_tensordict(self.world_state, outcome)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         done = None if tensordict is None else tensordict.get("_reset", None)
-        if not (self._restored and done is None):
-            self._restart(None if done is None else done.view(-1))
+        if done is not None:
+            self.world_state = self.start_episodes(self.world_state, done.view(-1))
+        elif not self._restored:
+            self.world_state = self.world.begin(self._pool, self._starts.index(None))
         # Else: the first full reset after load_state_dict goes on where the saved run was.
         self._restored = False
-        return self._pack(self._now, None)
+        return self.to_tensordict(self.world_state)
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Reset the environments whose episode is over, without asking whether there are any.
@@ -306,48 +299,37 @@ class MarineNavEnv(EnvBase):
         Returns:
             The same, with the first observation of the new episodes and their flags cleared.
         """
-        self.refresh_starts()
-        return self.reset_done(tensordict)
+        self.refresh_pool()
+        self.world_state = self.start_episodes(self.world_state, tensordict.get("done").view(-1))
+        return tensordict.update(self.to_tensordict(self.world_state))
 
-    def refresh_starts(self) -> None:
-        """Let the pool of starts draw new entries if it is time; once per vector step."""
+    def refresh_pool(self) -> None:
+        """Let the reset pool draw new entries if it is time; once per vector step, on the host."""
         self._starts.refresh(self.env_steps)
 
-    def reset_done(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """``maybe_reset`` without ``refresh_starts``: nothing but operations on tensors."""
-        self._restart(tensordict.get("done").view(-1))
-        return tensordict.update(self._pack(self._now, None))
+    def start_episodes(self, world: WorldState, done: Tensor) -> WorldState:
+        """Start new episodes where ``done`` [E] is true; draws which ones, and can be captured."""
+        return self.world.reset(world, done, self._pool, self._starts.index(done))
 
-    def hold(self) -> None:
-        """Go on from the state in the memory that ``settle`` copies to; at first, make that."""
-        if self._held is None:
-            self._held = self._now.clone()
-        self._now = self._held
+    def advance(self, world: WorldState, action: Tensor) -> tuple[WorldState, Outcome]:
+        """Make a control step; draws its noise, and can be captured.
 
-    def settle(self) -> None:
-        """Copy the state to where it was when first held, so that a captured step finds it."""
-        if self._held is not None:
-            copy_in(self._held, self._now)
-            self._now = self._held
+        Args:
+            world: before the step.
+            action: see ``World.step``.
+        """
+        noise = self.world.draw_noise(self._generator, world.now.scenario, self.dtype)
+        return self.world.step(world, action, noise)
 
-    def _restart(self, done: Tensor | None) -> None:
-        """Start new episodes where ``done`` [E] is true, or everywhere if it is None."""
-        index = self._starts.index(done)
-        if done is None:
-            self._now = self._starts.starts[index].apply(environments_innermost)
-        else:
-            self._now = self._renew(done, self._starts.starts, index, self._now)
-        if self._all_constants.batch_size[0] == 1:
-            self._own_constants = self._all_constants
-        else:
-            own = self._all_constants[index]
-            self._own_constants = own if done is None else where(done, own, self._own_constants)
+    def to_tensordict(self, world: WorldState, outcome: Outcome | None = None) -> TensorDictBase:
+        """A world under TorchRL's keys.
 
-    def _pack(self, now: Start, outcome: Outcome | None) -> TensorDictBase:
-        """Lay out an observation, and the outcome of a step if there was one, under their keys."""
-        active = now.state.active
-        group_shape = active.shape
-        observation = TensorDict(dict(now.observation.items()), group_shape)
+        Args:
+            world: the world.
+            outcome: of the step that led to it; None at the start of a step.
+        """
+        active, group_shape = world.now.state.active, world.now.state.active.shape
+        observation = TensorDict(dict(world.now.observation.items()), group_shape)
         group: dict[str, Any] = {"observation": observation, "mask": active}
         if outcome is None:
             # In an episode that goes on, a robot that has ended stays so; an absent one always is.
@@ -372,13 +354,19 @@ class MarineNavEnv(EnvBase):
             {GROUP: TensorDict(group, group_shape), **root}, self.batch_size, device=self.device
         )
 
+    def _idle_action(self) -> Tensor:
+        """An action that every world takes."""
+        shape = (*self.state.active.shape, 2) if self.continuous else self.state.active.shape
+        dtype = self.dtype if self.continuous else torch.int64
+        return torch.zeros(shape, dtype=dtype, device=self.device)
+
     # Saving -------------------------------------------------------------------------------------
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Everything that a rollout depends on, as nested dicts of tensors and numbers."""
         return {
-            "now": self._now.to_tensordict().to_dict(),
-            "parameters": self._own_constants.to_tensordict().to_dict(),
+            "now": self.world_state.now.to_tensordict().to_dict(),
+            "parameters": self.world_state.parameters.to_tensordict().to_dict(),
             "starts": self._starts.state_dict(),
             "generator": self._generator.get_state(),
             "env_steps": self.env_steps,
@@ -393,10 +381,11 @@ class MarineNavEnv(EnvBase):
             ConfigError: when the state is of another number of environments, robots or objects.
         """
         # What has been handed out shares memory with the present state: leave that as it is.
-        self._now, self._held = self._now.clone(), None
+        now, parameters = self.world_state
+        self.world_state = WorldState(now.clone(), parameters)
         try:
-            restore(self._now, state["now"])
-            restore(self._own_constants, state["parameters"])
+            restore(self.world_state.now, state["now"])
+            restore(parameters, state["parameters"])
             self._starts.load_state_dict(state["starts"])
         except (RuntimeError, KeyError, AttributeError) as error:
             raise ConfigError(f"the saved world does not fit this one: {error}") from error

@@ -15,11 +15,11 @@ from torch import Tensor
 from marinenav_env.colregs import required_turn
 from marinenav_env.config import WorldConfig
 from marinenav_env.current import current_velocity
-from marinenav_env.dynamics import control_step, wrap_to_two_pi
+from marinenav_env.dynamics import continuous_rates, control_step, discrete_rates, wrap_to_two_pi
 from marinenav_env.endings import endings
 from marinenav_env.entries import Scene
 from marinenav_env.host_reads import cheap_to_ask
-from marinenav_env.layout import reverse
+from marinenav_env.layout import environments_innermost, reverse
 from marinenav_env.observation import described, entry_sensors
 from marinenav_env.perception import Noise, draw_noise, observe
 from marinenav_env.reward import RewardInputs, reward_function
@@ -119,6 +119,15 @@ def _moved(
     )
 
 
+class WorldState(NamedTuple):
+    """A world at one moment; also the entries of a reset pool."""
+
+    now: Start
+    """Batch [E]: scenario, state and observation."""
+    parameters: Parameters
+    """Batch [E], or [1] when shared by all environments."""
+
+
 class StepNoise(NamedTuple):
     """Random numbers of one observation, drawn outside compiled code."""
 
@@ -134,36 +143,89 @@ class World:
     Args:
         config: what is the same for all environments.
         quantiles: von Mises quantile table of the radius noise.
-        compile_step: whether ``step`` is compiled (fullgraph).
+        continuous: whether actions are continuous or indices of pairs of thrust changes.
+        compile_step: whether ``step``, and on a GPU ``reset``, is compiled (fullgraph).
 
     Raises:
         ConfigError: when a part that the configuration names cannot be used.
     """
 
-    def __init__(self, config: WorldConfig, quantiles: Tensor, compile_step: bool = False) -> None:
-        self.config, self.quantiles = config, quantiles
+    def __init__(
+        self,
+        config: WorldConfig,
+        quantiles: Tensor,
+        continuous: bool = True,
+        compile_step: bool = False,
+    ) -> None:
+        self.config, self.quantiles, self.continuous = config, quantiles, continuous
         self.sensors = entry_sensors(config)
         self.entries = described(config, self.sensors)
         self.reward = reward_function(config)
         self._advance: Any = self.advance
+        self._restart: Any = restart
         if compile_step:
             self._advance = torch.compile(self.advance, fullgraph=True, dynamic=False)
+        if compile_step and not cheap_to_ask(quantiles.device):
+            self._restart = torch.compile(restart, fullgraph=True, dynamic=False)
 
-    def check(self, now: Start, parameters: Parameters) -> None:
+    def step(
+        self, world: WorldState, action: Tensor, noise: StepNoise
+    ) -> tuple[WorldState, Outcome]:
+        """Advance every environment by one control step.
+
+        Args:
+            world: before the step; it is not changed.
+            action: [E, R, 2] in [-1, 1], or [E, R] index of a pair of thrust changes; those of
+                inactive robots have no effect.
+            noise: one draw.
+
+        Returns:
+            The world after the step, and the outcome. The observation is that of the robots active
+            before the step: a robot that ends in this step still gets its last one, and is still
+            seen by the others.
+        """
+        (scenario, state), parameters = (world.now.scenario, world.now.state), world.parameters
+        state, entries, outcome = self._advance(state, scenario, parameters, action, noise)
+        batch = state.batch_size
+        observation = TensorDict(entries, batch)
+        now = Start(scenario=scenario, state=state, observation=observation, batch_size=batch)
+        return WorldState(now, parameters), outcome
+
+    def reset(self, world: WorldState, done: Tensor, pool: WorldState, index: Tensor) -> WorldState:
+        """Start new episodes in some environments.
+
+        Args:
+            world: before; it is not changed.
+            done: [E] bool, which environments.
+            pool: what episodes start from, batch [P].
+            index: [E] int64, the entry of the pool that each environment would start from.
+        """
+        now = self._restart(done, pool.now, index, world.now)
+        if pool.parameters.batch_size[0] == 1:
+            return WorldState(now, pool.parameters)
+        return WorldState(now, restart(done, pool.parameters, index, world.parameters))
+
+    def begin(self, pool: WorldState, index: Tensor) -> WorldState:
+        """Start new episodes in all environments; see ``reset``."""
+        now = pool.now[index].apply(environments_innermost)
+        shared = pool.parameters.batch_size[0] == 1
+        return WorldState(now, pool.parameters if shared else pool.parameters[index])
+
+    def check(self, world: WorldState, action: Tensor) -> None:
         """Make a step, not compiled, to find what users' parts get wrong.
 
         Args:
-            now: batch [E].
-            parameters: batch [E or 1].
+            world: any.
+            action: see ``step``.
 
         Raises:
             ConfigError: when an entry or the reward is of another shape or type than it should be.
         """
+        now, parameters = world
         dtype, robots = now.state.pose.dtype, now.state.active.shape
         generator = torch.Generator(now.state.pose.device).manual_seed(0)
         noise = self.draw_noise(generator, now.scenario, dtype)
-        rates = torch.zeros_like(now.state.thrust)
-        _, found, outcome = self.advance(now.state, now.scenario, parameters, rates, noise)
+        _, found, outcome = self.advance(now.state, now.scenario, parameters, action, noise)
         expected = {
             f"robots/observation/{name}": (found[name], (*robots, *entry.shape), entry.dtype(dtype))
             for name, entry in self.entries.items()
@@ -235,49 +297,31 @@ class World:
         batch = scenario.batch_size
         return Start(scenario=scenario, state=state, observation=observation, batch_size=batch)
 
-    def step(
-        self, now: Start, parameters: Parameters, rates: Tensor, noise: StepNoise
-    ) -> tuple[Start, Outcome]:
-        """Advance every environment by one control step; see ``advance``.
-
-        Args:
-            now: batch [E].
-            parameters: batch [E or 1].
-            rates: [E, R, 2] commanded thrust rates (N/s).
-            noise: one draw.
-        """
-        state, entries, outcome = self._advance(now.state, now.scenario, parameters, rates, noise)
-        batch = now.batch_size
-        observation = TensorDict(entries, batch)
-        following = Start(
-            scenario=now.scenario, state=state, observation=observation, batch_size=batch
-        )
-        return following, outcome
-
     def advance(
         self,
         state: State,
         scenario: Scenario,
         parameters: Parameters,
-        rates: Tensor,
+        action: Tensor,
         noise: StepNoise,
     ) -> tuple[State, dict[str, Tensor], Outcome]:
-        """One control step of every environment, as one function of tensors.
-
-        The observation that comes back is that of the robots active before the step: a robot that
-        ends in this step still gets its last one, and is still seen by the others.
+        """``step`` as one function of tensors, which is compiled.
 
         Args:
             state: batch [E].
             scenario: batch [E].
             parameters: batch [E or 1].
-            rates: [E, R, 2] commanded thrust rates (N/s); those of inactive robots are ignored.
-            noise: one draw of measurement noise.
+            action: see ``step``.
+            noise: one draw.
 
         Returns:
             The next state, the entries of the observation by name, and the outcome.
         """
         config, vessel = self.config, parameters.vessel
+        if self.continuous:
+            rates = continuous_rates(action.to(state.pose.dtype), vessel)
+        else:
+            rates = discrete_rates(action, vessel)
         before = goal_distance(state, scenario)
         moved = _moved(state, scenario, parameters, rates, config)
         entries, seen, touching = self.observe(moved, scenario, parameters, noise)

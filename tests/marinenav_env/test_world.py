@@ -183,9 +183,7 @@ def test_control_steps_equal_the_oracle(busy: World, tmp_path: Path) -> None:
     state = world.initial_state(busy.scenario, busy.parameters.rules.core_radius)
     moments = []
     for t in range(STEPS):
-        moments.append(
-            step(state, busy.scenario, busy.parameters, FULL_RATE * actions[t], noises[t + 1])
-        )
+        moments.append(step(state, busy.scenario, busy.parameters, actions[t], noises[t + 1]))
         state = moments[-1][0]
 
     def feed(e: int, t: int, i: int) -> list:

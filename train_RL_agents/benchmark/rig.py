@@ -310,8 +310,8 @@ def watch_parts(watch: Stopwatch, trainer: TorchRLTrainer) -> None:
     for owner, name, label in (
         (trainer.env.world, "step", "world"),
         (trainer.env.world, "draw_noise", "world"),
-        (trainer.env, "_restart", "world"),
-        (trainer.env, "refresh_starts", "world"),
+        (trainer.env, "start_episodes", "world"),
+        (trainer.env, "refresh_pool", "world"),
         (trainer.policy, "_behave", "policy"),
         (trainer.learner, "update", "update"),
         (trainer.experience.streams, "rows", "insertion"),

@@ -84,8 +84,9 @@ class StepCollector:
         """Choose where steps come from, now that a resumed run's state is there."""
         if self.in_place:
             self._graphs = GraphCollector(
-                self.env, self.policy, self._drawn_from, self._display.say
-            )
+                self.env, self.policy, self._drawn_from, self._display.say,
+                self._config.trainer.vector_steps,
+            )  # fmt: skip
             return
         if self._config.trainer.collector != "local":
             try:

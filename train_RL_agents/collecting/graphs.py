@@ -1,12 +1,12 @@
-"""Collection on a GPU as CUDA graphs, with all state in tensors that stay where they are.
+"""Collection on a GPU as a CUDA graph, with all state in tensors that stay where they are.
 
 Policy and world are more than a hundred small kernels, also compiled, which a GPU finishes faster
-than Python can start them. Captured, a vector step is two launches: start episodes where the last
-ones are over; act and step. Between steps, on the host, the pool of reset states may be refreshed,
-in its own memory.
+than Python can start them. Captured, a vector step is one launch: start new episodes where the last
+step ended one, act, and step the world. Before it, on the host, the reset pool may be refreshed, in
+its own memory.
 
 Python scalars are baked into the graph, so none may change from step to step: epsilon is a tensor,
-counters are kept out of the graphs.
+and counters are kept out of the graph.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from collections.abc import Callable, Sequence
 
 import torch
 from tensordict import TensorDictBase
+from torch import Tensor
 
-from marinenav_env import MarineNavEnv
-from marinenav_env.layout import copy_in
+from marinenav_env import GROUP, MarineNavEnv
+from marinenav_env.layout import copy_all, copy_in
+from marinenav_env.world import WorldState
 from train_RL_agents.memory.ring import copied
 from train_RL_agents.utils.captured import Captured
 
@@ -25,11 +27,15 @@ from train_RL_agents.utils.captured import Captured
 class GraphCollector:
     """Collects what TorchRL's collector does, draw for draw.
 
+    It holds the environment's state in static tensors. Episodes that are over start anew before the
+    next step, not after the last one; ``settle`` starts them at once.
+
     Args:
         env: the world; it goes on from its present state.
-        policy: acts.
+        policy: writes the actions of a step; what else it writes is collected, too.
         generators: that policy and world draw from, to capture the step; None runs it as it is.
         say: prints a line if the capture fails.
+        steps: vector steps T of a batch.
     """
 
     def __init__(
@@ -38,54 +44,83 @@ class GraphCollector:
         policy: Callable[[TensorDictBase], TensorDictBase],
         generators: Sequence[torch.Generator] | None = None,
         say: Callable[[str], None] = print,
+        steps: int = 1,
     ) -> None:
-        self.env, self.policy = env, policy
-        self._carrier: TensorDictBase = copied(env.reset())
+        self.env, self.policy, self._count = env, policy, steps
+        env.reset()
+        now, parameters = env.world_state
+        own = parameters.batch_size[0] > 1
+        self._world = WorldState(now.clone(), parameters.clone() if own else parameters)
+        env.world_state = self._world
+        self._over = torch.zeros(env.num_envs, dtype=torch.bool, device=env.generator.device)
         self._ended = False
-        env.hold()
-        self._step, self._restart = (
-            Captured(
-                function, env.generator.device, generators or (),
-                name=name, capture=generators is not None, say=say,
-            )
-            for function, name in (
-                (self._act_and_step, "a step of the world"),
-                (self._start_episodes, "the start of episodes"),
-            )
+        self._step: TensorDictBase | None = None
+        self._batch: TensorDictBase | None = None
+        self._columns: list[list[Tensor]] = []
+        self._next = Captured(
+            self._next_step, env.generator.device, generators or (), name="a step of the world",
+            capture=generators is not None, say=say,
         )  # fmt: skip
 
     @torch.no_grad()
     def collect(self) -> TensorDictBase:
-        """The next vector step [E, 1]; once captured, always in the same tensors."""
-        self.settle()
-        env_steps = self.env.env_steps + self.env.num_envs
-        step: TensorDictBase = self._step()
-        self.env.env_steps = env_steps  # a replayed step leaves Python's counters alone
-        self._ended = True
-        return step
+        """The next vector steps [E, T], always in the same tensors."""
+        for number in range(self._count):
+            env_steps = self.env.env_steps + self.env.num_envs
+            if self._ended:
+                self.env.refresh_pool()
+                self._next()
+            else:
+                self._step_from(self._world)
+            self.env.env_steps, self._ended = env_steps, True
+            if self._count > 1:
+                assert self._step is not None
+                copy_all(self._columns[number], self._step.values(True, True))
+        assert self._batch is not None
+        return self._batch
 
     @torch.no_grad()
     def settle(self) -> None:
-        """Start new episodes where the last step ended one: before the next step, or saving."""
+        """Start new episodes where the last step ended one: before the world is saved."""
         if self._ended:
-            self.env.refresh_starts()
-            self._restart()
-            self._ended = False
+            self.env.refresh_pool()
+            self._write(self.env.start_episodes(self._world, self._over))
+        self._ended = False
 
-    def _act_and_step(self) -> TensorDictBase:
-        """Act and move the world."""
-        self.env.hold()
-        step = self.env.step(self.policy(self._carrier.clone(recurse=False)))
-        self.env.settle()
-        following = step.get("next")
-        # The step is read after the carrier has moved on: it needs an observation of its own.
-        result = step.update(copied(self._carrier)).set("next", following).unsqueeze(1)
-        copy_in(self._carrier, following)
-        return result
+    def _next_step(self) -> None:
+        """Start new episodes where the last step ended one, and make a step."""
+        self._step_from(self.env.start_episodes(self._world, self._over))
 
-    def _start_episodes(self) -> None:
-        """Start new episodes where one is over."""
-        self.env.hold()
-        fresh = self.env.reset_done(self._carrier.clone(recurse=False))
-        self.env.settle()
-        copy_in(self._carrier, fresh)
+    def _step_from(self, world: WorldState) -> None:
+        """Act and step the world; writes step and state to the static tensors."""
+        step = self.policy(self.env.to_tensordict(world))
+        following, outcome = self.env.advance(world, step.get((GROUP, "action")))
+        step.set("next", self.env.to_tensordict(following, outcome))
+        if self._step is None:
+            self._allocate(step)
+        copy_in(self._step, step)
+        self._write(following)
+        self._over.copy_(outcome.episode_done)
+
+    def _write(self, world: WorldState) -> None:
+        """Write a state to the static one."""
+        copy_in(self._world.now, world.now)
+        copy_in(self._world.parameters, world.parameters)
+
+    def _allocate(self, step: TensorDictBase) -> None:
+        """Make the static step and the batch, of which each column has the layout of the step."""
+        self._step = copied(step)
+        if self._count == 1:
+            self._batch = self._step.unsqueeze(1)
+            return
+        rows = self._step.expand(self._count, *step.batch_size).apply(_allocated)
+        self._columns = [list(row.values(True, True)) for row in rows.unbind(0)]
+        self._batch = rows.transpose(0, 1)
+
+
+def _allocated(expanded: Tensor) -> Tensor:
+    """Memory for what was expanded along a new first dimension, one part after another."""
+    strides = (expanded[0].numel(), *expanded.stride()[1:])
+    return torch.empty_strided(
+        expanded.shape, strides, dtype=expanded.dtype, device=expanded.device
+    )

@@ -1,11 +1,18 @@
-"""Collection in place against TorchRL's Collector, and captured against uncaptured."""
+"""The graph collector against TorchRL's Collector, and captured against uncaptured."""
+
+import random
 
 import pytest
 import torch
+from tensordict.nn import TensorDictModuleBase
+from torchrl.collectors import Collector
 
+from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
+from tests.marinenav_env.helpers import random_episode
 from tests.train_RL_agents.helpers import no_host_reads
 from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved, train
-from train_RL_agents.collecting.graphs import InPlaceCollector
+from train_RL_agents.collecting.collectors import StepCollector
+from train_RL_agents.collecting.graphs import GraphCollector
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.captured import WARM_UPS
 
@@ -17,9 +24,22 @@ LONG = ("total_timesteps=1600", "eval_freq=1600", "trainer.buffer_size=1000")
 """200 vector steps of 8 environments."""
 
 
+def in_graphs(run):
+    """A trainer whose steps come from the graph collector, captured only on a GPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        made = StepCollector.__init__
+
+        def init(self, *args):
+            made(self, *args)
+            self.in_place = True
+
+        patch.setattr(StepCollector, "__init__", init)
+        return TorchRLTrainer(run, quiet=True)
+
+
 def trained(path, *words, in_place):
-    trainer = TorchRLTrainer(new_run(path, *words), quiet=True)
-    trainer.experience.in_place = in_place
+    run = new_run(path, *words)
+    trainer = in_graphs(run) if in_place else TorchRLTrainer(run, quiet=True)
     trainer.train()
     return values(saved(trainer.run))
 
@@ -42,27 +62,16 @@ def test_everything_is_as_with_the_collector(tmp_path, tiny, words):
     assert differences(collected, placed) == []
 
 
-def test_a_run_collected_in_place_is_resumed_exactly(tmp_path, tiny):
-    words = KINDS[0]
+@pytest.mark.parametrize("words", [KINDS[0], KINDS[2]], ids=" ".join)
+def test_a_run_is_resumed_exactly(tmp_path, tiny, words):
     whole = new_run(tmp_path / "whole", *words)
-    trainer = TorchRLTrainer(whole, quiet=True)
-    trainer.experience.in_place = True
-    trainer.train()
+    in_graphs(whole).train()
     parts = new_run(tmp_path / "parts", *words)
-    first = TorchRLTrainer(parts, quiet=True)
-    first.experience.in_place = True
-    update = first.learner.update
-
-    def stopping(batch):
-        first.stopped = first.env_steps == 104
-        return update(batch)
-
-    first.learner.update = stopping
+    first = in_graphs(parts)
+    first.callbacks.append(lambda trainer: trainer.stop() if trainer.env_steps == 112 else None)
     first.train()
-    assert saved(parts)["env_steps"] == 104
-    again = TorchRLTrainer(parts, quiet=True)
-    again.experience.in_place = True
-    again.train()
+    assert saved(parts)["env_steps"] == 112
+    in_graphs(parts).train()
     assert differences(results(whole), results(parts)) == []
 
 
@@ -77,52 +86,113 @@ def pointers(tree):
     return [leaf.data_ptr() for leaf in tree.values(True, True)]
 
 
-def collector_of(trainer, generators=None):
-    return InPlaceCollector(
-        trainer.env, trainer.policy, trainer.experience.streams, trainer.replay, generators
-    )
+def turn(trainer):
+    """Collect and store."""
+    steps = trainer.collector.collect()
+    trainer.algorithm.observe(steps)
+    return steps
 
 
-def memory(collector):
+def memory(trainer):
     """Where everything is that a captured step reads and writes."""
-    env, replay = collector.env, collector.replay
-    trees = [env._now.scenario, env._now.state, env._now.observation, env._starts.starts.scenario,
-             env._starts.starts.state, env._starts.starts.observation, collector._carrier,
-             collector.streams._open, replay._storage._storage]  # fmt: skip
-    single = [replay.writer.cursor, replay.writer.filled, collector.policy.exploration]
+    env, replay, collector = trainer.collector.env, trainer.algorithm.replay, trainer.collector
+    graphs = collector._graphs
+    trees = [env.world_state.now, graphs._world.now, graphs._step, graphs._batch,
+             env._starts.starts, trainer.algorithm.streams._open,
+             replay._storage._storage]  # fmt: skip
+    single = [graphs._over, replay.writer.cursor, replay.writer.filled,
+              collector.policy.exploration]  # fmt: skip
     return [pointer for tree in trees for pointer in pointers(tree)] + [
         tensor.data_ptr() for tensor in single
     ]
 
 
-def test_all_state_stays_where_it_is(tmp_path, tiny):
-    words = ("trainer.n_steps=3", "training_schedule.timesteps=0,80")
-    trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
-    collector = collector_of(trainer)
-    collector.step()
-    before = memory(collector)
+@pytest.mark.parametrize("steps", [1, 3])
+def test_all_state_stays_where_it_is(tmp_path, tiny, steps):
+    words = ("trainer.n_steps=3", "training_schedule.timesteps=0,80",
+             "trainer.buffer_size=300", f"trainer.steps_per_batch={steps}")  # fmt: skip
+    trainer = in_graphs(new_run(tmp_path, *words))
+    turn(trainer)
+    before = memory(trainer)
     for number in range(30):  # past refreshes of the pool, and the change of level
-        trainer.policy.set_exploration(1.0 / (number + 1), 0.5)
-        collector.step()
-    assert memory(collector) == before
-    assert trainer.env.env_steps == 31 * 8
+        trainer.collector.policy.set_exploration(1.0 / (number + 1), 0.5)
+        turn(trainer)
+    assert memory(trainer) == before
+    assert trainer.collector.env.env_steps == 31 * 8 * steps
 
 
-def test_the_parts_that_are_captured_read_nothing_on_the_host(tmp_path, tiny, monkeypatch):
+class Uniform(TensorDictModuleBase):
+    """Uniform actions, and an output of its own."""
+
+    in_keys = [(GROUP, "mask")]  # noqa: RUF012 (as tensordict has it)
+    out_keys = [(GROUP, "action"), (GROUP, "extra")]  # noqa: RUF012
+
+    def __init__(self):
+        super().__init__()
+        self.generator = torch.Generator().manual_seed(0)
+
+    def forward(self, step):
+        shape = (*step[GROUP, "mask"].shape, 2)
+        action = 2.0 * torch.rand(shape, generator=self.generator) - 1.0
+        step.set((GROUP, "extra"), action.sum(-1))
+        return step.set((GROUP, "action"), action)
+
+
+def fixed_world(**settings):
+    """A world of given episodes, every one with parameters of its own."""
+    rng = random.Random(0)
+    episodes = [
+        random_episode(rng, *sizes, size=50.0) for sizes in [(3, 2, 1), (1, 0, 0), (2, 1, 2)]
+    ]
+    return MarineNavEnv(WorldConfig(max_steps=4), scenarios=episodes, **settings)
+
+
+@pytest.mark.parametrize("kind", ["curriculum", "episodes"])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_batches_are_those_of_the_collector(steps, kind):
+    """Every key of every step, and the state that is saved, also when it is saved in between."""
+
+    def make():
+        if kind == "episodes":
+            return fixed_world(num_envs=4, seed=1)
+        curriculum = Curriculum((Level(3, 0, 2, 20.0), Level(2)), timesteps=(0, 60), pool_size=8,
+                                refresh_size=4, refresh_interval=3)  # fmt: skip
+        return MarineNavEnv(WorldConfig(max_steps=7), 4, scenarios=curriculum, seed=1)
+
+    env, other = make(), make()
+    collector = GraphCollector(env, Uniform(), steps=steps)
+    reference = iter(Collector(other, Uniform(), frames_per_batch=4 * steps, total_frames=-1,
+                               track_traj_ids=False, use_buffers=False,
+                               auto_register_policy_transforms=False))  # fmt: skip
+    for number in range(12):
+        batch, expected = collector.collect(), next(reference)
+        assert batch.batch_size == expected.batch_size == (4, steps)
+        found, wanted = (set(each.keys(True, True)) for each in (batch, expected))
+        assert wanted - found <= {"collector"} and found <= wanted
+        for key in found:
+            assert torch.equal(batch[key], expected[key]), (number, key)
+        if number in (4, 5, 8):
+            collector.settle()
+            assert differences(values(env.state_dict()), values(other.state_dict())) == []
+    assert env.env_steps == other.env_steps == 12 * 4 * steps
+
+
+def test_what_is_captured_reads_nothing_on_the_host(tmp_path, tiny, monkeypatch):
     # As on a GPU: there, which environments are done and which rows are stored is not asked.
     monkeypatch.setattr("marinenav_env.host_reads.CHEAP_TO_ASK", frozenset())
-    collector = collector_of(TorchRLTrainer(new_run(tmp_path, *KINDS[0]), quiet=True))
-    collector.step()
+    trainer = in_graphs(new_run(tmp_path, *KINDS[0]))
+    turn(trainer)
+    steps = turn(trainer)
     with no_host_reads():
         for _ in range(3):
-            collector._step_and_store()
-            collector._start_anew()
+            trainer.collector._graphs._next_step()
+            trainer.algorithm._store_rows(steps)
 
 
-def test_without_capture_a_gpu_has_the_collector(tmp_path, tiny):
+def test_a_cpu_has_torchrls_collector(tmp_path, tiny):
     trainer = TorchRLTrainer(new_run(tmp_path), quiet=True)
     assert trainer.config.capture
-    assert not trainer.experience.in_place  # the CPU has it anyway
+    assert not trainer.collector.in_place
 
 
 # On a GPU ---------------------------------------------------------------------------------------
@@ -145,14 +215,14 @@ def test_captured_is_uncaptured(tmp_path, tiny, cuda, words):
     states = []
     for captured in (False, True):
         trainer = on_gpu(tmp_path / str(captured), *words)
-        generators = [trainer._generators["policy"], trainer.env.generator]
-        collector = collector_of(trainer, generators if captured else None)
+        if not captured:
+            trainer.collector._drawn_from = trainer.algorithm._store._recorder = None
         for number in range(60):
-            trainer.policy.set_exploration(1.0 / (number + 1), 0.5)
-            collector.step()
-        if captured:
-            assert collector._step.captures and collector._start.captures
-        state = trainer.replay.state_dict() | {"world": trainer.env.state_dict()}
+            trainer.collector.policy.set_exploration(1.0 / (number + 1), 0.5)
+            turn(trainer)
+        assert trainer.collector._graphs._next.captures == captured
+        assert trainer.algorithm._store.captures == captured
+        state = {"replay": trainer.algorithm.replay.state_dict()} | trainer.collector.state_dict()
         states.append(on_host(state))
     assert differences(*states) == []
 
@@ -166,13 +236,12 @@ def on_host(state):
 @pytest.mark.gpu
 def test_a_captured_step_waits_for_nothing(tmp_path, tiny, cuda):
     trainer = on_gpu(tmp_path, *KINDS[0])
-    collector = collector_of(trainer, [trainer._generators["policy"], trainer.env.generator])
-    for _ in range(WARM_UPS + 2):
-        collector.step()
+    for _ in range(WARM_UPS + 3):
+        steps = turn(trainer)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        collector._step()
-        collector._start()
+        trainer.collector._graphs._next()
+        trainer.algorithm._store(steps)
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
@@ -180,5 +249,5 @@ def test_a_captured_step_waits_for_nothing(tmp_path, tiny, cuda):
 @pytest.mark.gpu
 def test_a_run_on_a_gpu_collects_in_place(tmp_path, tiny, cuda):
     run = new_run(tmp_path, "device=cuda:0", *KINDS[0])
-    assert train(run).experience.in_place
+    assert train(run).collector.in_place
     assert int(saved(run)["replay"]["filled"]) == 150
