@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import torch
 
-CHEAP_TO_ASK = frozenset({"cpu"})
-"""Types of devices on which reading a tensor's values makes nobody wait."""
+FREE_HOST_READS = frozenset({"cpu"})
+"""Types of devices on which host reads do not synchronise."""
 
 
-def cheap_to_ask(device: torch.device) -> bool:
-    """Whether reading the values of a tensor on a device makes nobody wait.
+def host_reads_are_free(device: torch.device) -> bool:
+    """Whether reading a tensor's values on the host does not synchronise with its device.
 
-    Where it does not, the few rows that matter can be picked out; where it does, all rows are
-    computed with a mask. Both give the same.
+    If so, the few rows that matter can be selected; if not, all rows are computed with a mask. Both
+    give the same.
     """
-    return device.type in CHEAP_TO_ASK
+    return device.type in FREE_HOST_READS

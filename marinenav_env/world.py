@@ -18,7 +18,7 @@ from marinenav_env.current import current_velocity
 from marinenav_env.dynamics import continuous_rates, control_step, discrete_rates, wrap_to_two_pi
 from marinenav_env.endings import endings
 from marinenav_env.entries import Scene
-from marinenav_env.host_reads import cheap_to_ask
+from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.layout import environments_innermost, reverse
 from marinenav_env.observation import described, entry_sensors
 from marinenav_env.perception import Noise, draw_noise, observe
@@ -49,10 +49,10 @@ def restart(done: Tensor, pool: Tensors, index: Tensor, old: Tensors) -> Tensors
         index: [E] int64, which entry of the pool each environment would take.
         old: batch [E]; is not changed.
     """
-    if not cheap_to_ask(done.device):
+    if not host_reads_are_free(done.device):
         return where(done, pool[index], old)
     # Only the few that are done are gathered.
-    rows = done.nonzero().squeeze(-1)  # host: see cheap_to_ask
+    rows = done.nonzero().squeeze(-1)  # host: see host_reads_are_free
     chosen = index[rows]
 
     def pick(a: Tensor, b: Tensor) -> Tensor:
@@ -165,7 +165,7 @@ class World:
         self._restart: Any = restart
         if compile_step:
             self._advance = torch.compile(self.advance, fullgraph=True, dynamic=False)
-        if compile_step and not cheap_to_ask(quantiles.device):
+        if compile_step and not host_reads_are_free(quantiles.device):
             self._restart = torch.compile(restart, fullgraph=True, dynamic=False)
 
     def step(

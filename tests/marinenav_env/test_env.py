@@ -336,7 +336,7 @@ def test_steps_and_resets_read_nothing_on_the_host(
     kind: str, continuous: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As on a GPU: there, which environments are done is not asked.
-    monkeypatch.setattr("marinenav_env.host_reads.CHEAP_TO_ASK", frozenset())
+    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
     env = make(kind, continuous=continuous)
     td, actions = env.reset(), actions_of(env, 15)  # refreshes of the pool and time-outs
     first = env.state.pose.clone()
@@ -667,7 +667,7 @@ def test_the_compiled_step_equals_the_eager_one(
     Two graphs: as on a GPU, where the start of episodes is compiled, too.
     """
     if graphs == 2:
-        monkeypatch.setattr("marinenav_env.host_reads.CHEAP_TO_ASK", frozenset())
+        monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
     vessel = VesselConfig(m=(380.0, 400.0, 420.0))
     config = replace(SHORT, vessel=vessel, max_steps=12)
     torch.compiler.reset()

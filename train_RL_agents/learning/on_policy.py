@@ -11,7 +11,7 @@ from torch import Tensor
 from torchrl.objectives.value.functional import generalized_advantage_estimate
 
 from marinenav_env import GROUP
-from marinenav_env.host_reads import cheap_to_ask
+from marinenav_env.host_reads import host_reads_are_free
 from train_RL_agents.agents.actor_critic import ActorCriticAgent, RolloutBatch, weighted_mean
 from train_RL_agents.config.schema import OnPolicyConfig
 from train_RL_agents.learning.algorithm import Algorithm, Setup
@@ -50,7 +50,7 @@ class OnPolicy(Algorithm):
         self._progress = torch.zeros((), device=setup.device)
         self._scale = ReturnScale(self.settings.gamma) if self.settings.scale_returns else None
         # A host read is free on a CPU; ranks must make equally many updates.
-        self._counts_rows = cheap_to_ask(setup.device) and setup.ranks.size == 1
+        self._counts_rows = host_reads_are_free(setup.device) and setup.ranks.size == 1
 
     def observe(self, steps: TensorDictBase) -> None:
         """See Algorithm."""
@@ -98,8 +98,8 @@ class OnPolicy(Algorithm):
         value = group.get("value")
         last = self._value(following[:, -1])
         values = torch.cat((value[:, 1:], last[:, None]), 1)
-        if cheap_to_ask(cut.device):
-            rows = cut.flatten(0, 1).any(-1).nonzero().squeeze(-1)  # host: see cheap_to_ask
+        if host_reads_are_free(cut.device):
+            rows = cut.flatten(0, 1).any(-1).nonzero().squeeze(-1)  # host: see host_reads_are_free
             if len(rows):
                 flat = values.flatten(0, 1)
                 own = self._value(following.flatten(0, 1)[rows])

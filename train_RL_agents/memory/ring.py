@@ -17,7 +17,7 @@ from torchrl.data.replay_buffers.samplers import Sampler
 from torchrl.data.replay_buffers.storages import Storage, TensorStorage
 from torchrl.data.replay_buffers.writers import Writer
 
-from marinenav_env.host_reads import cheap_to_ask
+from marinenav_env.host_reads import host_reads_are_free
 
 STORED = "stored"
 """Key of the [B] bool that says which rows ``extend`` keeps."""
@@ -71,8 +71,8 @@ class MaskedRingWriter(Writer):
         rank = stored.cumsum(0)
         slots = (self.cursor + rank - 1) % self.capacity
         rows = data.exclude(STORED)
-        if cheap_to_ask(stored.device):
-            kept = stored.nonzero().squeeze(-1)  # host: see cheap_to_ask
+        if host_reads_are_free(stored.device):
+            kept = stored.nonzero().squeeze(-1)  # host: see host_reads_are_free
             rows, slots = select(rows, kept), slots[kept]
         else:
             slots = torch.where(stored, slots, self.capacity)

@@ -179,7 +179,7 @@ def test_batches_are_those_of_the_collector(steps, kind):
 
 def test_what_is_captured_reads_nothing_on_the_host(tmp_path, tiny, monkeypatch):
     # As on a GPU: there, which environments are done and which rows are stored is not asked.
-    monkeypatch.setattr("marinenav_env.host_reads.CHEAP_TO_ASK", frozenset())
+    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
     trainer = in_graphs(new_run(tmp_path, *KINDS[0]))
     turn(trainer)
     steps = turn(trainer)
