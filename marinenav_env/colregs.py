@@ -7,7 +7,7 @@ from torch import Tensor
 
 from marinenav_env.config import ColregsConfig
 from marinenav_env.dynamics import wrap_to_pi
-from marinenav_env.layout import reverse
+from marinenav_env.layout import env_first, env_last
 from marinenav_env.state import Observation
 
 
@@ -25,8 +25,8 @@ def required_turn(
         Whether a rule applies, [E, R] bool, and the turn angle phi (rad), [E, R], 0 if none does.
     """
     # [R, E] of the own vessel, [K, R, E] of the others.
-    u, v = reverse(observation.self_state)[2:4]
-    px, py, vx, vy, radius = reverse(observation.objects_state)
+    u, v = env_last(observation.self_state)[2:4]
+    px, py, vx, vy, radius = env_last(observation.objects_state)
     own_speed, other_speed = torch.sqrt(u * u + v * v), torch.sqrt(vx * vx + vy * vy)
     fast = (own_speed >= config.min_speed) & (other_speed >= config.min_speed)
 
@@ -58,10 +58,10 @@ def required_turn(
     desired = (
         torch.atan2(py, px)
         + torch.asin((pass_radius / safe_distance).clamp(-1.0, 1.0))
-        + torch.atan2(reverse(own_radius), tangent)
+        + torch.atan2(env_last(own_radius), tangent)
     )
     angle = wrap_to_pi(desired - torch.atan2(v, u))
-    applies = reverse(observation.objects_mask) & fast & (crossing | head_on) & outside
+    applies = env_last(observation.objects_mask) & fast & (crossing | head_on) & outside
     applies = applies & (angle > 0.0)
     # The first of them. Numbers, since compiled code handles bool and int64 slowly on a CPU.
     count = applies.shape[0]
@@ -69,4 +69,4 @@ def required_turn(
     place = torch.where(applies, slot, count)
     first = place.amin(0)
     phi = torch.where((place == first) & (place < count), angle, 0.0).sum(0)
-    return reverse(first < count), reverse(phi)
+    return env_first(first < count), env_first(phi)

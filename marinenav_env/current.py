@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from marinenav_env.layout import reverse
+from marinenav_env.layout import env_first, env_last
 
 
 def current_velocity(
@@ -33,9 +33,9 @@ def current_velocity(
     if core_position.shape[-2] == 0:
         return torch.zeros_like(x), torch.zeros_like(y)
     # [C, R, E].
-    core_x, core_y = reverse(core_position)[:, :, None]
-    dx, dy = core_x - reverse(x), core_y - reverse(y)
-    strength = reverse(core_circulation)[:, None] / (
+    core_x, core_y = env_last(core_position)[:, :, None]
+    dx, dy = core_x - env_last(x), core_y - env_last(y)
+    strength = env_last(core_circulation)[:, None] / (
         2.0 * math.pi * torch.maximum(dx.square() + dy.square(), core_radius.square())
     )
-    return reverse((-dy * strength).sum(0)), reverse((dx * strength).sum(0))
+    return env_first((-dy * strength).sum(0)), env_first((dx * strength).sum(0))

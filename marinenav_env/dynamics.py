@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.current import current_velocity
-from marinenav_env.layout import reverse, stack_last
+from marinenav_env.layout import env_first, env_last, stack_last
 from marinenav_env.state import Scenario, State, Vessel
 
 
@@ -74,13 +74,13 @@ def thruster_forces(thrust: Tensor, angle: Tensor, vessel: Vessel) -> tuple[Tens
     Returns:
         Surge force (N), sway force (N), yaw moment (N m), each [E, R].
     """
-    thrust, angle = reverse(thrust), reverse(angle)
+    thrust, angle = env_last(thrust), env_last(angle)
     left_along, right_along = thrust * angle.cos()
     left_across, right_across = thrust * angle.sin()
     surge, sway = left_along + right_along, left_across + right_across
-    width, length = reverse(vessel.width), reverse(vessel.length)
+    width, length = env_last(vessel.width), env_last(vessel.length)
     moment = 0.5 * width * (left_along - right_along) - 0.5 * length * sway
-    return reverse(surge), reverse(sway), reverse(moment)
+    return env_first(surge), env_first(sway), env_first(moment)
 
 
 def acceleration(
@@ -97,7 +97,7 @@ def acceleration(
         water: u_r, v_r relative to the water (m/s), each [E, R].
         r: [E, R] yaw rate (rad/s).
         tau: surge force, sway force, yaw moment, each [E, R].
-        vessel: parameters; with their dimensions reversed if those of the others are.
+        vessel: parameters; with the environments last if those of the others are.
 
     Returns:
         Surge, sway (m/s^2) and yaw (rad/s^2) acceleration, each [E, R].
@@ -158,17 +158,23 @@ def control_step(
         pose [E, R, 3], velocity_water [E, R, 3], velocity_ground [E, R, 3], thrust [E, R, 2].
     """
     low, high = vessel.min_thrust[..., None], vessel.max_thrust[..., None]
-    thrust = torch.clamp(reverse(state.thrust + dt * substeps * rates), reverse(low), reverse(high))
-    forces = thruster_forces(reverse(thrust), scenario.thruster_angle, vessel)
-    tau = (reverse(forces[0]), reverse(forces[1]), reverse(forces[2]))
-    turned = vessel.apply(reverse, batch_size=[])
-    x, y, theta = reverse(state.pose)
-    wx, wy, r = reverse(state.velocity_water)
+    thrust = torch.clamp(
+        env_last(state.thrust + dt * substeps * rates), env_last(low), env_last(high)
+    )
+    forces = thruster_forces(env_first(thrust), scenario.thruster_angle, vessel)
+    tau = (env_last(forces[0]), env_last(forces[1]), env_last(forces[2]))
+    turned = vessel.apply(env_last, batch_size=[])
+    x, y, theta = env_last(state.pose)
+    wx, wy, r = env_last(state.velocity_water)
     for _ in range(substeps):
         cx, cy = current_velocity(
-            reverse(x), reverse(y), scenario.core_position, scenario.core_circulation, core_radius
+            env_first(x),
+            env_first(y),
+            scenario.core_position,
+            scenario.core_circulation,
+            core_radius,
         )
-        gx, gy, gr = wx + reverse(cx), wy + reverse(cy), r
+        gx, gy, gr = wx + env_last(cx), wy + env_last(cy), r
         x, y, theta = x + dt * gx, y + dt * gy, theta + dt * r
         cos, sin = theta.cos(), theta.sin()
         u, v = cos * gx + sin * gy, cos * gy - sin * gx
@@ -181,5 +187,5 @@ def control_step(
         stack_last((x, y, wrap_to_two_pi(theta))),
         stack_last((wx, wy, r)),
         stack_last((gx, gy, gr)),
-        reverse(thrust),
+        env_first(thrust),
     )

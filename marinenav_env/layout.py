@@ -1,10 +1,10 @@
-"""Memory layout: kernels run fastest when neighbouring environments are neighbours in memory.
+"""Memory layout: kernels run fastest when neighbouring environments are adjacent in memory.
 
-A batch [E, R, ...] has few robots and objects and many environments, so the innermost dimension
-that vector instructions run along, and that threads share, should be E. Functions take and give
-tensors of the usual logical shape, but compute on them with the dimensions reversed, [..., R, E]:
-a view, no copy. Where a compiler stores what lies between, it then stores environments innermost
-too. Values never depend on the layout.
+A batch [E, R, ...] has few robots and objects and many environments, so the innermost dimension,
+which vector instructions run along and threads share, should be E. Functions take and return
+tensors of the usual logical shape, but compute on views with the dimensions in reverse order,
+[..., R, E]. Compiled code then stores intermediate results with environments innermost, too. Values
+never depend on the layout.
 """
 
 from __future__ import annotations
@@ -16,20 +16,25 @@ import torch
 from torch import Tensor
 
 
-def reverse(tensor: Tensor) -> Tensor:
-    """The same memory with the dimensions in reverse order."""
+def env_last(tensor: Tensor) -> Tensor:
+    """A view [..., R, E] of a tensor [E, R, ...]: all dimensions in reverse order."""
     # Written out because torch.compile mistakes range(n, -1, -1) here.
     return tensor.permute([tensor.ndim - 1 - axis for axis in range(tensor.ndim)])
 
 
+def env_first(tensor: Tensor) -> Tensor:
+    """A view [E, R, ...] of a tensor [..., R, E]; the inverse of ``env_last``."""
+    return env_last(tensor)
+
+
 def environments_innermost(tensor: Tensor) -> Tensor:
     """A tensor [E, ...] of the same values with environments adjacent in memory."""
-    return reverse(reverse(tensor).contiguous())
+    return env_first(env_last(tensor).contiguous())
 
 
 def stack_last(tensors: Sequence[Tensor]) -> Tensor:
-    """Stack reversed tensors [..., E] along a new last dimension of the result [E, ..., n]."""
-    return reverse(torch.stack(list(tensors)))
+    """Stack tensors [..., E] along a new last dimension of the result [E, ..., n]."""
+    return env_first(torch.stack(list(tensors)))
 
 
 def copy_all(targets: Iterable[Tensor], sources: Iterable[Tensor]) -> None:

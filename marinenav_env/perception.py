@@ -12,7 +12,7 @@ from torch import Tensor
 
 from marinenav_env.config import PerRobot, WorldConfig
 from marinenav_env.entries import Entry
-from marinenav_env.layout import reverse, stack_last
+from marinenav_env.layout import env_first, env_last, stack_last
 from marinenav_env.state import Observation, Scenario, Sensor, State, Vessel
 
 METRES, SPEED, TURN_RATE = 1e4, 1e2, 1e2
@@ -70,7 +70,7 @@ def draw_noise(
     uniform = torch.empty(shape, dtype=dtype, device=generator.device)
     normal.normal_(generator=generator)
     uniform.uniform_(generator=generator)
-    return Noise(normal.permute(0, 3, 2, 1), reverse(uniform))
+    return Noise(normal.permute(0, 3, 2, 1), env_first(uniform))
 
 
 def von_mises_quantiles(kappas: list[float], points: int = 4097) -> Tensor:
@@ -132,15 +132,15 @@ def own_state(state: State, goal: Tensor) -> Tensor:
         [E, R, 7] goal x, y in the body frame, u, v over ground, yaw rate, both thrusts.
     """
     # [R, E] each.
-    x, y, theta = reverse(state.pose)
-    vx, vy, r = reverse(state.velocity_ground)
+    x, y, theta = env_last(state.pose)
+    vx, vy, r = env_last(state.velocity_ground)
     cos, sin = theta.cos(), theta.sin()
-    goal_x, goal_y = reverse(goal)
+    goal_x, goal_y = env_last(goal)
     dx, dy = goal_x - x, goal_y - y
     own = (
         cos * dx + sin * dy, cos * dy - sin * dx,
         cos * vx + sin * vy, cos * vy - sin * vx,
-        r, *reverse(state.thrust),
+        r, *env_last(state.thrust),
     )  # fmt: skip
     return stack_last(own)
 
@@ -169,31 +169,31 @@ def observe(
         The observation, and [E, R] bool: the robot truly touches an object that it sees.
     """
     # Everything of the own robot is [R, E], of an object [M, 1, E] or, as it is seen, [M, R, E].
-    x, y, _ = reverse(state.pose)
+    x, y, _ = env_last(state.pose)
     known = _objects(state, scenario, vessel)
     seen = _measured(known, state, sensor, quantiles, noise)
     distance = torch.sqrt(seen.x.square() + seen.y.square())
-    in_range = distance <= reverse(sensor.range) + seen.radius
-    in_view = torch.atan2(seen.y, seen.x).abs() <= 0.5 * reverse(sensor.angle)
+    in_range = distance <= env_last(sensor.range) + seen.radius
+    in_view = torch.atan2(seen.y, seen.x).abs() <= 0.5 * env_last(sensor.angle)
     index = torch.arange(known.x.shape[0], device=x.device)[:, None, None]
     other = index != index[: x.shape[0], 0]
     gap = torch.where(other & in_range & in_view, distance - seen.radius, torch.inf)
     gap = gap + known.absent + known.absent[: x.shape[0], 0]
 
-    reach = known.touching + reverse(vessel.radius).expand_as(x)
+    reach = known.touching + env_last(vessel.radius).expand_as(x)
     touch = (known.x - x).square() + (known.y - y).square() <= reach.square()
     collided = torch.where(touch & (gap < torch.inf), 1.0, 0.0).amax(0) > 0.0
 
     objects, count = _nearest(seen, gap, max_objects)
     slot = torch.arange(max_objects, device=x.device)[:, None, None]
-    mask = slot < torch.minimum(count, reverse(sensor.max_objects))
+    mask = slot < torch.minimum(count, env_last(sensor.max_objects))
     observation = Observation(
         self_state=torch.where(state.active[..., None], own_state(state, scenario.goal), 0.0),
-        objects_state=reverse(torch.where(mask, objects, 0.0)),
-        objects_mask=reverse(mask),
+        objects_state=env_first(torch.where(mask, objects, 0.0)),
+        objects_mask=env_first(mask),
         batch_size=state.batch_size,
     )
-    return observation, reverse(collided)
+    return observation, env_first(collided)
 
 
 class _Objects(NamedTuple):
@@ -224,16 +224,16 @@ class _Seen(NamedTuple):
 
 def _objects(state: State, scenario: Scenario, vessel: Vessel) -> _Objects:
     """All robots and obstacles."""
-    x, y, _ = reverse(state.pose)
-    vx, vy, _ = reverse(state.velocity_ground)
-    obstacle_x, obstacle_y = reverse(scenario.obstacle_position)
-    obstacle_radius = reverse(scenario.obstacle_radius)
+    x, y, _ = env_last(state.pose)
+    vx, vy, _ = env_last(state.velocity_ground)
+    obstacle_x, obstacle_y = env_last(scenario.obstacle_position)
+    obstacle_radius = env_last(scenario.obstacle_radius)
     still = torch.zeros_like(obstacle_radius)
     radius, detected = (
-        reverse(each).expand_as(x) for each in (vessel.radius, vessel.detect_radius)
+        env_last(each).expand_as(x) for each in (vessel.radius, vessel.detect_radius)
     )
     away, obstacle_away = (
-        torch.where(reverse(there), 0.0, torch.inf)
+        torch.where(env_last(there), 0.0, torch.inf)
         for there in (state.active, scenario.obstacle_mask)
     )
     pairs = (
@@ -247,13 +247,13 @@ def _measured(
     objects: _Objects, state: State, sensor: Sensor, quantiles: Tensor, noise: Noise
 ) -> _Seen:
     """Objects as every robot measures them, turned into its body frame."""
-    x, y, theta = reverse(state.pose)
+    x, y, theta = env_last(state.pose)
     parameters = (sensor.pos_std, sensor.vel_std, sensor.r_mean_ratio, sensor.table_row)
-    pos_std, vel_std, ratio, row = (reverse(each) for each in parameters)
+    pos_std, vel_std, ratio, row = (env_last(each) for each in parameters)
     noise_x, noise_y, noise_vx, noise_vy = noise.normal.permute(0, 3, 2, 1)
     dx, dy = objects.x - x + pos_std * noise_x, objects.y - y + pos_std * noise_y
     vx, vy = objects.vx + vel_std * noise_vx, objects.vy + vel_std * noise_vy
-    turn = look_up_quantile(quantiles, row, reverse(noise.uniform))
+    turn = look_up_quantile(quantiles, row, env_last(noise.uniform))
     cos, sin = theta.cos(), theta.sin()
     return _Seen(
         x=cos * dx + sin * dy,

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.entries import EntrySensor, Kind, Scene
-from marinenav_env.layout import reverse
+from marinenav_env.layout import env_first, env_last
 from marinenav_env.state import Scenario, State
 
 _NOWHERE = 1e12
@@ -41,7 +41,7 @@ class RangeScan(EntrySensor):
     ) -> Tensor | None:
         """[E, R, n] standard normal."""
         drawn = torch.empty(shape[::-1], dtype=dtype, device=generator.device)
-        return reverse(drawn.normal_(generator=generator))
+        return env_first(drawn.normal_(generator=generator))
 
     def observe(self, scene: Scene, noise: Tensor | None) -> Tensor:
         """[E, R, n] measured distances; the longest one, without noise, where nothing is hit."""
@@ -83,7 +83,7 @@ def cast_rays(
     # [R, E] of a robot, [M, 1, R, E] of a disc, [n, R, E] of a beam. The distances [M, n, R, E] are
     # reduced as they are computed, without being stored, which compiled code only does while an
     # intermediate result reads at most four tensors: hence lengths in radii of the disc.
-    theta = reverse(state.pose)[2]
+    theta = env_last(state.pose)[2]
     x, y, radii = _discs(state, scenario, radius)
     beam = torch.tensor(angles, dtype=x.dtype, device=x.device)[:, None, None]
     cos, sin = torch.stack(((theta + beam).cos(), (theta + beam).sin()))
@@ -92,7 +92,7 @@ def cast_rays(
     half = chord.clamp_min(0.0).sqrt()
     hit = torch.minimum(chord, ahead + half) >= 0.0
     distance = torch.where(hit, radii * (ahead - half), longest)
-    return reverse(distance.amin(0).clamp(0.0, longest))
+    return env_first(distance.amin(0).clamp(0.0, longest))
 
 
 def _discs(state: State, scenario: Scenario, radius: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -100,10 +100,10 @@ def _discs(state: State, scenario: Scenario, radius: Tensor) -> tuple[Tensor, Te
 
     What is not there, the robot itself included, is too far away to be hit.
     """
-    x, y, _ = reverse(state.pose)
-    obstacle_x, obstacle_y = reverse(scenario.obstacle_position)
-    there = torch.cat((reverse(state.active), reverse(scenario.obstacle_mask)))[:, None]
-    radii = torch.cat((reverse(radius).expand_as(x), reverse(scenario.obstacle_radius)))[:, None]
+    x, y, _ = env_last(state.pose)
+    obstacle_x, obstacle_y = env_last(scenario.obstacle_position)
+    there = torch.cat((env_last(state.active), env_last(scenario.obstacle_mask)))[:, None]
+    radii = torch.cat((env_last(radius).expand_as(x), env_last(scenario.obstacle_radius)))[:, None]
     radii = radii.clamp_min(1e-6)
     index = torch.arange(radii.shape[0], device=x.device)[:, None, None]
     there = there & (index != index[: x.shape[0], 0])

@@ -19,7 +19,7 @@ from marinenav_env.dynamics import continuous_rates, control_step, discrete_rate
 from marinenav_env.endings import endings
 from marinenav_env.entries import Scene
 from marinenav_env.host_reads import host_reads_are_free
-from marinenav_env.layout import environments_innermost, reverse
+from marinenav_env.layout import env_first, env_last, environments_innermost
 from marinenav_env.observation import described, entry_sensors
 from marinenav_env.perception import Noise, draw_noise, observe
 from marinenav_env.reward import RewardInputs, reward_function
@@ -88,9 +88,9 @@ def initial_state(scenario: Scenario, core_radius: Tensor) -> State:
 
 def goal_distance(state: State, scenario: Scenario) -> Tensor:
     """Distance of every robot to its goal (m), [E, R]."""
-    goal_x, goal_y = reverse(scenario.goal)
-    x, y, _ = reverse(state.pose)
-    return reverse(torch.sqrt((goal_x - x).square() + (goal_y - y).square()))
+    goal_x, goal_y = env_last(scenario.goal)
+    x, y, _ = env_last(state.pose)
+    return env_first(torch.sqrt((goal_x - x).square() + (goal_y - y).square()))
 
 
 def _moved(

@@ -8,16 +8,16 @@ import torch
 from tensordict import TensorClass, TensorDict
 from torch import Tensor
 
-from marinenav_env.layout import copy_all, copy_in, environments_innermost, reverse, stack_last
+from marinenav_env.layout import copy_all, copy_in, env_last, environments_innermost, stack_last
 
 
-def test_reverse_is_a_view() -> None:
+def test_env_last_is_a_view() -> None:
     tensor = torch.arange(24.0).view(2, 3, 4)
-    turned = reverse(tensor)
+    turned = env_last(tensor)
     assert turned.shape == (4, 3, 2)
     assert turned.data_ptr() == tensor.data_ptr()
     assert turned[3, 1, 0] == tensor[0, 1, 3]
-    assert torch.equal(reverse(turned), tensor)
+    assert torch.equal(env_first(turned), tensor)
 
 
 def test_environments_become_neighbours_in_memory() -> None:
