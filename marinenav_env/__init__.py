@@ -6,8 +6,8 @@ from marinenav_env.config import LEVELS, Level, WorldConfig
 from marinenav_env.entries import Entry, EntrySensor, Scene
 from marinenav_env.env import GROUP, MarineNavEnv
 from marinenav_env.observation import observation_entries
+from marinenav_env.reset_pool import Curriculum
 from marinenav_env.scenario_file import Episode, read_scenarios, write_scenarios
-from marinenav_env.starts import Curriculum
 from marinenav_env.validation import ConfigError
 
 __all__ = [

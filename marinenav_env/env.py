@@ -18,18 +18,18 @@ from marinenav_env import plugins
 from marinenav_env.config import WorldConfig
 from marinenav_env.entries import Entry
 from marinenav_env.parameters import shared_parameters
-from marinenav_env.scenario_file import Episode, read_scenarios, stack_episodes
-from marinenav_env.starts import (
+from marinenav_env.reset_pool import (
     Curriculum,
-    FixedStarts,
-    SampledStarts,
+    FixedPool,
+    ResetPool,
+    SampledPool,
     Sampler,
-    StartPool,
     drawn_or_given,
     make_sampler,
     restore,
 )
-from marinenav_env.state import Outcome, Parameters, Scenario, Start, State
+from marinenav_env.scenario_file import Episode, read_scenarios, stack_episodes
+from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State
 from marinenav_env.validation import ConfigError, require
 from marinenav_env.world import World, WorldState
 
@@ -53,24 +53,23 @@ class MarineNavEnv(EnvBase):
 
     A robot that has ended is masked: its observation and reward are zero and its action has no
     effect. So is one that the scenario lacks; as in TorchRL's own environments it is done (here
-    terminated, never truncated), from the reset on. The mask alone says who is under way.
+    terminated, never truncated), from the reset on. Only the mask says which robots are active.
 
     Environments whose episode is over are reset by
     ``maybe_reset`` without reading anything on the host.
 
-    Random numbers come from a generator of its own: the same seed gives the same rollout, and the
-    global generators are neither read nor advanced.
+    Random numbers come from the environment's own generator: the same seed gives the same rollout,
+    and the global generators are neither read nor advanced.
 
     Args:
         config: the world; the published one by default.
         num_envs: E; by default the number of scenarios if a list is given, else 1.
-        scenarios: where episodes start. A Curriculum draws scenarios while the run goes on, as does
-            a sampler of your own; a file's path, a list of episodes or scenario tensors are gone
-            through in order.
+        scenarios: scenarios of the episodes. A Curriculum, or a sampler of your own, draws them
+            during the run; a file's path, a list of episodes or scenario tensors are used in order.
         continuous: whether actions are continuous or indices of thrust-change pairs.
         device: any torch device.
         dtype: torch.float32 or torch.float64.
-        seed: of its own random numbers.
+        seed: of its generator.
         compile_step: whether the step, and on a GPU the start of episodes, is compiled
             (fullgraph); the first step then takes a while.
 
@@ -80,7 +79,7 @@ class MarineNavEnv(EnvBase):
 
     batch_locked = True
     world: World
-    """Its rules, as pure functions."""
+    """The simulator as pure functions."""
     world_state: WorldState
     """The present state of all environments."""
     _outcome: Outcome | None
@@ -160,24 +159,24 @@ class MarineNavEnv(EnvBase):
         self.world = World(config, quantiles, self.continuous, compile_step)
 
     def _set_seed(self, seed: int | None) -> None:
-        """Restart the own random state, and with it the pool of starts."""
+        """Seed the generator and make the reset pool anew."""
         self._generator.manual_seed(0 if seed is None else seed)
         self.env_steps = 0
         self._restored, self._outcome = False, None
-        self._starts = self._make_starts()
-        self._pool = WorldState(self._starts.starts, self._all_constants)
-        self.world_state = self.world.begin(self._pool, self._starts.index(None))
+        self.reset_pool = self._make_pool()
+        self._pool = WorldState(self.reset_pool.states, self._all_constants)
+        self.world_state = self.world.begin(self._pool, self.reset_pool.index(None))
 
-    def _make_starts(self) -> StartPool:
-        """The pool of starts."""
+    def _make_pool(self) -> ResetPool:
+        """The reset pool."""
         if isinstance(self._given, Curriculum):
-            return SampledStarts(
-                self._source, self._given, self._make_start, self.num_envs, self._generator
+            return SampledPool(
+                self._source, self._given, self._make_reset_state, self.num_envs, self._generator
             )
-        return FixedStarts(self._source, self._make_start, self.num_envs)
+        return FixedPool(self._source, self._make_reset_state, self.num_envs)
 
-    def _make_start(self, scenario: Scenario, index: Tensor) -> Start:
-        """Add the first state and observation to scenarios [P]; see starts.MakeStart."""
+    def _make_reset_state(self, scenario: Scenario, index: Tensor) -> ResetState:
+        """Add the first state and observation to scenarios [P]; see reset_pool.MakeResetState."""
         shared = self._all_constants.batch_size[0] == 1
         own = self._all_constants if shared else self._all_constants[index]
         return self.world.first(scenario, own, self._generator)
@@ -261,7 +260,7 @@ class MarineNavEnv(EnvBase):
 
     @property
     def outcome(self) -> Outcome:
-        """What the latest step came to; batch [E]. Resets leave it alone.
+        """Outcome of the latest step; batch [E]. Resets do not change it.
 
         Raises:
             RuntimeError: before the first step, and after set_seed and load_state_dict.
@@ -285,16 +284,16 @@ class MarineNavEnv(EnvBase):
         if done is not None:
             self.world_state = self.start_episodes(self.world_state, done.view(-1))
         elif not self._restored:
-            self.world_state = self.world.begin(self._pool, self._starts.index(None))
-        # Else: the first full reset after load_state_dict goes on where the saved run was.
+            self.world_state = self.world.begin(self._pool, self.reset_pool.index(None))
+        # Else: the first full reset after load_state_dict continues the saved episodes.
         self._restored = False
         return self.to_tensordict(self.world_state)
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Reset the environments whose episode is over, without asking whether there are any.
+        """Reset the environments whose episode is over, without reading whether there are any.
 
         Args:
-            tensordict: what ``step_mdp`` made of a step; it is updated in place.
+            tensordict: a step after ``step_mdp``; it is updated in place.
 
         Returns:
             The same, with the first observation of the new episodes and their flags cleared.
@@ -304,15 +303,15 @@ class MarineNavEnv(EnvBase):
         return tensordict.update(self.to_tensordict(self.world_state))
 
     def refresh_pool(self) -> None:
-        """Let the reset pool draw new entries if it is time; once per vector step, on the host."""
-        self._starts.refresh(self.env_steps)
+        """Draw new entries of the reset pool when due; call once per vector step, on the host."""
+        self.reset_pool.refresh(self.env_steps)
 
     def start_episodes(self, world: WorldState, done: Tensor) -> WorldState:
-        """Start new episodes where ``done`` [E] is true; draws which ones, and can be captured."""
-        return self.world.reset(world, done, self._pool, self._starts.index(done))
+        """Start new episodes where ``done`` [E] is true; draws their entries; can be captured."""
+        return self.world.reset(world, done, self._pool, self.reset_pool.index(done))
 
     def advance(self, world: WorldState, action: Tensor) -> tuple[WorldState, Outcome]:
-        """Make a control step; draws its noise, and can be captured.
+        """Make a control step; draws its noise; can be captured.
 
         Args:
             world: before the step.
@@ -332,7 +331,7 @@ class MarineNavEnv(EnvBase):
         observation = TensorDict(dict(world.now.observation.items()), group_shape)
         group: dict[str, Any] = {"observation": observation, "mask": active}
         if outcome is None:
-            # In an episode that goes on, a robot that has ended stays so; an absent one always is.
+            # During an episode a robot that has ended stays done; an absent one always is.
             ended = ~active[..., None]
             never = torch.zeros_like(ended)
             group |= {"done": ended, "terminated": ended.clone(), "truncated": never}
@@ -367,26 +366,26 @@ class MarineNavEnv(EnvBase):
         return {
             "now": self.world_state.now.to_tensordict().to_dict(),
             "parameters": self.world_state.parameters.to_tensordict().to_dict(),
-            "starts": self._starts.state_dict(),
+            "starts": self.reset_pool.state_dict(),
             "generator": self._generator.get_state(),
             "env_steps": self.env_steps,
         }
 
     def load_state_dict(self, state: Any, *args: Any, **kwargs: Any) -> None:
-        """Go on exactly where state_dict was taken.
+        """Restore a state; the rollout continues exactly.
 
-        The next full reset starts nothing new: it hands out the observation of that moment.
+        The next full reset starts no episode: it returns the observation of the saved state.
 
         Raises:
             ConfigError: when the state is of another number of environments, robots or objects.
         """
-        # What has been handed out shares memory with the present state: leave that as it is.
+        # Tensors that were returned share memory with the present state: do not write to it.
         now, parameters = self.world_state
         self.world_state = WorldState(now.clone(), parameters)
         try:
             restore(self.world_state.now, state["now"])
             restore(parameters, state["parameters"])
-            self._starts.load_state_dict(state["starts"])
+            self.reset_pool.load_state_dict(state["starts"])
         except (RuntimeError, KeyError, AttributeError) as error:
             raise ConfigError(f"the saved world does not fit this one: {error}") from error
         self._generator.set_state(state["generator"].cpu())

@@ -28,7 +28,7 @@ class MarineNavGymEnv(gymnasium.Env[dict[str, Any], Any]):
         config: the world; the published one by default.
         scenarios: see MarineNavEnv; by default a fresh draw from all levels for every episode.
             ``Curriculum((Level(1, 0, 4, 40.0),))`` is a vessel alone among four obstacles.
-        others: ``straight`` (to their goals, heedless), ``idle``, or a policy that writes
+        others: ``straight`` (to their goals, without avoidance), ``idle``, or a policy that writes
             ``robots/action`` for all robots; the agent's is written over.
         continuous: whether actions are continuous or indices of thrust-change pairs.
 

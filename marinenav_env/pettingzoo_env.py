@@ -20,10 +20,10 @@ except ImportError as error:
 
 
 class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
-    """Agents ``robot_0``, ``robot_1``, ...: those that the scenario has and that are under way.
+    """Agents ``robot_0``, ``robot_1``, ...: those of the scenario that are active.
 
-    An agent whose vessel arrives or collides gets its last observation and leaves; the episode is
-    over when none is left.
+    An agent whose vessel arrives or collides gets its last observation and leaves; the episode
+    ends when none is left.
 
     Args:
         config: the world; the published one by default.
@@ -73,7 +73,7 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
     def step(
         self, actions: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Any]]:
-        """Make a control step; every agent under way must act."""
+        """Make a control step; every active agent must act."""
         world, acting = self._world, self.agents
         joint: Any = world.env.action_spec.zero().get((GROUP, "action"))
         for name in acting:

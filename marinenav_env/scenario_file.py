@@ -236,7 +236,7 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
         substeps=world.substeps,
         seed=env.pop("seed", 0),
     )
-    # What is left, nobody knows.
+    # The remaining keys are unknown.
     unknown |= {f"robots.{name}" for name in robots}
     unknown |= {f"robots.perception.{name}" for name in perception}
     unknown |= {f"env.{name}" for name in env if name not in _UNUSED}

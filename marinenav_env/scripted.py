@@ -1,4 +1,4 @@
-"""Simple policies for vessels that nobody trains: they stay idle, or head straight for their goal.
+"""Scripted policies for vessels that are not trained: idle, or straight to the goal.
 
 A scripted policy gives continuous actions [E, R, 2]; ``write_actions`` turns them into what the
 environment takes.
@@ -25,7 +25,7 @@ def idle(self_state: Tensor, env: MarineNavEnv) -> Tensor:
 
 
 def straight(self_state: Tensor, env: MarineNavEnv) -> Tensor:
-    """Head for the goal and mind nothing else: actions [E, R, 2] for states [E, R, 7]."""
+    """Straight to the goal without avoidance: actions [E, R, 2] for states [E, R, 7]."""
     seconds = env.config.dt * env.config.substeps
     controller = ThrustController(env.constants.vessel, seconds)
     return controller(self_state, to_the_goal(self_state, SPEED))

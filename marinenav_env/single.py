@@ -15,8 +15,8 @@ from tensordict import TensorDict, TensorDictBase
 from marinenav_env.config import WorldConfig
 from marinenav_env.entries import Entry
 from marinenav_env.env import GROUP, MarineNavEnv
+from marinenav_env.reset_pool import Curriculum, Sampler, drawn_or_given
 from marinenav_env.scenario_file import Episode
-from marinenav_env.starts import Curriculum, Sampler, drawn_or_given
 from marinenav_env.state import Scenario
 
 Scenarios = Curriculum | str | Path | Sequence[Episode] | Scenario | Sampler | None

@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class State(TensorClass):
-    """Where every robot is and how it fares; batch [E]."""
+    """State of every robot; batch [E]."""
 
     pose: Tensor
     """[E, R, 3] x, y (m) in the world frame, yaw (rad) in [0, 2 pi)."""
@@ -146,7 +146,7 @@ class Observation(TensorClass):
 
 
 class Outcome(TensorClass):
-    """What a control step came to; batch [E]; zeros for a robot that was not active before it."""
+    """Outcome of a control step; batch [E]; zeros for a robot that was not active before it."""
 
     reward: Tensor
     """[E, R]."""
@@ -170,8 +170,8 @@ class Outcome(TensorClass):
     """[E] bool: the episode is over."""
 
 
-class Start(TensorClass):
-    """A scenario with its first state and observation, ready to be reset to; batch [E]."""
+class ResetState(TensorClass):
+    """A scenario with its first state and observation, which an episode is reset to; batch [E]."""
 
     scenario: Scenario
     state: State

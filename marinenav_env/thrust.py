@@ -1,4 +1,4 @@
-"""From a wanted velocity to thrust commands: the vessel model, turned round."""
+"""From a wanted velocity to thrust commands: the inverse of the vessel model."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ThrustController:
         speed = torch.linalg.vector_norm(wanted, dim=-1)
         # A vessel that is to stand still has no direction to turn to.
         off = off * (speed / 0.2).clamp_max(1.0)
-        # Slow while the bow points elsewhere: speed then leads astray.
+        # Slow while the bow points elsewhere: speed would move the vessel off its course.
         wanted_thrust = self._thrust(speed * off.cos().clamp_min(0.0), self._yaw_rate(off), u, r)
         k: Any = self.vessel
         change = k.max_thrust_rate * self.seconds

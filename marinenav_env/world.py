@@ -23,7 +23,7 @@ from marinenav_env.layout import env_first, env_last, environments_innermost
 from marinenav_env.observation import described, entry_sensors
 from marinenav_env.perception import Noise, draw_noise, observe
 from marinenav_env.reward import RewardInputs, reward_function
-from marinenav_env.state import Observation, Outcome, Parameters, Scenario, Start, State
+from marinenav_env.state import Observation, Outcome, Parameters, ResetState, Scenario, State
 from marinenav_env.validation import require
 
 Tensors = TypeVar("Tensors", bound=TensorClass)
@@ -96,7 +96,7 @@ def goal_distance(state: State, scenario: Scenario) -> Tensor:
 def _moved(
     state: State, scenario: Scenario, parameters: Parameters, rates: Tensor, config: WorldConfig
 ) -> State:
-    """The state after the motion of a control step; nobody has collided or arrived yet."""
+    """The state after the motion of a control step, before collisions and arrivals."""
     new = control_step(
         state, rates, scenario, parameters.vessel, parameters.rules.core_radius, config.dt,
         config.substeps,
@@ -120,9 +120,9 @@ def _moved(
 
 
 class WorldState(NamedTuple):
-    """A world at one moment; also the entries of a reset pool."""
+    """State of a world between two steps; also the entries of a reset pool."""
 
-    now: Start
+    now: ResetState
     """Batch [E]: scenario, state and observation."""
     parameters: Parameters
     """Batch [E], or [1] when shared by all environments."""
@@ -188,7 +188,7 @@ class World:
         state, entries, outcome = self._advance(state, scenario, parameters, action, noise)
         batch = state.batch_size
         observation = TensorDict(entries, batch)
-        now = Start(scenario=scenario, state=state, observation=observation, batch_size=batch)
+        now = ResetState(scenario=scenario, state=state, observation=observation, batch_size=batch)
         return WorldState(now, parameters), outcome
 
     def reset(self, world: WorldState, done: Tensor, pool: WorldState, index: Tensor) -> WorldState:
@@ -212,7 +212,7 @@ class World:
         return WorldState(now, pool.parameters if shared else pool.parameters[index])
 
     def check(self, world: WorldState, action: Tensor) -> None:
-        """Make a step, not compiled, to find what users' parts get wrong.
+        """Make a step, not compiled, to check users' parts.
 
         Args:
             world: any.
@@ -282,7 +282,7 @@ class World:
 
     def first(
         self, scenario: Scenario, parameters: Parameters, generator: torch.Generator
-    ) -> Start:
+    ) -> ResetState:
         """State and observation at the start of episodes.
 
         Args:
@@ -295,7 +295,7 @@ class World:
         entries, _, _ = self.observe(state, scenario, parameters, noise)
         observation = TensorDict(entries, scenario.batch_size)
         batch = scenario.batch_size
-        return Start(scenario=scenario, state=state, observation=observation, batch_size=batch)
+        return ResetState(scenario=scenario, state=state, observation=observation, batch_size=batch)
 
     def advance(
         self,

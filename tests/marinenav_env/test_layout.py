@@ -8,7 +8,14 @@ import torch
 from tensordict import TensorClass, TensorDict
 from torch import Tensor
 
-from marinenav_env.layout import copy_all, copy_in, env_last, environments_innermost, stack_last
+from marinenav_env.layout import (
+    copy_all,
+    copy_in,
+    env_first,
+    env_last,
+    environments_innermost,
+    stack_last,
+)
 
 
 def test_env_last_is_a_view() -> None:

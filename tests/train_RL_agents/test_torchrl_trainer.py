@@ -99,7 +99,7 @@ def test_levels_follow_one_another_at_their_env_steps(tmp_path, envs):
     levels = {}
 
     def note():
-        pool = trainer.env._starts.starts.scenario.level
+        pool = trainer.env.reset_pool.states.scenario.level
         assert bool((pool == pool[0]).all())
         levels[trainer.env_steps] = int(pool[0])
 

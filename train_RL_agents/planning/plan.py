@@ -256,7 +256,7 @@ def _pool_entry(env: MarineNavEnv) -> int:
 
 
 def _pool_bytes(env: MarineNavEnv, config: TrainConfig[Any]) -> int:
-    """The pool of starts, and the candidates while some of it is drawn anew."""
+    """The reset pool, and the candidates while some of it is drawn anew."""
     curriculum = config.training_schedule.curriculum()
     ends = 2 * env.num_robots
     # Points, differences and distances of each candidate to each start and goal.

@@ -98,7 +98,7 @@ def memory(trainer):
     env, replay, collector = trainer.collector.env, trainer.algorithm.replay, trainer.collector
     graphs = collector._graphs
     trees = [env.world_state.now, graphs._world.now, graphs._step, graphs._batch,
-             env._starts.starts, trainer.algorithm.streams._open,
+             env.reset_pool.states, trainer.algorithm.streams._open,
              replay._storage._storage]  # fmt: skip
     single = [graphs._over, replay.writer.cursor, replay.writer.filled,
               collector.policy.exploration]  # fmt: skip

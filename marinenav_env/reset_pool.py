@@ -1,8 +1,8 @@
-"""Where episodes start: a pool on the device, filled ahead of time, that resets read from.
+"""The reset pool: states on the device, made in advance, that episodes are reset to.
 
-A reset then needs no rejection loop, no host read and no second look through the sensors: the pool
-holds scenarios with their first state and observation. A sampled pool is refreshed a few entries
-at a time while the run goes on; a fixed one is gone through in order.
+A reset needs no rejection loop, no host read and no observation: the pool holds scenarios with
+their first state and observation. A sampled pool is refreshed a few entries at a time during the
+run; a fixed pool is used in order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 from marinenav_env import plugins
 from marinenav_env.config import LEVELS, Level, ScenarioConfig
 from marinenav_env.scenario import ScenarioSampler
-from marinenav_env.state import Scenario, Start
+from marinenav_env.state import ResetState, Scenario
 from marinenav_env.validation import Count, at_least, check_fields, require
 
 
@@ -45,8 +45,8 @@ class Sampler(Protocol):
 MakeSampler = Callable[[ScenarioConfig, tuple[Level, ...], torch.device, torch.dtype], Sampler]
 """From the constraints, the levels, a device and a floating-point type to a sampler."""
 
-MakeStart = Callable[[Scenario, Tensor], Start]
-"""From scenarios [P] and their pool index [P] to starts [P]: adds state and observation."""
+MakeResetState = Callable[[Scenario, Tensor], ResetState]
+"""From scenarios [P] and their pool index [P] to reset states [P]: adds state and observation."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Curriculum:
     timesteps: tuple[int, ...] = ()
     """Env-steps from which each level holds, the first 0; none: all levels at once."""
     pool_size: Count = 2048
-    """Scenarios held ready."""
+    """Scenarios in the pool."""
     refresh_size: Count = 256
-    """Scenarios drawn anew in one go."""
+    """Scenarios replaced by a refresh."""
     refresh_interval: Count = 64
     """Vector steps between refreshes."""
     sampler: str | MakeSampler | Sampler = ""
@@ -119,10 +119,10 @@ def make_sampler(
     return sampler
 
 
-class StartPool(ABC):
-    """A pool of starts; see SampledStarts and FixedStarts."""
+class ResetPool(ABC):
+    """States that resets read from; see SampledPool and FixedPool."""
 
-    starts: Start
+    states: ResetState
     """batch [P]."""
 
     @abstractmethod
@@ -130,7 +130,7 @@ class StartPool(ABC):
         """Choose the entry of the pool that each environment would start from next.
 
         Args:
-            done: [E] bool, which environments start anew; None for all.
+            done: [E] bool, which environments are reset; None for all.
 
         Returns:
             [E] int64.
@@ -153,13 +153,13 @@ class StartPool(ABC):
         """Restore what state_dict gave."""
 
 
-class SampledStarts(StartPool):
-    """Starts drawn by the rejection loops, refreshed while the run goes on.
+class SampledPool(ResetPool):
+    """Reset states of drawn scenarios, refreshed during the run.
 
     Args:
         sampler: draws scenarios.
         curriculum: which levels, and how large the pool is.
-        make_start: adds state and observation.
+        make_reset_state: adds state and observation.
         num_envs: E.
         generator: source of randomness, shared with the environment.
     """
@@ -168,21 +168,22 @@ class SampledStarts(StartPool):
         self,
         sampler: Sampler,
         curriculum: Curriculum,
-        make_start: MakeStart,
+        make_reset_state: MakeResetState,
         num_envs: int,
         generator: torch.Generator,
     ) -> None:
-        self._sampler, self._curriculum, self._make_start = sampler, curriculum, make_start
+        self._sampler, self._curriculum = sampler, curriculum
+        self._make_reset_state = make_reset_state
         self._num_envs, self._generator = num_envs, generator
         shares = torch.tensor(curriculum.weights or (1.0,) * len(curriculum.levels))
         self._cumulative = (shares.cumsum(0) / shares.sum()).to(generator.device)
         self._level = curriculum.level_at(0)
         self._cursor, self._ticks = 0, 0
-        self.starts = self._draw_all()
+        self.states = self._draw_all()
 
     def index(self, done: Tensor | None) -> Tensor:
         """Any entry with equal probability."""
-        size, device = self.starts.batch_size[0], self._generator.device
+        size, device = self.states.batch_size[0], self._generator.device
         return torch.randint(size, (self._num_envs,), generator=self._generator, device=device)
 
     def refresh(self, env_steps: int) -> None:
@@ -194,31 +195,31 @@ class SampledStarts(StartPool):
         self._ticks += 1
         if self._ticks % self._curriculum.refresh_interval == 0:
             begin, self._cursor = self._cursor, self._cursor + self._curriculum.refresh_size
-            self.starts[begin : self._cursor] = self._draw()
+            self.states[begin : self._cursor] = self._draw()
             self._cursor %= self._curriculum.pool_size
 
     def state_dict(self) -> dict[str, Any]:
         """Pool, level and counters."""
         counters = {"level": self._level, "cursor": self._cursor, "ticks": self._ticks}
-        return {"starts": self.starts.to_tensordict().to_dict(), **counters}
+        return {"starts": self.states.to_tensordict().to_dict(), **counters}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore them."""
-        restore(self.starts, state["starts"])
+        restore(self.states, state["starts"])
         self._level, self._cursor, self._ticks = state["level"], state["cursor"], state["ticks"]
 
     def _refill(self) -> None:
         """Draw all entries anew, in the same memory: a captured reset reads from there."""
         size = self._curriculum.refresh_size
         for begin in range(0, self._curriculum.pool_size, size):
-            self.starts[begin : begin + size] = self._draw()
+            self.states[begin : begin + size] = self._draw()
 
-    def _draw_all(self) -> Start:
+    def _draw_all(self) -> ResetState:
         chunks = self._curriculum.pool_size // self._curriculum.refresh_size
-        return Start.cat([self._draw() for _ in range(chunks)])
+        return ResetState.cat([self._draw() for _ in range(chunks)])
 
-    def _draw(self) -> Start:
-        """Draw refresh_size starts of the current level or mixture."""
+    def _draw(self) -> ResetState:
+        """Draw refresh_size reset states of the current level or mixture."""
         size, device = self._curriculum.refresh_size, self._generator.device
         if self._level >= 0:
             level = torch.full((size,), self._level, device=device)
@@ -230,11 +231,11 @@ class SampledStarts(StartPool):
         expected = [size, self._sampler.max_robots]
         found = list(scenario.robot_mask.shape)
         require(found == expected, "curriculum.sampler: robot_mask.shape", found, f"{expected}")
-        return self._make_start(scenario, torch.arange(size, device=device))
+        return self._make_reset_state(scenario, torch.arange(size, device=device))
 
 
-class FixedStarts(StartPool):
-    """A given list of scenarios, gone through in order.
+class FixedPool(ResetPool):
+    """Reset states of a given list of scenarios, used in order.
 
     Environment e starts with scenario e, then takes e + E, e + 2 E and so on, modulo P. Where an
     environment comes back to its first scenario before it has been through all P, it goes on with
@@ -242,13 +243,13 @@ class FixedStarts(StartPool):
 
     Args:
         scenario: batch [P].
-        make_start: adds state and observation.
+        make_reset_state: adds state and observation.
         num_envs: E.
     """
 
-    def __init__(self, scenario: Scenario, make_start: MakeStart, num_envs: int) -> None:
+    def __init__(self, scenario: Scenario, make_reset_state: MakeResetState, num_envs: int) -> None:
         size, device = scenario.batch_size[0], scenario.goal.device
-        self.starts = make_start(scenario, torch.arange(size, device=device))
+        self.states = make_reset_state(scenario, torch.arange(size, device=device))
         self._first = torch.arange(num_envs, device=device)
         self._next = self._first.clone()
         self._round = math.lcm(size, num_envs)
@@ -265,22 +266,22 @@ class FixedStarts(StartPool):
         return chosen
 
     def _scenario(self, number: Tensor) -> Tensor:
-        """The scenario of the episodes that are started as the ``number``-th [E]."""
-        size, stride = self.starts.batch_size[0], len(self._first)
-        # After a round an environment begins again; it has seen all scenarios if it took P of them.
+        """Indices [E] of scenarios for running numbers of episodes [E]."""
+        size, stride = self.states.batch_size[0], len(self._first)
+        # After a round an environment's scenarios repeat; shift them unless it took all P.
         shift = number // self._round if self._round < size * stride else 0
         return (number + shift) % size
 
     def refresh(self, env_steps: int) -> None:
-        """Nothing: the scenarios are given."""
+        """Does nothing: the scenarios are given."""
 
     def state_dict(self) -> dict[str, Any]:
-        """The pool and what comes next."""
-        return {"starts": self.starts.to_tensordict().to_dict(), "next": self._next.clone()}
+        """The pool and the number of each environment's next episode."""
+        return {"starts": self.states.to_tensordict().to_dict(), "next": self._next.clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore them."""
-        restore(self.starts, state["starts"])
+        restore(self.states, state["starts"])
         self._next.copy_(state["next"])
 
 

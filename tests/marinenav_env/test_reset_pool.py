@@ -10,24 +10,24 @@ from torch import Tensor
 
 from marinenav_env import ConfigError, MarineNavEnv, WorldConfig, plugins
 from marinenav_env.config import Level, ScenarioConfig
+from marinenav_env.reset_pool import Curriculum, FixedPool, SampledPool, restore
 from marinenav_env.scenario import ScenarioSampler, blank_scenarios
-from marinenav_env.starts import Curriculum, FixedStarts, SampledStarts, restore
-from marinenav_env.state import Observation, Scenario, Start
+from marinenav_env.state import Observation, ResetState, Scenario
 from marinenav_env.world import initial_state
 from tests.marinenav_env.helpers import CPU
 
 LEVELS = (Level(1, 0, 0, 10.0), Level(2, 0, 1, 10.0), Level(3, 1, 0, 10.0))
 
 
-def make_start(scenario: Scenario, index: Tensor) -> Start:
+def make_reset_state(scenario: Scenario, index: Tensor) -> ResetState:
     count = scenario.batch_size[0]
     zeros = torch.zeros(*scenario.robot_mask.shape, 1)
     observation = TensorDict({"self_state": zeros}, [count])
     state = initial_state(scenario, torch.ones(1))
-    return Start(scenario, state, observation, batch_size=[count])
+    return ResetState(scenario, state, observation, batch_size=[count])
 
 
-def sampled(num_envs: int = 4, seed: int = 0, **settings: Any) -> SampledStarts:
+def sampled(num_envs: int = 4, seed: int = 0, **settings: Any) -> SampledPool:
     settings = {
         "levels": LEVELS,
         "pool_size": 12,
@@ -37,7 +37,7 @@ def sampled(num_envs: int = 4, seed: int = 0, **settings: Any) -> SampledStarts:
     curriculum = Curriculum(**settings)
     sampler = ScenarioSampler(ScenarioConfig(), curriculum.levels, CPU, torch.float32)
     generator = torch.Generator().manual_seed(seed)
-    return SampledStarts(sampler, curriculum, make_start, num_envs, generator)
+    return SampledPool(sampler, curriculum, make_reset_state, num_envs, generator)
 
 
 def test_schedule_of_levels() -> None:
@@ -48,11 +48,11 @@ def test_schedule_of_levels() -> None:
 
 def test_refresh_replaces_a_part_of_the_pool_in_turn() -> None:
     pool = sampled()
-    before = pool.starts.scenario.start.clone()
+    before = pool.states.scenario.start.clone()
     fresh: list[list[int]] = []
     for tick in range(1, 16):
         pool.refresh(env_steps=0)
-        now = pool.starts.scenario.start
+        now = pool.states.scenario.start
         rows = (now != before).flatten(1).any(-1).nonzero().squeeze(-1).tolist()
         assert (tick % 3 == 0) == bool(rows)
         if rows:
@@ -65,9 +65,9 @@ def test_refresh_replaces_a_part_of_the_pool_in_turn() -> None:
 def test_a_new_level_redraws_the_whole_pool() -> None:
     pool = sampled(timesteps=(0, 10, 20), refresh_interval=1000)
     for env_steps, level in ((0, 0), (9, 0), (10, 1), (19, 1), (20, 2), (30, 2)):
-        before = pool.starts.scenario.start.clone()
+        before = pool.states.scenario.start.clone()
         pool.refresh(env_steps)
-        scenario = pool.starts.scenario
+        scenario = pool.states.scenario
         assert scenario.level.tolist() == [level] * 12
         assert scenario.robot_mask.sum(-1).tolist() == [level + 1] * 12
         changed = (scenario.start != before).flatten(1).any(-1)
@@ -85,13 +85,13 @@ def test_a_new_level_redraws_the_whole_pool() -> None:
 def test_mixture_weights(weights: tuple[float, ...], expected: tuple[float, ...]) -> None:
     count = 3000
     pool = sampled(weights=weights, pool_size=count, refresh_size=count // 2)
-    level = pool.starts.scenario.level
+    level = pool.states.scenario.level
     shares = torch.bincount(level, minlength=3) / count
     for share, want in zip(shares.tolist(), expected, strict=True):
         assert share == pytest.approx(want, abs=4.0 * (want * (1.0 - want) / count) ** 0.5)
     # Levels share the batch, padded to the largest.
-    assert torch.equal(pool.starts.scenario.robot_mask.sum(-1), level + 1)
-    assert pool.starts.scenario.robot_mask.shape == (count, 3)
+    assert torch.equal(pool.states.scenario.robot_mask.sum(-1), level + 1)
+    assert pool.states.scenario.robot_mask.shape == (count, 3)
 
 
 def test_sampled_entries_are_chosen_evenly() -> None:
@@ -105,8 +105,8 @@ def test_sampled_entries_are_chosen_evenly() -> None:
 def test_fixed_scenarios_are_gone_through_in_order() -> None:
     sampler = ScenarioSampler(ScenarioConfig(), LEVELS, CPU, torch.float32)
     scenario = sampler.sample(torch.tensor([0, 1, 2, 0, 1]), torch.Generator().manual_seed(0))
-    pool = FixedStarts(scenario, make_start, num_envs=2)
-    assert (pool.starts.scenario == scenario).all()
+    pool = FixedPool(scenario, make_reset_state, num_envs=2)
+    assert (pool.states.scenario == scenario).all()
     taken: list[list[int]] = [[], []]
     for number, row in enumerate(pool.index(None).tolist()):
         taken[number].append(row)
@@ -120,11 +120,11 @@ def test_fixed_scenarios_are_gone_through_in_order() -> None:
     assert pool.index(torch.tensor([True, True])).tolist() == [2, 3]
 
 
-def fixed(scenarios: int, num_envs: int) -> FixedStarts:
+def fixed(scenarios: int, num_envs: int) -> FixedPool:
     sampler = ScenarioSampler(ScenarioConfig(), LEVELS, CPU, torch.float32)
     levels = torch.arange(scenarios) % len(LEVELS)
     scenario = sampler.sample(levels, torch.Generator().manual_seed(0))
-    return FixedStarts(scenario, make_start, num_envs)
+    return FixedPool(scenario, make_reset_state, num_envs)
 
 
 def test_more_environments_than_fixed_scenarios() -> None:
@@ -239,20 +239,20 @@ def test_what_is_no_sampler_is_refused(sampler: Any, message: str) -> None:
 
 @pytest.mark.parametrize("kind", ["mixture", "schedule", "fixed"])
 def test_state_dict_is_a_snapshot_that_restores_everything(kind: str) -> None:
-    def make(seed: int) -> SampledStarts | FixedStarts:
+    def make(seed: int) -> SampledPool | FixedPool:
         if kind == "fixed":
             sampler = ScenarioSampler(ScenarioConfig(), LEVELS, CPU, torch.float32)
             scenario = sampler.sample(torch.arange(12) % 3, torch.Generator().manual_seed(seed))
-            return FixedStarts(scenario, make_start, 4)
+            return FixedPool(scenario, make_reset_state, 4)
         settings = {"timesteps": (0, 20, 60)} if kind == "schedule" else {}
         return sampled(seed=seed, **settings)
 
-    def run(pool: SampledStarts | FixedStarts, begin: int, end: int) -> list[Tensor]:
+    def run(pool: SampledPool | FixedPool, begin: int, end: int) -> list[Tensor]:
         found = []
         for step in range(begin, end):
             pool.refresh(4 * step)
             index = pool.index(torch.arange(4) % 3 == step % 3)
-            found += [index, pool.starts.scenario.start[index], pool.starts.scenario.level[index]]
+            found += [index, pool.states.scenario.start[index], pool.states.scenario.level[index]]
         return found
 
     pool = make(seed=0)
