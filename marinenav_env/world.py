@@ -23,7 +23,15 @@ from marinenav_env.layout import env_first, env_last, environments_innermost
 from marinenav_env.observation import described, entry_sensors
 from marinenav_env.perception import Noise, draw_noise, observe
 from marinenav_env.reward import RewardInputs, reward_function
-from marinenav_env.state import Observation, Outcome, Parameters, ResetState, Scenario, State
+from marinenav_env.state import (
+    Observation,
+    Outcome,
+    Parameters,
+    ResetState,
+    Scenario,
+    State,
+    Vessel,
+)
 from marinenav_env.validation import require
 
 Tensors = TypeVar("Tensors", bound=TensorClass)
@@ -318,10 +326,7 @@ class World:
             The next state, the entries of the observation by name, and the outcome.
         """
         config, vessel = self.config, parameters.vessel
-        if self.continuous:
-            rates = continuous_rates(action.to(state.pose.dtype), vessel)
-        else:
-            rates = discrete_rates(action, vessel)
+        rates = self._rates(action, vessel)
         before = goal_distance(state, scenario)
         moved = _moved(state, scenario, parameters, rates, config)
         entries, seen, touching = self.observe(moved, scenario, parameters, noise)
@@ -358,3 +363,9 @@ class World:
             batch_size=state.batch_size,
         )
         return moved, entries, outcome
+
+    def _rates(self, action: Tensor, vessel: Vessel) -> Tensor:
+        """Commanded thrust rates [E, R, 2] of actions (N/s)."""
+        if self.continuous:
+            return continuous_rates(action.to(vessel.max_thrust_rate.dtype), vessel)
+        return discrete_rates(action, vessel)
