@@ -3,9 +3,9 @@
 PARTS = {
     "world": "the world under random actions: noise, step, observation, reward and resets",
     "policy": "actions of all robots: the agent's forward pass and its exploration",
-    "insertion": "multi-step rows built from one vector step and written to replay",
+    "insertion": "collected steps made to rows of replay, or added to the rollout",
     "sampling": "batches drawn from a full replay",
-    "update": "losses, backward pass, clipping, optimiser, target and EMA weights; same batch",
+    "update": "losses, gradients, optimiser, target and EMA weights; same batch or rollout",
     "collect": "world, policy and insertion, through TorchRL's collector",
     "loop": "the whole training loop, logging included, evaluation and saving left out",
     "growth": "how the world's rate grows with environments, and the time per update with replay",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ import torch
 from marinenav_env import Level
 from marinenav_env.validation import Count, Positive, at_least, check_fields, require
 from train_RL_agents.benchmark import MODES, PARTS
-from train_RL_agents.config.schema import TrainConfig, TrainingSchedule
+from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig, TrainingSchedule
 from train_RL_agents.utils.device import resolve_device
 
 _Sizes = Annotated[tuple[int, ...], at_least(1)]
@@ -47,6 +48,12 @@ class Options:
         """Where everything runs."""
         return resolve_device(self.config.device)
 
+    @property
+    def replayed(self) -> int:
+        """Entries of the replay of training; 0 for an agent that learns without one."""
+        settings = self.config.trainer
+        return settings.buffer_size if isinstance(settings, OffPolicyConfig) else 0
+
 
 def on_level(config: TrainConfig[Any], level: Level) -> TrainConfig[Any]:
     """The same configuration with all training scenarios on one level."""
@@ -81,40 +88,48 @@ def sized(
         config: of the benchmark.
         envs: environments; None leaves them as they are.
         batch: transitions per update; likewise.
-        replay: entries of replay, raised to what one batch may bring.
+        replay: entries of replay, if there is one, raised to what one batch may bring.
     """
     settings = config.trainer
-    envs, batch = envs or settings.num_envs, batch or settings.batch_size
-    robots = max(config.training_schedule.num_robots)
-    rows = envs * settings.steps_per_batch * settings.n_steps * robots
-    trainer = replace(
-        settings,
-        num_envs=envs,
-        batch_size=batch,
-        buffer_size=max(replay, rows),
-        learning_starts=max(0, envs * settings.n_steps - settings.train_freq),
-    )
-    return replace(config, trainer=trainer)
+    envs = envs or settings.num_envs
+    changes: dict[str, Any] = {"num_envs": envs} | ({"batch_size": batch} if batch else {})
+    if isinstance(settings, OffPolicyConfig):
+        robots = max(config.training_schedule.num_robots)
+        rows = envs * settings.steps_per_batch * settings.n_steps * robots
+        starts = max(0, envs * settings.n_steps - settings.train_freq)
+        changes |= {"buffer_size": max(replay, rows), "learning_starts": starts}
+    return replace(config, trainer=replace(settings, **changes))
 
 
-def usable(modes: tuple[str, ...], made: tuple[str, ...], device: torch.device) -> dict[str, str]:
+def usable(modes: Sequence[str], device: torch.device) -> dict[str, str]:
     """Why each mode cannot be measured here; empty text if it can.
 
     Args:
         modes: asked for.
-        made: modes that there is a factory for.
         device: of the benchmark.
 
     Raises:
         ConfigError: when none is left.
     """
-    reasons = {}
-    for mode in modes:
-        reason = "" if mode in made else f"this version has no {mode} path"
-        if mode == "captured" and device.type != "cuda":
-            reason = "CUDA graphs need a CUDA device"
-        reasons[mode] = reason
-    left = [mode for mode, reason in reasons.items() if not reason]
-    fine = " or ".join(mode for mode in made if mode != "captured" or device.type == "cuda")
-    require(len(left) > 0, "modes", modes, f"one that can be measured here: {fine}")
+    graphs = device.type == "cuda"
+    reasons = {
+        mode: "" if graphs or mode != "captured" else "CUDA graphs need a CUDA device"
+        for mode in modes
+    }
+    fine = " or ".join(mode for mode in MODES if graphs or mode != "captured")
+    require(not all(reasons.values()), "modes", modes, f"one that can be measured here: {fine}")
     return reasons
+
+
+def lacking(options: Options) -> dict[str, str]:
+    """Why each part, or a half of growth, does not exist for the agent.
+
+    Raises:
+        ConfigError: when nothing is left to measure.
+    """
+    reason = f"{options.config.agent_type} learns on-policy, without replay"
+    names = {} if options.replayed else {"sampling": "sampling", "growth": "growth with replay"}
+    missing = {name: reason for part, name in names.items() if part in options.parts}
+    require(set(options.parts) != {"sampling"} or not missing, "parts", options.parts,
+            f"one that there is: {reason}")  # fmt: skip
+    return missing

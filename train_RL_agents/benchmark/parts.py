@@ -11,11 +11,12 @@ import torch
 
 from train_RL_agents.benchmark import MODES
 from train_RL_agents.benchmark.options import Options, endless, sized
-from train_RL_agents.benchmark.rig import FACTORIES, Rig
+from train_RL_agents.benchmark.rig import Rig
 from train_RL_agents.benchmark.timing import Row, Subject, measure
 from train_RL_agents.config.schema import TrainConfig
 
 Config = TrainConfig[Any]
+EAGER, UNCAPTURED, ALL = ("eager",), ("eager", "compiled"), tuple(MODES)
 
 
 @dataclass(frozen=True)
@@ -26,23 +27,10 @@ class Series:
     """The configuration of each size."""
     make: Callable[[Rig, Options], Sequence[Subject]]
     """What is measured of a rig."""
-    modes: Callable[[torch.device], Sequence[str]] = lambda device: tuple(MODES)
-    """Those that differ on a device."""
-
-
-def eagerly(device: torch.device) -> Sequence[str]:
-    """Of what is never compiled."""
-    return ("eager",)
-
-
-def uncaptured(device: torch.device) -> Sequence[str]:
-    """Of what is compiled, but only captured together with other parts."""
-    return ("eager", "compiled")
-
-
-def compiled_on_gpu(device: torch.device) -> Sequence[str]:
-    """Of what is compiled on a GPU only."""
-    return eagerly(device) if device.type == "cpu" else uncaptured(device)
+    on_gpu: tuple[str, ...] = ALL
+    """Modes that differ on a GPU."""
+    on_cpu: tuple[str, ...] = ALL
+    """Modes that differ on a CPU."""
 
 
 def by_envs(options: Options) -> list[Config]:
@@ -57,27 +45,23 @@ def unless_measured(options: Options) -> list[Config]:
 
 def storing(options: Options) -> list[Config]:
     """A configuration for each number of environments, with the replay of training."""
-    config = endless(options.config)
-    entries = config.trainer.buffer_size
-    return [sized(config, envs=envs, replay=entries) for envs in options.envs]
+    return [sized(endless(options.config), envs, replay=options.replayed) for envs in options.envs]
 
 
 def by_batch(options: Options) -> list[Config]:
-    """A configuration for each batch, with the replay of training."""
-    config = endless(options.config)
-    entries = config.trainer.buffer_size
-    return [sized(config, batch=batch, replay=entries) for batch in options.batch]
+    """A configuration for each batch, with the replay of training; none without replay."""
+    sizes = options.batch if options.replayed else ()
+    return [sized(endless(options.config), batch=each, replay=options.replayed) for each in sizes]
 
 
 def as_it_is(options: Options) -> list[Config]:
     """The configuration itself."""
-    config = endless(options.config)
-    return [sized(config, replay=config.trainer.buffer_size)]
+    return [sized(endless(options.config), replay=options.replayed)]
 
 
 def small(options: Options) -> list[Config]:
-    """The configuration with a small replay: growth brings its own."""
-    return [sized(endless(options.config))]
+    """The configuration with a small replay, as growth brings its own; none without replay."""
+    return [sized(endless(options.config))] if options.replayed else []
 
 
 def of_batch(options: Options) -> list[Config]:
@@ -87,9 +71,10 @@ def of_batch(options: Options) -> list[Config]:
 
 SERIES: dict[str, list[Series]] = {
     "world": [Series(by_envs, lambda rig, _: [rig.world()])],
-    "policy": [Series(by_envs, lambda rig, _: [rig.policy()], uncaptured)],
-    "insertion": [Series(storing, lambda rig, _: [rig.insertion()], compiled_on_gpu)],
-    "sampling": [Series(by_batch, lambda rig, _: [rig.sampling()], eagerly)],
+    # Policy and insertion are only captured together with other parts.
+    "policy": [Series(by_envs, lambda rig, _: [rig.policy()], UNCAPTURED, UNCAPTURED)],
+    "insertion": [Series(storing, lambda rig, _: [rig.insertion()], UNCAPTURED, EAGER)],
+    "sampling": [Series(by_batch, lambda rig, _: [rig.sampling()], EAGER, EAGER)],
     "update": [Series(of_batch, lambda rig, _: [rig.update()])],
     "collect": [Series(storing, lambda rig, _: [rig.collect()])],
     "loop": [Series(as_it_is, lambda rig, _: [rig.loop()])],
@@ -97,7 +82,7 @@ SERIES: dict[str, list[Series]] = {
         Series(unless_measured, lambda rig, _: [rig.world()]),
         Series(small, lambda rig, options: [rig.update_from(each) for each in options.replay]),
     ],
-}  # fmt: skip
+}
 """What each part consists of."""
 
 
@@ -113,13 +98,13 @@ def measured(part: str, options: Options, modes: Sequence[str]) -> Iterator[Row]
         A row per size and mode; modes of one size are measured in turn.
     """
     for series in SERIES[part]:
-        differ = series.modes(options.device)
+        differ = series.on_cpu if options.device.type == "cpu" else series.on_gpu
         names = [mode for mode in modes if mode in differ] or ["eager"]
         for config in series.configs(options):
             # Generated code is kept per shape, and there is a limit to its variants.
             torch.compiler.reset()
             with ExitStack() as stack:
-                rigs = [stack.enter_context(closing(FACTORIES[name](config))) for name in names]
+                rigs = [stack.enter_context(closing(Rig(config, name))) for name in names]
                 subjects = [each for rig in rigs for each in series.make(rig, options)]
                 for row in measure(subjects, options.seconds, options.repeats):
                     yield {"part": part} | row

@@ -72,7 +72,7 @@ def share_table(rows: Sequence[Row]) -> Table | None:
     if not rows:
         return None
     names = [name for name in rows[0]["notes"] if name.startswith(_SHARE)]
-    title = "share of the time; outside: all but world, policy and update"
+    title = "share of the time; world: collection without policy; outside: the last 3"
     table = Table(title=title, title_justify="left")
     table.add_column("mode")
     for name in names:

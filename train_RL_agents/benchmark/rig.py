@@ -1,4 +1,4 @@
-"""One trainer taken apart: every part that is measured, with its input ready.
+"""One trainer taken apart: what each part measures, with its input ready.
 
 Everything comes from the trainer itself, so what is measured is what training runs.
 """
@@ -6,91 +6,233 @@ Everything comes from the trainer itself, so what is measured is what training r
 from __future__ import annotations
 
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP
-from train_RL_agents.benchmark.stopwatch import Stopwatch
-from train_RL_agents.benchmark.timing import Subject, no_notes, synchronize
-from train_RL_agents.collecting.graphs import InPlaceCollector
-from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.memory.host import HostReplay
+from train_RL_agents.benchmark.timing import Notes, Stopwatch, Subject, no_notes
+from train_RL_agents.collecting.graphs import GraphCollector
+from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
+from train_RL_agents.learning.off_policy import OffPolicy
+from train_RL_agents.learning.on_policy import OnPolicy
+from train_RL_agents.memory.host import HostReplay, make_replay
 from train_RL_agents.memory.replay import STORED, Replay
-from train_RL_agents.memory.transitions import batch_of, example_row
+from train_RL_agents.memory.transitions import batch_of
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.torchrl_trainer import TorchRLTrainer
+from train_RL_agents.torchrl_trainer import TorchRLTrainer, log
 
-AnyReplay = TypeVar("AnyReplay", bound=Replay | HostReplay)
-ENV_STEPS, BATCHES, UPDATES = "env-steps/s", "batches/s", "updates/s"
+ENV_STEPS, BATCHES, ROLLOUTS, UPDATES = "env-steps/s", "batches/s", "rollouts/s", "updates/s"
 _CHUNK = 65_536
 """Rows that replay is filled with at a time."""
 _EXPLORATION = 0.5
 """Strength of exploration while the policy is measured."""
+_PHASES = {"update": "update", "insertion": "insert", "sampling": "sample"}
+"""Parts of the loop that are a phase of the trainer's clock."""
 
 
-class MeasuredTrainer(TorchRLTrainer):
-    """A trainer that stops after some vector steps, and neither evaluates nor saves."""
+class Rig:
+    """A trainer's parts in one mode.
 
-    watch = Stopwatch(torch.device("cpu"))
-    """Measures the parts of the loop, if any are watched."""
-    _left, _before, _began = 0, 0, 0.0
+    Args:
+        config: of the trainer, with the sizes that are measured.
+        mode: one of MODES.
+    """
 
-    def train_for(self, steps: int) -> float:
-        """Train for so many vector steps; seconds they took."""
-        self.stopped, self._left = False, steps
-        self.train()
-        synchronize(self.device)
-        seconds = time.perf_counter() - self._began
-        if self._left > 0:
-            raise KeyboardInterrupt  # the trainer itself only notes the signal
-        return seconds
+    def __init__(self, config: TrainConfig[Any], mode: str) -> None:
+        self.config = replace(config, compile=mode != "eager", capture=mode == "captured")
+        self.mode = mode
+        self._folder = tempfile.TemporaryDirectory(prefix="marinenav_bench_")
+        run = RunFolder.create(self.config, config.seed[0], parent=Path(self._folder.name))
+        self.trainer = TorchRLTrainer(run, quiet=True)
+        self.trainer.callbacks = [log]
+        self.collector, self.algorithm = self.trainer.collector, self.trainer.algorithm
+        self.device = self.trainer.device
 
-    def collect(self) -> Iterator[Any]:
-        """Batches, the first of them before the measurement: it sets up the collector."""
-        for number, batch in enumerate(super().collect()):
-            self._left -= number > 0
-            self.stopped = self.stopped or self._left <= 0
-            yield batch
-            if number == 0:
-                synchronize(self.device)
-                self._before, self._began = self.learner.updates, time.perf_counter()
-                self.watch.clear()
+    def close(self) -> None:
+        """End workers, and remove what the trainer wrote."""
+        self.collector.close()
+        self.trainer.run.close()
+        self._folder.cleanup()
+
+    # Parts --------------------------------------------------------------------------------------
+
+    def world(self) -> Subject:
+        """The world under random actions."""
+        env = self.collector.env
+        active = torch.zeros((), dtype=torch.int64, device=self.device)
+        generator = torch.Generator(self.device).manual_seed(0)
+
+        def act(step: TensorDictBase) -> TensorDictBase:
+            active.add_(step.get((GROUP, "mask")).sum())
+            return step.set((GROUP, "action"), self._random_actions(generator))
+
+        step = env.reset()
+
+        def advance() -> None:
+            nonlocal step
+            step = env.step_and_maybe_reset(act(step))[1]
+
+        def notes(seconds: float) -> dict[str, float]:
+            count = float(active)
+            active.zero_()
+            return {"active robot-steps/s": count / seconds}
+
+        one_step: Callable[[], object] = advance
+        if self.collector.in_place:
+            one_step = GraphCollector(env, act, generators=[generator, env.generator]).collect
+        return self._of_envs(one_step, 1, notes)
+
+    def policy(self) -> Subject:
+        """The policy on the first observation of every environment."""
+        policy, step = self.collector.policy, self.collector.env.reset()
+        settings = self.config.trainer
+        if isinstance(settings, OffPolicyConfig):
+            policy.set_exploration(_EXPLORATION, settings.exploration_spread)
+        return self._of_envs(lambda: policy(step), 1)
+
+    def insertion(self) -> Subject:
+        """What the collector yields, stored again and again."""
+        steps = self.collector.collect()
+        return self._of_envs(lambda: self._store(steps), steps.shape[1])
+
+    def sampling(self) -> Subject:
+        """Draws from the full replay."""
+        replay = self._full(self._off_policy.replay)
+        labels = {"replay": replay.capacity}
+        return self._of_batches(BATCHES, lambda: batch_of(replay.sample()), labels)
+
+    def update(self) -> Subject:
+        """Updates from one batch, or all that an on-policy algorithm makes from one rollout."""
+        learner = self.algorithm.learner
+        if isinstance(self.algorithm, OnPolicy):
+            return self._rollout_updates(self.algorithm)
+        batch = batch_of(self._full(self._off_policy.replay).sample())
+        return self._of_batches(UPDATES, lambda: learner.update(batch))
+
+    def _rollout_updates(self, algorithm: OnPolicy) -> Subject:
+        """Advantages, epochs and minibatches of one rollout, the same each time."""
+        while not algorithm.rollout.full:
+            algorithm.observe(self.collector.collect())
+        steps = algorithm.rollout.steps
+        algorithm.rollout.clear()
+
+        def learn() -> None:
+            algorithm.rollout.extend(steps)
+            algorithm.update(0)
+
+        subject = self._of_batches(ROLLOUTS, learn)
+        subject.notes, subject.least = self._updates_made(), 1
+        return subject
+
+    def update_from(self, capacity: int) -> Subject:
+        """Sampling, update and new priorities, from a full replay of so many entries."""
+        learner, settings = self.algorithm.learner, self._off_policy.settings
+        on_host = settings.replay_storage == "host"
+        replay = self._full(make_replay(
+            self._off_policy.example_row, replace(settings, buffer_size=capacity),
+            torch.Generator("cpu" if on_host else self.device).manual_seed(0), self.device,
+        ))  # fmt: skip
+
+        def learn() -> None:
+            drawn = replay.sample()
+            _, priority = learner.update(batch_of(drawn))
+            replay.update_priority(drawn, priority)
+
+        return self._of_batches(UPDATES, learn, {"replay": capacity})
+
+    def collect(self) -> Subject:
+        """World, policy and insertion, through the collector or as CUDA graphs."""
+        return self._of_envs(lambda: self._store(self.collector.collect()), self._vector_steps)
+
+    def loop(self) -> Subject:
+        """The whole loop of training, with a watch on what takes its time."""
+        trainer, settings = self.trainer, self.config.trainer
+        updates_made, watch = self._updates_made(), Stopwatch(self.device)
+        watched = self.mode != "captured"  # world and policy are one graph there
+        if watched:
+            trainer.clock.watch = watch
+        if watched and settings.collector == "local":
+            watch.on_module(self.collector.policy, "policy")
+
+        def notes(seconds: float) -> dict[str, float]:
+            found = shares(watch.seconds(), seconds) if watched else {}
+            watch.clear()
+            return updates_made(seconds) | found
+
+        subject = self._of_envs(trainer.iterate, self._vector_steps, notes)
+        subject.labels["batch"] = self.algorithm.learner.batch_size
+        # Far enough for a few updates, however rare they are.
+        wanted = 3 * settings.num_envs * settings.vector_steps
+        if isinstance(settings, OffPolicyConfig):
+            wanted = settings.learning_starts + 3 * settings.train_freq
+        subject.least = max(3, -(-wanted // (settings.num_envs * self._vector_steps)))
+        return subject
+
+    # Helpers ------------------------------------------------------------------------------------
 
     @property
-    def updates_measured(self) -> int:
-        """Updates since the measurement began."""
-        return self.learner.updates - self._before
+    def _off_policy(self) -> OffPolicy:
+        """The algorithm, for parts that only off-policy ones have."""
+        assert isinstance(self.algorithm, OffPolicy)
+        return self.algorithm
 
-    def batches(self) -> Iterator[Any]:
-        """Batches as they are trained on, None where they are stored already."""
-        return super().collect()
+    @property
+    def _vector_steps(self) -> int:
+        """Vector steps that the collector makes at a time."""
+        return 1 if self.collector.in_place else self.config.trainer.vector_steps
 
-    def example_row(self) -> TensorDictBase:
-        """A row of replay, for shapes and types."""
-        return example_row(self.env, self.experience.streams)
+    def _store(self, steps: TensorDictBase) -> None:
+        """Have the algorithm take steps; a rollout is not learned from here, and goes."""
+        self.algorithm.observe(steps)
+        if isinstance(self.algorithm, OnPolicy):
+            self.algorithm.rollout.clear()
 
-    def make_replay(self, capacity: int) -> Replay:
-        """Another buffer of another size."""
-        settings = self.config.trainer
-        alpha = settings.priority_exponent if settings.prioritized else None
-        generator = self._generators["replay"]
-        return Replay(self.example_row(), capacity, settings.batch_size, generator, alpha)
+    def _of_envs(
+        self, step: Callable[[], object], vector_steps: int, notes: Notes = no_notes
+    ) -> Subject:
+        """A subject that makes env-steps."""
+        envs = self.config.trainer.num_envs
+        labels = {"mode": self.mode, "environments": envs}
+        return Subject(labels, ENV_STEPS, envs * vector_steps, self.device, step, notes)
 
-    def evaluate(self) -> None:
-        """Left out."""
+    def _of_batches(
+        self, unit: str, step: Callable[[], object], labels: dict[str, Any] | None = None
+    ) -> Subject:
+        """A subject that handles batches of transitions."""
+        shown = {"mode": self.mode, "batch": self.algorithm.learner.batch_size} | (labels or {})
+        return Subject(shown, unit, 1, self.device, step)
 
-    def save(self) -> None:
-        """Left out."""
+    def _updates_made(self) -> Notes:
+        """Notes with the rate of updates since the last ones."""
+        learner = self.algorithm.learner
+        before = learner.updates
 
-    def _close(self) -> None:
-        """Left out: the run goes on with the next measurement."""
+        def notes(seconds: float) -> dict[str, float]:
+            nonlocal before
+            made, before = learner.updates - before, learner.updates
+            return {UPDATES: made / seconds}
+
+        return notes
+
+    def _full(self, replay: Replay | HostReplay) -> Replay | HostReplay:
+        """The same replay, filled."""
+        fill(replay, self._off_policy.example_row, self.collector.env.num_discrete_actions)
+        return replay
+
+    def _random_actions(self, generator: torch.Generator) -> Tensor:
+        """Uniform actions of all robots, [E, R, 2] or [E, R]."""
+        env = self.collector.env
+        shape = (env.num_envs, env.num_robots)
+        options: dict[str, Any] = {"generator": generator, "device": self.device}
+        if env.continuous:
+            return torch.rand((*shape, 2), **options) * 2.0 - 1.0
+        return torch.randint(env.num_discrete_actions, shape, **options)
 
 
 def fill(replay: Replay | HostReplay, example: TensorDictBase, num_actions: int) -> None:
@@ -122,246 +264,21 @@ def fill(replay: Replay | HostReplay, example: TensorDictBase, num_actions: int)
         replay.extend(rows)
 
 
-class Rig:
-    """A trainer's parts in one mode. Another way to run them is a subclass with its own parts.
-
-    Args:
-        config: of the trainer, with the sizes that are measured.
-        mode: its name, for the tables.
-    """
-
-    def __init__(self, config: TrainConfig[Any], mode: str) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="marinenav_bench_")
-        run = RunFolder.create(config, config.seed[0], parent=Path(self._folder.name))
-        self.config, self.mode = config, mode
-        self.trainer = MeasuredTrainer(run, quiet=True)
-        self.device = self.trainer.device
-
-    def close(self) -> None:
-        """Remove what the trainer wrote."""
-        self.trainer.run.close()
-        self._folder.cleanup()
-
-    # Parts --------------------------------------------------------------------------------------
-
-    def world(self) -> Subject:
-        """The world under random actions."""
-        env = self.trainer.env
-        active = torch.zeros((), dtype=torch.int64, device=self.device)
-        generator = torch.Generator(self.device).manual_seed(0)
-
-        def act(step: TensorDictBase) -> TensorDictBase:
-            active.add_(step.get((GROUP, "mask")).sum())
-            return step.set((GROUP, "action"), self._random_actions(generator))
-
-        step = env.reset()
-
-        def plain() -> None:
-            nonlocal step
-            step = env.step_and_maybe_reset(act(step))[1]
-
-        one_step = plain
-        experience = self.trainer.experience
-        if experience.in_place:
-            generators = [generator, env.generator]
-            one_step = InPlaceCollector(env, act, experience.streams, None, generators).step
-
-        def advance(steps: int) -> None:
-            for _ in range(steps):
-                one_step()
-
-        def notes(seconds: float) -> dict[str, float]:
-            count = float(active)
-            active.zero_()
-            return {"active robot-steps/s": count / seconds}
-
-        return self._of_envs(advance, 1, notes)
-
-    def policy(self) -> Subject:
-        """The policy on the first observation of every environment."""
-        policy, step = self.trainer.policy, self.trainer.env.reset()
-        policy.set_exploration(_EXPLORATION, self.config.trainer.exploration_spread)
-
-        def advance(steps: int) -> None:
-            for _ in range(steps):
-                policy(step)
-
-        return self._of_envs(advance, 1)
-
-    def insertion(self) -> Subject:
-        """One batch of the collector, written again and again."""
-        experience = self.trainer.experience
-        batch = next(experience.collected())
-
-        def advance(steps: int) -> None:
-            for _ in range(steps):
-                experience.insert(batch)
-
-        return self._of_envs(advance, self.config.trainer.steps_per_batch)
-
-    def sampling(self) -> Subject:
-        """Draws from the full replay."""
-        replay = self._full(self.trainer.replay)
-
-        def advance(steps: int) -> None:
-            for _ in range(steps):
-                batch_of(replay.sample())
-
-        labels = {"replay": replay.capacity}
-        return self._of_batches(BATCHES, advance, labels)
-
-    def update(self) -> Subject:
-        """Updates from one batch, the same each time."""
-        learner = self.trainer.learner
-        batch = batch_of(self._full(self.trainer.replay).sample())
-
-        def advance(steps: int) -> None:
-            for _ in range(steps):
-                learner.update(batch)
-
-        return self._of_batches(UPDATES, advance)
-
-    def update_from(self, capacity: int) -> Subject:
-        """Sampling, update and new priorities, from a full replay of so many entries."""
-        learner, replay = self.trainer.learner, self._full(self.trainer.make_replay(capacity))
-
-        def advance(steps: int) -> None:
-            for _ in range(steps):
-                drawn = replay.sample()
-                _, priority = learner.update(batch_of(drawn))
-                replay.update_priority(drawn, priority)
-
-        return self._of_batches(UPDATES, advance, {"replay": capacity})
-
-    def collect(self) -> Subject:
-        """World, policy and insertion, through the collector or as CUDA graphs."""
-        trainer, batches = self.trainer, self.trainer.batches()
-
-        def advance(steps: int) -> None:
-            for _ in range(steps):
-                trainer.experience.insert(next(batches))
-
-        return self._of_envs(advance, self.config.trainer.steps_per_batch)
-
-    def loop(self) -> Subject:
-        """The whole loop of training, with a watch on what takes its time."""
-        trainer, settings = self.trainer, self.config.trainer
-        watch = trainer.watch = Stopwatch(self.device)
-        watched = self.mode != "captured"  # within a graph there is nothing to watch
-        if watched:
-            watch_parts(watch, trainer)
-
-        def notes(seconds: float) -> dict[str, float]:
-            rate = {UPDATES: trainer.updates_measured / seconds}
-            return rate | (shares(watch.seconds(), seconds) if watched else {})
-
-        subject = self._of_envs(trainer.train_for, settings.steps_per_batch, notes)
-        subject.labels["batch"] = settings.batch_size
-        # Far enough for a few updates, however rare they are.
-        wanted = settings.learning_starts + 3 * settings.train_freq
-        subject.least = max(3, -(-wanted // (settings.num_envs * settings.steps_per_batch)))
-        return subject
-
-    # Helpers ------------------------------------------------------------------------------------
-
-    def _of_envs(
-        self,
-        advance: Callable[[int], float | None],
-        vector_steps: int,
-        notes: Callable[[float], dict[str, float]] = no_notes,
-    ) -> Subject:
-        """A subject that makes env-steps."""
-        envs = self.config.trainer.num_envs
-        labels = {"mode": self.mode, "environments": envs}
-        amount = envs * vector_steps
-        return Subject(labels, ENV_STEPS, amount, self.device, advance, notes)
-
-    def _of_batches(
-        self,
-        unit: str,
-        advance: Callable[[int], float | None],
-        labels: dict[str, Any] | None = None,
-    ) -> Subject:
-        """A subject that handles a batch of transitions per step."""
-        batch = self.config.trainer.batch_size
-        shown = {"mode": self.mode, "batch": batch} | (labels or {})
-        return Subject(shown, unit, 1, self.device, advance)
-
-    def _full(self, replay: AnyReplay) -> AnyReplay:
-        """The same replay, filled."""
-        fill(replay, self.trainer.example_row(), self.trainer.env.num_discrete_actions)
-        return replay
-
-    def _random_actions(self, generator: torch.Generator) -> Tensor:
-        """Uniform actions of all robots, [E, R, 2] or [E, R]."""
-        env = self.trainer.env
-        shape = (env.num_envs, env.num_robots)
-        options: dict[str, Any] = {"generator": generator, "device": self.device}
-        if env.continuous:
-            return torch.rand((*shape, 2), **options) * 2.0 - 1.0
-        return torch.randint(env.num_discrete_actions, shape, **options)
-
-
-# Where the time of the loop goes ----------------------------------------------------------------
-
-
-def watch_parts(watch: Stopwatch, trainer: TorchRLTrainer) -> None:
-    """Measure the parts of a trainer's loop under the names that shares reads."""
-    for owner, name, label in (
-        (trainer.env.world, "step", "world"),
-        (trainer.env.world, "draw_noise", "world"),
-        (trainer.env, "start_episodes", "world"),
-        (trainer.env, "refresh_pool", "world"),
-        (trainer.policy, "_behave", "policy"),
-        (trainer.learner, "update", "update"),
-        (trainer.experience.streams, "rows", "insertion"),
-        (trainer.replay, "extend", "insertion"),
-        (trainer.replay, "sample", "sampling"),
-        (trainer.replay, "update_priority", "sampling"),
-    ):
-        watch.watch(owner, name, label)
-
-
 def shares(spent: dict[str, float], seconds: float) -> dict[str, float]:
-    """Shares of the time of a run.
+    """Shares of the time of a run of the loop.
 
     Args:
-        spent: seconds by part.
+        spent: seconds by phase, and of the policy's forward pass.
         seconds: of the whole run.
 
     Returns:
-        A share for each part, ``rest`` for what is none of them, and ``outside``: what is neither
-        the world (noise, step, new episodes), the policy's forward pass nor the update.
+        A share for each part, where the world's is that of collection without the policy; ``rest``
+        for what is none of them; and ``outside``: all but world, policy and update.
     """
-    names = ("world", "policy", "update", "insertion", "sampling")
-    found = {name: spent.get(name, 0.0) / seconds for name in names}
-    within = found["world"] + found["policy"] + found["update"]
+    policy = spent.get("policy", 0.0)
+    parts = {"world": spent.get("collect", 0.0) - policy, "policy": policy}
+    parts |= {name: spent.get(phase, 0.0) for name, phase in _PHASES.items()}
+    found = {f"share {name}": part / seconds for name, part in parts.items()}
     rest = max(0.0, 1.0 - sum(found.values()))
-    return {f"share {name}": share for name, share in found.items()} | {
-        "share rest": rest,
-        "share outside": max(0.0, 1.0 - within),
-    }
-
-
-# Modes ------------------------------------------------------------------------------------------
-
-
-def eager(config: TrainConfig[Any]) -> Rig:
-    """Every operation on its own."""
-    return Rig(replace(config, compile=False, capture=False), "eager")
-
-
-def compiled(config: TrainConfig[Any]) -> Rig:
-    """World, policy and losses in generated code."""
-    return Rig(replace(config, compile=True, capture=False), "compiled")
-
-
-def captured(config: TrainConfig[Any]) -> Rig:
-    """The same, launched as CUDA graphs."""
-    return Rig(replace(config, compile=True, capture=True), "captured")
-
-
-FACTORIES: dict[str, Callable[[TrainConfig[Any]], Rig]] = {
-    "eager": eager, "compiled": compiled, "captured": captured
-}  # fmt: skip
-"""Makes what is measured in each mode. A further mode is one line here, named in MODES."""
+    outside = rest + found["share insertion"] + found["share sampling"]
+    return found | {"share rest": rest, "share outside": outside}

@@ -9,9 +9,8 @@ import torch
 from rich.console import Console
 
 from train_RL_agents.benchmark import drawing, report
-from train_RL_agents.benchmark.options import Options, usable
+from train_RL_agents.benchmark.options import Options, lacking, usable
 from train_RL_agents.benchmark.parts import measured
-from train_RL_agents.benchmark.rig import FACTORIES
 from train_RL_agents.benchmark.setting import setting
 from train_RL_agents.benchmark.summary import growth, sentence
 from train_RL_agents.config.reading import to_dict
@@ -31,7 +30,7 @@ def benchmark(options: Options, out: Path | None = None, plot: Path | None = Non
     """
     console = report.make_console()
     torch.set_num_threads(options.config.threads or usual_threads())
-    reasons = usable(options.modes, tuple(FACTORIES), options.device)
+    reasons = usable(options.modes, options.device)
     modes = [mode for mode, reason in reasons.items() if not reason]
     facts = setting(options, modes)
     content: dict[str, Any] = {"setting": facts, "config": to_dict(options.config), "rows": []}
@@ -39,9 +38,9 @@ def benchmark(options: Options, out: Path | None = None, plot: Path | None = Non
     if plot is not None:
         drawing.check(plot)
     console.print(report.setting_table(facts))
-    for mode, reason in reasons.items():
+    for name, reason in (reasons | lacking(options)).items():
         if reason:
-            console.print(f"{mode} left out: {reason}")
+            console.print(f"{name} left out: {reason}")
     for part in options.parts:
         rows = []
         with console.status(f"measuring {part} ..."):

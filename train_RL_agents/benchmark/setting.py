@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from train_RL_agents.benchmark.options import Options
+from train_RL_agents.config.schema import OffPolicyConfig, OnPolicyConfig, TrainerConfig
 from train_RL_agents.utils.device import cpu_cores
 from train_RL_agents.utils.provenance import revision, versions
 
@@ -93,13 +94,25 @@ def job(options: Options, modes: list[str]) -> dict[str, Any]:
         "robots": _shown(schedule.num_robots),
         "vortex cores": _shown(schedule.num_cores),
         "obstacles": _shown(schedule.num_obstacles),
-        "loop": f"{settings.num_envs} environments, batch {settings.batch_size}, an update every "
-        f"{settings.train_freq} env-steps, replay of {settings.buffer_size:,}, "
-        f"{settings.n_steps}-step returns",
+        "loop": f"{settings.num_envs} environments, {_learning(settings)}",
         "parts": ", ".join(options.parts),
         "modes": ", ".join(modes),
         "runs": f"{options.repeats} of {options.seconds:g} s each, modes in turn",
     }
+
+
+def _learning(settings: TrainerConfig) -> str:
+    """How the loop learns."""
+    if isinstance(settings, OffPolicyConfig):
+        return (
+            f"batch {settings.batch_size}, an update every {settings.train_freq} env-steps, "
+            f"replay of {settings.buffer_size:,}, {settings.n_steps}-step returns"
+        )
+    assert isinstance(settings, OnPolicyConfig)
+    return (
+        f"batch {settings.batch_size}, rollouts of {settings.rollout_steps} vector steps, "
+        f"{settings.epochs} epochs"
+    )
 
 
 def _shown(numbers: tuple[int, ...]) -> str:

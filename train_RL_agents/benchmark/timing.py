@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
 
 _LONGEST = 1_000_000
 """Steps of a repeat at most."""
 
 Row = dict[str, Any]
+Notes = Callable[[float], dict[str, float]]
+"""Further figures of what was done since the last call, from its seconds."""
 
 
 def no_notes(seconds: float) -> dict[str, float]:
@@ -33,27 +37,77 @@ class Subject:
     """How many of these a step makes."""
     device: torch.device
     """Where it works."""
-    advance: Callable[[int], float | None]
-    """Makes so many steps; returns the seconds if it has measured them itself."""
-    notes: Callable[[float], dict[str, float]] = field(default=no_notes)
-    """Further figures of the latest run, from its seconds."""
+    step: Callable[[], object]
+    """What is measured."""
+    notes: Notes = no_notes
+    """Further figures of the latest run."""
     least: int = 3
     """Steps of the shortest run, in which everything happens; the first one compiles. Not fewer
-    than 3, as layouts may change once more after the first step."""
+    than 3 of what calls a compiled function once, as layouts may change after the first call."""
 
     def run(self, steps: int) -> float:
         """Seconds that so many steps take, the device's work included."""
         synchronize(self.device)
         began = time.perf_counter()
-        measured = self.advance(steps)
+        for _ in range(steps):
+            self.step()
         synchronize(self.device)
-        return time.perf_counter() - began if measured is None else measured
+        return time.perf_counter() - began
 
 
 def synchronize(device: torch.device) -> None:
     """Wait until the device has done its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+class Stopwatch:
+    """Sums the time of spans by name: host clock on a CPU, events on the stream on a GPU.
+
+    No span makes a GPU wait. An instance fits ``Clock.watch``.
+
+    Args:
+        device: where the spans work.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._cuda = device.type == "cuda"
+        self._spans: list[tuple[str, Any, Any]] = []
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        """Count what happens within towards a name."""
+        began = self._mark()
+        yield
+        self._spans.append((name, began, self._mark()))
+
+    def on_module(self, module: nn.Module, name: str) -> None:
+        """Count the calls of a module towards a name from now on."""
+        began: list[Any] = []
+        module.register_forward_pre_hook(lambda *_: began.append(self._mark()))
+        module.register_forward_hook(
+            lambda *_: self._spans.append((name, began.pop(), self._mark()))
+        )
+
+    def clear(self) -> None:
+        """Forget what was counted."""
+        self._spans = []
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds by name; the device's work must be done."""
+        total: dict[str, float] = {}
+        for name, began, ended in self._spans:
+            spent = began.elapsed_time(ended) / 1e3 if self._cuda else ended - began
+            total[name] = total.get(name, 0.0) + spent
+        return total
+
+    def _mark(self) -> Any:
+        """A moment: of the device's stream, or of the host."""
+        if not self._cuda:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
 
 
 def compile_seconds(subject: Subject) -> float:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.profiler import ProfilerActivity, profile
+from torch.profiler import ProfilerActivity, profile, record_function
 
 _UPDATES_BEFORE = 10
 """Updates before the trace: by then everything is compiled."""
@@ -43,11 +44,11 @@ class Trace:
         if self._profiler is not None:
             self._traced += 1
             if self._traced >= self._turns and updates > self._first:
-                trainer.clock.traced = False
+                trainer.clock.watch = nullcontext
                 self.finish()
         elif self.path is None and updates - self._first >= _UPDATES_BEFORE:
             self._first = updates
-            trainer.clock.traced = True
+            trainer.clock.watch = record_function
             self._profiler = profile(activities=self._activities)
             self._profiler.start()
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from torch.profiler import record_function
 
 from train_RL_agents.utils.errors import first_line
 
@@ -30,8 +29,8 @@ class Clock:
 
     def __init__(self, first: Callable[[str, float], None] = lambda name, seconds: None) -> None:
         self._first = first
-        self.traced = False
-        """Whether phases are named in a profiler's trace."""
+        self.watch: Callable[[str], AbstractContextManager[Any]] = nullcontext
+        """Entered around every phase with its name, for a profiler or a benchmark."""
         self.seconds: dict[str, float] = {}
         self._lap: dict[str, float] = {}
         self._started = self._lap_started = time.perf_counter()
@@ -45,7 +44,7 @@ class Clock:
     def phase(self, name: str) -> Iterator[None]:
         """Count the time inside towards a phase."""
         began = time.perf_counter()
-        with record_function(name) if self.traced else nullcontext():
+        with self.watch(name):
             yield
         taken = time.perf_counter() - began
         if name not in self._seen:
