@@ -52,7 +52,7 @@ def train(ranks: int, args: argparse.Namespace) -> float:
                "save_replay=false", f"save_dir={folder}", "--quiet"]  # fmt: skip
         subprocess.run(
             [sys.executable, *module, "train", *args.settings, *own], cwd=ROOT, check=True,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
         )  # fmt: skip
         (file,) = Path(folder).glob(f"*/seed_*/checkpoints/{STATE}")
         clock = torch.load(file)["clock"]

@@ -169,7 +169,8 @@ def run(step: Step, seconds: float, log: Path) -> dict[str, Any]:
         How it ended, its seconds, the end of what it printed, and what it left behind.
     """
     began = time.monotonic()
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    # The working folder is found first by -m; PYTHONPATH may lead to packages brought along.
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with log.open("w") as output:
         process = subprocess.Popen(
             step.command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,

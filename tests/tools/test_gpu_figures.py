@@ -65,6 +65,15 @@ def test_failures_do_not_lose_the_others(tmp_path, monkeypatch, capsys):
     assert "oh" in capsys.readouterr().out
 
 
+def test_packages_brought_along_are_found_after_the_program(tmp_path, monkeypatch):
+    (tmp_path / "brought.py").write_text("")
+    (tmp_path / "marinenav_env.py").write_text("raise SystemExit(3)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    code = "import marinenav_env, brought; print(marinenav_env.__file__)"
+    printed = run(Step("one", python(code), 60.0), 60.0, tmp_path / "log")["printed"]
+    assert printed == f"{gpu_figures.ROOT}/marinenav_env/__init__.py\n"
+
+
 def test_a_step_ends_when_it_is_enough(tmp_path):
     step = Step("long", python("import time; time.sleep(60)"), 60.0, enough=lambda: True)
     began = time.monotonic()
