@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,10 +140,15 @@ def subject_of_vmas(worker: Worker, size: int, device: torch.device) -> Subject:
     """VMAS at a size, as a subject of our measurements."""
     from train_RL_agents.benchmark.timing import Subject
 
+    class Remote(Subject):
+        """Measured where it runs."""
+
+        def run(self, steps: int) -> float:
+            return worker.ask(steps=steps)["seconds"]
+
     worker.ask(open=size)
     labels = {"mode": "vmas", "environments": size}
-    return Subject(labels, "env-steps/s", size, device,
-                   lambda steps: worker.ask(steps=steps)["seconds"])  # fmt: skip
+    return Remote(labels, "env-steps/s", size, device, step=lambda: None)
 
 
 def configuration(args: argparse.Namespace) -> Any:
@@ -152,14 +157,13 @@ def configuration(args: argparse.Namespace) -> Any:
     from train_RL_agents.benchmark.options import endless, on_level
     from train_RL_agents.config.reading import load_config
 
-    words = [f"device={args.device}", f"threads={args.threads}",
-             f"compile={str(args.compile).lower()}"]  # fmt: skip
+    words = [f"device={args.device}", f"threads={args.threads}"]
     level = Level(args.agents, 0, args.obstacles)
     return on_level(endless(load_config(None, words)), level)
 
 
 @contextmanager
-def our_subject(config: Any, size: int) -> Iterator[Subject]:
+def our_subject(config: Any, size: int, mode: str) -> Iterator[Subject]:
     """Our world at a size."""
     import torch
 
@@ -167,11 +171,10 @@ def our_subject(config: Any, size: int) -> Iterator[Subject]:
     from train_RL_agents.benchmark.rig import Rig
 
     torch.compiler.reset()
-    rig = Rig(sized(config, envs=size), "ours")
-    try:
-        yield rig.world()
-    finally:
-        rig.close()
+    with closing(Rig(sized(config, envs=size), mode)) as rig:
+        subject = rig.world()
+        subject.labels["mode"] = "ours"
+        yield subject
 
 
 def compare(
@@ -182,7 +185,8 @@ def compare(
     from train_RL_agents.utils.device import resolve_device
 
     device = resolve_device(args.device)
-    with our_subject(config, ours) as subject:
+    mode = "eager" if not args.compile else "captured" if device.type == "cuda" else "compiled"
+    with our_subject(config, ours, mode) as subject:
         other = subject_of_vmas(worker, theirs, device)
         rows = measure([subject, other], args.seconds, args.repeats)
     for row in rows:

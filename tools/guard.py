@@ -1,9 +1,9 @@
 """Hashes of short training runs: the same before and after a change that keeps behaviour.
 
 Every agent trains 60,000 env-steps on the CPU with one thread, without compilation and with a fixed
-seed. One line an agent gives hashes of the final weights, the evaluations and the replay buffer (or
-rollout). Hashes depend on the processor and on the version of torch, so compare lines printed on
-the same machine:
+seed. One line an agent gives hashes of the final weights, the evaluations and the replay buffer, or
+of the rollout that has begun (none, as runs end with an update). Hashes depend on the processor and
+on the version of torch, so compare lines printed on the same machine:
 
     python tools/guard.py --out before.json
     python tools/guard.py --against before.json
@@ -33,7 +33,11 @@ SETTINGS = (
     "eval_schedule.num_episodes=2,2,2,2,2,2",
 )  # fmt: skip
 OFF_POLICY = ("trainer.learning_starts=10000",)
-AGENTS = ("AC-IQN", "IQN", "DDPG", "DQN", "SAC", "Rainbow")
+ON_POLICY = ("trainer.num_envs=64", "trainer.rollout_steps=32", "trainer.batch_size=1024")
+AGENTS = {
+    "AC-IQN": OFF_POLICY, "IQN": OFF_POLICY, "DDPG": OFF_POLICY, "DQN": OFF_POLICY,
+    "SAC": OFF_POLICY, "Rainbow": OFF_POLICY, "PPO": ON_POLICY, "A2C": ON_POLICY,
+}  # fmt: skip
 TIMES = ("train_time", "wall_time")
 
 
@@ -73,7 +77,7 @@ def hashes(run: Path) -> dict[str, str]:
     state = torch.load(folder / "training_state.pt", weights_only=True)
     with (run / "evaluations.csv").open() as stream:
         rows = [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(stream)]
-    memory = state.get("replay") or state.get("algorithm")
+    memory = state.get("replay") or state.get("rollout")
     return {
         "weights": digest([content(each) for each in tensors(policy["weights"])]),
         "evaluations": digest([json.dumps(rows, sort_keys=True).encode()]),
@@ -81,16 +85,16 @@ def hashes(run: Path) -> dict[str, str]:
     }
 
 
-def train(agent: str, settings: list[str], parent: Path) -> dict[str, str]:
+def train(agent: str, parent: Path) -> dict[str, str]:
     """Train an agent in a process of its own; returns its hashes."""
     command = [
         sys.executable, "-m", "train_RL_agents", "train", "--quiet", "-C",
         str(ROOT / "configs" / f"{agent.lower().replace('-', '_')}.json"),
-        *SETTINGS, *settings, f"save_dir={parent}",
+        *SETTINGS, *AGENTS[agent], f"save_dir={parent}",
     ]  # fmt: skip
     if not Path(command[6]).is_file():
         command[5:7] = [f"agent_type={agent}"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
     subprocess.run(command, cwd=ROOT, env=environment, check=True)
     return hashes(next(parent.glob("*/seed_*")))
 
@@ -98,16 +102,15 @@ def train(agent: str, settings: list[str], parent: Path) -> dict[str, str]:
 def main() -> int:
     """Train, print, and compare if asked to; returns 1 where a hash differs."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--agents", nargs="+", default=AGENTS)
+    parser.add_argument("--agents", nargs="+", choices=AGENTS, default=list(AGENTS))
     parser.add_argument("--out", type=Path, help="write the hashes to this file")
     parser.add_argument("--against", type=Path, help="compare with the hashes in this file")
     arguments = parser.parse_args()
     known = json.loads(arguments.against.read_text()) if arguments.against else {}
     found, differing = {}, 0
     for agent in arguments.agents:
-        settings = list(OFF_POLICY) if agent in AGENTS else []
         with tempfile.TemporaryDirectory() as folder:
-            found[agent] = train(agent, settings, Path(folder))
+            found[agent] = train(agent, Path(folder))
         words = []
         for name, value in found[agent].items():
             same = agent not in known or known[agent].get(name) == value

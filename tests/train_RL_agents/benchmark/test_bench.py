@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from marinenav_env import Level
+from marinenav_env import ConfigError, Level
 from tests.train_RL_agents.test_cli import refused
 from tests.train_RL_agents.tiny_runs import TINY
-from train_RL_agents.benchmark import MODES, PARTS, rig
+from train_RL_agents.benchmark import MODES, PARTS, parts, rig
 from train_RL_agents.benchmark import run as bench_run
-from train_RL_agents.benchmark.options import Options, endless, on_level, sized, usable
+from train_RL_agents.benchmark.options import Options, endless, lacking, on_level, sized, usable
 from train_RL_agents.benchmark.parts import measured
-from train_RL_agents.benchmark.rig import FACTORIES, eager, fill, shares
+from train_RL_agents.benchmark.rig import Rig, fill, shares
 from train_RL_agents.benchmark.setting import _processor
 from train_RL_agents.benchmark.summary import growth, sentence
 from train_RL_agents.cli import main
@@ -80,21 +80,19 @@ def test_what_was_measured_before_an_interruption_is_kept(tmp_path, config, monk
 
 def test_the_world_and_the_loop_in_place():
     """As in captured mode on a GPU: the same steps, and one collector for all measurements."""
-    options = Options(tiny(), parts=("world", "loop"), seconds=0.001, repeats=2)
-    found = FACTORIES["eager"](endless(options.config))
-    trainer = found.trainer
-    trainer.experience.in_place = True
+    found = Rig(endless(tiny()), "eager")
+    collector, replay = found.collector, found.algorithm.replay
+    collector.in_place = True
     world = found.world()
     assert world.run(3) > 0.0
-    assert trainer.env.env_steps == 3 * 8
+    assert collector.env.env_steps == 3 * 8
     assert world.notes(1.0)["active robot-steps/s"] > 0
-    assert int(trainer.replay.filled) == 0
+    assert int(replay.filled) == 0
     loop = found.loop()
     loop.run(loop.least)
-    first = trainer.experience._in_place
     loop.run(loop.least)
-    assert trainer.experience._in_place is first is not None
-    assert int(trainer.replay.filled) > 0
+    assert found.trainer.env_steps == 2 * loop.least * 8
+    assert int(replay.filled) > 0
     found.close()
 
 
@@ -122,9 +120,12 @@ def test_the_loop_says_where_its_time_goes():
     assert notes["share outside"] == pytest.approx(1.0 - within)
 
 
-def test_shares_of_nothing_are_outside():
+def test_the_policy_is_no_part_of_the_worlds_share():
     assert shares({}, 2.0)["share outside"] == shares({}, 2.0)["share rest"] == 1.0
-    assert shares({"world": 1.0, "sampling": 0.5}, 2.0)["share outside"] == 0.5
+    found = shares({"collect": 1.0, "policy": 0.25, "sample": 0.5, "save": 9.0}, 2.0)
+    assert (found["share world"], found["share policy"]) == (0.375, 0.125)
+    assert (found["share sampling"], found["share rest"]) == (0.25, 0.25)
+    assert found["share outside"] == 0.5
 
 
 @pytest.mark.parametrize("agent", ["AC-IQN", "Rainbow"])
@@ -135,25 +136,55 @@ def test_other_agents_are_measured(agent):
         assert all(row["median"] > 0 for row in measured(part, options, ["eager"]))
 
 
+def test_an_on_policy_agent_is_measured_but_for_replay(tmp_path, capsys):
+    on_policy = {"num_envs": 4, "rollout_steps": 4, "epochs": 2, "batch_size": 8}
+    config, out = tmp_path / "ppo.json", tmp_path / "bench.json"
+    config.write_text(json.dumps(TINY | {"agent_type": "PPO", "trainer": on_policy}))
+    argv = ["bench", "-C", str(config), *QUICK, "--modes", "eager", "--json", str(out)]
+    assert main(argv) == 0
+    text = capsys.readouterr().out
+    for name in ("sampling", "growth with replay"):
+        assert f"{name} left out: PPO learns on-policy, without replay" in text
+    content = json.loads(out.read_text())
+    assert "rollouts of 4 vector steps, 2 epochs" in content["setting"]["loop"]
+    rows = content["rows"]
+    units = {row["part"]: row["unit"] for row in rows}
+    rates = dict.fromkeys(("world", "policy", "insertion", "collect", "loop"), "env-steps/s")
+    assert units == rates | {"update": "rollouts/s"}
+    updates = [row for row in rows if row["part"] == "update"]
+    assert [row["batch"] for row in updates] == [4, 8]
+    assert all(row["notes"]["updates/s"] > 1.9 * row["lowest"] for row in updates)
+    (notes,) = (row["notes"] for row in rows if row["part"] == "loop")
+    assert notes["updates/s"] > 0
+    assert all(notes[f"share {name}"] > 0 for name in ("world", "policy", "update", "insertion"))
+
+
+def test_what_an_agent_lacks():
+    options = Options(tiny())
+    assert lacking(options) == {}
+    ppo = from_dict({key: value for key, value in TINY.items() if key != "trainer"}
+                    | {"agent_type": "PPO"})  # fmt: skip
+    assert list(lacking(replace(options, config=ppo))) == ["sampling", "growth with replay"]
+    assert lacking(replace(options, config=ppo, parts=("world",))) == {}
+    with pytest.raises(ConfigError, match="PPO learns on-policy, without replay"):
+        lacking(replace(options, config=ppo, parts=("sampling",)))
+
+
 def test_modes_of_one_size_take_turns_and_others_run_once(monkeypatch):
     made = []
 
-    def factory(mode):
-        def make(config):
-            made.append((mode, config.trainer.num_envs))
-            return rig.Rig(replace(config, compile=False), mode)
+    def record(config, mode):
+        made.append((mode, config.trainer.num_envs))
+        return Rig(config, "eager")
 
-        return make
-
-    for mode in ("eager", "compiled"):
-        monkeypatch.setitem(FACTORIES, mode, factory(mode))
+    monkeypatch.setattr(parts, "Rig", record)
     options = Options(tiny(), envs=(2, 4), batch=(2, 4), seconds=0.001, repeats=1)
-    rows = list(measured("world", options, ["eager", "compiled"]))
-    assert [row["mode"] for row in rows] == ["eager", "compiled"] * 2
+    assert len(list(measured("world", options, ["eager", "compiled"]))) == 4
     assert made == [("eager", 2), ("compiled", 2), ("eager", 4), ("compiled", 4)]
     assert [row["mode"] for row in measured("sampling", options, ["eager", "compiled"])] == [
         "eager"
     ] * 2
+    assert [mode for mode, _ in made[4:]] == ["eager"] * 2
 
 
 def test_growth_measures_the_world_itself_unless_it_is_a_part():
@@ -175,9 +206,9 @@ def test_sizes_keep_the_configuration_valid():
 
 def test_fill_leaves_no_slot_empty(monkeypatch):
     monkeypatch.setattr(rig, "_CHUNK", 30)
-    built = eager(sized(endless(tiny()), replay=100))
-    replay = built.trainer.make_replay(70)
-    fill(replay, built.trainer.example_row(), 25)
+    built = Rig(sized(endless(tiny()), replay=70), "eager")
+    replay = built.algorithm.replay
+    fill(replay, built.algorithm.example_row, 25)
     built.close()
     drawn = replay.sample()
     assert int(replay.filled) == 70
@@ -186,14 +217,10 @@ def test_fill_leaves_no_slot_empty(monkeypatch):
 
 
 def test_modes_that_cannot_be_used():
-    cuda = torch.device("cuda")
-    made = ("eager", "compiled")
-    assert usable(("eager", "captured"), made, CPU) == {
+    assert usable(("eager", "captured"), CPU) == {
         "eager": "", "captured": "CUDA graphs need a CUDA device",
     }  # fmt: skip
-    reasons = usable(("compiled", "captured"), made, cuda)
-    assert reasons["captured"] == "this version has no captured path"
-    assert usable(("captured",), tuple(MODES), cuda) == {"captured": ""}
+    assert usable(("captured",), torch.device("cuda")) == {"captured": ""}
 
 
 def row(part, mode, median, **sizes):

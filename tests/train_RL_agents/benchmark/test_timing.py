@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from train_RL_agents.benchmark import timing
-from train_RL_agents.benchmark.stopwatch import Stopwatch
-from train_RL_agents.benchmark.timing import Subject, compile_seconds, measure, steps_for
+from train_RL_agents.benchmark.timing import Stopwatch, Subject, measure, steps_for
 
 CPU = torch.device("cpu")
 
@@ -25,20 +24,20 @@ def clock(monkeypatch):
 
 
 class Work:
-    """Takes so many seconds per step, and 60 s more in its first run."""
+    """A step that takes so many seconds, and the first one 60 s more."""
 
     def __init__(self, clock, seconds, diary=None):
         self.clock, self.seconds, self.diary, self.first = clock, seconds, diary, True
 
-    def __call__(self, steps):
-        self.clock.now += steps * self.seconds + 60.0 * self.first
+    def __call__(self):
+        self.clock.now += self.seconds + 60.0 * self.first
         self.first = False
         if self.diary is not None:
-            self.diary.append((self, steps))
+            self.diary.append(self)
 
 
-def subject(advance, **other):
-    return Subject({"mode": "eager"}, "env-steps/s", 8, CPU, advance, **other)
+def subject(step, **other):
+    return Subject({"mode": "eager"}, "env-steps/s", 8, CPU, step, **other)
 
 
 def test_compilation_is_kept_apart(clock):
@@ -60,47 +59,47 @@ def test_subjects_take_turns(clock):
     diary = []
     one, other = Work(clock, 1.0, diary), Work(clock, 1.0, diary)
     measure([subject(one), subject(other)], seconds=3.0, repeats=2)
-    assert [each for each, _ in diary[-4:]] == [one, other, one, other]
+    assert diary[-12:] == [*[one] * 3, *[other] * 3] * 2
 
 
 def test_figures_are_of_the_repeats(clock):
     work = Work(clock, 1.0)
-    paces = iter([1.0] * 3 + [1.0, 4.0, 2.0])
+    # Runs of three steps: two to see what compiles, one to see how many fit, and the repeats.
+    paces = iter([1.0] * 9 + [1.0] * 3 + [4.0] * 3 + [2.0] * 3)
 
-    def advance(steps):
+    def step():
         work.seconds = next(paces)
-        work(steps)
+        work()
 
-    notes = subject(advance, notes=lambda seconds: {"seconds": seconds})
+    notes = subject(step, notes=lambda seconds: {"seconds": seconds})
     (row,) = measure([notes], seconds=3.0, repeats=3)
     assert (row["lowest"], row["median"], row["highest"]) == (2.0, 4.0, 8.0)
     assert row["runs"] == [8.0, 2.0, 4.0]
     assert row["notes"] == {"seconds": 6.0}
 
 
-def test_a_subject_may_measure_itself(clock):
-    assert subject(lambda steps: 0.25 * steps).run(4) == 1.0
-    assert compile_seconds(subject(lambda steps: 0.25 * steps)) == 0.0
+class Thing(torch.nn.Module):
+    def forward(self, act):
+        return act()
 
 
-class Thing:
-    def act(self, seconds):
-        self.clock.now += seconds
+def test_stopwatch_sums_spans_and_calls_by_name(clock):
+    thing, watch = Thing(), Stopwatch(CPU)
+    watch.on_module(thing, "call")
+
+    def wait(seconds):
+        clock.now += seconds
         return seconds
 
-
-def test_stopwatch_sums_calls_by_label(monkeypatch):
-    clock = Time()
-    monkeypatch.setattr("train_RL_agents.benchmark.stopwatch.time", clock)
-    thing, watch = Thing(), Stopwatch(CPU)
-    thing.clock = clock
-    watch.watch(thing, "act", "work")
-    assert thing.act(2.0) == 2.0
+    assert thing(lambda: wait(2.0)) == 2.0
     watch.clear()
-    thing.act(1.0)
-    clock.now += 5.0
-    thing.act(0.5)
-    assert watch.seconds() == {"work": 1.5}
+    with watch("work"):
+        thing(lambda: wait(1.0))
+        wait(0.5)
+    wait(5.0)
+    with watch("work"):
+        wait(0.25)
+    assert watch.seconds() == {"work": 1.75, "call": 1.0}
 
 
 @pytest.mark.gpu
@@ -108,9 +107,8 @@ def test_stopwatch_sums_calls_by_label(monkeypatch):
 def test_stopwatch_counts_the_work_of_a_gpu():
     device = torch.device("cuda")
     watch, tensor = Stopwatch(device), torch.ones(4096, 4096, device=device)
-    holder = Thing()
-    holder.act = lambda: [tensor @ tensor for _ in range(20)]
-    watch.watch(holder, "act", "work")
-    holder.act()
+    with watch("work"):
+        for _ in range(20):
+            tensor @ tensor
     torch.cuda.synchronize()
     assert watch.seconds()["work"] > 1e-4
