@@ -1,6 +1,6 @@
 """What the tests of the trainer share: random inputs and batches, and a ban on host reads."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -9,27 +9,45 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from marinenav_env import WorldConfig
 from train_RL_agents.agents import Agent, Batch
-from train_RL_agents.networks.layers import (
-    OBJECT_FEATURES,
-    OBJECT_SCALE,
-    OBJECTS,
-    SELF_FEATURES,
-    SELF_SCALE,
-)
-from train_RL_agents.networks.observation import Inputs
+from train_RL_agents.agents.actor_critic import RolloutBatch
+from train_RL_agents.networks.observation import ACTIVE, Observation, ObservationSpec
+
+SPEC = ObservationSpec.of(WorldConfig())
+"""The published observation."""
 
 
 def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def make_inputs(*shape: int, generator: torch.Generator) -> Inputs:
+def make_inputs(
+    *shape: int, generator: torch.Generator, spec: ObservationSpec = SPEC
+) -> Observation:
     """Random observations of any leading shape, of the size that the world's have."""
-    own = torch.randn(*shape, SELF_FEATURES, generator=generator) * torch.tensor(SELF_SCALE)
-    objects = torch.randn(*shape, OBJECTS, OBJECT_FEATURES, generator=generator)
-    mask = torch.rand(*shape, OBJECTS, generator=generator) < 0.6
-    return Inputs(own, objects * torch.tensor(OBJECT_SCALE) * mask[..., None], mask)
+    found: Observation = {}
+    for name, entry in spec.entries.items():
+        full = (*shape, *entry.shape)
+        if entry.kind == "mask":
+            found[name] = torch.rand(full, generator=generator) < 0.6
+        else:
+            drawn = torch.randn(full, generator=generator)
+            found[name] = drawn * torch.tensor(entry.scale or (1.0,))
+    for name, entry in spec.entries.items():
+        if entry.mask in found:
+            found[name] = found[name] * found[entry.mask][..., None]
+    return found
+
+
+def each_entry(observation: Observation, change: Callable[[Tensor], Tensor]) -> Observation:
+    """An observation with the same done to all of its entries."""
+    return {name: change(each) for name, each in observation.items()}
+
+
+def same_inputs(first: Observation, second: Observation) -> bool:
+    names = first.keys() == second.keys()
+    return names and all(torch.equal(first[name], second[name]) for name in first)
 
 
 def make_actions(agent: Agent[Any], count: int, generator: torch.Generator) -> Tensor:
@@ -38,19 +56,40 @@ def make_actions(agent: Agent[Any], count: int, generator: torch.Generator) -> T
     return torch.randint(agent.num_actions, (count,), generator=generator)
 
 
-def behaviour(agent: Agent[Any], inputs: Inputs, seed: int = 0) -> Tensor:
+def explored(agent: Agent[Any], observation: Observation, seed: int = 0) -> Tensor:
     """Actions while training, for one draw of what is random in them."""
-    return agent.behave(inputs, agent.exploration_noise(inputs.self_state.shape[:-1], seeded(seed)))
+    shape = observation["self_state"].shape[:-1]
+    return agent.explore(observation, agent.exploration_noise(shape, seeded(seed)))[0]
 
 
-def make_batch(agent: Agent[Any], count: int, generator: torch.Generator) -> Batch:
+def make_batch(agent: Agent[Any], count: int, generator: torch.Generator) -> Any:
+    """What the agent learns from, at random: transitions, or robot-steps of a rollout."""
+    if agent.algorithm == "on-policy":
+        return make_rollout(agent, count, generator=generator)
+    return make_transitions(agent, count, generator)
+
+
+def make_transitions(agent: Agent[Any], count: int, generator: torch.Generator) -> Batch:
     """Random transitions, about a third of them terminal."""
     return Batch(
-        make_inputs(count, generator=generator),
+        make_inputs(count, generator=generator, spec=agent.spec),
         make_actions(agent, count, generator),
         torch.randn(count, generator=generator),
         0.9 * (torch.rand(count, generator=generator) < 2 / 3),
-        make_inputs(count, generator=generator),
+        make_inputs(count, generator=generator, spec=agent.spec),
+    )
+
+
+def make_rollout(agent: Agent[Any], *shape: int, generator: torch.Generator) -> RolloutBatch:
+    """Robot-steps of the agent's own exploration, [B] or [B, R], most of them of active robots."""
+    observation = make_inputs(*shape, generator=generator, spec=agent.spec)
+    active = torch.rand(shape, generator=generator) < 0.8
+    noise = agent.exploration_noise(torch.Size(shape), generator)
+    with torch.no_grad():
+        action, extras = agent.explore({**observation, ACTIVE: active}, noise)
+    advantage, target = torch.randn(2, *shape, generator=generator)
+    return RolloutBatch(
+        observation, action, extras, advantage, target, active.float(), torch.tensor(0.25)
     )
 
 

@@ -3,7 +3,7 @@
 import torch
 
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.schema import TrainerConfig
+from train_RL_agents.config.schema import TRAINER_CONFIGS
 from train_RL_agents.learning.learner import Learner
 
 CPU = torch.device("cpu")
@@ -19,8 +19,14 @@ def learner_of(name="DQN", seed=0, num_actions=25, device=CPU, acting=None, agen
     """A learner; ``acting`` says how it computes, ``settings`` what, ``agent`` of which agent."""
     agent = agent_of(name, seed, num_actions, **(agent or {})).to(device)
     generator = torch.Generator(device).manual_seed(seed)
-    acting = {"compile": False} | (acting or {})
-    return Learner(agent, TrainerConfig(**settings), generator, **acting)
+    config = TRAINER_CONFIGS[agent.algorithm](**settings)
+    options = {"compile": False}
+    if agent.algorithm == "off-policy":
+        options["tau"] = config.tau if config.target_update_interval == 0 else 0.0
+    else:
+        options["optimizer"] = config.optimizer
+    options |= acting or {}
+    return Learner(agent, config, config.batch_size, generator, **options)
 
 
 def values_of(module):
