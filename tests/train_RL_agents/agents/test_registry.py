@@ -1,30 +1,38 @@
-"""What holds for every agent."""
+"""What holds for every agent, whoever wrote it.
+
+The agents are those of AGENTS and one that stands for a user's own; none is asked for by name.
+"""
 
 import copy
 import dataclasses
 
 import pytest
 import torch
+from torch.utils._pytree import tree_leaves
 
 from tests.train_RL_agents.helpers import (
-    behaviour,
+    each_entry,
+    explored,
     gradient_sizes,
     make_batch,
     make_inputs,
     no_host_reads,
     seeded,
 )
+from tests.train_RL_agents.own_agent import OwnAgent
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.networks.observation import Inputs
 
-pytestmark = pytest.mark.parametrize("name", AGENTS)
+KNOWN = {**AGENTS, "own": OwnAgent}
+OFF_POLICY = [name for name, kind in KNOWN.items() if kind.algorithm == "off-policy"]
+every_agent = pytest.mark.parametrize("name", KNOWN)
+off_policy_agents = pytest.mark.parametrize("name", OFF_POLICY)
 
 
 def build(name, seed=0, num_actions=25):
     """An agent with larger weights than a new one has: those hardly tell robots apart."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        agent = AGENTS[name](AGENTS[name].config_type(), num_actions)
+        agent = KNOWN[name](KNOWN[name].config_type(), num_actions)
     with torch.no_grad():
         for parameters in (agent.networks.parameters(), agent.targets.parameters()):
             for parameter in parameters:
@@ -41,11 +49,14 @@ def minimised(losses):
     return {key: value for key, value in losses.items() if key.startswith("loss")}
 
 
+@every_agent
 def test_defaults_construct(name):
-    agent = AGENTS[name](AGENTS[name].config_type())
+    agent = KNOWN[name](KNOWN[name].config_type())
     assert agent.num_actions == 25
-    assert agent.acting in agent.networks
-    assert 0 < len(agent.targets) <= len(agent.networks)
+    assert agent.output_networks()
+    assert set(agent.output_networks()) <= set(agent.networks)
+    assert set(agent.targets) <= set(agent.networks)
+    assert (len(agent.targets) > 0) == (agent.algorithm == "off-policy")
     assert not any(parameter.requires_grad for parameter in agent.targets.parameters())
     for key, target in agent.targets.items():
         ours, theirs = agent.networks[key].state_dict(), target.state_dict()
@@ -55,15 +66,16 @@ def test_defaults_construct(name):
             assert value.data_ptr() != theirs[entry].data_ptr()
 
 
+@every_agent
 @pytest.mark.parametrize("shape", [(6,), (4, 3)])
 def test_quantiles_of_the_return_are_ascending_and_one_row_per_robot(name, shape):
     agent, given = build(name), make_inputs(*shape, generator=seeded())
     with torch.no_grad():
         action = agent.act(given)
         quantiles = agent.return_quantiles(given, action)
-        alone = agent.return_quantiles(Inputs(*(each[:1] for each in given)), action[:1])
-    if name == "DQN":
-        assert quantiles is None
+        alone = agent.return_quantiles(each_entry(given, lambda each: each[:1]), action[:1])
+    if quantiles is None:
+        assert alone is None
         return
     assert quantiles.shape[:-1] == shape
     assert (quantiles.diff(dim=-1) >= 0.0).all()
@@ -71,25 +83,13 @@ def test_quantiles_of_the_return_are_ascending_and_one_row_per_robot(name, shape
     torch.testing.assert_close(quantiles[:1], alone)
 
 
-def test_quantiles_have_the_mean_that_the_action_was_chosen_by(name):
-    agent, given = build(name), make_inputs(40, generator=seeded())
-    if name not in ("IQN", "Rainbow"):
-        pytest.skip("does not choose by the mean of a distribution")
-    with torch.no_grad():
-        every = [agent.return_quantiles(given, torch.full((40,), action)).mean(-1)
-                 for action in range(25)]  # fmt: skip
-        chosen = agent.return_quantiles(given, agent.act(given)).mean(-1)
-    # Rainbow's quantiles are atoms: their mean is off by less than half the distance of two.
-    slack = 1e-5 if name == "IQN" else 0.5 * float(agent.support[1] - agent.support[0])
-    assert (chosen >= torch.stack(every).amax(0) - slack).all()
-
-
-@pytest.mark.parametrize("mode", ["act", "behave"])
+@every_agent
+@pytest.mark.parametrize("mode", ["act", "explore"])
 @pytest.mark.parametrize("shape", [(1,), (6,), (4, 3)])
 def test_actions_have_the_shape_of_the_robots(name, shape, mode):
     agent, given = build(name), make_inputs(*shape, generator=seeded())
     with torch.no_grad():
-        action = agent.act(given) if mode == "act" else behaviour(agent, given)
+        action = agent.act(given) if mode == "act" else explored(agent, given)
     if agent.continuous:
         assert action.shape == (*shape, 2)
         assert action.dtype == torch.float32
@@ -100,17 +100,19 @@ def test_actions_have_the_shape_of_the_robots(name, shape, mode):
         assert ((action >= 0) & (action < 25)).all()
 
 
+@every_agent
 def test_each_robot_is_decided_for_alone(name):
     agent, given = build(name), make_inputs(4, 3, generator=seeded(1))
     with torch.no_grad():
         together = agent.act(given)
         for e in range(4):
             for r in range(3):
-                alone = agent.act(Inputs(*(each[e, r][None] for each in given)))[0]
-                torch.testing.assert_close(together[e, r], alone)
+                alone = agent.act(each_entry(given, lambda each, e=e, r=r: each[e, r][None]))
+                torch.testing.assert_close(together[e, r], alone[0])
     assert not torch.equal(together, together[:1, :1].expand_as(together))
 
 
+@every_agent
 @pytest.mark.parametrize("risk", [None, 0.3])
 def test_acting_is_deterministic(name, risk):
     agent, given = build(name), make_inputs(20, generator=seeded())
@@ -122,6 +124,7 @@ def test_acting_is_deterministic(name, risk):
     assert torch.equal(torch.get_rng_state(), state)
 
 
+@every_agent
 def test_risk_level_one_is_no_wish_of_a_neutral_agent(name):
     agent, given = build(name), make_inputs(8, 3, generator=seeded())
     with torch.no_grad():
@@ -130,13 +133,15 @@ def test_risk_level_one_is_no_wish_of_a_neutral_agent(name):
         assert torch.equal(agent.act(given, torch.ones(8, 3)), agent.act(given))
 
 
-def test_only_agents_that_say_so_heed_risk(name):
+@every_agent
+def test_only_agents_that_say_so_use_risk(name):
     agent, given = build(name), make_inputs(200, generator=seeded())
     with torch.no_grad():
         cautious = agent.act(given, torch.full((200,), 0.02))
     assert torch.equal(cautious, agent.act(given)) != agent.supports_risk
 
 
+@every_agent
 def test_number_of_actions_is_respected(name):
     agent, given = build(name, num_actions=3), make_inputs(500, generator=seeded())
     with torch.no_grad():
@@ -144,55 +149,62 @@ def test_number_of_actions_is_respected(name):
         if agent.continuous:  # it is of no consequence
             assert torch.equal(action, build(name).act(given))
         else:
-            assert action.unique().tolist() == [0, 1, 2]
-    losses = agent.losses(make_batch(agent, 8, seeded()), agent.draw(8, seeded()))
+            tried = torch.cat((action, explored(agent, given)))
+            assert tried.unique().tolist() == [0, 1, 2]
+    losses = agent.loss(make_batch(agent, 8, seeded()), agent.loss_noise(8, seeded()))
     assert all(torch.isfinite(value).all() for value in losses.values())
 
 
-def test_draw_uses_its_generator_alone(name):
+@every_agent
+@pytest.mark.parametrize("method", ["exploration_noise", "loss_noise"])
+def test_noise_comes_from_its_generator_alone(name, method):
     agent = build(name)
     state = torch.get_rng_state()
 
-    def flat(draw):
-        parts = draw if isinstance(draw, tuple) else (draw,)
-        return torch.cat([part.flatten() for part in parts if part is not None] or [torch.ones(1)])
+    def drawn(seed):
+        size = 8 if method == "loss_noise" else torch.Size((4, 2))
+        leaves = tree_leaves(getattr(agent, method)(size, seeded(seed)))
+        parts = [leaf.flatten() for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        return torch.cat(parts or [torch.ones(1)])
 
-    first, same = (flat(agent.draw(8, seeded(3))) for _ in range(2))
-    other = flat(agent.draw(8, seeded(4)))
+    first, same, other = drawn(3), drawn(3), drawn(4)
     assert torch.equal(first, same)
     assert first.numel() == 1 or not torch.equal(first, other)
     assert torch.equal(torch.get_rng_state(), state)
 
 
+@every_agent
 def test_losses_are_finite_scalars(name):
     agent = build(name)
-    losses = agent.losses(make_batch(agent, 32, seeded()), agent.draw(32, seeded()))
+    losses = agent.loss(make_batch(agent, 32, seeded()), agent.loss_noise(32, seeded()))
     assert minimised(losses)
     for key, value in scalars(losses).items():
         assert value.shape == (), key
         assert torch.isfinite(value), key
         assert value.requires_grad or not key.startswith("loss"), key
-    assert ("priority" in losses) == agent.gives_priorities
-    if agent.gives_priorities:
+    assert ("priority" in losses) == agent.uses_priorities
+    if agent.uses_priorities:
         assert losses["priority"].shape == (32,)
         assert (losses["priority"] >= 0.0).all()
         assert not losses["priority"].requires_grad
 
 
+@every_agent
 def test_losses_depend_on_nothing_but_their_arguments(name):
     agent = build(name)
-    batch, random = make_batch(agent, 32, seeded()), agent.draw(32, seeded())
+    batch, noise = make_batch(agent, 32, seeded()), agent.loss_noise(32, seeded())
     before = copy.deepcopy(agent.state_dict())
     with no_host_reads():
-        first, second = agent.losses(batch, random), agent.losses(batch, random)
+        first, second = agent.loss(batch, noise), agent.loss(batch, noise)
     assert all(torch.equal(first[key], second[key]) for key in first)
     assert all(torch.equal(value, before[key]) for key, value in agent.state_dict().items())
 
 
-def test_gradients_reach_every_learned_parameter_and_no_slow_one(name):
+@every_agent
+def test_gradients_reach_every_learned_parameter_and_no_target(name):
     agent = build(name)
-    batch, random = make_batch(agent, 64, seeded()), agent.draw(64, seeded())
-    total = torch.stack(list(minimised(agent.losses(batch, random)).values())).sum()
+    batch, noise = make_batch(agent, 64, seeded()), agent.loss_noise(64, seeded())
+    total = torch.stack(list(minimised(agent.loss(batch, noise)).values())).sum()
     total.backward()
     for key, parameter in agent.networks.named_parameters():
         assert parameter.grad is not None, key
@@ -201,76 +213,87 @@ def test_gradients_reach_every_learned_parameter_and_no_slow_one(name):
     assert all(parameter.grad is None for parameter in agent.targets.parameters())
 
 
+@every_agent
 def test_each_loss_trains_its_own_networks(name):
-    """Actor losses send nothing into critics, critic losses nothing into the actor."""
+    """Actor losses send nothing into critics, critic losses nothing into the actor.
+
+    On-policy agents share one network between them.
+    """
     agent = build(name)
-    batch, random = make_batch(agent, 64, seeded()), agent.draw(64, seeded())
-    losses = minimised(agent.losses(batch, random))
+    batch, noise = make_batch(agent, 64, seeded()), agent.loss_noise(64, seeded())
+    losses = minimised(agent.loss(batch, noise))
     trained = {}
     for key, loss in losses.items():
         for part, network in agent.networks.items():
             if max(gradient_sizes(loss, list(network.parameters()))) > 0.0:
                 trained.setdefault(part, []).append(key)
     assert set(trained) == set(agent.networks)
+    if agent.algorithm == "on-policy":
+        assert {key for keys in trained.values() for key in keys} == set(losses)
+        return
     assert all(len(keys) == 1 for keys in trained.values()), trained
     for part, (key,) in trained.items():
         role = part.split("_")[0]
         assert len(losses) == 1 or key == f"loss_{role}"
 
 
+@off_policy_agents
 def test_terminal_transitions_do_not_bootstrap(name):
     """With discount 0 the next observation is of no consequence, with 0.9 it is."""
     agent = build(name)
-    batch, random = make_batch(agent, 32, seeded()), agent.draw(32, seeded())
+    batch, noise = make_batch(agent, 32, seeded()), agent.loss_noise(32, seeded())
     other = make_inputs(32, generator=seeded(9))
 
     def target(discount, following):
         changed = batch._replace(discount=torch.full((32,), discount), next_observation=following)
-        return agent.losses(changed, random)["target"]
+        return agent.loss(changed, noise)["target"]
 
     for following in (batch.next_observation, other):
         torch.testing.assert_close(target(0.0, following), batch.reward.mean(), atol=1e-5, rtol=0.0)
     assert abs(float(target(0.9, batch.next_observation) - target(0.9, other))) > 1e-3
 
 
-def test_importance_weights_are_heeded_by_agents_that_prioritise(name):
+@off_policy_agents
+def test_importance_weights_are_used_by_agents_that_prioritise(name):
     agent = build(name)
-    batch, random = make_batch(agent, 32, seeded()), agent.draw(32, seeded())
+    batch, noise = make_batch(agent, 32, seeded()), agent.loss_noise(32, seeded())
     first = torch.arange(32) < 16
-    plain = agent.losses(batch, random)
-    weighted = agent.losses(batch._replace(weights=2.0 * first), random)
-    if not agent.gives_priorities:
+    plain = agent.loss(batch, noise)
+    weighted = agent.loss(batch._replace(weights=2.0 * first), noise)
+    if not agent.uses_priorities:
         assert all(torch.equal(plain[key], weighted[key]) for key in plain)
         return
     torch.testing.assert_close(weighted["loss"], plain["priority"][first].mean())
     assert torch.equal(weighted["priority"], plain["priority"])
 
 
+@every_agent
 def test_state_dict_round_trip(name):
     agent, other = build(name, seed=0), build(name, seed=1)
     with torch.no_grad():  # target copies of their own
         for parameter in agent.targets.parameters():
             parameter.add_(0.01)
     given, batch = make_inputs(50, generator=seeded()), make_batch(agent, 32, seeded())
-    random = agent.draw(32, seeded())
-    expected = agent.losses(batch, random)
+    noise = agent.loss_noise(32, seeded())
+    expected = agent.loss(batch, noise)
     assert not torch.equal(other.act(given), agent.act(given))
     other.load_state_dict(agent.state_dict())
     assert torch.equal(other.act(given), agent.act(given))
     assert all(
-        torch.equal(value, expected[key]) for key, value in other.losses(batch, random).items()
+        torch.equal(value, expected[key]) for key, value in other.loss(batch, noise).items()
     )
 
 
+@every_agent
 @pytest.mark.slow
 def test_compiled_losses_equal_eager_ones(name):
     agent = build(name)
-    batch, random = make_batch(agent, 32, seeded()), agent.draw(32, seeded())
+    batch, noise = make_batch(agent, 32, seeded()), agent.loss_noise(32, seeded())
     torch.compiler.reset()
     results = []
-    for function in (agent.losses, torch.compile(agent.losses, fullgraph=True)):
+    for function in (agent.loss, torch.compile(agent.loss, fullgraph=True)):
         agent.zero_grad()
-        losses = function(batch, random)
+        losses = function(batch, noise)
         torch.stack(list(minimised(losses).values())).sum().backward()
         gradients = {key: each.grad.clone() for key, each in agent.networks.named_parameters()}
         results.append(({key: value.detach() for key, value in losses.items()}, gradients))
