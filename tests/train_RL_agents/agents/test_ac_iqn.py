@@ -7,11 +7,17 @@ import torch
 from torch import nn
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.helpers import behaviour, make_batch, make_inputs, seeded
+from tests.train_RL_agents.helpers import (
+    SPEC,
+    each_entry,
+    explored,
+    make_inputs,
+    make_transitions,
+    seeded,
+)
 from train_RL_agents.agents.ac_iqn import ACIQN, ACIQNConfig
 from train_RL_agents.agents.action_critic import ImplicitQuantileCritic
 from train_RL_agents.networks.layers import squash
-from train_RL_agents.networks.observation import Inputs
 
 close = pytest.approx
 
@@ -31,11 +37,11 @@ class Formula(nn.Module):
         self.formula = formula
         self.factor = nn.Parameter(torch.ones(()))
 
-    def forward(self, inputs, action, taus):
+    def forward(self, observation, action, taus):
         return self.factor * self.formula(action[..., 0, None], action[..., 1, None], taus)
 
-    def mean(self, inputs, actions, taus):
-        return self(inputs, actions, taus[..., None, :]).mean(-1)
+    def mean(self, observation, actions, taus):
+        return self(observation, actions, taus[..., None, :]).mean(-1)
 
 
 class Constant(nn.Module):
@@ -44,22 +50,22 @@ class Constant(nn.Module):
     def __init__(self, left, right):
         super().__init__()
         # What becomes the action in (2 / pi) atan.
-        self.drive = nn.Parameter(torch.tan(0.5 * math.pi * torch.tensor([left, right])))
+        self.before = nn.Parameter(torch.tan(0.5 * math.pi * torch.tensor([left, right])))
 
-    def pre_activation(self, inputs):
-        return self.drive.expand(*inputs.self_state.shape[:-1], 2)
+    def pre_activation(self, observation):
+        return self.before.expand(*observation["self_state"].shape[:-1], 2)
 
-    def forward(self, inputs):
-        return squash(self.pre_activation(inputs))
+    def forward(self, observation):
+        return squash(self.pre_activation(observation))
 
 
-def agent_with(actor, *formulas, slow=None, **settings):
-    """An AC-IQN whose critics are formulas; ``slow`` are those of its targets."""
+def agent_with(actor, *formulas, target=None, **settings):
+    """An AC-IQN whose critics are formulas; ``target`` are those of its targets."""
     agent = ACIQN(ACIQNConfig(critics=len(formulas), **settings))
     agent.networks["actor"] = agent.targets["actor"] = Constant(*actor)
     for index, formula in enumerate(formulas):
         agent.networks[f"critic_{index}"] = Formula(formula)
-        agent.targets[f"critic_{index}"] = Formula(slow[index] if slow else formula)
+        agent.targets[f"critic_{index}"] = Formula(target[index] if target else formula)
     return agent
 
 
@@ -81,7 +87,7 @@ def linear(layer, features):
 def test_critic_by_hand(embedding, own_taus):
     """One robot and one fraction at a time."""
     generator = seeded()
-    critic = ImplicitQuantileCritic(ACIQNConfig(embedding=embedding))
+    critic = ImplicitQuantileCritic(ACIQNConfig(embedding=embedding), SPEC)
     given, action = make_inputs(4, generator=generator), torch.rand(4, 2, generator=generator)
     taus = torch.rand(*((4, 3) if own_taus else (3,)), generator=generator)
     got = critic(given, action, taus)
@@ -105,12 +111,12 @@ def test_critic_by_hand(embedding, own_taus):
 
 @pytest.mark.parametrize("embedding", ["late", "published"])
 def test_critic_with_any_leading_shape(embedding):
-    critic = ImplicitQuantileCritic(ACIQNConfig(embedding=embedding))
+    critic = ImplicitQuantileCritic(ACIQNConfig(embedding=embedding), SPEC)
     given, taus = make_inputs(4, 3, generator=seeded()), torch.rand(4, 3, 6, generator=seeded())
     action = torch.rand(4, 3, 2, generator=seeded(1))
     got = critic(given, action, taus)
     assert got.shape == (4, 3, 6)
-    flat = critic(Inputs(*(each.flatten(0, 1) for each in given)), action.flatten(0, 1),
+    flat = critic(each_entry(given, lambda each: each.flatten(0, 1)), action.flatten(0, 1),
                   taus.flatten(0, 1))  # fmt: skip
     torch.testing.assert_close(got.flatten(0, 1), flat)
     shared = critic(given, action, taus[0, 0])
@@ -147,7 +153,7 @@ def test_published_architecture_by_name():
 
 def test_one_fraction_from_each_stratum():
     agent = ACIQN(ACIQNConfig(quantiles=8))
-    drawn = [agent.draw(5, seeded(seed)) for seed in range(200)]
+    drawn = [agent.loss_noise(5, seeded(seed)) for seed in range(200)]
     taus = torch.stack([fractions for fractions, _ in drawn])
     assert taus.shape == (200, 2, 8)
     assert torch.equal((taus * 8).floor(), torch.arange(8.0).expand(200, 2, 8))
@@ -163,7 +169,7 @@ def test_one_fraction_from_each_stratum():
 
 
 def batch_of(reward, discount, action=(0.0, 0.0)):
-    batch = make_batch(ACIQN(ACIQNConfig()), 1, seeded())
+    batch = make_transitions(ACIQN(ACIQNConfig()), 1, seeded())
     return batch._replace(
         reward=torch.tensor([reward]), discount=torch.tensor([discount]),
         action=torch.tensor([action]),
@@ -179,7 +185,7 @@ def test_targets_pool_the_quantiles_but_the_highest(dropped):
             lambda left, right, taus: 5.0 + 0.0 * taus + 0.0 * left]  # fmt: skip
     agent = agent_with((0.0, 0.0), *targets, quantiles=2, dropped=dropped, kappa=1.0)
     taus = torch.tensor([[0.1, 0.6], [0.2, 0.9]])
-    losses = agent.losses(batch_of(1.0, 0.5), (taus, NO_NOISE))
+    losses = agent.loss(batch_of(1.0, 0.5), (taus, NO_NOISE))
     # At 0.2 and 0.9 the critics say 2, 9 and 5, 5; one a critic is left out.
     kept = (2.0, 5.0, 5.0, 9.0)[: 4 - 2 * dropped]
     targets = [1.0 + 0.5 * value for value in kept]
@@ -198,7 +204,7 @@ def test_targets_pool_the_quantiles_but_the_highest(dropped):
 
 def test_terminal_targets_are_the_reward():
     agent = agent_with((0.0, 0.0), lambda left, right, taus: 99.0 + 0.0 * taus + 0.0 * left)
-    losses = agent.losses(batch_of(-5.0, 0.0), agent.draw(1, seeded()))
+    losses = agent.loss(batch_of(-5.0, 0.0), agent.loss_noise(1, seeded()))
     assert losses["target"].item() == close(-5.0)
 
 
@@ -209,7 +215,7 @@ def test_noise_on_target_actions_is_scaled_and_clipped():
 
     def target(*noise):
         smoothing = torch.stack((torch.tensor([noise]), torch.zeros(1, 2)))
-        losses = agent.losses(batch_of(0.0, 1.0), (taus, smoothing))
+        losses = agent.loss(batch_of(0.0, 1.0), (taus, smoothing))
         return losses["target"].item()
 
     assert target(0.0, 0.0) == close(0.2 - 9.0)
@@ -223,12 +229,12 @@ def test_actor_climbs_the_critic_that_says_less():
             lambda left, right, taus: 100.0 + left + 0.0 * taus]  # fmt: skip
     agent = agent_with((0.0, 0.0), *peak, quantiles=4)
     taus = torch.tensor([[0.0, 0.2, 0.4, 0.6]] * 2)
-    losses = agent.losses(batch_of(0.0, 0.0), (taus, NO_NOISE))
+    losses = agent.loss(batch_of(0.0, 0.0), (taus, NO_NOISE))
     # The mean over the tau_midpoints of the strata, whatever fractions are drawn.
     assert losses["loss_actor"].item() == close(-(2.0 * 0.5 - 0.25 - 0.0625))
     losses["loss_actor"].backward()
     slope = 2.0 / math.pi  # of squashing, at 0
-    gradient = agent.networks["actor"].drive.grad.tolist()
+    gradient = agent.networks["actor"].before.grad.tolist()
     assert gradient == close([-1.0 * slope, 0.5 * slope])  # the loss falls towards (0.5, -0.25)
     assert all(agent.networks[name].factor.grad is None for name in agent.critics)
 
@@ -237,8 +243,8 @@ def test_actor_climbs_under_noise_and_pays_for_saturation():
     agent = agent_with((0.5, 0.0), lambda left, right, taus: left + 0.0 * taus,
                        actor_noise=0.3, saturation_penalty=0.1)  # fmt: skip
     actor_noise = torch.tensor([[[0.0, 0.0]], [[2.0, 0.0]]])
-    losses = agent.losses(batch_of(0.0, 0.0), (torch.full((2, 16), 0.5), actor_noise))
-    # tan(pi / 4) = 1 is the drive of action 0.5.
+    losses = agent.loss(batch_of(0.0, 0.0), (torch.full((2, 16), 0.5), actor_noise))
+    # tan(pi / 4) = 1 becomes action 0.5.
     value = 2.0 / math.pi * math.atan(1.0 + 0.3 * 2.0)
     assert losses["loss_actor"].item() == close(0.1 * 0.5 - value)
 
@@ -297,19 +303,19 @@ def test_refinement_can_be_left_out():
     torch.testing.assert_close(agent.act(given), own)
     torch.testing.assert_close(agent.act(given, torch.ones(4)), own)
     assert (agent.act(given, torch.full((4,), 0.5))[:, 0] > 0.6).all()
-    assert agent.answering() == ["actor"]
+    assert agent.output_networks() == ["actor"]
 
 
 def test_collection_follows_the_actor_alone():
     agent = agent_with((0.2, 0.0), lambda left, right, taus: left + 0.0 * taus)
     given = make_inputs(4, generator=seeded())
-    torch.testing.assert_close(behaviour(agent, given), torch.tensor([0.2, 0.0]).expand(4, 2))
+    torch.testing.assert_close(explored(agent, given), torch.tensor([0.2, 0.0]).expand(4, 2))
 
 
 @pytest.mark.parametrize("embedding", ["late", "published"])
 @pytest.mark.parametrize("shared", [True, False])
 def test_means_of_many_actions_are_those_of_their_quantiles(embedding, shared):
-    critic = ImplicitQuantileCritic(ACIQNConfig(embedding=embedding))
+    critic = ImplicitQuantileCritic(ACIQNConfig(embedding=embedding), SPEC)
     given, taus = make_inputs(6, generator=seeded()), torch.rand(6, 8, generator=seeded(1))
     actions = torch.rand(6, 9, 2, generator=seeded(2)) * 2 - 1
     taus = taus[0] if shared else taus
@@ -339,13 +345,13 @@ def test_quantiles_of_a_random_reward_are_learned():
     optimizer = torch.optim.Adam([p for net in critics for p in net.parameters()], lr=2e-3)
     generator = seeded(1)
     for _ in range(250):
-        batch = make_batch(agent, 64, generator)
+        batch = make_transitions(agent, 64, generator)
         coin = (torch.rand(64, generator=generator) < 0.5).float()
         batch = batch._replace(reward=coin, discount=torch.zeros(64))
         optimizer.zero_grad()
-        agent.losses(batch, agent.draw(64, generator))["loss_critic"].backward()
+        agent.loss(batch, agent.loss_noise(64, generator))["loss_critic"].backward()
         optimizer.step()
-    batch = make_batch(agent, 200, generator)
+    batch = make_transitions(agent, 200, generator)
     taus = torch.tensor([0.2, 0.8])
     with torch.no_grad():
         for critic in critics:
@@ -357,8 +363,8 @@ def test_quantiles_of_a_random_reward_are_learned():
 @pytest.mark.parametrize("embedding", ["late", "published"])
 def test_both_layer_orders_send_gradients_everywhere(embedding):
     agent = ACIQN(ACIQNConfig(embedding=embedding))
-    batch = make_batch(agent, 64, seeded())
-    losses = agent.losses(batch, agent.draw(64, seeded()))
+    batch = make_transitions(agent, 64, seeded())
+    losses = agent.loss(batch, agent.loss_noise(64, seeded()))
     (losses["loss_critic"] + losses["loss_actor"]).backward()
     for name, parameter in agent.networks.named_parameters():
         assert parameter.grad is not None and parameter.grad.any(), name

@@ -9,13 +9,12 @@ from torchrl.modules import QValueActor
 from torchrl.objectives import DQNLoss
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.helpers import make_batch, make_inputs, seeded
+from tests.train_RL_agents.helpers import SPEC, make_inputs, make_transitions, seeded
 from train_RL_agents.agents.base import Batch
 from train_RL_agents.agents.dqn import DQN, DQNConfig, ValueNetwork
-from train_RL_agents.networks.observation import Inputs
 
 close = pytest.approx
-NAMES = Inputs._fields
+NAMES = list(SPEC.entries)
 
 
 class Table(nn.Module):
@@ -25,14 +24,14 @@ class Table(nn.Module):
         super().__init__()
         self.rows = nn.Parameter(torch.tensor(rows))
 
-    def forward(self, inputs):
-        return self.rows[inputs.self_state[..., 0].long()]
+    def forward(self, observation):
+        return self.rows[observation["self_state"][..., 0].long()]
 
 
-def tabular(learned, slow, **settings):
+def tabular(learned, target, **settings):
     """A DQN whose networks are tables of values, [state][action] each."""
     agent = DQN(DQNConfig(critics=len(learned), **settings), len(learned[0][0]))
-    for index, (ours, theirs) in enumerate(zip(learned, slow, strict=True)):
+    for index, (ours, theirs) in enumerate(zip(learned, target, strict=True)):
         agent.networks[f"critic_{index}"] = Table(ours)
         agent.targets[f"critic_{index}"] = Table(theirs).requires_grad_(False)
     return agent
@@ -41,7 +40,11 @@ def tabular(learned, slow, **settings):
 def states(*numbers):
     own = torch.zeros(len(numbers), 7)
     own[:, 0] = torch.tensor(numbers)
-    return Inputs(own, torch.zeros(len(numbers), 5, 5), torch.zeros(len(numbers), 5, dtype=bool))
+    return {
+        "self_state": own,
+        "objects_state": torch.zeros(len(numbers), 5, 5),
+        "objects_mask": torch.zeros(len(numbers), 5, dtype=torch.bool),
+    }
 
 
 def transition(reward=1.0, discount=0.5):
@@ -56,7 +59,7 @@ def transition(reward=1.0, discount=0.5):
 
 
 LEARNED = [[0.0, 2.0], [5.0, 4.0]]  # chooses action 0 in state 1
-SLOW = [[0.0, 0.0], [10.0, 20.0]]  # values action 1 higher there
+TARGET = [[0.0, 0.0], [10.0, 20.0]]  # values action 1 higher there
 
 
 @pytest.mark.parametrize(
@@ -64,14 +67,14 @@ SLOW = [[0.0, 0.0], [10.0, 20.0]]  # values action 1 higher there
     [(True, 1.0 + 0.5 * 10.0), (False, 1.0 + 0.5 * 20.0)],
 )
 def test_targets_of_one_network(double, target):
-    losses = tabular([LEARNED], [SLOW], double=double).losses(transition(), None)
+    losses = tabular([LEARNED], [TARGET], double=double).loss(transition(), None)
     assert losses["target"].item() == close(target)
     assert losses["value"].item() == close(2.0)
     assert losses["loss"].item() == close(0.5 * (2.0 - target) ** 2)
 
 
 def test_terminal_targets_are_the_reward():
-    losses = tabular([LEARNED], [SLOW]).losses(transition(-5.0, 0.0), None)
+    losses = tabular([LEARNED], [TARGET]).loss(transition(-5.0, 0.0), None)
     assert losses["target"].item() == close(-5.0)
     assert losses["loss"].item() == close(0.5 * 7.0**2)
 
@@ -79,20 +82,20 @@ def test_terminal_targets_are_the_reward():
 def test_twins_agree_on_the_action_and_take_the_smaller_value():
     other = [[0.0, 4.0], [0.0, 2.0]]  # with it, action 1 is better on average in state 1
     second = [[0.0, 0.0], [100.0, 30.0]]
-    agent = tabular([LEARNED, other], [SLOW, second])
-    losses = agent.losses(transition(), None)
+    agent = tabular([LEARNED, other], [TARGET, second])
+    losses = agent.loss(transition(), None)
     target = 1.0 + 0.5 * min(20.0, 30.0)
     assert losses["target"].item() == close(target)
     assert losses["loss"].item() == close(0.5 * (2.0 - target) ** 2 + 0.5 * (4.0 - target) ** 2)
     assert agent.act(states(0.0, 1.0)).tolist() == [1, 1]
-    # Not double: the slow twins choose, by their average of 55 and 25.
-    single = tabular([LEARNED, other], [SLOW, second], double=False)
-    assert single.losses(transition(), None)["target"].item() == close(1.0 + 0.5 * 10.0)
+    # Not double: the target twins choose, by their average of 55 and 25.
+    single = tabular([LEARNED, other], [TARGET, second], double=False)
+    assert single.loss(transition(), None)["target"].item() == close(1.0 + 0.5 * 10.0)
 
 
 def test_gradient_moves_the_chosen_value_alone():
-    agent = tabular([LEARNED], [SLOW])
-    agent.losses(transition(), None)["loss"].backward()
+    agent = tabular([LEARNED], [TARGET])
+    agent.loss(transition(), None)["loss"].backward()
     assert agent.networks["critic_0"].rows.grad.tolist() == [[0.0, 2.0 - 6.0], [0.0, 0.0]]
 
 
@@ -101,8 +104,8 @@ def test_acts_on_the_average_of_the_critics():
     assert agent.act(states(0.0)).tolist() == [2]
 
 
-def test_duelling_heads_by_hand():
-    net, given = ValueNetwork(DQNConfig(), 7), make_inputs(9, generator=seeded())
+def test_dueling_heads_by_hand():
+    net, given = ValueNetwork(DQNConfig(), 7, SPEC), make_inputs(9, generator=seeded())
     features = net.encode(given)
     for layer in (net.hidden_layer, net.hidden_layer_2):
         features = layer(features).relu()
@@ -111,7 +114,7 @@ def test_duelling_heads_by_hand():
     advantage = features @ net.output_layer.weight.T + net.output_layer.bias
     expected = advantage[:, 0] - advantage[:, 3]
     torch.testing.assert_close(net(given)[:, 0] - net(given)[:, 3], expected)
-    plain = ValueNetwork(DQNConfig(dueling=False), 7)
+    plain = ValueNetwork(DQNConfig(dueling=False), 7, SPEC)
     assert plain.value_layer is None
     assert "value_layer.weight" not in plain.state_dict()
 
@@ -144,7 +147,7 @@ class Flat(nn.Module):
         self.net = net
 
     def forward(self, *parts):
-        return self.net(Inputs(*parts))
+        return self.net(dict(zip(NAMES, parts, strict=True)))
 
 
 def inside(parameters, name):
@@ -156,26 +159,26 @@ def inside(parameters, name):
 @pytest.mark.parametrize("double", [False, True])
 def test_targets_and_gradients_equal_torchrl(double):
     agent = DQN(DQNConfig(critics=1, double=double), 6)
-    net, slow = agent.networks["critic_0"], agent.targets["critic_0"]
+    net, target = agent.networks["critic_0"], agent.targets["critic_0"]
     with torch.no_grad():
-        for parameter in slow.parameters():
+        for parameter in target.parameters():
             parameter.add_(0.05 * torch.randn(parameter.shape, generator=seeded(2)))
-    batch = make_batch(agent, 64, seeded())
+    batch = make_transitions(agent, 64, seeded())
     terminated = batch.discount == 0.0
 
-    module = TensorDictModule(Flat(net), in_keys=list(NAMES), out_keys=["action_value"])
-    actor = QValueActor(module, in_keys=list(NAMES), action_space="categorical")
+    module = TensorDictModule(Flat(net), in_keys=NAMES, out_keys=["action_value"])
+    actor = QValueActor(module, in_keys=NAMES, action_space="categorical")
     theirs = DQNLoss(actor, action_space="categorical", double_dqn=double, delay_value=True)
     theirs.make_value_estimator(gamma=0.9)
-    for name, value in slow.named_parameters():
+    for name, value in target.named_parameters():
         inside(theirs.target_value_network_params, name).data.copy_(value)
     data = TensorDict(
         {
-            **batch.observation._asdict(),
+            **batch.observation,
             "action": batch.action,
             "next": TensorDict(
                 {
-                    **batch.next_observation._asdict(),
+                    **batch.next_observation,
                     "reward": batch.reward[:, None],
                     "terminated": terminated[:, None],
                     "done": terminated[:, None],
@@ -186,7 +189,7 @@ def test_targets_and_gradients_equal_torchrl(double):
         [64],
     )
     expected = theirs(data)["loss"]
-    losses = agent.losses(batch, None)
+    losses = agent.loss(batch, None)
     torch.testing.assert_close(2.0 * losses["loss"], expected)
     # Theirs works on the very parameters of the network.
     parameters = list(net.parameters())
@@ -196,7 +199,7 @@ def test_targets_and_gradients_equal_torchrl(double):
     # The choice of the next action matters in this example.
     other = DQN(DQNConfig(critics=1, double=not double), 6)
     other.load_state_dict(agent.state_dict())
-    assert other.losses(batch, None)["loss"].item() != close(losses["loss"].item(), rel=1e-4)
+    assert other.loss(batch, None)["loss"].item() != close(losses["loss"].item(), rel=1e-4)
 
 
 @pytest.mark.parametrize("critics", [0, 11, -1])

@@ -1,8 +1,11 @@
 """Risk levels of agents that know quantiles."""
 
+import pytest
 import torch
 
 from tests.train_RL_agents.helpers import make_inputs, seeded
+from tests.train_RL_agents.learners import agent_of
+from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.quantile import QuantileConfig, nearness_risk, risk_level
 
 
@@ -12,7 +15,7 @@ def test_risk_adapts_to_the_closest_object_that_is_there():
     objects[:, 0, :2], objects[:, 1, :2] = torch.tensor([30.0, 40.0]), torch.tensor([3.0, -4.0])
     mask[1, 0] = mask[2, 1] = True  # 50 m away, 5 m away
     mask[3, :2] = True
-    risk = nearness_risk(given._replace(objects_state=objects, objects_mask=mask))
+    risk = nearness_risk({**given, "objects_state": objects, "objects_mask": mask})
     torch.testing.assert_close(risk, torch.tensor([1.0, 1.0, 0.5, 0.5]))
 
 
@@ -27,5 +30,32 @@ def test_a_level_that_is_asked_for_comes_before_the_configured_one():
 
 def test_masks_of_exported_networks_are_floating():
     given = make_inputs(50, generator=seeded())
-    floating = given._replace(objects_mask=given.objects_mask.double())
+    floating = {**given, "objects_mask": given["objects_mask"].double()}
     assert torch.equal(nearness_risk(floating), nearness_risk(given))
+
+
+WITH_QUANTILES = ("AC-IQN", "IQN", "DDPG", "SAC", "Rainbow")
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_which_agents_know_quantiles_of_the_return(name):
+    agent, given = agent_of(name), make_inputs(4, generator=seeded())
+    with torch.no_grad():
+        quantiles = agent.return_quantiles(given, agent.act(given))
+    assert (quantiles is not None) == (name in WITH_QUANTILES)
+
+
+@pytest.mark.parametrize("name", ["IQN", "Rainbow"])
+def test_quantiles_have_the_mean_that_the_action_was_chosen_by(name):
+    agent = agent_of(name, **({"risk": "neutral"} if name == "IQN" else {}))
+    given = make_inputs(40, generator=seeded())
+    with torch.no_grad():
+        for parameter in agent.networks.parameters():
+            if parameter.ndim == 2:  # new networks hardly tell actions apart
+                parameter.mul_(2.0)
+        every = [agent.return_quantiles(given, torch.full((40,), action)).mean(-1)
+                 for action in range(25)]  # fmt: skip
+        chosen = agent.return_quantiles(given, agent.act(given)).mean(-1)
+    # Rainbow's quantiles are atoms: their mean is off by less than half the distance of two.
+    slack = 1e-5 if name == "IQN" else 0.5 * float(agent.support[1] - agent.support[0])
+    assert (chosen >= torch.stack(every).amax(0) - slack).all()

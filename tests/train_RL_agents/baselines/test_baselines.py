@@ -12,7 +12,6 @@ from marinenav_env.config import VesselConfig
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.baselines.apf import repulsion, seconds_to_pass
 from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
-from train_RL_agents.networks.observation import Inputs
 
 WORLD = WorldConfig()
 CPU = torch.device("cpu")
@@ -23,12 +22,15 @@ def observations(*objects, goal=(20.0, 0.0), velocity=(2.0, 0.0)):
     own = torch.tensor([[[*goal, *velocity, 0.0, 400.0, 400.0]]])
     rows = [list(each) for each in objects] + [[0.0] * 5] * (5 - len(objects))
     mask = torch.arange(5) < len(objects)
-    return Inputs(own, torch.tensor(rows)[None, None], mask[None, None])
+    return {
+        "self_state": own,
+        "objects_state": torch.tensor(rows)[None, None],
+        "objects_mask": mask[None, None],
+    }
 
 
-def as_step(inputs, active=True):
-    observation = TensorDict(dict(zip(Inputs._fields, inputs, strict=True)), [1, 1])
-    group = {"observation": observation, "mask": torch.tensor([[active]])}
+def as_step(observation, active=True):
+    group = {"observation": TensorDict(observation, [1, 1]), "mask": torch.tensor([[active]])}
     return TensorDict({GROUP: TensorDict(group, [1, 1])}, [1])
 
 
@@ -76,9 +78,9 @@ def test_seconds_to_pass():
 @pytest.mark.parametrize("name", BASELINES)
 def test_robots_that_are_not_active_are_not_steered(name):
     baseline = BASELINES[name](WORLD)
-    inputs = observations((9.0, 0.3, 0.0, 0.0, 1.0), goal=(-9.0, 9.0))
-    assert baseline(as_step(inputs))[GROUP, "action"].any()
-    assert not baseline(as_step(inputs, active=False))[GROUP, "action"].any()
+    observed = observations((9.0, 0.3, 0.0, 0.0, 1.0), goal=(-9.0, 9.0))
+    assert baseline(as_step(observed))[GROUP, "action"].any()
+    assert not baseline(as_step(observed, active=False))[GROUP, "action"].any()
     assert baseline.out_keys == [(GROUP, "action")]
 
 

@@ -10,12 +10,14 @@ from train_RL_agents.networks.features import (
     HORIZON,
     LENGTH,
     NEAR,
-    RADIUS,
     SPEED,
     encounter_geometry,
     goal_geometry,
     widths,
 )
+
+RADIUS = 2.3
+"""Of the observing vessel (m)."""
 
 
 def slow_geometry(own, other):
@@ -41,11 +43,11 @@ def slow_geometry(own, other):
 
 def test_encounters_against_stepping_through_time():
     given = make_inputs(6, generator=seeded(0))
-    own = given.self_state * torch.tensor([20.0, 20.0, 2.0, 1.0, 1.0, 500.0, 500.0])
-    others = given.objects_state * torch.tensor([8.0, 8.0, 2.0, 2.0, 1.0])
-    got = encounter_geometry(own, others)
+    own = given["self_state"] * torch.tensor([20.0, 20.0, 2.0, 1.0, 1.0, 500.0, 500.0])
+    others = given["objects_state"] * torch.tensor([8.0, 8.0, 2.0, 2.0, 1.0])
+    got = encounter_geometry(own, others, RADIUS)
     assert got.shape == (6, 5, widths("geometric")[1] - 5)
-    for robot, k in given.objects_mask.nonzero().tolist():
+    for robot, k in given["objects_mask"].nonzero().tolist():
         wanted = torch.tensor(list(slow_geometry(own[robot], others[robot, k]).values()))
         torch.testing.assert_close(got[robot, k], wanted, atol=2e-3, rtol=0.0)
 
@@ -59,4 +61,4 @@ def test_goal_by_hand():
 def test_empty_slots_and_vessels_at_rest_give_finite_numbers(own_speed):
     own = torch.tensor([[0.0, 0.0, own_speed, 0.0, 0.0, 0.0, 0.0]])
     assert goal_geometry(own).isfinite().all()
-    assert encounter_geometry(own, torch.zeros(1, 5, 5)).isfinite().all()
+    assert encounter_geometry(own, torch.zeros(1, 5, 5), RADIUS).isfinite().all()
