@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from marinenav_env import WorldConfig
 from train_RL_agents.agents import Agent, Batch
-from train_RL_agents.agents.actor_critic import RolloutBatch
+from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.networks.observation import ACTIVE, Observation, ObservationSpec
 
 SPEC = ObservationSpec.of(WorldConfig())

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from train_RL_agents.agents.actor_critic import (
-    ActorCriticAgent,
-    ActorCriticConfig,
-    RolloutBatch,
-    weighted_mean,
-)
+from train_RL_agents.agents.actor_critic import ActorCriticAgent
+from train_RL_agents.agents.actor_critic_network import ActorCriticConfig
 from train_RL_agents.agents.base import Losses
+from train_RL_agents.agents.rollout_batch import RolloutBatch
 
 
 @dataclass(frozen=True)
@@ -26,15 +23,14 @@ class A2C(ActorCriticAgent[A2CConfig]):
     def loss(self, batch: RolloutBatch, noise: None) -> Losses:
         """Policy gradient, value loss, and entropy."""
         log_prob, entropy, value = self.evaluate(batch)
-        weight = batch.weight
-        gain = weighted_mean(log_prob * batch.advantage, weight)
-        mean_entropy = weighted_mean(entropy, weight)
-        value_loss = weighted_mean((value - batch.target).square(), weight)
+        gain = batch.mean(log_prob * batch.advantage)
+        mean_entropy = batch.mean(entropy)
+        value_loss = batch.mean((value - batch.target).square())
         return {
             "loss_policy": -(gain + self.entropy_weight(batch.progress) * mean_entropy),
             "loss_value": self.config.value_coef * value_loss,
             "policy_gain": gain,
             "value_error": value_loss,
             "entropy": mean_entropy,
-            "value": weighted_mean(value, weight),
+            "value": batch.mean(value),
         }

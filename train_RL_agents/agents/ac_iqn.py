@@ -1,9 +1,8 @@
 """AC-IQN: a deterministic actor judged by implicit quantile networks.
 
 Lin, Szenher, Huang and Englot, RA-L 2025 (arXiv 2412.09466): the critic embeds sampled quantile
-fractions (Dabney et al. 2018), the actor follows the gradient of the mean of its quantiles. Here
-the fractions are drawn once per update, one from each of N equal strata, and may enter after the
-last hidden layer, so that the trunk is evaluated once and not once per fraction.
+fractions (Dabney et al. 2018), the actor follows the gradient of the mean of its quantiles.
+Fractions are drawn and embedded as in ``iqn``.
 """
 
 from __future__ import annotations
@@ -108,9 +107,8 @@ class ACIQN(Agent[ACIQNConfig]):
 
     def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
         """See Agent."""
-        known = [
-            self.networks[name](observation, action, self.tau_midpoints) for name in self.critics
-        ]
+        taus = self.tau_midpoints
+        known = [self.networks[name](observation, action, taus) for name in self.critics]
         return torch.stack(known).mean(0).sort(-1).values
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -127,8 +125,7 @@ class ACIQN(Agent[ACIQNConfig]):
         (taus, target_taus), (smoothing, actor_noise) = noise
         with torch.no_grad():
             smoothing = (self.config.target_noise * smoothing).clamp(-0.5, 0.5)
-            action = self.targets["actor"](batch.next_observation) + smoothing
-            action = action.clamp(-1.0, 1.0)
+            action = (self.targets["actor"](batch.next_observation) + smoothing).clamp(-1.0, 1.0)
             target = [self.targets[name](batch.next_observation, action, target_taus)
                     for name in self.critics]  # fmt: skip
             next_quantiles = truncated_targets(torch.stack(target), self.config.dropped)

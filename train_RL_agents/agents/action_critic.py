@@ -96,9 +96,8 @@ class ActionCriticAgent(Agent[ConfigType]):
 
     def critics_error(self, values: list[Tensor], targets: Tensor) -> Tensor:
         """Sum of the errors of the critics' values; see losses.critic_error."""
-        return torch.stack(
-            [critic_error(each, targets, self.config.kappa) for each in values]
-        ).sum()
+        errors = [critic_error(each, targets, self.config.kappa) for each in values]
+        return torch.stack(errors).sum()
 
     def target_values(self, observation: Observation, action: Tensor) -> Tensor:
         """Low estimates [B, M] by the target critics of the values of actions."""
@@ -139,8 +138,7 @@ class ImplicitQuantileCritic(ObservationNetwork):
         count = actions.shape[-2]
         if not self.late:
             taus = taus[..., None, :].expand(*actions.shape[:-1], -1)
-            repeated = repeat(observation, actions.ndim - 2, count)
-            return self(repeated, actions, taus).mean(-1)
+            return self(repeat(observation, actions.ndim - 2, count), actions, taus).mean(-1)
         # The head is linear, so that the mean over fractions can be taken before it.
         features = self.encode(observation)[..., None, :].expand(*actions.shape[:-1], -1)
         features = self.late_trunk(features, actions)

@@ -1,146 +1,21 @@
-"""Stochastic policies with a value: networks, sampling, and what PPO and A2C share.
-
-The value is that of a robot's own observation, or of the observations of all active robots of its
-environment (MAPPO, Yu et al. 2022).
-"""
+"""Stochastic policies with a value: what PPO and A2C share beside the networks."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
-from torch import Tensor, nn
-from torch.utils._pytree import tree_map_only
+from torch import Tensor
 
-from marinenav_env.validation import NonNegative, at_least, at_most
-from train_RL_agents.agents.base import Agent, AgentConfig
+from train_RL_agents.agents.actor_critic_network import ActorCriticConfig, ActorCriticNetwork
+from train_RL_agents.agents.base import Agent
+from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.networks.actors import normal_log_density, squash_log_slope
-from train_RL_agents.networks.encoders import EncoderConfig, ObservationNetwork, Size, Sizes
-from train_RL_agents.networks.layers import orthogonal, squash, to_float32
+from train_RL_agents.networks.layers import squash
 from train_RL_agents.networks.observation import ACTIVE, Observation, ObservationSpec
 
-
-@dataclass(frozen=True)
-class ActorCriticConfig(AgentConfig):
-    """Settings of policies with a value."""
-
-    encoder: Literal["concat", "max", "attention"] = "max"
-    """How the encoded objects are joined: concatenated slot by slot, by their maximum, or by
-    attention; the latter two take any number of objects in any order."""
-    self_width: Size = 32
-    """Units of the encoder of the vessel's own state, and of further vectors."""
-    object_width: Size = 32
-    """Units of the encoder of each object."""
-    hidden_sizes: Sizes = (64, 64)
-    """Units of each hidden layer."""
-    actions: Literal["categorical", "gaussian", "clipped_gaussian"] = "categorical"
-    """Distribution of the actions: one of the thrust pairs; normal numbers, squashed into (-1, 1);
-    or normal numbers, clipped to [-1, 1]."""
-    state_dependent_std: bool = False
-    """The standard deviation of normal numbers is an output of the network, not a parameter."""
-    log_std: Annotated[float, at_least(-10.0), at_most(2.0)] = -0.5
-    """First log standard deviation of normal numbers."""
-    critic: Literal["own", "fleet"] = "own"
-    """What the value is estimated from: a robot's own observation, or those of all active robots of
-    its environment."""
-    normalize_observations: bool = False
-    """Shift and scale what encoders are given by its running mean and standard deviation."""
-    value_coef: NonNegative = 0.5
-    """Weight of the value loss."""
-    entropy: NonNegative = 0.001
-    """Weight of the entropy at the start."""
-    entropy_final: NonNegative = 0.0
-    """At the end of the run; it falls linearly."""
-
-
 ConfigType = TypeVar("ConfigType", bound=ActorCriticConfig)
-
-
-class RolloutBatch(NamedTuple):
-    """Robot-steps of a rollout, [B]; environment-steps [B, R] if the value is the fleet's."""
-
-    observation: Observation
-    action: Tensor
-    """[B, 2], or [B] int64."""
-    extras: dict[str, Tensor]
-    """What ``explore`` gave beside the action."""
-    advantage: Tensor
-    """[B], estimated, perhaps normalised."""
-    target: Tensor
-    """[B], the advantage before normalisation plus the value at the time."""
-    weight: Tensor
-    """[B], 1 for active robots, 0 for others."""
-    progress: Tensor
-    """Scalar, the share of the run done."""
-
-    @property
-    def size(self) -> int:
-        """B."""
-        return int(self.advantage.shape[0])
-
-    def part(self, rows: slice) -> RolloutBatch:
-        """Some of the rows, without copies."""
-        chosen: RolloutBatch = tree_map_only(
-            Tensor, lambda each: each[rows] if each.ndim else each, self
-        )
-        return chosen
-
-
-class ActorCriticNetwork(ObservationNetwork):
-    """Parameters of the action's distribution, and a value; the encoder is shared."""
-
-    def __init__(self, config: ActorCriticConfig, num_actions: int, spec: ObservationSpec) -> None:
-        super().__init__(config, spec, config.normalize_observations)
-        normal = config.actions != "categorical"
-        outputs = (4 if config.state_dependent_std else 2) if normal else num_actions
-        width = self.add_hidden(self.encoded, config.hidden_sizes)
-        self.output_layer, self.value_layer = nn.Linear(width, outputs), nn.Linear(width, 1)
-        fixed = normal and not config.state_dependent_std
-        self.log_std = nn.Parameter(torch.full((2,), config.log_std)) if fixed else None
-        self._log_std = config.log_std
-        self.fleet = FleetTrunk(self.encoded, config) if config.critic == "fleet" else None
-        orthogonal(self, math.sqrt(2.0))
-        orthogonal(self.output_layer, 0.01)
-        orthogonal(self.value_layer, 1.0)
-
-    def forward(self, observation: Observation) -> tuple[Tensor, Tensor]:
-        """Outputs [B, N] and value [B] of observations [B]."""
-        encoded = self.encode(observation)
-        features = self.trunk(encoded)
-        valued = features if self.fleet is None else self.fleet(encoded, observation[ACTIVE])
-        return self._heads(features), to_float32(self.value_layer(valued)).squeeze(-1)
-
-    def policy(self, observation: Observation) -> Tensor:
-        """Outputs [B, N] of observations [B]."""
-        return self._heads(self.trunk(self.encode(observation)))
-
-    def _heads(self, features: Tensor) -> Tensor:
-        """Logits, or mean and log standard deviation, [B, 4]."""
-        outputs = to_float32(self.output_layer(features))
-        if self.log_std is not None:
-            return torch.cat((outputs, self.log_std.expand_as(outputs)), -1)
-        return outputs
-
-
-class FleetTrunk(nn.Module):
-    """Hidden layers on a robot's own features and the mean over the active robots."""
-
-    def __init__(self, encoded: int, config: EncoderConfig) -> None:
-        super().__init__()
-        sizes = (2 * encoded, *config.hidden_sizes)
-        layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
-        self.layers = nn.Sequential(*(each for layer in layers for each in (layer, nn.ReLU())))
-
-    def forward(self, encoded: Tensor, active: Tensor) -> Tensor:
-        """Features [..., R, H] of encoded observations [..., R, F]; active is [..., R]."""
-        there = active.to(encoded.dtype)[..., None]
-        count = there.sum(-2, keepdim=True).clamp_min(1.0)
-        mean = (encoded * there).sum(-2, keepdim=True) / count
-        joined: Tensor = self.layers(torch.cat((encoded, mean.expand_as(encoded)), -1))
-        return joined
 
 
 class ActorCriticAgent(Agent[ConfigType]):
@@ -213,7 +88,7 @@ class ActorCriticAgent(Agent[ConfigType]):
 
     def evaluate(self, batch: RolloutBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Log probability, entropy and value [B] under the present weights."""
-        observation = {**batch.observation, ACTIVE: batch.weight > 0.0}
+        observation = {**batch.observation, ACTIVE: batch.active}
         outputs, value = self.networks["policy"](observation)
         log_prob, entropy = self._density(outputs, batch.action, batch.extras)
         return log_prob, entropy, value
@@ -241,8 +116,3 @@ class ActorCriticAgent(Agent[ConfigType]):
         """Weight of the entropy at a share of the run."""
         first, last = self.config.entropy, self.config.entropy_final
         return first + progress.clamp_max(1.0) * (last - first)
-
-
-def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:
-    """Mean of values [B] with weights [B]; 0 if all weights are."""
-    return (values * weight).sum() / weight.sum().clamp_min(1.0)

@@ -11,13 +11,10 @@ import torch
 from torch import Tensor
 
 from marinenav_env.validation import NonNegative, Share
-from train_RL_agents.agents.actor_critic import (
-    ActorCriticAgent,
-    ActorCriticConfig,
-    RolloutBatch,
-    weighted_mean,
-)
+from train_RL_agents.agents.actor_critic import ActorCriticAgent
+from train_RL_agents.agents.actor_critic_network import ActorCriticConfig
 from train_RL_agents.agents.base import Losses
+from train_RL_agents.agents.rollout_batch import RolloutBatch
 
 
 @dataclass(frozen=True)
@@ -41,19 +38,20 @@ class PPO(ActorCriticAgent[PPOConfig]):
     def loss(self, batch: RolloutBatch, noise: None) -> Losses:
         """Clipped surrogate objective, value loss, and entropy."""
         log_prob, entropy, value = self.evaluate(batch)
-        weight, difference = batch.weight, log_prob - batch.extras["log_prob"]
+        # Robots that were not active did not do what they drew.
+        difference = torch.where(batch.active, log_prob - batch.extras["log_prob"], 0.0)
         ratio = difference.exp()
         surrogate = clipped_surrogate(ratio, batch.advantage, self.config.clip)
         # Schulman's estimator of the KL divergence: never negative, and of low variance.
-        divergence = weighted_mean(ratio - 1.0 - difference, weight).detach()
-        gain = weighted_mean(surrogate, weight)
-        mean_entropy = weighted_mean(entropy, weight)
+        divergence = batch.mean(ratio - 1.0 - difference).detach()
+        gain = batch.mean(surrogate)
+        mean_entropy = batch.mean(entropy)
         objective = gain + self.entropy_weight(batch.progress) * mean_entropy
         if self.config.target_kl:
             objective = objective * (divergence <= self.config.target_kl)
         error = value_error(value, batch, self.config.value_clip)
-        value_loss = weighted_mean(error, weight)
-        clipped = ((ratio - 1.0).abs() > self.config.clip).to(weight.dtype)
+        value_loss = batch.mean(error)
+        clipped = ((ratio - 1.0).abs() > self.config.clip).to(ratio.dtype)
         return {
             "loss_policy": -objective,
             "loss_value": self.config.value_coef * value_loss,
@@ -61,8 +59,8 @@ class PPO(ActorCriticAgent[PPOConfig]):
             "value_error": value_loss,
             "entropy": mean_entropy,
             "approx_kl": divergence,
-            "clip_fraction": weighted_mean(clipped, weight),
-            "value": weighted_mean(value, weight),
+            "clip_fraction": batch.mean(clipped),
+            "value": batch.mean(value),
         }
 
 

@@ -12,7 +12,8 @@ from torchrl.objectives.value.functional import generalized_advantage_estimate
 
 from marinenav_env import GROUP
 from marinenav_env.host_reads import host_reads_are_free
-from train_RL_agents.agents.actor_critic import ActorCriticAgent, RolloutBatch, weighted_mean
+from train_RL_agents.agents.actor_critic import ActorCriticAgent
+from train_RL_agents.agents.rollout_batch import RolloutBatch, weighted_mean
 from train_RL_agents.config.schema import OnPolicyConfig
 from train_RL_agents.learning.algorithm import Algorithm, Setup
 from train_RL_agents.learning.learner import Learner

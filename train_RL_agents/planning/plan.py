@@ -22,7 +22,8 @@ from torch import Tensor
 from marinenav_env import GROUP, Curriculum, MarineNavEnv
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents.agents import Agent
-from train_RL_agents.agents.actor_critic import ActorCriticAgent, RolloutBatch
+from train_RL_agents.agents.actor_critic import ActorCriticAgent
+from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.collecting.worlds import training_scenarios
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.schema import (

@@ -279,9 +279,7 @@ def test_state_dict_round_trip(name):
     assert not torch.equal(other.act(given), agent.act(given))
     other.load_state_dict(agent.state_dict())
     assert torch.equal(other.act(given), agent.act(given))
-    assert all(
-        torch.equal(value, expected[key]) for key, value in other.loss(batch, noise).items()
-    )
+    assert all(torch.equal(value, expected[key]) for key, value in other.loss(batch, noise).items())
 
 
 @every_agent
