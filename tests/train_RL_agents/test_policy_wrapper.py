@@ -12,13 +12,13 @@ from torch import nn
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
 from tests.train_RL_agents.helpers import make_inputs, no_host_reads, seeded
 from train_RL_agents.agents import AGENTS, Agent, AgentConfig
-from train_RL_agents.networks.layers import ObservationNetwork
+from train_RL_agents.networks.encoders import ObservationNetwork
 from train_RL_agents.policy_wrapper import (
     RISK,
     PolicyWrapper,
     add_noise,
+    compiled_explore,
     epsilon_greedy,
-    generated,
 )
 
 ACTIONS = 25
@@ -34,20 +34,17 @@ class Scripted(Agent):
         self.given = nn.Parameter(torch.as_tensor(action), requires_grad=False)
         self.calls, self.shapes, self.risks = 0, [], []
 
-    def act(self, inputs, risk=None):
+    def outputs(self, observation, risk=None):
         self.calls += 1
-        self.shapes.append([tuple(each.shape) for each in inputs])
+        self.shapes.append({name: tuple(each.shape) for name, each in observation.items()})
         self.risks.append(risk)
-        lead = inputs.self_state.shape[:-1]
-        return self.given.expand(*lead, *self.given.shape).clone()
+        lead = observation["self_state"].shape[:-1]
+        return {"action": self.given.expand(*lead, *self.given.shape).clone()}
 
-    def answer(self, inputs, taus=None):
-        raise NotImplementedError
+    def select(self, outputs):
+        return outputs["action"]
 
-    def decide(self, *answers):
-        raise NotImplementedError
-
-    def losses(self, batch, random):
+    def loss(self, batch, noise):
         raise NotImplementedError
 
 
@@ -63,7 +60,7 @@ def world_like(envs, robots, active=None, seed=0):
     """What the environment hands a policy."""
     given = make_inputs(envs, robots, generator=seeded(seed))
     mask = torch.ones(envs, robots, dtype=torch.bool) if active is None else active
-    observation = TensorDict(given._asdict(), (envs, robots))
+    observation = TensorDict(given, (envs, robots))
     group = TensorDict({"observation": observation, "mask": mask}, (envs, robots))
     return TensorDict({GROUP: group}, (envs,))
 
@@ -280,7 +277,8 @@ def test_one_question_for_all_robots(explores):
     wrapper = exploring(agent, [0.5] * 4).train(explores)
     for _ in range(3):
         wrapper(world_like(4, 3))
-    assert agent.shapes == [[(4, 3, 7), (4, 3, 5, 5), (4, 3, 5)]] * 3
+    seen = {"self_state": (4, 3, 7), "objects_state": (4, 3, 5, 5), "objects_mask": (4, 3, 5)}
+    assert agent.shapes == [seen | {"active": (4, 3)}] * 3
 
 
 @pytest.mark.parametrize("explores", [False, True])
@@ -301,8 +299,10 @@ def test_one_forward_pass_of_every_network(name, explores):
         taken = wrapper(step)[GROUP, "action"]
     assert taken.shape == ((4, 3, 2) if agent.continuous else (4, 3))
     assert not taken.requires_grad
-    assert passes[agent.acting] == 1
+    assert sum(passes.values()) >= 1
     assert set(passes.values()) <= {0, 1}
+    if not explores:
+        assert all(passes[name] == 1 for name in agent.output_networks() if name in passes)
 
 
 @pytest.mark.slow
@@ -328,7 +328,7 @@ def test_a_compiled_forward_pass_gives_the_same_actions(name):
 
 def test_a_copy_of_a_compiled_policy_acts_with_its_own_weights(monkeypatch):
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
-    generated.cache_clear()
+    compiled_explore.cache_clear()
     agent = AGENTS["DDPG"](AGENTS["DDPG"].config_type())
     policy, step = PolicyWrapper(agent, 4, compile=True).train(), world_like(4, 3)
     policy._generator = seeded()
@@ -339,15 +339,15 @@ def test_a_copy_of_a_compiled_policy_acts_with_its_own_weights(monkeypatch):
                 parameter.zero_()
         assert not actions(other, step).any()
     assert torch.equal(actions(policy, step), before)
-    generated.cache_clear()
+    compiled_explore.cache_clear()
 
 
-def test_training_asks_behave_and_evaluation_asks_act():
-    class Behaving(Discrete):
-        def behave(self, inputs, random):
-            return torch.full(inputs.self_state.shape[:-1], 3)
+def test_training_explores_and_evaluation_acts():
+    class Exploring(Discrete):
+        def explore(self, observation, noise):
+            return torch.full(observation["self_state"].shape[:-1], 3), {}
 
-    wrapper, step = exploring(Behaving(7), [0.0]), world_like(1, 4)
+    wrapper, step = exploring(Exploring(7), [0.0]), world_like(1, 4)
     assert (actions(wrapper, step) == 3).all()
     assert (actions(wrapper.eval(), step) == 7).all()
 
@@ -360,19 +360,44 @@ def test_only_the_action_is_written():
     assert set(wrapper.in_keys) == before
 
 
+ON_POLICY = [name for name, kind in AGENTS.items() if kind.algorithm == "on-policy"]
+
+
+@pytest.mark.parametrize("name", ON_POLICY)
+def test_on_policy_agents_leave_what_their_loss_needs(name):
+    agent, step = AGENTS[name](AGENTS[name].config_type()), world_like(2, 3)
+    before = set(step.keys(True, True))
+    written = exploring(agent, [0.0] * 2)(step.clone())
+    found = {key[-1] for key in set(written.keys(True, True)) - before}
+    assert found == {"action", "log_prob", "value"}
+    for key in ("log_prob", "value"):
+        assert written[GROUP, key].shape == (2, 3)
+    evaluated = set(PolicyWrapper(agent)(step.clone()).keys(True, True))
+    assert evaluated - before == {(GROUP, "action")}
+
+
+@pytest.mark.parametrize("kind", ["categorical", "gaussian", "clipped_gaussian"])
+@pytest.mark.parametrize("name", ON_POLICY)
+def test_nothing_is_added_to_the_exploration_of_on_policy_agents(name, kind):
+    agent, step = AGENTS[name](AGENTS[name].config_type(actions=kind)), world_like(2, 3)
+    plain, strong = (actions(exploring(agent, [strength] * 2), step) for strength in (0.0, 1.0))
+    assert torch.equal(plain, strong)
+    assert not torch.equal(plain, actions(exploring(agent, [0.0] * 2, seed=1), step))
+
+
 # Risk --------------------------------------------------------------------------------------------
 
 
 class Gamble(nn.Module):
     """Steering to the left bets: 2 most of the time, -10 in the worst tenth. Else 0 for sure."""
 
-    def forward(self, inputs, action, taus):
+    def forward(self, observation, action, taus):
         taus = taus.expand(*action.shape[:-1], taus.shape[-1])
         bet = torch.where(taus < 0.1, -10.0, 2.0)
         return torch.where(action[..., :1] < -0.25, bet, 0.0 * bet)
 
-    def mean(self, inputs, actions, taus):
-        return self(inputs, actions, taus[..., None, :]).mean(-1)
+    def mean(self, observation, actions, taus):
+        return self(observation, actions, taus[..., None, :]).mean(-1)
 
 
 @pytest.fixture

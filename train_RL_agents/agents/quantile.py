@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from marinenav_env.validation import Positive, at_least, at_most
 from train_RL_agents.agents.base import AgentConfig
-from train_RL_agents.networks.encoders import ObservationNetwork
+from train_RL_agents.networks.encoders import OBJECTS, ObservationNetwork
 from train_RL_agents.networks.layers import CosineEmbedding, dueling_values, to_float32
 from train_RL_agents.networks.observation import Observation, ObservationSpec
 
@@ -63,8 +63,11 @@ def nearness_risk(observation: Observation, full: float = 10.0) -> Tensor:
 def risk_level(
     config: QuantileConfig, observation: Observation, asked: Tensor | None
 ) -> Tensor | None:
-    """The risk level [B] asked for, else the configured one; None for the mean."""
-    if asked is None and config.risk == "adaptive":
+    """The risk level [B] asked for, else the configured one; None for the mean.
+
+    Where objects are not observed, an adaptive level is 1.
+    """
+    if asked is None and config.risk == "adaptive" and OBJECTS not in config.excluded:
         return nearness_risk(observation)
     return asked
 

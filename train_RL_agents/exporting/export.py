@@ -333,7 +333,7 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
             for (name, meaning), answer in names
         ],
         "call": {
-            "torchscript": "forward((self_state, objects_state, objects_mask)[, taus])",
+            "torchscript": f"forward(({', '.join(entries(agent))})[, taus])",
             "torch, onnx": "the inputs in this order; the first dimension may be of any size",
         },
         "action": _action(agent, world),

@@ -99,7 +99,7 @@ class VectorEncoder(EntryEncoder):
     def forward(self, observation: Observation) -> Tensor:
         """See EntryEncoder."""
         value = observation[self.entry.name] * self.scale
-        features: Tensor = self.layers(value.flatten(-len(self.entry.shape)))
+        features: Tensor = self.layers(_flat(value, self.entry))
         return features
 
 
@@ -117,7 +117,8 @@ class ScanEncoder(EntryEncoder):
 
     def forward(self, observation: Observation) -> Tensor:
         """See EntryEncoder."""
-        features: Tensor = self.layers(1.0 - observation[self.entry.name] * self.scale)
+        closeness = 1.0 - observation[self.entry.name] * self.scale
+        features: Tensor = self.layers(_flat(closeness, self.entry))
         return features
 
 
@@ -153,6 +154,11 @@ def _inverse(entry: Entry) -> Tensor:
     return 1.0 / torch.tensor(entry.scale or (1.0,))
 
 
+def _flat(value: Tensor, entry: Entry) -> Tensor:
+    """An entry [B, *shape] as [B, N]."""
+    return value.reshape(*value.shape[: value.ndim - len(entry.shape)], -1)
+
+
 class ObjectAttention(nn.Module):
     """Joins any number of encoded objects: multi-head attention (Vaswani et al. 2017) and maximum.
 
@@ -165,6 +171,8 @@ class ObjectAttention(nn.Module):
     def __init__(self, own: int, each: int, heads: int = 2) -> None:
         super().__init__()
         self.heads, self.width = heads, (heads + 1) * each
+        # A number of its own: the shape of a tensor is one, too, while a network is traced.
+        self._norm = math.sqrt(each)
         self.query = nn.Linear(own, heads * each)
         self.key = nn.Linear(each, heads * each)
         self.value = nn.Linear(each, heads * each)
@@ -175,7 +183,7 @@ class ObjectAttention(nn.Module):
         query = self.query(own).unflatten(-1, (self.heads, -1))
         key = self.key(objects).unflatten(-1, (self.heads, -1))
         value = self.value(objects).unflatten(-1, (self.heads, -1))
-        scores = (key * query[..., None, :, :]).sum(-1) / math.sqrt(key.shape[-1])
+        scores = (key * query[..., None, :, :]).sum(-1) / self._norm
         # Finite where there is no object at all; the product with the mask then gives zero.
         weights = torch.softmax(scores - 1e4 * (1.0 - there), -2) * there
         attended = (weights[..., None] * value).sum(-3).flatten(-2)
@@ -221,6 +229,9 @@ class ObservationNetwork(nn.Module):
         self, config: EncoderConfig, spec: ObservationSpec, normalize: bool = False
     ) -> None:
         super().__init__()
+        for name in config.excluded:
+            known = [key for key, each in spec.entries.items() if key != SELF and each.kind != "mask"]
+            require(name in known, "agent.excluded", name, f"one of {', '.join(known)}")
         entries = spec.without(config.excluded).entries
         own, each = widths(config.features)
         self.geometric, self._radius = config.features == "geometric", spec.radius

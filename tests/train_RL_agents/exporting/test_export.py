@@ -13,6 +13,7 @@ import torch
 from tests.train_RL_agents.probe import PROBE, read_probe, weights_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.cli import main
+from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.exporting import export as module
 from train_RL_agents.exporting.export import (
@@ -22,17 +23,17 @@ from train_RL_agents.exporting.export import (
     check,
     choose_formats,
     export,
+    observations,
     random_inputs,
 )
 from train_RL_agents.exporting.published import import_agent, published_config
 from train_RL_agents.exporting.torchscript import file_name
-from train_RL_agents.networks.observation import Inputs
 from train_RL_agents.run.checkpoint import LoadedPolicy, save_policy
 
 ROOT = Path(__file__).parents[3]
 PLANNERS = {
     "AC-IQN": [(1, 2)], "IQN": [(1, 32, 25)], "DDPG": [(1, 2)], "DQN": [(1, 25)],
-    "SAC": [(1, 2), (1, 2)], "Rainbow": [(1, 25, 51)],
+    "SAC": [(1, 2), (1, 2)], "Rainbow": [(1, 25, 51)], "PPO": [(1, 25)], "A2C": [(1, 25)],
 }  # fmt: skip
 """Shapes of what the field's planners are given."""
 
@@ -41,7 +42,7 @@ def make_policy(name, **settings):
     config = from_dict({"agent_type": name, **settings})
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
-        agent = AGENTS[name](config.agent).eval()
+        agent = make_agent(config, 25, torch.device("cpu")).eval()
     return LoadedPolicy(agent, config, Path("policy.pt"), 7, {})
 
 
@@ -53,10 +54,11 @@ def test_deployed_answers_lead_to_the_agents_own_actions(name):
     agent = make_policy(name).agent
     inputs = random_inputs(agent, 200)
     answers = Deployed(agent).answers(*inputs)
-    assert len(answers) == len(agent.answers)
+    assert len(answers) == len(agent.output_meanings)
     assert [(1, *answer.shape[1:]) for answer in answers] == PLANNERS[name]
-    expected = agent.double().act(Inputs(*inputs[:3]))
-    torch.testing.assert_close(agent.decide(*answers), expected, rtol=0.0, atol=1e-12)
+    expected = agent.double().act(observations(agent, 200))
+    chosen = agent.select(dict(zip(agent.output_meanings, answers, strict=True)))
+    torch.testing.assert_close(chosen, expected, rtol=0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -64,7 +66,7 @@ def test_deployed_holds_only_what_answers_and_leaves_the_agent_alone(name):
     agent = make_policy(name).agent
     before = {key: value.clone() for key, value in agent.state_dict().items()}
     deployed = Deployed(agent)
-    assert set(deployed.agent.networks) == set(agent.answering())
+    assert set(deployed.agent.networks) == set(agent.output_networks())
     assert not list(deployed.agent.targets)
     assert all(parameter.dtype == torch.float64 for parameter in deployed.parameters())
     torch.testing.assert_close(agent.state_dict(), before, rtol=0.0, atol=0.0)
@@ -75,6 +77,42 @@ def test_random_inputs_are_of_the_planners_shapes_and_float64():
     assert [tuple(tensor.shape) for tensor in inputs] == [(1, 7), (1, 5, 5), (1, 5), (1, 32)]
     assert {tensor.dtype for tensor in inputs} == {torch.float64}
     assert len(random_inputs(make_policy("DQN").agent, 1)) == 3
+
+
+WIDER = {
+    "world.sensor.scan_beams": 12,
+    "agent.hidden_sizes": [24],
+    "agent.self_width": 16,
+    "agent.object_width": 8,
+}
+"""A further entry, and other sizes."""
+STYLES = {
+    "max": {"agent.encoder": "max"},
+    "attention": {"agent.encoder": "attention"},
+    "scan": WIDER,
+    "without objects": WIDER | {"agent.excluded": ["objects_state"]},
+}
+ON_POLICY_STYLES = STYLES | {
+    "normalized": {"agent.normalize_observations": True, "agent.encoder": "max"},
+    "normalized scan": WIDER | {"agent.normalize_observations": True},
+    "gaussian": {"agent.actions": "gaussian"},
+    "clipped": {"agent.actions": "clipped_gaussian", "agent.state_dependent_std": True},
+    "fleet": {"agent.critic": "fleet"},
+}
+STYLED = [
+    (name, style)
+    for name, kind in AGENTS.items()
+    for style in (ON_POLICY_STYLES if kind.algorithm == "on-policy" else STYLES)
+]
+
+
+def styled_policy(name, style):
+    """A policy whose statistics, if it has any, are not those of a new one."""
+    policy = make_policy(name, **ON_POLICY_STYLES[style])
+    for key, buffer in policy.agent.named_buffers():
+        if key.endswith(("_norm.mean", "_norm.variance")):
+            buffer.uniform_(0.5, 2.0, generator=torch.Generator().manual_seed(len(key)))
+    return policy
 
 
 # Files
@@ -92,6 +130,19 @@ def test_torchscript_is_what_planners_load(name, tmp_path):
     assert {answer.dtype for answer in answers} == {torch.float64}
     expected = Deployed(policy.agent).answers(*inputs)
     torch.testing.assert_close(answers, expected, rtol=0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "style"), STYLED)
+def test_every_encoder_can_be_exported(name, style, tmp_path):
+    policy = styled_policy(name, style)
+    # Programs take seconds to make, and PPO has every style.
+    formats = ["torchscript", "torch"] if name == "PPO" else ["torchscript"]
+    written = export(policy, tmp_path, formats)
+    assert all(each["largest_difference"] < 1e-9 for each in written["files"].values())
+    inputs = [each["name"] for each in written["inputs"]]
+    assert ("scan" in inputs) == ("scan_beams" in str(ON_POLICY_STYLES[style]))
+    assert ("objects_state" in inputs) == (style != "without objects")
+    json.dumps(written, allow_nan=False)
 
 
 def test_torchscript_files_are_named_as_planners_look_for_them():
@@ -116,7 +167,7 @@ def test_published_weights_answer_as_the_published_network(tmp_path):
 def test_program_answers_batches_of_any_size(name, tmp_path):
     policy = make_policy(name)
     written = export(policy, tmp_path, ["torch"])
-    call = FORMATS["torch"].load(tmp_path / f"{name}.pt2")
+    call = FORMATS["torch"].load(tmp_path / f"{name}.pt2", 3)
     for count in (1, 3, 100):
         inputs = random_inputs(policy.agent, count, seed=count)
         expected = Deployed(policy.agent).answers(*inputs)
@@ -132,8 +183,17 @@ def test_onnx_answers_as_the_agent(name, tmp_path):
     policy = make_policy(name)
     written = export(policy, tmp_path, ["onnx"])
     assert written["files"]["onnx"]["largest_difference"] < 2e-7
-    session = FORMATS["onnx"].load(tmp_path / f"{name}.onnx")
+    session = FORMATS["onnx"].load(tmp_path / f"{name}.onnx", 3)
     assert len(session(*random_inputs(policy.agent, 2))[0]) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("style", ON_POLICY_STYLES)
+def test_onnx_of_every_encoder(style, tmp_path):
+    for package in ("onnxscript", "onnxruntime"):
+        pytest.importorskip(package, reason="needs the extra export")
+    written = export(styled_policy("PPO", style), tmp_path, ["onnx"])
+    assert written["files"]["onnx"]["largest_difference"] < 5e-7
 
 
 @pytest.mark.parametrize("part", ["answers", "action"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.train_RL_agents.helpers import behaviour
+from tests.train_RL_agents.helpers import each_entry, explored
 from tests.train_RL_agents.probe import PROBE, read_probe, weights_of
 from tests.train_RL_agents.tiny_runs import small_pool
 from train_RL_agents.agents import AGENTS
@@ -22,7 +22,6 @@ from train_RL_agents.exporting.published import (
     published_config,
     read_weights,
 )
-from train_RL_agents.networks.observation import Inputs
 from train_RL_agents.run.checkpoint import load_policy, save_policy
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
@@ -38,12 +37,18 @@ def probe():
     return read_probe()
 
 
+def observed(probe):
+    """The observations in the file."""
+    keys = {"self_state": "self_obs", "objects_state": "objects", "objects_mask": "mask"}
+    return {name: torch.from_numpy(probe[key]) for name, key in keys.items()}
+
+
 def named_weights(name, seed=1):
     """Weights of the published layers of an agent."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         agent = AGENTS[name](published_config(name).agent)
-    return {key: each.detach() for key, each in agent.networks[agent.acting].named_parameters()}
+    return {key: each.detach() for key, each in agent.networks[agent.output_networks()[0]].named_parameters()}
 
 
 def write_arrays(path, weights):
@@ -61,10 +66,8 @@ def import_command(name, file, out):
 @pytest.mark.parametrize("name", PROBED)
 def test_published_networks_answer_as_published(probe, name):
     agent = import_agent(name, weights_of(probe, name), PROBE)
-    network = agent.networks[agent.acting].double()
-    tensors = (torch.from_numpy(probe[key]) for key in ("self_obs", "objects", "mask", "taus"))
-    *observed, taus = tensors
-    given = Inputs(*observed)
+    network = agent.networks[agent.output_networks()[0]].double()
+    given, taus = observed(probe), torch.from_numpy(probe["taus"])
     answer = network(given, taus) if name == "IQN" else network(given)
     for index, part in enumerate(answer if isinstance(answer, tuple) else (answer,)):
         assert part.dtype == torch.float64
@@ -88,7 +91,7 @@ def test_acting_is_by_the_imported_network(probe):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_imported_weights_reach_the_slow_copies(name):
+def test_imported_weights_reach_the_targets(name):
     agent = import_agent(name, named_weights(name), PROBE)
     for key, target in agent.targets.items():
         for one, other in zip(target.parameters(), agent.networks[key].parameters(), strict=True):
@@ -111,7 +114,7 @@ def test_import_and_load(capsys, tmp_path, name, suffix):
     loaded = load_policy(tmp_path / "policy.pt")
     assert loaded.config == published_config(name)
     assert loaded.metrics["note"] == f"imported from {file.name}: {NOTE}"
-    acting = dict(loaded.agent.networks[loaded.agent.acting].named_parameters())
+    acting = dict(loaded.agent.networks[loaded.agent.output_networks()[0]].named_parameters())
     assert acting.keys() == weights.keys()
     assert all(torch.equal(acting[key], value) for key, value in weights.items())
     assert main(["info", str(tmp_path / "policy.pt")]) == 0
@@ -149,13 +152,13 @@ def test_stochastic_evaluations_differ_and_repeat(capsys, tmp_path, probe):
 def test_published_iqn_acts_on_random_fractions_while_training(probe):
     """Then every robot draws its own: equal observations get different actions."""
     agent = import_agent("IQN", weights_of(probe, "IQN"), PROBE)
-    tensors = (torch.from_numpy(probe[key]) for key in ("self_obs", "objects", "mask"))
-    given = Inputs(*(each[:, None].expand(-1, 500, *each.shape[1:]) for each in tensors))
-    given = Inputs(given[0].float(), given[1].float(), given[2])
+    given = each_entry(
+        observed(probe), lambda each: each[:, None].expand(-1, 500, *each.shape[1:]).float()
+    )
     with torch.no_grad():
-        steady, drawn = agent.act(given), behaviour(agent, given)
-        assert torch.equal(behaviour(agent, given), drawn)
-        assert not torch.equal(behaviour(agent, given, seed=1), drawn)
+        steady, drawn = agent.act(given), explored(agent, given)
+        assert torch.equal(explored(agent, given), drawn)
+        assert not torch.equal(explored(agent, given, seed=1), drawn)
     assert (steady == steady[:, :1]).all()
     assert (drawn != drawn[:, :1]).any()
     # The steady choice is what most draws lead to, or close.
@@ -225,7 +228,7 @@ def test_weights_of_another_agent(capsys, tmp_path, owner, taken_for, hint):
     assert hint in said
 
 
-@pytest.mark.parametrize("name", ["Rainbow", "PPO"])
+@pytest.mark.parametrize("name", ["Rainbow", "PPO", "A2C", "none"])
 def test_agents_without_published_layers(capsys, tmp_path, name):
     file = write_arrays(tmp_path / "weights.npz", named_weights("DQN"))
     said = refused(capsys, import_command(name, file, tmp_path / "policy.pt"))
@@ -280,8 +283,8 @@ def test_float64_arrays_become_float32(tmp_path):
 # Faithful configurations ------------------------------------------------------------------------
 
 
-def test_every_agent_has_a_faithful_configuration():
-    assert FAITHFUL.keys() == AGENTS.keys()
+def test_every_published_agent_has_a_faithful_configuration():
+    assert FAITHFUL.keys() == {*NETWORKS, "Rainbow"}
     for name, path in FAITHFUL.items():
         assert path.name == f"{name.lower().replace('-', '_')}.json"
 
@@ -315,17 +318,17 @@ def test_faithful_schedules(name):
 
 @pytest.mark.parametrize("name", FAITHFUL)
 def test_faithful_configurations_train(tmp_path, name):
-    """320 env-steps; the last one ends with a hard copy, so the slow networks equal the learned."""
+    """320 env-steps; the last one ends with a hard copy, so the targets equal the learned."""
     overrides = [*WORLD, "device=cpu", "threads=1", "compile=false", "total_timesteps=320",
                  "eval_freq=320", "log_freq=160", "trainer.learning_starts=64",
                  "trainer.target_update_interval=160", "trainer.buffer_size=2000"]  # fmt: skip
     config = load_config(FAITHFUL[name], overrides)
     with small_pool():
         trainer = TorchRLTrainer(RunFolder.create(config, 0, [], tmp_path), quiet=True)
-        agent = trainer.learner.agent
+        agent = trainer.algorithm.learner.agent
         before = {key: value.clone() for key, value in agent.networks.state_dict().items()}
         trainer.train()
-    assert trainer.learner.updates == (320 - 64) // 4
+    assert trainer.algorithm.learner.updates == (320 - 64) // 4
     after = agent.networks.state_dict()
     assert all(value.isfinite().all() for value in after.values())
     for part in agent.networks:
@@ -336,9 +339,9 @@ def test_faithful_configurations_train(tmp_path, name):
         for key, value in target.state_dict().items():
             assert torch.equal(value, after[f"{part}.{key}"])
     # Nothing is averaged.
-    averaged = trainer.learner.ema.networks.state_dict()
+    averaged = trainer.algorithm.learner.ema.networks.state_dict()
     assert all(torch.equal(value, after[key]) for key, value in averaged.items())
-    assert len(trainer.rows) == 1
+    assert len(trainer.history.rows) == 1
 
 
 def test_imported_weights_can_be_trained_on(tmp_path):
@@ -348,7 +351,7 @@ def test_imported_weights_can_be_trained_on(tmp_path):
     config = replace(config, load_model=str(tmp_path / "policy.pt"))
     with small_pool():
         trainer = TorchRLTrainer(RunFolder.create(config, 0, [], tmp_path), quiet=True)
-    for key, value in trainer.learner.agent.networks["critic_0"].named_parameters():
+    for key, value in trainer.algorithm.learner.agent.networks["critic_0"].named_parameters():
         assert torch.equal(value, named_weights("DQN")[key])
 
 
