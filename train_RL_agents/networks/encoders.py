@@ -57,7 +57,8 @@ class EncoderConfig:
     excluded: tuple[str, ...] = ()
     """Entries of the observation that the networks are not given, such as objects_state."""
     entry_encoders: tuple[str, ...] = ()
-    """Own encoders of entries, each as entry=package.module:Class."""
+    """Own encoders of entries, each as entry=package.module:Class; that of self_state is used
+    beside the usual one."""
 
     def __post_init__(self) -> None:
         check_fields(self, "agent")
@@ -230,7 +231,9 @@ class ObservationNetwork(nn.Module):
     ) -> None:
         super().__init__()
         for name in config.excluded:
-            known = [key for key, each in spec.entries.items() if key != SELF and each.kind != "mask"]
+            known = [
+                key for key, each in spec.entries.items() if key != SELF and each.kind != "mask"
+            ]
             require(name in known, "agent.excluded", name, f"one of {', '.join(known)}")
         entries = spec.without(config.excluded).entries
         own, each = widths(config.features)
@@ -238,7 +241,8 @@ class ObservationNetwork(nn.Module):
         self.self_encoder = nn.Sequential(nn.Linear(own, config.self_width), nn.ReLU())
         self.encoded = config.self_width
         """Width of the encoded observation."""
-        self._objects = OBJECTS in entries
+        replaced = any(each.startswith(f"{OBJECTS}=") for each in config.entry_encoders)
+        self._objects = OBJECTS in entries and not replaced
         self._mask = entries[OBJECTS].mask if self._objects else ""
         if self._objects:
             self.object_encoder = nn.Sequential(nn.Linear(each, config.object_width), nn.ReLU())

@@ -48,7 +48,10 @@ def named_weights(name, seed=1):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         agent = AGENTS[name](published_config(name).agent)
-    return {key: each.detach() for key, each in agent.networks[agent.output_networks()[0]].named_parameters()}
+    return {
+        key: each.detach()
+        for key, each in agent.networks[agent.output_networks()[0]].named_parameters()
+    }
 
 
 def write_arrays(path, weights):

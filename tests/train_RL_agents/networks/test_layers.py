@@ -73,7 +73,11 @@ def test_orthogonal_weights():
 
 
 def test_dueling_values_by_hand():
-    features, output, value = torch.randn(3, 4, generator=seeded()), nn.Linear(4, 6), nn.Linear(4, 1)
+    features, output, value = (
+        torch.randn(3, 4, generator=seeded()),
+        nn.Linear(4, 6),
+        nn.Linear(4, 1),
+    )
     plain = features @ output.weight.T + output.bias
     torch.testing.assert_close(dueling_values(features, output, None), plain)
     common = features @ value.weight.T + value.bias

@@ -1,0 +1,104 @@
+"""Actors: deterministic and Gaussian, and densities against torch's distributions."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.distributions import Normal, TransformedDistribution, transforms
+
+from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
+from train_RL_agents.networks.actors import (
+    Actor,
+    GaussianActor,
+    normal_log_density,
+    squash_log_slope,
+    squashed_sample,
+)
+from train_RL_agents.networks.encoders import EncoderConfig
+from train_RL_agents.networks.layers import squash
+
+
+@pytest.fixture(autouse=True)
+def _seeded_weights():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
+
+
+class Atan(transforms.Transform):
+    """(2 / pi) atan, as torch's distributions want it."""
+
+    domain, codomain = torch.distributions.constraints.real, torch.distributions.constraints.real
+    bijective, sign = True, 1
+
+    def _call(self, x):
+        return 2.0 / math.pi * torch.atan(x)
+
+    def _inverse(self, y):
+        return torch.tan(0.5 * math.pi * y)
+
+    def log_abs_det_jacobian(self, x, y):
+        return torch.log(2.0 / math.pi / (1.0 + x.square()))
+
+
+def test_actor_by_hand():
+    actor, given = Actor(EncoderConfig(), SPEC), make_inputs(6, generator=seeded())
+    features = actor.encode(given)
+    for layer in (actor.hidden_layer, actor.hidden_layer_2):
+        features = (features @ layer.weight.T + layer.bias).clamp_min(0.0)
+    mean = features @ actor.output_layer.weight.T + actor.output_layer.bias
+    torch.testing.assert_close(actor.pre_activation(given), mean)
+    torch.testing.assert_close(actor(given), torch.atan(mean) * 2.0 / math.pi)
+    nn.init.constant_(actor.output_layer.bias, 1e4)
+    assert (actor(given).abs() < 1.0).all()
+
+
+def test_leading_dimensions_are_free():
+    actor, given = Actor(EncoderConfig(), SPEC), make_inputs(3, 4, generator=seeded())
+    flat = each_entry(given, lambda each: each.flatten(0, 1))
+    torch.testing.assert_close(actor(given).flatten(0, 1), actor(flat))
+    assert actor(each_entry(flat, lambda each: each[0])).shape == (2,)
+
+
+def test_layers_have_the_published_names_and_sizes():
+    actor = Actor(EncoderConfig(features="raw"), SPEC)
+    assert {name: tuple(value.shape) for name, value in actor.named_parameters()} == {
+        "self_encoder.0.weight": (56, 7),
+        "self_encoder.0.bias": (56,),
+        "object_encoder.0.weight": (40, 5),
+        "object_encoder.0.bias": (40,),
+        "hidden_layer.weight": (128, 256),
+        "hidden_layer.bias": (128,),
+        "hidden_layer_2.weight": (128, 128),
+        "hidden_layer_2.bias": (128,),
+        "output_layer.weight": (2, 128),
+        "output_layer.bias": (2,),
+    }
+
+
+def test_gaussian_actor_bounds_its_spread():
+    actor, given = GaussianActor(EncoderConfig(), SPEC), make_inputs(6, generator=seeded())
+    for bias, bound in ((1e3, 2.0), (-1e3, -20.0)):
+        nn.init.constant_(actor.output_layer_log_std.bias, bias)
+        assert torch.equal(actor(given)[1], torch.full((6, 2), bound))
+
+
+def test_normal_density_is_that_of_torch():
+    value, mean, log_std = torch.randn(3, 5, 2, generator=seeded())
+    expected = Normal(mean, log_std.exp()).log_prob(value)
+    torch.testing.assert_close(normal_log_density(value, mean, log_std), expected)
+
+
+def test_slope_of_squashing_is_that_of_autograd():
+    value = torch.linspace(-8.0, 8.0, 33, requires_grad=True)
+    (slope,) = torch.autograd.grad(squash(value).sum(), value)
+    torch.testing.assert_close(squash_log_slope(value).detach(), slope.log())
+
+
+def test_density_of_a_squashed_sample_is_that_of_torch():
+    mean, log_std, normal = torch.randn(3, 50, 2, generator=seeded(), dtype=torch.float64)
+    action, log_density = squashed_sample((mean, log_std), normal)
+    torch.testing.assert_close(action, 2.0 / math.pi * torch.atan(mean + log_std.exp() * normal))
+    theirs = TransformedDistribution(Normal(mean, log_std.exp()), [Atan()])
+    torch.testing.assert_close(log_density, theirs.log_prob(action).sum(-1))

@@ -1,0 +1,379 @@
+"""Encoders built from the specification of the observation's entries."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from marinenav_env import ConfigError, WorldConfig, plugins
+from marinenav_env.config import SensorConfig, VesselConfig
+from marinenav_env.entries import Entry
+from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
+from train_RL_agents.networks.encoders import EncoderConfig, EntryEncoder, ObservationNetwork
+from train_RL_agents.networks.features import encounter_geometry, goal_geometry
+from train_RL_agents.networks.observation import ObservationSpec
+
+JOINED = ("max", "attention")
+OBJECT_SCALE = torch.tensor(SPEC.entries["objects_state"].scale)
+SELF_SCALE = torch.tensor(SPEC.entries["self_state"].scale)
+SCANNING = ObservationSpec.of(WorldConfig(sensor=SensorConfig(scan_beams=16)))
+
+
+@pytest.fixture(autouse=True)
+def _seeded_weights():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
+
+
+def network(spec=SPEC, normalize=False, **settings):
+    return ObservationNetwork(EncoderConfig(**settings), spec, normalize)
+
+
+def inputs(*shape, seed=0, spec=SPEC):
+    return make_inputs(*shape, generator=seeded(seed), spec=spec)
+
+
+def with_entries(*entries):
+    """The published observation and further entries."""
+    return ObservationSpec(SPEC.entries | {each.name: each for each in entries}, SPEC.radius)
+
+
+def slots(observation, change):
+    """An observation with the object slots [..., K, 5] and their mask [..., K] changed alike."""
+    changed = {name: change(observation[name]) for name in ("objects_state", "objects_mask")}
+    return {**observation, **changed}
+
+
+# As published ------------------------------------------------------------------------------------
+
+
+def test_concatenation_by_hand():
+    """One robot and one object at a time, with plain matrix products."""
+    net, given = network(features="scaled"), inputs(4)
+    got = net.encode(given)
+    assert got.shape == (4, net.encoded) == (4, 256)
+    own_layer, object_layer = net.self_encoder[0], net.object_encoder[0]
+    for b in range(4):
+        own = own_layer.weight @ (given["self_state"][b] / SELF_SCALE) + own_layer.bias
+        parts = [own.clamp_min(0.0)]
+        for k in range(5):
+            one = object_layer.weight @ (given["objects_state"][b, k] / OBJECT_SCALE)
+            one = (one + object_layer.bias).clamp_min(0.0)
+            parts.append(one if given["objects_mask"][b, k] else torch.zeros(40))
+        torch.testing.assert_close(got[b], torch.cat(parts))
+
+
+@pytest.mark.parametrize("radius", [1.0, 2.5])
+def test_geometry_is_that_of_the_worlds_vessel(radius):
+    spec = ObservationSpec.of(WorldConfig(vessel=VesselConfig(radius=radius)))
+    assert spec.radius == radius
+    net, given = network(spec), inputs(6)
+    own = torch.cat((given["self_state"] / SELF_SCALE, goal_geometry(given["self_state"])), -1)
+    geometry = encounter_geometry(given["self_state"], given["objects_state"], radius)
+    objects = torch.cat((given["objects_state"] / OBJECT_SCALE, geometry), -1)
+    objects = net.object_encoder(objects) * given["objects_mask"][..., None]
+    expected = torch.cat((net.self_encoder(own), objects.flatten(-2)), -1)
+    torch.testing.assert_close(net.encode(given), expected)
+
+
+def test_of_several_vessels_the_largest_radius_counts():
+    world = WorldConfig(vessel=VesselConfig(radius=(1.0, 3.0, 2.0)))
+    assert ObservationSpec.of(world).radius == 3.0
+
+
+def test_unscaled_networks_take_observations_as_they_are():
+    scaled, raw = network(features="scaled"), network(features="raw")
+    raw.self_encoder.load_state_dict(scaled.self_encoder.state_dict())
+    raw.object_encoder.load_state_dict(scaled.object_encoder.state_dict())
+    given = inputs(8)
+    divided = {
+        **given,
+        "self_state": given["self_state"] / SELF_SCALE,
+        "objects_state": given["objects_state"] / OBJECT_SCALE,
+    }
+    torch.testing.assert_close(raw.encode(divided), scaled.encode(given))
+    assert not torch.allclose(raw.encode(given), scaled.encode(given))
+
+
+def test_names_and_sizes_are_the_published_ones():
+    net = network(features="raw")
+    net.add_hidden(net.encoded, (128, 128))
+    assert {name: tuple(value.shape) for name, value in net.named_parameters()} == {
+        "self_encoder.0.weight": (56, 7),
+        "self_encoder.0.bias": (56,),
+        "object_encoder.0.weight": (40, 5),
+        "object_encoder.0.bias": (40,),
+        "hidden_layer.weight": (128, 256),
+        "hidden_layer.bias": (128,),
+        "hidden_layer_2.weight": (128, 128),
+        "hidden_layer_2.bias": (128,),
+    }
+
+
+# Any way of joining ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoder", ["concat", *JOINED])
+def test_content_of_empty_slots_does_not_matter(encoder):
+    net, given = network(encoder=encoder), inputs(16)
+    junk = torch.where(given["objects_mask"][..., None], given["objects_state"], 1e4)
+    assert (junk != given["objects_state"]).any()
+    torch.testing.assert_close(net.encode({**given, "objects_state": junk}), net.encode(given))
+
+
+@pytest.mark.parametrize("encoder", ["concat", *JOINED])
+def test_leading_dimensions_are_free(encoder):
+    net, given = network(encoder=encoder), inputs(3, 4)
+    flat = each_entry(given, lambda each: each.flatten(0, 1))
+    torch.testing.assert_close(net.encode(given).flatten(0, 1), net.encode(flat))
+    assert net.encode(each_entry(flat, lambda each: each[0])).shape == (net.encoded,)
+
+
+@pytest.mark.parametrize("encoder", ["concat", *JOINED])
+def test_without_any_object_their_features_are_zero(encoder):
+    net, given = network(encoder=encoder), inputs(4)
+    given["objects_mask"] = torch.zeros_like(given["objects_mask"])
+    given["objects_state"] = given["objects_state"].requires_grad_()
+    features = net.encode(given)
+    assert not features[:, 56:].any()
+    assert features[:, :56].any()
+    features.square().sum().backward()
+    assert given["objects_state"].grad.isfinite().all()
+    for parameter in net.parameters():
+        assert parameter.grad is None or parameter.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("encoder", JOINED)
+def test_order_of_the_objects_does_not_matter(encoder):
+    net, given = network(encoder=encoder), inputs(16)
+    order = torch.tensor([3, 0, 4, 2, 1])
+    turned = slots(given, lambda each: each[:, order])
+    torch.testing.assert_close(net.encode(turned), net.encode(given))
+    other = {
+        **given,
+        "objects_state": turned["objects_state"],
+        "objects_mask": given["objects_mask"],
+    }
+    assert not torch.allclose(net.encode(other), net.encode(given))
+
+
+@pytest.mark.parametrize("encoder", JOINED)
+def test_any_number_of_objects_with_the_same_weights(encoder):
+    net, given = network(encoder=encoder), inputs(8)
+    empty = slots(given, lambda each: torch.cat((each, torch.zeros_like(each)), 1))
+    torch.testing.assert_close(net.encode(empty), net.encode(given))
+    few = slots(given, lambda each: each[:, :2])
+    assert net.encode(few).shape == (8, net.encoded)
+    assert net.encode(slots(given, lambda each: each.repeat_interleave(3, 1))).isfinite().all()
+    seven = ObservationSpec.of(WorldConfig(sensor=SensorConfig(max_objects=7)))
+    wider = network(seven, encoder=encoder)
+    wider.load_state_dict(net.state_dict())
+    torch.testing.assert_close(wider.encode(given), net.encode(given))
+
+
+def test_maximum_by_hand():
+    net, given = network(encoder="max", features="raw"), inputs(6)
+    join = net.object_join.layer
+    for b in range(6):
+        best = torch.zeros(40)
+        for k in range(5):
+            if given["objects_mask"][b, k]:
+                encoded = net.object_encoder(given["objects_state"][b, k])
+                best = torch.maximum(best, join.weight @ encoded + join.bias)
+        torch.testing.assert_close(net.encode(given)[b, 56:], best)
+
+
+def test_attention_as_torch_computes_it():
+    net, given = network(encoder="attention"), inputs(6)
+    given["objects_mask"][:, 0] = True  # torch's gives NaN without any object
+    own = torch.randn(6, 56, generator=seeded(1))
+    objects = torch.randn(6, 5, 40, generator=seeded(2)).relu()
+    objects = objects * given["objects_mask"][..., None]
+    join = net.object_join
+    heads = [
+        projection(each).unflatten(-1, (2, 40)).transpose(-2, -3)
+        for projection, each in ((join.query, own[:, None]), (join.key, objects),
+                                 (join.value, objects))
+    ]  # fmt: skip
+    allowed = given["objects_mask"][:, None, None]
+    attended = nn.functional.scaled_dot_product_attention(*heads, attn_mask=allowed)
+    expected = torch.cat((attended.squeeze(-2).flatten(-2), objects.amax(-2)), -1)
+    torch.testing.assert_close(join(own, objects, given["objects_mask"]), expected)
+
+
+# Sizes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", [(9,), (8, 7), (4, 5, 6, 7)])
+def test_hidden_layers_of_any_depth(sizes):
+    net = network(hidden_sizes=sizes)
+    assert net.add_hidden(net.encoded, sizes) == sizes[-1]
+    features = given = net.encode(inputs(3))
+    for number, layer in enumerate(net.hidden_layers):
+        assert layer is getattr(net, "hidden_layer" + (f"_{number + 1}" if number else ""))
+        features = (features @ layer.weight.T + layer.bias).clamp_min(0.0)
+    assert len(net.hidden_layers) == len(sizes)
+    torch.testing.assert_close(net.trunk(given), features)
+
+
+@pytest.mark.parametrize("encoder", ["concat", *JOINED])
+def test_widths_of_the_encoders(encoder):
+    net = network(encoder=encoder, self_width=12, object_width=6)
+    more = {"concat": 30, "max": 6, "attention": 18}[encoder]
+    assert net.encode(inputs(2)).shape == (2, net.encoded) == (2, 12 + more)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"self_width": 0}, {"object_width": -1}, {"hidden_sizes": (8, 0)}, {"hidden_sizes": ()},
+     {"scan_width": 5000}, {"excluded": ("self_state",)}, {"entry_encoders": ("scan",)}],
+)  # fmt: skip
+def test_impossible_settings_are_refused(settings):
+    with pytest.raises(ConfigError, match=rf"agent\.{next(iter(settings))}"):
+        EncoderConfig(**settings)
+
+
+# Further entries ---------------------------------------------------------------------------------
+
+
+def test_a_scan_is_encoded_by_its_closeness():
+    net, given = network(SCANNING, scan_width=10), inputs(4, spec=SCANNING)
+    assert net.encoded == 256 + 10
+    given["scan"] = given["scan"].abs().clamp_max(SCANNING.entries["scan"].scale[0])
+    layers = net.encoders["scan"].layers
+    expected = layers(1.0 - given["scan"] / SCANNING.entries["scan"].scale[0])
+    torch.testing.assert_close(net.encode(given)[:, 256:], expected)
+    # Where nothing is in range all weights of the first layer are multiplied by 0.
+    far = torch.full_like(given["scan"], SCANNING.entries["scan"].scale[0])
+    silent = layers(torch.zeros_like(far))
+    torch.testing.assert_close(net.encode({**given, "scan": far})[:, 256:], silent)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), ()])
+def test_a_vector_of_any_shape_is_encoded(shape):
+    entry = Entry("wind", "vector", shape, scale=(4.0,))
+    spec = with_entries(entry)
+    net, given = network(spec, self_width=12), inputs(5, 2, spec=spec)
+    assert net.encoded == 12 + 200 + 12
+    layer = net.encoders["wind"].layers[0]
+    flat = given["wind"].reshape(5, 2, -1) / 4.0
+    expected = (flat @ layer.weight.T + layer.bias).clamp_min(0.0)
+    torch.testing.assert_close(net.encode(given)[..., -12:], expected)
+
+
+def test_objects_of_another_sensor():
+    echoes = Entry("echoes", "objects", (7, 3), scale=(5.0,), mask="echoes_mask")
+    spec = with_entries(echoes, Entry("echoes_mask", "mask", (7,)))
+    net, given = network(spec), inputs(4, spec=spec)
+    order = torch.randperm(7, generator=seeded())
+    turned = {**given, **{name: given[name][:, order] for name in ("echoes", "echoes_mask")}}
+    torch.testing.assert_close(net.encode(turned), net.encode(given))
+    junk = torch.where(given["echoes_mask"][..., None], given["echoes"], 1e4)
+    torch.testing.assert_close(net.encode({**given, "echoes": junk}), net.encode(given))
+    none = {**given, "echoes_mask": torch.zeros(4, 7, dtype=torch.bool)}
+    assert not net.encode(none)[:, 256:].any()
+
+
+def test_entries_that_are_excluded_do_not_matter():
+    net = network(SCANNING, excluded=("objects_state", "scan"))
+    assert net.encoded == 56
+    assert net.encoders is None
+    given, other = inputs(4, spec=SCANNING), inputs(4, seed=1, spec=SCANNING)
+    changed = {**other, "self_state": given["self_state"]}
+    torch.testing.assert_close(net.encode(changed), net.encode(given))
+    # They may as well be missing.
+    torch.testing.assert_close(net.encode({"self_state": given["self_state"]}), net.encode(given))
+    assert set(SCANNING.without(("objects_state",)).entries) == {"self_state", "scan"}
+
+
+@pytest.mark.parametrize("name", ["objects", "objects_mask", "scan"])
+def test_only_entries_that_there_are_can_be_excluded(name):
+    with pytest.raises(
+        ConfigError, match=rf"agent\.excluded='{name}': must be one of objects_state"
+    ):
+        network(excluded=(name,))
+
+
+class Bearings(EntryEncoder):
+    """An encoder as a user may write it."""
+
+    width = 2
+
+    def forward(self, observation):
+        angle = observation[self.entry.name].mean(-1)
+        return torch.stack((angle.cos(), angle.sin()), -1)
+
+
+OWN = f"{__name__}:Bearings"
+
+
+def test_a_users_own_encoder(monkeypatch):
+    monkeypatch.setattr(plugins, "_allowed", {OWN})
+    net, given = network(SCANNING, entry_encoders=(f"scan={OWN}",)), inputs(4, spec=SCANNING)
+    assert net.encoded == 258
+    angle = given["scan"].mean(-1)
+    torch.testing.assert_close(net.encode(given)[:, 256], angle.cos())
+
+
+def test_a_users_own_encoder_takes_the_place_of_that_of_the_objects(monkeypatch):
+    monkeypatch.setattr(plugins, "_allowed", {OWN})
+    net = network(entry_encoders=(f"objects_state={OWN}",))
+    assert net.encoded == 56 + 2
+    assert not hasattr(net, "object_encoder")
+
+
+def test_own_encoders_need_an_entry_and_permission():
+    with pytest.raises(ConfigError, match=r"agent\.entry_encoders='sonar': must be one of"):
+        network(entry_encoders=(f"sonar={OWN}",))
+    with pytest.raises(ConfigError, match="does not load from files"):
+        network(entry_encoders=("objects_state=some.module:Class",))
+
+
+# Normalisation -----------------------------------------------------------------------------------
+
+
+def test_statistics_are_of_active_robots_and_real_objects():
+    net, given = network(normalize=True), inputs(200)
+    active = torch.rand(200, generator=seeded(1)) < 0.5
+    net.update_statistics(given, active)
+    own = torch.cat((given["self_state"] / SELF_SCALE, goal_geometry(given["self_state"])), -1)
+    variance, mean = torch.var_mean(own[active], 0, correction=0)
+    torch.testing.assert_close((net.own_norm.mean, net.own_norm.variance), (mean, variance))
+    assert net.own_norm.count == active.sum()
+    there = given["objects_mask"] & active[:, None]
+    assert net.object_norm.count == there.sum()
+    seen = (given["objects_state"] / OBJECT_SCALE)[there]
+    torch.testing.assert_close(net.object_norm.mean[:5], seen.mean(0))
+
+
+def test_encoders_are_given_normalised_features():
+    net, plain, given = network(normalize=True), network(), inputs(50)
+    missing = plain.load_state_dict(net.state_dict(), strict=False).missing_keys
+    assert not missing
+    net.update_statistics(given, torch.ones(50, dtype=torch.bool))
+    assert not torch.allclose(net.encode(given), plain.encode(given))
+    own = torch.cat((given["self_state"] / SELF_SCALE, goal_geometry(given["self_state"])), -1)
+    spread, mean = torch.std_mean(own, 0, correction=0)
+    expected = net.self_encoder((own - mean) / (spread.square() + 1e-8).sqrt())
+    torch.testing.assert_close(net.encode(given)[:, :56], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_statistics_without_objects():
+    net, given = network(normalize=True, excluded=("objects_state",)), inputs(9)
+    net.update_statistics(given, torch.ones(9, dtype=torch.bool))
+    assert net.object_norm is None
+    assert float(net.own_norm.count) == 9.0
+
+
+# Specifications ----------------------------------------------------------------------------------
+
+
+def test_specification_of_the_published_world():
+    shapes = {name: entry.shape for name, entry in SPEC.entries.items()}
+    assert shapes == {"self_state": (7,), "objects_state": (5, 5), "objects_mask": (5,)}
+    assert SPEC.radius == pytest.approx(2.795, abs=0)
+    assert math.isclose(WorldConfig().vessel.radius, SPEC.radius, abs_tol=1e-3)
+    assert replace(SPEC, radius=1.0).without(()).radius == 1.0
