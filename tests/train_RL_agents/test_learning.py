@@ -31,6 +31,6 @@ def test_a_vessel_alone_learns_to_find_its_goal(tmp_path, name):
         trainer = TorchRLTrainer(RunFolder.create(config, 0, [], tmp_path), quiet=True)
         trainer.evaluate()
         trainer.train()
-    before, after = (row["success_rate"] for row in trainer.rows)
+    before, after = (row["success_rate"] for row in trainer.history.rows)
     assert before < 0.3
     assert after > 0.8

@@ -3,28 +3,38 @@
 import pytest
 import torch
 
-from tests.train_RL_agents.helpers import seeded
+from tests.train_RL_agents.helpers import SPEC, seeded
 from tests.train_RL_agents.learners import learner_of
 from train_RL_agents.agents import AGENTS, Batch
-from train_RL_agents.networks.observation import Inputs
+from train_RL_agents.agents.rollout_batch import RolloutBatch
 
 close = pytest.approx
 
 
 def where(position):
     """An observation that tells only a position [B, 2] within (-1, 1)."""
-    own = torch.zeros(len(position), 7)
-    own[:, :2] = 20.0 * position
-    empty = torch.zeros(len(position), 5, 5)
-    return Inputs(own, empty, torch.zeros(len(position), 5, dtype=torch.bool))
+    entries = {
+        name: torch.zeros(len(position), *entry.shape, dtype=entry.dtype(torch.float32))
+        for name, entry in SPEC.entries.items()
+    }
+    entries["self_state"][:, :2] = 20.0 * position
+    return entries
 
 
 def uniform(*shape, generator):
     return 2.0 * torch.rand(*shape, generator=generator) - 1.0
 
 
-ROUNDED = ("AC-IQN", "DQN")
-"""One continuous and one discrete agent: their tests run in bfloat16, too."""
+def of_kind(algorithm, continuous=None):
+    """Names of the agents that learn from transitions or from rollouts."""
+    return [name for name, kind in AGENTS.items() if kind.algorithm == algorithm
+            and continuous in (None, getattr(kind, "continuous", None))]  # fmt: skip
+
+
+CONTINUOUS, DISCRETE = (of_kind("off-policy", flag) for flag in (True, False))
+ON_POLICY = of_kind("on-policy")
+ROUNDED = {*CONTINUOUS[:1], *of_kind("off-policy", False)[1:2], *ON_POLICY[:1]}
+"""One agent of each kind: their tests run in bfloat16, too."""
 
 
 def in_both_precisions(names, *marks):
@@ -32,7 +42,9 @@ def in_both_precisions(names, *marks):
     return [(name, "fp32") for name in names] + rounded
 
 
-@pytest.mark.parametrize(("name", "precision"), in_both_precisions(AGENTS, pytest.mark.slow))
+@pytest.mark.parametrize(
+    ("name", "precision"), in_both_precisions(CONTINUOUS + DISCRETE, pytest.mark.slow)
+)
 def test_learns_a_contextual_bandit(name, precision):
     """One step, and the best action depends on the observation.
 
@@ -45,25 +57,12 @@ def test_learns_a_contextual_bandit(name, precision):
     learner = learner_of(name, ema_decay=0.9, tau=0.05, acting=acting, **settings)
     generator, agent = seeded(1), learner.agent
 
-    def best(position):
-        if agent.continuous:
-            return 0.6 * position
-        return 6 * ((position[:, 0] + 1.0) * 2.5).long().clamp(0, 4)
-
-    def score():
-        position = uniform(1000, 2, generator=seeded(2))
-        with torch.no_grad():
-            action = learner.ema.act(where(position))
-        if agent.continuous:
-            return -(action - best(position)).square().mean().item()
-        return (action == best(position)).float().mean().item()
-
     bound, updates = -0.02 if agent.continuous else 0.6, 0
-    assert score() < bound
-    while updates < 500 and (updates % 25 or score() < bound):
+    assert bandit_score(learner.ema) < bound
+    while updates < 500 and (updates % 25 or bandit_score(learner.ema) < bound):
         updates += 1
         position = uniform(64, 2, generator=generator)
-        target = best(position)
+        target = best(agent, position)
         if agent.continuous:
             action = uniform(64, 2, generator=generator)
             reward = -(action - target).square().sum(-1)
@@ -73,7 +72,60 @@ def test_learns_a_contextual_bandit(name, precision):
             reward = (action == target).float()
         observation = where(position)
         learner.update(Batch(observation, action, reward, torch.zeros(64), observation))
-    assert score() >= bound
+    assert bandit_score(learner.ema) >= bound
+
+
+@pytest.mark.parametrize("actions", ["categorical", "gaussian", "clipped_gaussian"])
+@pytest.mark.parametrize(("name", "precision"), in_both_precisions(ON_POLICY, pytest.mark.slow))
+def test_learns_a_contextual_bandit_from_its_own_actions(name, precision, actions):
+    """The same bandit, but each update is given what the present policy did.
+
+    One robot in four is not active; its reward would lead astray. The value must come to the mean
+    reward.
+    """
+    settings = {"learning_rate": 3e-3, "learning_rate_final": 3e-3, "max_grad_norm": 10.0}
+    learner = learner_of(name, ema_decay=0.8, acting={"precision": precision},
+                         agent={"actions": actions}, **settings)  # fmt: skip
+    generator, agent = seeded(1), learner.agent
+    bound, updates = -0.02 if agent.continuous else 0.6, 0
+    assert bandit_score(learner.ema) < bound
+    while updates < 600 and (updates % 25 or bandit_score(learner.ema) < bound):
+        updates += 1
+        position = uniform(256, 2, generator=generator)
+        observation, target = where(position), best(agent, position)
+        with torch.no_grad():
+            noise = agent.exploration_noise(torch.Size((256,)), generator)
+            action, extras = agent.explore(observation, noise)
+        if agent.continuous:
+            reward = -(action - target).square().sum(-1)
+        else:
+            reward = (action == target).float()
+        active = torch.arange(256) % 4 > 0
+        reward = torch.where(active, reward, -100.0)
+        advantage = reward - extras["value"]
+        spread, mean = torch.std_mean(advantage[active])
+        batch = RolloutBatch(observation, action, extras, (advantage - mean) / spread, reward,
+                             active.float(), torch.zeros(()))  # fmt: skip
+        scalars, _ = learner.update(batch)
+    assert bandit_score(learner.ema) >= bound
+    assert float(scalars["value"]) == close(reward[active].mean().item(), abs=0.25)
+
+
+def best(agent, position):
+    """The best actions of the bandit at positions [B, 2]."""
+    if agent.continuous:
+        return 0.6 * position
+    return 6 * ((position[:, 0] + 1.0) * 2.5).long().clamp(0, 4)
+
+
+def bandit_score(agent):
+    """The higher the better: minus the squared error, or the share of right actions."""
+    position = uniform(1000, 2, generator=seeded(2))
+    with torch.no_grad():
+        action = agent.act(where(position))
+    if agent.continuous:
+        return -(action - best(agent, position)).square().mean().item()
+    return (action == best(agent, position)).float().mean().item()
 
 
 GOES_ON = 0.5
@@ -84,11 +136,10 @@ def predicted(agent, state, action):
     """The value that an agent reports of an action in a state."""
     position = torch.full((64, 2), float(state))
     batch = Batch(where(position), action, torch.zeros(64), torch.zeros(64), where(position))
-    values = [agent.losses(batch, agent.draw(64, seeded(s)))["value"].detach() for s in range(4)]
+    values = [
+        agent.loss(batch, agent.loss_noise(64, seeded(s)))["value"].detach() for s in range(4)
+    ]
     return torch.stack(values).mean().item()
-
-
-DISCRETE = [name for name in AGENTS if not AGENTS[name].continuous]
 
 
 @pytest.mark.parametrize(("name", "precision"), in_both_precisions(DISCRETE))
@@ -131,9 +182,7 @@ def test_values_of_a_chain_of_two_states(name, precision):
     assert agent.act(where(torch.tensor([[rich] * 2, [poor] * 2]))).tolist() == [0, 0]
 
 
-@pytest.mark.parametrize(
-    ("name", "precision"), in_both_precisions([n for n in AGENTS if n not in DISCRETE])
-)
+@pytest.mark.parametrize(("name", "precision"), in_both_precisions(CONTINUOUS))
 def test_value_of_an_endless_reward(name, precision):
     """0.5 each time for ever is worth 1; a time that ends is worth its last reward."""
     going, ending = 0.5, -0.5
