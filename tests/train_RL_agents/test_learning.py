@@ -12,14 +12,22 @@ ALONE = {"num_robots": [1], "num_cores": [0], "num_obstacles": [0], "min_start_g
 EASY = {
     "total_timesteps": 12_800, "eval_freq": 12_800, "log_freq": 12_800,
     "device": "cpu", "threads": 1, "compile": False, "save_replay": False,
-    "trainer": {"num_envs": 64, "batch_size": 128, "buffer_size": 20_000, "learning_starts": 1_000,
-                "train_freq": 32, "learning_rate": 2e-3, "learning_rate_final": 5e-4, "tau": 0.05,
-                "ema_decay": 0.95, "exploration_fraction": 0.5},
     "world": {"max_steps": 40, "scenario": {"width": 25.0, "height": 25.0, "clear_r": 3.0}},
     "training_schedule": ALONE,
     "eval_schedule": {**ALONE, "num_episodes": [20]},
 }  # fmt: skip
 """Goals are 12 m away or more, and 20 s are left to get there."""
+TRAINER = {
+    "off-policy": {
+        "num_envs": 64, "batch_size": 128, "buffer_size": 20_000, "learning_starts": 1_000,
+        "train_freq": 32, "learning_rate": 2e-3, "learning_rate_final": 5e-4, "tau": 0.05,
+        "ema_decay": 0.95, "exploration_fraction": 0.5,
+    },
+    "on-policy": {
+        "num_envs": 64, "rollout_steps": 10, "batch_size": 64, "epochs": 2,
+        "learning_rate": 2e-3, "learning_rate_final": 5e-4, "ema_decay": 0.95,
+    },
+}  # fmt: skip
 OWN = {"Rainbow": {"agent.v_min": -1.0, "agent.v_max": 1.5}}
 """Rainbow's atoms lie as close as returns are small here, where nobody collides."""
 
@@ -27,7 +35,8 @@ OWN = {"Rainbow": {"agent.v_min": -1.0, "agent.v_max": 1.5}}
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_vessel_alone_learns_to_find_its_goal(tmp_path, name):
     with small_pool():
-        config = from_dict(EASY | OWN.get(name, {}) | {"agent_type": name})
+        trainer = {"trainer": TRAINER[AGENTS[name].algorithm]}
+        config = from_dict(EASY | trainer | OWN.get(name, {}) | {"agent_type": name})
         trainer = TorchRLTrainer(RunFolder.create(config, 0, [], tmp_path), quiet=True)
         trainer.evaluate()
         trainer.train()
