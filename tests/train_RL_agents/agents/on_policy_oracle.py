@@ -1,0 +1,120 @@
+"""TorchRL's modules around the networks of our on-policy agents, for its losses as oracles."""
+
+import torch
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModule
+from torch import nn
+from torch.distributions import Independent, Normal, TransformedDistribution
+from torchrl.modules import ProbabilisticActor
+
+from tests.train_RL_agents.helpers import SPEC, make_rollout, seeded
+from tests.train_RL_agents.networks.test_actors import Atan
+
+ACTIONS = ("categorical", "gaussian", "clipped_gaussian")
+NAMES = list(SPEC.entries)
+
+
+class Policy(nn.Module):
+    """Logits, or mean and standard deviation, of observations given one by one."""
+
+    def __init__(self, agent):
+        super().__init__()
+        self.network, self.continuous = agent.networks["policy"], agent.continuous
+
+    def forward(self, *entries):
+        outputs = self.network.policy(dict(zip(NAMES, entries, strict=True)))
+        if not self.continuous:
+            return outputs
+        mean, log_std = outputs.chunk(2, -1)
+        return mean, log_std.exp()
+
+
+class Value(nn.Module):
+    """Values [B, 1] of observations given one by one."""
+
+    def __init__(self, agent):
+        super().__init__()
+        self.network = agent.networks["policy"]
+
+    def forward(self, *entries):
+        return self.network(dict(zip(NAMES, entries, strict=True)))[1][:, None]
+
+
+class Squashed(TransformedDistribution):
+    """Independent squashed normal numbers."""
+
+    def __init__(self, loc, scale):
+        super().__init__(Independent(Normal(loc, scale), 1), [Atan()])
+
+    @property
+    def deterministic_sample(self):
+        return 0.0 * self.base_dist.mean
+
+    def log_prob(self, value):
+        # Actions come as the numbers before squashing, which cannot be lost by rounding.
+        slope = Atan().log_abs_det_jacobian(value, None).sum(-1)
+        return self.base_dist.log_prob(value) - slope
+
+
+class Plain(Independent):
+    """Independent normal numbers."""
+
+    def __init__(self, loc, scale):
+        super().__init__(Normal(loc, scale), 1)
+
+
+def oracle_networks(agent):
+    """TorchRL's actor and critic, on the very parameters of an agent."""
+    outputs = ["loc", "scale"] if agent.continuous else ["logits"]
+    kind = {"categorical": torch.distributions.Categorical, "gaussian": Squashed,
+            "clipped_gaussian": Plain}[agent.config.actions]  # fmt: skip
+    actor = ProbabilisticActor(
+        TensorDictModule(Policy(agent), in_keys=NAMES, out_keys=outputs),
+        in_keys=outputs, distribution_class=kind, return_log_prob=True,
+    )  # fmt: skip
+    critic = TensorDictModule(Value(agent), in_keys=NAMES, out_keys=["state_value"])
+    return actor, critic
+
+
+def oracle_data(agent, batch):
+    """A batch as TorchRL's losses take it."""
+    action = batch.extras["sample"] if agent.continuous else batch.action
+    return TensorDict(
+        {
+            **batch.observation,
+            "action": action,
+            "action_log_prob": batch.extras["log_prob"],
+            "sample_log_prob": batch.extras["log_prob"],
+            "advantage": batch.advantage[:, None],
+            "target": batch.target[:, None],
+            "state_value": batch.extras["value"][:, None],
+        },
+        [batch.size],
+    )
+
+
+def parameters_of(agent):
+    return list(agent.networks.parameters())
+
+
+class Script(nn.Module):
+    """The same outputs and value everywhere."""
+
+    def __init__(self, outputs, value):
+        super().__init__()
+        self.outputs = nn.Parameter(torch.tensor(outputs))
+        self.value = nn.Parameter(torch.tensor(value))
+
+    def forward(self, observation):
+        shape = observation["self_state"].shape[:-1]
+        return self.policy(observation), self.value.expand(shape)
+
+    def policy(self, observation):
+        return self.outputs.expand(*observation["self_state"].shape[:-1], -1)
+
+
+def scripted(agent, outputs, value, count=3):
+    """An agent that always gives the same, and a batch of it."""
+    agent.networks["policy"] = Script(outputs, value)
+    batch = make_rollout(agent, count, generator=seeded())
+    return agent, batch

@@ -1,0 +1,365 @@
+"""What PPO and A2C share: sampling, densities, values of a fleet, weights of rows."""
+
+import math
+from itertools import product
+
+import pytest
+import torch
+from torch.distributions import Categorical, Independent, Normal, TransformedDistribution
+
+from marinenav_env import ConfigError
+from tests.train_RL_agents.helpers import each_entry, make_inputs, make_rollout, seeded
+from tests.train_RL_agents.learners import agent_of
+from tests.train_RL_agents.networks.test_actors import Atan
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.networks.observation import ACTIVE
+
+close = pytest.approx
+NAMES = [name for name, kind in AGENTS.items() if kind.algorithm == "on-policy"]
+NORMAL = ("gaussian", "clipped_gaussian")
+every_agent = pytest.mark.parametrize("name", NAMES)
+
+
+def spread_out(agent, factor=30.0):
+    """An agent whose outputs vary: those of a new one are near 0."""
+    with torch.no_grad():
+        agent.networks["policy"].output_layer.weight.mul_(factor)
+    return agent
+
+
+def losses_of(agent, batch):
+    return {key: value.detach() for key, value in agent.loss(batch, None).items()}
+
+
+def gradients(agent, loss):
+    parameters = list(agent.networks.parameters())
+    return torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
+
+
+def minimised(losses):
+    return sum(value for key, value in losses.items() if key.startswith("loss"))
+
+
+# Sampling and densities --------------------------------------------------------------------------
+
+
+def test_categorical_samples_have_the_frequencies_of_the_softmax():
+    agent = spread_out(agent_of(NAMES[0], num_actions=4))
+    given = make_inputs(3, generator=seeded())
+    many = each_entry(given, lambda each: each[:, None].expand(-1, 40_000, *each.shape[1:]))
+    with torch.no_grad():
+        noise = agent.exploration_noise(torch.Size((3, 40_000)), seeded(1))
+        action, extras = agent.explore(many, noise)
+        chances = agent.outputs(given)["logits"].softmax(-1)
+    for row, chance in zip(action, chances, strict=True):
+        shares = torch.bincount(row, minlength=4) / 40_000
+        deviation = (chance * (1.0 - chance) / 40_000).sqrt()
+        assert ((shares - chance).abs() < 4.5 * deviation).all()
+    expected = Categorical(probs=chances[:, None].expand(-1, 40_000, -1)).log_prob(action)
+    torch.testing.assert_close(extras["log_prob"], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_largest_and_smallest_random_numbers_are_no_trouble():
+    agent, given = agent_of(NAMES[0]), make_inputs(2, generator=seeded())
+    noise = torch.stack((torch.zeros(25), torch.ones(25)))
+    action, extras = agent.explore(given, noise)
+    assert ((action >= 0) & (action < 25)).all()
+    assert extras["log_prob"].isfinite().all()
+
+
+@pytest.mark.parametrize("state_dependent", [False, True])
+@pytest.mark.parametrize("actions", NORMAL)
+def test_density_and_entropy_are_those_of_torch(actions, state_dependent):
+    settings = {"actions": actions, "state_dependent_std": state_dependent}
+    agent = spread_out(agent_of(NAMES[0], **settings))
+    batch = make_rollout(agent, 64, generator=seeded())
+    outputs = agent.outputs(batch.observation)
+    base = Normal(outputs["mu"], outputs["log_sigma"].exp())
+    log_prob, entropy, _ = agent.evaluate(batch)
+    torch.testing.assert_close(log_prob.detach(), batch.extras["log_prob"])
+    if actions == "gaussian":
+        theirs = Independent(TransformedDistribution(base, [Atan()]), 1)
+        expected = theirs.log_prob(batch.action)
+        torch.testing.assert_close(log_prob, expected, rtol=1e-3, atol=1e-3)
+        assert torch.equal(batch.action, 2.0 / math.pi * torch.atan(batch.extras["sample"]))
+    else:
+        # Clipping belongs to the world: the density is that of the number before it.
+        expected = Independent(base, 1).log_prob(batch.extras["sample"])
+        torch.testing.assert_close(log_prob, expected)
+        torch.testing.assert_close(entropy, base.entropy().sum(-1))
+        assert torch.equal(batch.action, batch.extras["sample"].clamp(-1.0, 1.0))
+    assert (batch.action.abs() <= 1.0).all()
+
+
+def test_entropy_of_squashed_numbers_is_right_on_average():
+    agent, given = agent_of(NAMES[0], actions="gaussian"), make_inputs(1, generator=seeded())
+    many = each_entry(given, lambda each: each.expand(50_000, *each.shape[1:]))
+    with torch.no_grad():
+        noise = agent.exploration_noise(torch.Size((50_000,)), seeded(1))
+        action, extras = agent.explore(many, noise)
+        batch = make_rollout(agent, 1, generator=seeded())
+        batch = batch._replace(observation=many, action=action, extras=extras,
+                               weight=torch.ones(50_000))  # fmt: skip
+        log_prob, entropy, _ = agent.evaluate(batch)
+    assert entropy.mean().item() == close(-log_prob.mean().item(), abs=0.02)
+
+
+def test_categorical_entropy_is_that_of_torch():
+    agent = spread_out(agent_of(NAMES[0]))
+    batch = make_rollout(agent, 30, generator=seeded())
+    log_prob, entropy, _ = agent.evaluate(batch)
+    theirs = Categorical(logits=agent.outputs(batch.observation)["logits"])
+    torch.testing.assert_close(entropy, theirs.entropy())
+    torch.testing.assert_close(log_prob, theirs.log_prob(batch.action))
+
+
+@pytest.mark.parametrize("state_dependent", [False, True])
+@pytest.mark.parametrize("actions", NORMAL)
+def test_a_new_agent_spreads_its_actions_as_configured(actions, state_dependent):
+    settings = {"actions": actions, "state_dependent_std": state_dependent, "log_std": -1.5}
+    agent, given = agent_of(NAMES[0], **settings), make_inputs(20, generator=seeded())
+    outputs = agent.outputs(given)
+    torch.testing.assert_close(outputs["log_sigma"], torch.full((20, 2), -1.5), atol=0.05, rtol=0.0)
+    assert outputs["mu"].abs().max() < 0.1
+    found = [name for name, _ in agent.networks.named_parameters() if name.endswith(".log_std")]
+    assert len(found) == (not state_dependent)
+
+
+def test_the_best_action_is_the_most_probable():
+    given = make_inputs(30, generator=seeded())
+    agent = spread_out(agent_of(NAMES[0]))
+    assert torch.equal(agent.act(given), agent.outputs(given)["logits"].argmax(-1))
+    squashed = spread_out(agent_of(NAMES[0], actions="gaussian"))
+    mean = squashed.outputs(given)["mu"]
+    torch.testing.assert_close(squashed.act(given), 2.0 / math.pi * torch.atan(mean))
+    clipped = spread_out(agent_of(NAMES[0], actions="clipped_gaussian"), 1000.0)
+    mean = clipped.outputs(given)["mu"]
+    assert (mean.abs() > 1.0).any()
+    assert torch.equal(clipped.act(given), mean.clamp(-1.0, 1.0))
+
+
+def test_outputs_are_those_of_exploration():
+    agent = agent_of(NAMES[0])
+    batch = make_rollout(agent, 8, generator=seeded())
+    outputs, value = agent.networks["policy"]({**batch.observation, ACTIVE: batch.active})
+    assert torch.equal(outputs, agent.outputs(batch.observation)["logits"])
+    assert torch.equal(value, batch.extras["value"])
+
+
+# Values of a fleet -------------------------------------------------------------------------------
+
+
+def fleet(name=NAMES[0], robots=6, **settings):
+    agent = agent_of(name, critic="fleet", **settings)
+    given = make_inputs(4, robots, generator=seeded())
+    given[ACTIVE] = torch.rand(4, robots, generator=seeded(1)) < 0.6
+    given[ACTIVE][:, 0] = True
+    given[ACTIVE][:, 3] = False
+    return agent, given
+
+
+def value_of(agent, observation):
+    return agent.networks["policy"](observation)[1]
+
+
+def test_the_order_of_the_other_robots_does_not_matter():
+    agent, given = fleet()
+    order = torch.tensor([0, 4, 1, 5, 3, 2])
+    turned = each_entry(given, lambda each: each[:, order])
+    torch.testing.assert_close(value_of(agent, turned)[:, 0], value_of(agent, given)[:, 0])
+    # All values turn with the robots.
+    torch.testing.assert_close(value_of(agent, turned), value_of(agent, given)[:, order])
+
+
+def test_inactive_robots_are_not_looked_at():
+    agent, given = fleet()
+    junk = {**given, "self_state": given["self_state"].clone()}
+    junk["self_state"][:, 3] = 1e3
+    before, after = value_of(agent, given), value_of(agent, junk)
+    torch.testing.assert_close(after[given[ACTIVE]], before[given[ACTIVE]])
+    without = each_entry(given, lambda each: each[:, [0, 1, 2, 4, 5]])
+    torch.testing.assert_close(value_of(agent, without)[:, 0], before[:, 0])
+    # Active ones are.
+    moved = {**given, "self_state": given["self_state"].clone()}
+    moved["self_state"][:, 0] += 5.0
+    others = given[ACTIVE].clone()
+    others[:, 0] = False
+    assert not torch.isclose(value_of(agent, moved), before)[others].any()
+
+
+def test_any_number_of_robots_even_none_that_is_active():
+    agent, given = fleet()
+    one = each_entry(given, lambda each: each[:, :1])
+    assert value_of(agent, one).shape == (4, 1)
+    given[ACTIVE] = torch.zeros_like(given[ACTIVE])
+    assert value_of(agent, given).isfinite().all()
+
+
+def test_each_robot_acts_on_its_own_observation():
+    agent, given = fleet()
+    alone = each_entry(given, lambda each: each[:, :1])
+    torch.testing.assert_close(
+        agent.outputs(given)["logits"][:, :1], agent.outputs(alone)["logits"]
+    )
+    assert agent.joint
+    assert not agent_of(NAMES[0]).joint
+
+
+# Weights, entropy, parts -------------------------------------------------------------------------
+
+STYLES = [{}, {"actions": "gaussian"}, {"critic": "fleet"}]
+
+
+def rollout(agent):
+    shape = (32, 5) if agent.joint else (64,)
+    batch = make_rollout(agent, *shape, generator=seeded())
+    # The policy has changed since the rollout.
+    extras = dict(batch.extras)
+    extras["log_prob"] = extras["log_prob"] + 0.3 * torch.randn(shape, generator=seeded(5))
+    extras["value"] = extras["value"] + torch.randn(shape, generator=seeded(6))
+    return batch._replace(extras=extras)
+
+
+@pytest.mark.parametrize("settings", STYLES, ids=str)
+@every_agent
+def test_rows_of_inactive_robots_have_no_influence(name, settings):
+    agent = agent_of(name, **settings)
+    batch = rollout(agent)
+    off = ~batch.active
+
+    def junk(each):
+        return torch.where(off, 1e3, each) if each.is_floating_point() else each
+
+    changed = batch._replace(
+        advantage=junk(batch.advantage),
+        target=junk(batch.target),
+        extras=batch.extras | {key: junk(batch.extras[key]) for key in ("log_prob", "value")},
+        observation={
+            **batch.observation,
+            "self_state": torch.where(off[..., None], 77.0, batch.observation["self_state"]),
+        },
+    )
+    torch.testing.assert_close(losses_of(agent, changed), losses_of(agent, batch))
+    ours, theirs = (
+        gradients(agent, minimised(agent.loss(each, None))) for each in (batch, changed)
+    )
+    torch.testing.assert_close(theirs, ours, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("settings", STYLES[:2], ids=str)
+@every_agent
+def test_rows_of_inactive_robots_may_as_well_be_missing(name, settings):
+    agent = agent_of(name, **settings)
+    batch = rollout(agent)
+    there = batch.active
+    fewer = batch._replace(
+        observation=each_entry(batch.observation, lambda each: each[there]),
+        action=batch.action[there], advantage=batch.advantage[there],
+        target=batch.target[there], weight=batch.weight[there],
+        extras=each_entry(batch.extras, lambda each: each[there]),
+    )  # fmt: skip
+    torch.testing.assert_close(losses_of(agent, fewer), losses_of(agent, batch))
+
+
+@every_agent
+def test_without_active_robots_losses_are_zero(name):
+    agent = agent_of(name)
+    batch = rollout(agent)
+    batch = batch._replace(weight=torch.zeros_like(batch.weight))
+    losses = agent.loss(batch, None)
+    assert not any(value.any() for value in losses.values())
+    assert not any(each.any() for each in gradients(agent, minimised(losses)))
+
+
+@pytest.mark.parametrize("sizes", [(1, 63), (20, 20, 24), (10, 54)], ids=str)
+@pytest.mark.parametrize("settings", STYLES, ids=str)
+@every_agent
+def test_parts_add_up_to_the_batch(name, settings, sizes):
+    """Also where the parts have different shares of active robots."""
+    agent = agent_of(name, **settings)
+    batch = rollout(agent)
+    assert batch.size == (32 if agent.joint else 64)
+    weight = batch.weight.clone()
+    weight[10:13] = 0.0
+    batch = batch._replace(weight=weight)
+    rows, begin = [], 0
+    for size in sizes:
+        rows.append(slice(begin, min(begin + size, batch.size)))
+        begin += size
+    parts = [batch.part(each) for each in rows if each.start < each.stop]
+    shares = [part.size / batch.size for part in parts]
+    assert sum(shares) == close(1.0)
+    whole, split = agent.loss(batch, None), [agent.loss(part, None) for part in parts]
+    for key, value in whole.items():
+        total = sum(share * each[key] for share, each in zip(shares, split, strict=True))
+        torch.testing.assert_close(total, value, rtol=1e-4, atol=1e-5)
+    added = [
+        sum(pieces)
+        for pieces in zip(
+            *(gradients(agent, share * minimised(each))
+              for share, each in zip(shares, split, strict=True)), strict=True
+        )
+    ]  # fmt: skip
+    torch.testing.assert_close(
+        added, list(gradients(agent, minimised(whole))), rtol=1e-3, atol=1e-6
+    )
+    halves = parts[-1].part(slice(0, 1)), parts[-1].part(slice(1, None))
+    if parts[-1].size > 1:  # parts of parts are parts of the batch
+        assert torch.equal(halves[0].mean_weight, batch.weight.mean())
+
+
+@every_agent
+def test_the_weight_of_the_entropy_falls_linearly(name):
+    agent = agent_of(name, entropy=0.5, entropy_final=0.1)
+    for progress, weight in ((0.0, 0.5), (0.25, 0.4), (1.0, 0.1), (1.5, 0.1)):
+        assert agent.entropy_weight(torch.tensor(progress)).item() == close(weight)
+    batch = rollout(agent)
+    at = [losses_of(agent, batch._replace(progress=torch.tensor(share))) for share in (0.0, 1.0)]
+    gap = at[1]["loss_policy"] - at[0]["loss_policy"]
+    torch.testing.assert_close(gap, 0.4 * at[0]["entropy"])
+    plain = losses_of(agent_of(name, entropy=0.0), batch)
+    torch.testing.assert_close(plain["loss_policy"], -plain["policy_gain"])
+
+
+@every_agent
+def test_the_weight_of_the_value_loss(name):
+    small, large = (agent_of(name, value_coef=weight) for weight in (0.5, 2.0))
+    batch = rollout(small)
+    first, second = losses_of(small, batch), losses_of(large, batch)
+    torch.testing.assert_close(second["loss_value"], 4.0 * first["loss_value"])
+    torch.testing.assert_close(first["loss_value"], 0.5 * first["value_error"])
+    torch.testing.assert_close(second["loss_policy"], first["loss_policy"])
+
+
+@every_agent
+def test_gradients_reach_every_parameter_in_every_style(name):
+    actions = [("categorical", False), ("gaussian", False), ("clipped_gaussian", True)]
+    inputs = [("own", "concat"), ("fleet", "max"), ("own", "attention")]
+    for (kind, dependent), (critic, encoder) in product(actions, inputs):
+        settings = {"actions": kind, "state_dependent_std": dependent, "critic": critic,
+                    "encoder": encoder}  # fmt: skip
+        agent = spread_out(agent_of(name, **settings), 10.0)
+        losses = agent.loss(rollout(agent), None)
+        named = zip(agent.networks.named_parameters(), gradients(agent, minimised(losses)),
+                    strict=True)  # fmt: skip
+        for (key, _), gradient in named:
+            assert gradient.any(), (settings, key)
+            assert gradient.isfinite().all(), (settings, key)
+
+
+@every_agent
+def test_return_quantiles_are_not_estimated(name):
+    agent, given = agent_of(name), make_inputs(3, generator=seeded())
+    assert agent.return_quantiles(given, agent.act(given)) is None
+    assert agent.loss_noise(3, seeded()) is None
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"log_std": 3.0}, {"log_std": -11.0}, {"value_coef": -1.0}, {"entropy": -0.1},
+     {"entropy_final": -0.1}, {"entropy": float("nan")}, {"hidden_sizes": (0,)}],
+)  # fmt: skip
+@every_agent
+def test_impossible_settings_are_refused(name, settings):
+    with pytest.raises(ConfigError, match=rf"agent\.{next(iter(settings))}"):
+        AGENTS[name].config_type(**settings)

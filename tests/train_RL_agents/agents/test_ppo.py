@@ -1,0 +1,154 @@
+"""PPO against numbers worked out by hand and against TorchRL's loss."""
+
+import math
+
+import pytest
+import torch
+from torchrl.objectives import ClipPPOLoss
+
+from marinenav_env import ConfigError
+from tests.train_RL_agents.agents.on_policy_oracle import (
+    ACTIONS,
+    oracle_data,
+    oracle_networks,
+    parameters_of,
+    scripted,
+)
+from tests.train_RL_agents.helpers import make_rollout, seeded
+from tests.train_RL_agents.learners import agent_of
+from train_RL_agents.agents.ppo import PPO, PPOConfig, clipped_surrogate, value_error
+
+close = pytest.approx
+
+
+def scripted_ppo(ratios, advantages, values=(0.0,), targets=(0.0,), weights=None, **settings):
+    """A PPO with two equally likely actions, whose probabilities changed by given ratios."""
+    count = len(ratios)
+    agent, batch = scripted(PPO(PPOConfig(entropy=0.0, **settings), 2), [0.0, 0.0], 0.0, count)
+    before = math.log(0.5) - torch.tensor(ratios).log()
+    return agent, batch._replace(
+        action=torch.zeros(count, dtype=torch.int64),
+        advantage=torch.tensor(advantages),
+        target=torch.tensor(targets).expand(count),
+        weight=torch.ones(count) if weights is None else torch.tensor(weights),
+        extras={"log_prob": before, "value": torch.tensor(values).expand(count)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "gain"),
+    [(1.0, 2.0, 2.0), (1.1, 2.0, 2.2), (1.5, 2.0, 2.4), (0.5, 2.0, 1.0),
+     (1.5, -2.0, -3.0), (0.5, -2.0, -1.6), (0.9, -2.0, -1.8)],
+)  # fmt: skip
+def test_surrogate_by_hand(ratio, advantage, gain):
+    agent, batch = scripted_ppo([ratio], [advantage])
+    losses = agent.loss(batch, None)
+    assert losses["policy_gain"].item() == close(gain)
+    assert losses["loss_policy"].item() == close(-gain)
+    assert losses["clip_fraction"].item() == (abs(ratio - 1.0) > 0.2)
+    assert clipped_surrogate(*torch.tensor([ratio, advantage]), 0.2).item() == close(gain)
+    # Beyond the clip there is nothing to gain.
+    losses["loss_policy"].backward()
+    clipped = (ratio > 1.2 and advantage > 0.0) or (ratio < 0.8 and advantage < 0.0)
+    gradient = agent.networks["policy"].outputs.grad
+    slope = 0.0 if clipped else 0.5 * ratio * advantage
+    assert gradient.tolist() == close([-slope, slope])
+
+
+def test_figures_for_the_log_by_hand():
+    agent, batch = scripted_ppo([1.0, 2.0, 9.0], [1.0, 1.0, 1.0], weights=[1.0, 1.0, 0.0])
+    losses = agent.loss(batch, None)
+    assert losses["approx_kl"].item() == close((0.0 + 2.0 - 1.0 - math.log(2.0)) / 2)
+    assert losses["clip_fraction"].item() == close(0.5)
+    assert losses["entropy"].item() == close(math.log(2.0))
+
+
+@pytest.mark.parametrize(
+    ("value", "before", "target", "clip", "error"),
+    [
+        (1.0, 0.0, 2.0, 0.0, 1.0),  # no clip
+        (1.0, 0.0, 2.0, 0.5, (0.5 - 2.0) ** 2),  # went too far towards the target
+        (1.0, 0.0, -2.0, 0.5, 9.0),  # and away from it
+        (0.3, 0.0, 2.0, 0.5, 1.7**2),  # within
+        (-1.0, 0.0, -2.0, 0.5, 1.5**2),
+    ],
+)
+def test_value_error_by_hand(value, before, target, clip, error):
+    _, batch = scripted_ppo([1.0], [0.0], values=(before,), targets=(target,))
+    found = torch.tensor([value], requires_grad=True)
+    result = value_error(found, batch, clip)
+    assert result.item() == close(error)
+    result.sum().backward()
+    limited = error != (value - target) ** 2
+    assert found.grad.item() == close(0.0 if limited else 2.0 * (value - target))
+
+
+def test_beyond_the_target_divergence_the_policy_stays():
+    """The value goes on learning."""
+    for ratio, changes in ((1.05, True), (1.6, False)):
+        agent, batch = scripted_ppo([ratio], [-1.0], targets=(3.0,), target_kl=0.05)
+        losses = agent.loss(batch, None)
+        assert (losses["approx_kl"].item() <= 0.05) == changes
+        (losses["loss_policy"] + losses["loss_value"]).backward()
+        network = agent.networks["policy"]
+        assert bool(network.outputs.grad.any()) == changes
+        assert network.value.grad.item() == close(0.5 * 2.0 * (0.0 - 3.0))
+        # It is logged in any case.
+        assert losses["policy_gain"].item() == close(-ratio)
+    agent, batch = scripted_ppo([9.0], [-1.0])
+    agent.loss(batch, None)["loss_policy"].backward()
+    assert agent.networks["policy"].outputs.grad.any()  # no limit
+
+
+def test_actions_that_were_replaced_cannot_spoil_the_loss():
+    """An inactive robot gets another action than it drew: the ratio may be infinite."""
+    agent, batch = scripted_ppo([1.0, 1.0], [1.0, 1.0], weights=[1.0, 0.0])
+    batch.extras["log_prob"][1] = -300.0
+    losses = agent.loss(batch, None)
+    assert all(value.isfinite() for value in losses.values())
+    losses["loss_policy"].backward()
+    assert agent.networks["policy"].outputs.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("value_clip", [0.0, 0.2])
+@pytest.mark.parametrize("actions", ACTIONS)
+def test_losses_and_gradients_equal_torchrl(actions, value_clip):
+    agent = agent_of("PPO", actions=actions, entropy=0.02, entropy_final=0.02, value_coef=0.7,
+                     clip=0.15, value_clip=value_clip)  # fmt: skip
+    batch = make_rollout(agent, 48, generator=seeded())
+    extras = dict(batch.extras)
+    extras["log_prob"] = extras["log_prob"] + 0.2 * torch.randn(48, generator=seeded(5))
+    extras["value"] = extras["value"] + 0.3 * torch.randn(48, generator=seeded(6))
+    batch = batch._replace(weight=torch.ones(48), extras=extras)
+    actor, critic = oracle_networks(agent)
+    theirs = ClipPPOLoss(
+        actor, critic, clip_epsilon=0.15, entropy_coeff=0.02, critic_coeff=0.7,
+        loss_critic_type="l2", clip_value=value_clip or None, normalize_advantage=False,
+        functional=False,
+    )  # fmt: skip
+    theirs.set_keys(value_target="target")
+    expected, ours = theirs(oracle_data(agent, batch)), agent.loss(batch, None)
+    torch.testing.assert_close(-ours["policy_gain"], expected["loss_objective"])
+    torch.testing.assert_close(ours["loss_value"], expected["loss_critic"])
+    torch.testing.assert_close(ours["clip_fraction"], expected["clip_fraction"])
+    assert 0.1 < ours["clip_fraction"].item() < 0.9
+    policy, ours_policy = expected["loss_objective"], -ours["policy_gain"]
+    if actions != "gaussian":  # theirs draws samples of its own for the entropy of squashed ones
+        torch.testing.assert_close(-0.02 * ours["entropy"], expected["loss_entropy"])
+        policy, ours_policy = policy + expected["loss_entropy"], ours["loss_policy"]
+    parameters = parameters_of(agent)
+    for one, other in ((ours_policy, policy), (ours["loss_value"], expected["loss_critic"])):
+        got, wanted = (torch.autograd.grad(each, parameters, retain_graph=True, allow_unused=True,
+                                           materialize_grads=True)
+                       for each in (one, other))  # fmt: skip
+        torch.testing.assert_close(got, wanted, rtol=1e-3, atol=1e-6)
+        assert any(each.any() for each in got)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"clip": 0.0}, {"clip": 1.5}, {"value_clip": -0.1}, {"target_kl": -1.0}],
+)
+def test_impossible_settings_are_refused(settings):
+    with pytest.raises(ConfigError, match=rf"agent\.{next(iter(settings))}"):
+        PPOConfig(**settings)
