@@ -17,8 +17,10 @@ from unittest.mock import patch
 import numpy as np
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensordict import TensorDictBase
 
 from marinenav_env import Curriculum
+from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.run.checkpoint import POLICY, STATE, TRAINING, read_checked, read_manifest
 from train_RL_agents.run.run_folder import RunFolder
@@ -40,6 +42,10 @@ TINY: dict[str, Any] = {
     "eval_schedule": {**LEVELS, "num_episodes": [2, 1]},
 }  # fmt: skip
 """20 vector steps; the buffer is written over, and both evaluations fall on a log entry."""
+ROLLOUTS: dict[str, Any] = {
+    "num_envs": 8, "rollout_steps": 2, "epochs": 2, "batch_size": 8,
+}  # fmt: skip
+"""The section ``trainer`` for on-policy agents: 10 rollouts."""
 SOFT = ("trainer.target_update_interval=0", "trainer.tau=0.05")
 HARD = ("trainer.target_update_interval=24", "trainer.tau=1.0")
 TIMES = ("train_time", "wall_time")
@@ -99,8 +105,17 @@ def usual_signals() -> Iterator[None]:
         signal.signal(number, handler)
 
 
+def tiny_settings(agent: str) -> dict[str, Any]:
+    """TINY for an agent of any kind."""
+    own = {"trainer": ROLLOUTS} if AGENTS[agent].algorithm == "on-policy" else {}
+    return TINY | {"agent_type": agent} | own
+
+
 def new_run(parent: Path, *overrides: str, seed: int = 0) -> RunFolder:
-    return RunFolder.create(from_dict(TINY, overrides), seed, ["marinenav"], parent)
+    """A run of TINY, or of the same for the agent that ``agent_type=NAME`` names."""
+    words = dict(word.partition("=")[::2] for word in overrides)
+    settings = tiny_settings(words.get("agent_type", TINY["agent_type"]))
+    return RunFolder.create(from_dict(settings, overrides), seed, ["marinenav"], parent)
 
 
 def begin(run: RunFolder) -> TorchRLTrainer:
@@ -120,14 +135,14 @@ def train(run: RunFolder, stop_at: int | None = None) -> TorchRLTrainer:
 
 def at(trainer: TorchRLTrainer, env_steps: int, act: Callable[[], None]) -> None:
     """Act once, in the middle of the batch that ends at so many env-steps."""
-    rows = trainer.experience.streams.rows
+    observe = trainer.algorithm.observe
 
-    def hooked(batch):
+    def hooked(steps: TensorDictBase) -> None:
         if trainer.env_steps == env_steps:
             act()
-        return rows(batch)
+        observe(steps)
 
-    trainer.experience.streams.rows = hooked
+    trainer.algorithm.observe = hooked  # type: ignore[method-assign]
 
 
 # What a run leaves ------------------------------------------------------------------------------
@@ -241,8 +256,8 @@ def train_and_die(folder: Path, moment: str, count: int) -> None:
     with small_pool():
         trainer = begin(RunFolder.open(folder))
         places: dict[str, tuple[Any, str]] = {
-            "step": (trainer.env, "_step"),
-            "update": (trainer.learner.optimizer, "step"),
+            "step": (trainer.collector.env, "_step"),
+            "update": (trainer.algorithm.learner.optimizer, "step"),
             "write": (torch, "save"),
             "written": (os, "fsync"),
             "placed": (Path, "replace"),
