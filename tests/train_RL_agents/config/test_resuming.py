@@ -1,339 +1,40 @@
-"""Resumed runs: the same bits as one that was never interrupted, or one clear refusal."""
+"""Which settings may change when a run goes on."""
 
-import json
-import multiprocessing
-import os
-import re
-import signal
-import time
-from dataclasses import replace
-from pathlib import Path
+import dataclasses
 
 import pytest
-import torch
 
-from marinenav_env import ConfigError
-from tests.train_RL_agents.tiny_runs import (
-    CPU,
-    HARD,
-    SOFT,
-    TINY,
-    CrashError,
-    at,
-    crash,
-    differences,
-    evaluations,
-    files,
-    new_run,
-    no_temporaries,
-    results,
-    saved,
-    scalars,
-    train,
-    train_and_die,
-    train_apart,
-)
-from train_RL_agents.agents import AGENTS
-from train_RL_agents.cli import main
-from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
-from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
-from train_RL_agents.utils.progress import Clock
-
-KINDS = [("agent_type=" + agent, f"trainer.n_steps={n}", *targets)
-         for agent in ("AC-IQN", "DQN") for n in (1, 3) for targets in (SOFT, HARD)]  # fmt: skip
-OTHERS = [(f"agent_type={agent}", "trainer.n_steps=3", *SOFT)
-          for agent in AGENTS if agent not in ("AC-IQN", "DQN")]  # fmt: skip
-pytestmark = pytest.mark.usefixtures("surroundings")
+from tests.train_RL_agents.tiny_runs import TINY
+from train_RL_agents.config.reading import flatten, from_dict, to_dict
+from train_RL_agents.config.resuming import RESUMABLE, changes
 
 
-# Exact resume -----------------------------------------------------------------------------------
+def settings(**others):
+    return flatten(to_dict(from_dict(TINY | others)))
 
 
-@pytest.mark.parametrize("words", KINDS + OTHERS, ids=" ".join)
-def test_an_interrupted_run_ends_as_one_that_was_not(tmp_path, uninterrupted, words):
-    parts = new_run(tmp_path, *words)
-    train(parts, stop_at=104)
-    stopped = saved(parts)
-    assert stopped["env_steps"] == 104
-    assert [row["env_steps"] for row in stopped["rows"]] == [80]
-    torch.manual_seed(99)  # nothing may depend on the global generator
-    trainer = train(RunFolder.open(parts.path))
-    assert trainer.env_steps == trainer.env.env_steps == 160
-    assert differences(uninterrupted(*words), results(parts)) == []
-
-    # The comparison is worth something: everything was in use, and goes on changing.
-    final = saved(parts)
-    assert int(final["replay"]["filled"]) == 150
-    assert final["learner"]["updates"] == (160 - 16) // 8
-    changed = {name.split(".")[1] for name in differences(stopped, final)}
-    assert changed >= {"env_steps", "world", "replay", "learner", "generators", "rows"}
-    assert ("streams" in changed) == ("trainer.n_steps=3" in words)
+def test_nothing_that_is_the_same_is_a_change():
+    assert changes(settings(), settings()) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("agent", ["DQN", "AC-IQN"])
-def test_a_compiled_run_that_is_interrupted_ends_as_one_that_was_not(tmp_path, monkeypatch, agent):
-    """In processes of their own, which on one machine share the cache of compiled code."""
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
-    words = (f"agent_type={agent}", "compile=true", "trainer.n_steps=3")
-    whole, parts = (new_run(tmp_path / name, *words) for name in ("whole", "parts"))
-    for run, stop_at in ((whole, None), (parts, 104), (parts, None)):
-        process = multiprocessing.get_context("spawn").Process(
-            target=train_apart, args=(run.path, stop_at)
-        )
-        process.start()
-        process.join()
-        assert process.exitcode == 0
-    assert saved(parts)["learner"]["updates"] == (160 - 16) // 8
-    assert differences(results(whole), results(parts)) == []
+def test_changes_are_told_in_order_with_both_values():
+    changed = settings(**{"trainer.gamma": 0.9, "device": "cpu", "agent.critics": 1})
+    del changed["world.dt"]
+    assert changes(settings(), changed) == [
+        "agent.critics=1 (was 2)", "trainer.gamma=0.9 (was 0.99)", "world.dt=None (was 0.25)"
+    ]  # fmt: skip
 
 
-def test_priorities_of_replay_are_resumed_too(tmp_path, uninterrupted):
-    words = ("agent_type=Rainbow", "trainer.prioritized=true")
-    run = new_run(tmp_path, *words)
-    train(run, stop_at=64)
-    train(run)
-    assert differences(uninterrupted(*words), results(run)) == []
+@pytest.mark.parametrize("key", [*RESUMABLE, "save_dir", "load_model"])
+def test_some_settings_may_change(key):
+    before = settings()
+    assert key in before
+    assert changes(before, before | {key: object()}) == []
 
 
-@pytest.mark.parametrize("moment", ["step", "update", "evaluate", "policy", "state", "in place"])
-def test_a_run_that_dies_goes_on_from_its_last_checkpoint(
-    tmp_path, monkeypatch, uninterrupted, moment
-):
-    run = new_run(tmp_path, "agent_type=DQN", "trainer.n_steps=3", *HARD)
-    trainer = TorchRLTrainer(run, quiet=True)
-    places = {
-        "step": (trainer.env, "_step"),
-        "update": (trainer.learner.optimizer, "step"),
-        "evaluate": (trainer.history, "_arrays"),
-        "policy": (torch, "save"),
-        "state": (os, "fsync"),
-        "in place": (Path, "replace"),
-    }
-    at(trainer, 136, lambda: monkeypatch.setattr(*places[moment], crash))
-    with pytest.raises(CrashError):
-        trainer.train()
-    monkeypatch.undo()
-    assert saved(run)["env_steps"] == 80
-    assert no_temporaries(run)
-    train(RunFolder.open(run.path))
-    expected = uninterrupted("agent_type=DQN", "trainer.n_steps=3", *HARD)
-    assert differences(expected, results(run)) == []
-
-
-@pytest.mark.slow
-def test_kill_9_at_any_moment_changes_nothing(tmp_path, uninterrupted):
-    words = ("agent_type=AC-IQN", "trainer.n_steps=3", "eval_freq=40", *HARD)
-    run = new_run(tmp_path, *words)
-    # Forked from a process that has imported torch, but has not used it.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.train_RL_agents.tiny_runs"])
-
-    def child(moment, count=1, seconds=None):
-        process = context.Process(target=train_and_die, args=(run.path, moment, count))
-        process.start()
-        process.join(seconds)
-        process.kill()
-        process.join()
-        return process.exitcode
-
-    # Every 5 steps two files of evaluations, a policy, the manifest and the state are written.
-    for moment, count, reached in (
-        ("step", 3, 0), ("written", 4, 0), ("write", 2, 0), ("placed", 5, 40), ("update", 2, 40),
-        ("step", 3, 40), ("write", 1, 40), ("placed", 4, 40), ("written", 5, 40), ("placed", 5, 80),
-    ):  # fmt: skip
-        assert child(moment, count) == -signal.SIGKILL, moment
-        if reached:
-            assert saved(run)["env_steps"] == reached, moment
-        else:
-            assert not (run.checkpoints / STATE).exists(), moment
-    generator, reached = torch.Generator().manual_seed(0), [80]
-    for _ in range(8):
-        child("never", seconds=0.2 + float(torch.rand((), generator=generator)))
-        reached.append(saved(run)["env_steps"])
-    assert reached == sorted(reached)
-    assert child("never") == 0
-    assert differences(uninterrupted(*words), results(run)) == []
-    assert no_temporaries(run)
-
-
-def test_a_run_may_be_made_longer(tmp_path):
-    run = new_run(tmp_path)
-    train(run)
-    trainer = resume(RunFolder.open(run.path), total_timesteps=240, quiet=True)
-    trainer.train()
-    assert saved(run)["env_steps"] == 240
-    assert [row["env_steps"] for row in evaluations(run)] == ["80", "160", "240"]
-    # The next resume knows of it, too.
-    assert RunFolder.open(run.path).config.total_timesteps == 240
-
-
-def test_changes_hold_for_the_next_resume(tmp_path, capsys):
-    run = new_run(tmp_path)
-    train(run, stop_at=40)
-    assert main(["train", "--resume", str(run.path), "total_timesteps=200", "--no-bar"]) == 0
-    assert main(["train", "--resume", str(run.path), "--no-bar"]) == 0
-    assert saved(run)["env_steps"] == 200
-    assert "resuming at 200 env-steps" in capsys.readouterr().out
-
-
-def test_resuming_a_finished_run_changes_nothing(tmp_path):
-    run = new_run(tmp_path)
-    train(run)
-    before = files(run.path)
-    train(RunFolder.open(run.path))
-    assert files(run.path) == before
-
-
-def test_speed_is_that_since_the_resume(tmp_path, monkeypatch):
-    monkeypatch.setattr(Clock, "lap", lambda self: ({}, 1.0))
-    run = new_run(tmp_path)
-    train(run, stop_at=104)
-    train(RunFolder.open(run.path))
-    assert scalars(run)["charts/SPS"] == [(40, 40.0), (80, 40.0), (120, 16.0), (160, 40.0)]
-
-
-def test_times_leave_the_interruption_out(tmp_path):
-    run = new_run(tmp_path)
-    train(run, stop_at=104)
-    clock = read_checked(run.checkpoints / STATE, TRAINING, CPU)["clock"]
-    began = time.perf_counter()
-    time.sleep(0.5)
-    train(RunFolder.open(run.path))
-    since = time.perf_counter() - began
-    stopped, last = clock["total"], float(evaluations(run)[1]["wall_time"])
-    assert stopped < last < stopped + since - 0.5
-    for row in evaluations(run):
-        assert 0.0 < float(row["train_time"]) < float(row["wall_time"])
-
-
-# Refusals ---------------------------------------------------------------------------------------
-
-
-def refused(run, expected):
-    """Resuming is refused with one sentence, and changes nothing on the disk."""
-    before = files(run.path)
-    with pytest.raises(ConfigError, match=re.escape(expected)) as caught:
-        resume(RunFolder.open(run.path), quiet=True)
-    assert len(str(caught.value).splitlines()) == 1
-    assert str(run.path) in str(caught.value)
-    assert files(run.path) == before
-    return str(caught.value)
-
-
-def test_a_run_without_checkpoint_starts_anew(tmp_path, uninterrupted):
-    run = new_run(tmp_path)
-    train(run, stop_at=24)
-    (run.checkpoints / STATE).unlink()
-    resume(RunFolder.open(run.path), quiet=True).train()
-    assert differences(uninterrupted(), results(run)) == []
-
-
-def test_seeds_whose_turn_had_not_come_are_trained_on_resume(tmp_path, monkeypatch):
-    words = [f"{key}={value}" for key, value in (("save_dir", tmp_path), ("seed", "4,5"))]
-    config = tmp_path / "tiny.json"
-    config.write_text(json.dumps(TINY))
-    stops = TorchRLTrainer.train
-
-    def stopped(trainer):
-        at(trainer, 24, lambda: signal.raise_signal(signal.SIGINT))
-        stops(trainer)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(TorchRLTrainer, "train", stopped)
-        assert main(["train", "--config", str(config), *words, "--quiet"]) == 130
-    (folder,) = tmp_path.glob("training_*")
-    assert main(["train", "--resume", str(folder), "--quiet"]) == 0
-    for seed in (4, 5):
-        assert saved(RunFolder.open(folder / f"seed_{seed}"))["env_steps"] == 160
-
-
-def test_a_run_without_replay_buffer_is_not_resumed(tmp_path, capsys):
-    run = new_run(tmp_path, "save_replay=false")
-    trainer = TorchRLTrainer(run, bar=False)
-    at(trainer, 104, lambda: signal.raise_signal(signal.SIGINT))
-    trainer.train()
-    assert "--resume" not in capsys.readouterr().out
-    refused(run, "saved without its replay buffer (save_replay=false)")
-
-
-def test_damaged_states_are_refused(tmp_path):
-    run = new_run(tmp_path)
-    train(run, stop_at=24)
-    file = run.checkpoints / STATE
-    whole = file.read_bytes()
-    middle = len(whole) // 2
-    for damaged in (
-        b"",
-        whole[:middle],
-        whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
-        b"something else",
-    ):
-        file.write_bytes(damaged)
-        message = refused(run, str(file))
-        assert "damaged" in message
-    file.write_bytes(whole)
-    resume(RunFolder.open(run.path), quiet=True)
-
-
-def test_files_of_another_kind_or_version_are_refused(tmp_path):
-    run = new_run(tmp_path)
-    train(run, stop_at=88)
-    file = run.checkpoints / STATE
-    state = torch.load(file)
-    policy = (run.checkpoints / "policy_000000000080.pt").read_bytes()
-    file.write_bytes(policy)
-    refused(run, f"{file}='marinenav policy': must be a marinenav training state")
-    torch.save({"epoch": 3}, file)
-    refused(run, f"{file}=None: must be a marinenav training state")
-    torch.save(state | {"version": 2}, file)
-    refused(run, f"{file}: version=2: must be at most 1; update marinenav")
-
-
-@pytest.mark.parametrize(
-    "words", [("agent_type=AC-IQN",), ("agent.critics=1",), ("agent.dueling=false",),
-              ("trainer.num_envs=9",), ("trainer.buffer_size=100",), ("trainer.buffer_size=999",),
-              ("trainer.gamma=0.9",), ("trainer.learning_rate=1e-4", "trainer.tau=0.5"),
-              ("world.reward.timestep_penalty=-0.5",), ("training_schedule.num_robots=2,4",)],
-    ids=" ".join)  # fmt: skip
-def test_a_state_of_another_configuration_is_refused(tmp_path, trained, words):
-    other = new_run(tmp_path, *words)
-    (other.checkpoints / STATE).write_bytes((trained.checkpoints / STATE).read_bytes())
-    message = refused(other, f"{other.checkpoints / STATE}: was made with other settings than ")
-    for word in words:
-        assert f"{word.partition('=')[0]}=" in message
-    assert message.count("(was ") == len(words) or words[0].startswith("agent_type")
-
-
-def test_a_configuration_changed_by_hand_is_refused(tmp_path):
-    run = new_run(tmp_path)
-    train(run, stop_at=24)
-    file = run.path / "trial_config.json"
-    whole = file.read_text()
-    file.write_text(whole.replace('"gamma": 0.99', '"gamma": 0.95'))
-    message = refused(run, str(file))
-    assert message.endswith("has: trainer.gamma=0.95 (was 0.99)")
-    file.write_text(whole)
-    resume(RunFolder.open(run.path), quiet=True)
-
-
-@pytest.mark.parametrize(
-    "change", [{"total_timesteps": 240}, {"eval_freq": 40}, {"log_freq": 16}, {"threads": 2},
-               {"save_dir": "elsewhere"}, {"load_model": "gone.pt"}],
-    ids=str)  # fmt: skip
-def test_some_settings_may_change(tmp_path, trained, change):
-    run = RunFolder(tmp_path, replace(trained.config, **change), trained.seed)
-    run.checkpoints.mkdir()
-    (run.checkpoints / STATE).write_bytes((trained.checkpoints / STATE).read_bytes())
-    assert resume(run, quiet=True).env_steps == 160
-
-
-def test_a_state_that_does_not_fit_is_refused(tmp_path, trained):
-    other = new_run(tmp_path)
-    state = torch.load(trained.checkpoints / STATE)
-    torch.save({key: state[key] for key in state if key != "config"}, other.checkpoints / STATE)
-    refused(other, f"{other.checkpoints / STATE}: does not say which settings it was made with")
-    del state["learner"]["agent"]
-    torch.save(state, other.checkpoints / STATE)
-    refused(other, f"{other.checkpoints / STATE}: does not fit the run's configuration (")
+def test_all_others_may_not():
+    before = settings()
+    free = {*RESUMABLE, "save_dir", "load_model"}
+    assert {field.name for field in dataclasses.fields(from_dict(TINY))} > free
+    changed = changes(before, {key: "another" for key in before})
+    assert len(changed) == len(before) - len(free)

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.usefixtures("surroundings")
 
 def limit_memory(monkeypatch, rows):
     """Losses of more rows than these fail; returns the sizes that were tried."""
-    losses, tried = AGENTS["DQN"].losses, []
+    losses, tried = AGENTS["DQN"].loss, []
 
     def limited(agent, batch, random):
         tried.append(batch.reward.shape[0])
@@ -49,7 +49,7 @@ def limit_memory(monkeypatch, rows):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
         return losses(agent, batch, random)
 
-    monkeypatch.setattr(AGENTS["DQN"], "losses", limited)
+    monkeypatch.setattr(AGENTS["DQN"], "loss", limited)
     return tried
 
 
