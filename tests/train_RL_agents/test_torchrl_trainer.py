@@ -37,13 +37,15 @@ def counts(tmp_path, *words):
     run = new_run(tmp_path / str(len(list(tmp_path.iterdir()))), *words)
     trainer = TorchRLTrainer(run, quiet=True)
     targets = []
-    original = trainer.learner.update_targets
-    trainer.learner.update_targets = lambda: (targets.append(trainer.env_steps), original())
+    original = trainer.algorithm.learner.update_targets
+    trainer.algorithm.learner.update_targets = lambda tau: (
+        targets.append(trainer.env_steps), original(tau)
+    )  # fmt: skip
     trainer.train()
     logged = scalars(run)
     return {
         "env_steps": trainer.env_steps,
-        "updates": trainer.learner.updates,
+        "updates": trainer.algorithm.learner.updates,
         "updates when logged": logged["train/updates"],
         "targets": len(targets),
         "evaluations": [row["env_steps"] for row in evaluations(run)],
@@ -84,9 +86,9 @@ def test_intervals_that_are_no_multiple_of_a_batch_are_kept_on_average(tmp_path)
 def test_updates_do_not_pile_up_before_learning_starts(tmp_path):
     run = new_run(tmp_path, "trainer.learning_starts=100", "trainer.train_freq=4")
     trainer = TorchRLTrainer(run, quiet=True)
-    updates = {}
+    learner, updates = trainer.algorithm.learner, {}
     for env_steps in range(88, 168, 8):
-        at(trainer, env_steps, lambda: updates.update({trainer.env_steps: trainer.learner.updates}))
+        at(trainer, env_steps, lambda: updates.update({trainer.env_steps: learner.updates}))
     trainer.train()
     # Noted in the middle of a batch, before its own updates.
     assert updates == {steps: max(0, (steps - 8 - 100) // 4) for steps in range(88, 168, 8)}
@@ -99,7 +101,7 @@ def test_levels_follow_one_another_at_their_env_steps(tmp_path, envs):
     levels = {}
 
     def note():
-        pool = trainer.env.reset_pool.states.scenario.level
+        pool = trainer.collector.env.reset_pool.states.scenario.level
         assert bool((pool == pool[0]).all())
         levels[trainer.env_steps] = int(pool[0])
 
@@ -126,8 +128,8 @@ def test_schedules_reach_their_last_values(tmp_path):
     rates, strengths = {}, {}
 
     def note():
-        rates[trainer.env_steps - 8] = trainer.learner.learning_rate
-        strengths[trainer.env_steps - 8] = trainer.policy.exploration[:, 0].tolist()
+        rates[trainer.env_steps - 8] = trainer.algorithm.learner.learning_rate
+        strengths[trainer.env_steps - 8] = trainer.collector.policy.exploration[:, 0].tolist()
 
     for env_steps in range(8, 168, 8):
         at(trainer, env_steps, note)
@@ -140,9 +142,9 @@ def test_schedules_reach_their_last_values(tmp_path):
         assert strengths[begun] == pytest.approx(spread, rel=1e-5)
     assert strengths[80][0] == pytest.approx(0.3)
     # After the last batch there is nothing left to do.
-    trainer._set_schedules()
-    assert trainer.learner.learning_rate == 1e-5
-    assert trainer.policy.exploration[0].item() == pytest.approx(0.3)
+    trainer.algorithm.set_progress(1.0, trainer.collector.policy)
+    assert trainer.algorithm.learner.learning_rate == 1e-5
+    assert trainer.collector.policy.exploration[0].item() == pytest.approx(0.3)
 
 
 # Seeds and start weights ------------------------------------------------------------------------
@@ -188,10 +190,10 @@ def test_a_trainer_is_gone_before_the_next_seed_starts(tmp_path, command, monkey
     """Memory is planned for one."""
     before, build = [], TorchRLTrainer._build
 
-    def note(trainer):
+    def note(trainer, seed):
         assert [each for each in before if each() is not None] == []
         before.append(weakref.ref(trainer))
-        build(trainer)
+        build(trainer, seed)
 
     monkeypatch.setattr(TorchRLTrainer, "_build", note)
     gc.disable()
@@ -212,7 +214,8 @@ def test_training_starts_from_given_weights(tmp_path, agent):
         run = new_run(tmp_path / path.name, *words, f"load_model={path}", seed=9)
         expected = load_policy(path).agent.networks.state_dict()
         trainer = TorchRLTrainer(run, quiet=True)
-        for agent in (trainer.learner.agent, trainer.learner.ema, trainer.policy.agent):
+        learner, policy = trainer.algorithm.learner, trainer.collector.policy
+        for agent in (learner.agent, learner.ema, policy.agent):
             assert differences(dict(agent.networks.state_dict()), dict(expected)) == []
             for name, target in agent.targets.items():
                 ours = dict(agent.networks[name].state_dict())
@@ -258,8 +261,9 @@ def test_the_averaged_weights_are_evaluated_and_saved(tmp_path):
     run = new_run(tmp_path, "trainer.ema_decay=0.9")
     trainer = train(run)
     policy = read_checked(run.checkpoints / "policy_000000000160.pt", POLICY, CPU)["weights"]
-    assert differences(dict(policy), dict(trainer.learner.ema.networks.state_dict())) == []
-    assert differences(dict(policy), dict(trainer.learner.agent.networks.state_dict()))
+    learner = trainer.algorithm.learner
+    assert differences(dict(policy), dict(learner.ema.networks.state_dict())) == []
+    assert differences(dict(policy), dict(learner.agent.networks.state_dict()))
 
 
 def test_weights_that_are_not_finite_leave_files_that_can_be_read(tmp_path):
@@ -267,7 +271,7 @@ def test_weights_that_are_not_finite_leave_files_that_can_be_read(tmp_path):
     trainer = TorchRLTrainer(run, bar=False)
 
     def ruin():
-        for agent in (trainer.learner.agent, trainer.learner.ema):
+        for agent in (trainer.algorithm.learner.agent, trainer.algorithm.learner.ema):
             for parameter in agent.parameters():
                 parameter.data.fill_(math.nan)
 

@@ -42,8 +42,10 @@ from train_RL_agents.utils.progress import Clock
 
 KINDS = [("agent_type=" + agent, f"trainer.n_steps={n}", *targets)
          for agent in ("AC-IQN", "DQN") for n in (1, 3) for targets in (SOFT, HARD)]  # fmt: skip
-OTHERS = [(f"agent_type={agent}", "trainer.n_steps=3", *SOFT) for agent in AGENTS
-          if agent not in ("AC-IQN", "DQN") and AGENTS[agent].algorithm == "off-policy"]  # fmt: skip
+OTHERS = [
+    (f"agent_type={name}", "trainer.n_steps=3", *SOFT) for name, agent in AGENTS.items()
+    if name not in ("AC-IQN", "DQN") and agent.algorithm == "off-policy"
+]  # fmt: skip
 ROLLOUT_KINDS = [
     ("agent_type=PPO",), ("agent_type=A2C", "trainer.epochs=1", "trainer.optimizer=rmsprop"),
     ("agent_type=PPO", "agent.critic=fleet", "agent.normalize_observations=true",

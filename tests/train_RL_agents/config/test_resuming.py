@@ -36,5 +36,5 @@ def test_all_others_may_not():
     before = settings()
     free = {*RESUMABLE, "save_dir", "load_model"}
     assert {field.name for field in dataclasses.fields(from_dict(TINY))} > free
-    changed = changes(before, {key: "another" for key in before})
+    changed = changes(before, dict.fromkeys(before, "another"))
     assert len(changed) == len(before) - len(free)

@@ -2,14 +2,23 @@
 
 import gzip
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from tests.train_RL_agents.test_cli import refused
-from tests.train_RL_agents.tiny_runs import TINY, begin, new_run, saved, train, usual_signals
+from tests.train_RL_agents.tiny_runs import (
+    TINY,
+    begin,
+    differences,
+    new_run,
+    results,
+    train,
+    usual_signals,
+)
 from train_RL_agents.cli import main
-from train_RL_agents.run.tracing import TracingClock
+from train_RL_agents.run.tracing import Trace
 from train_RL_agents.utils.progress import Clock
 
 CPU = torch.device("cpu")
@@ -37,21 +46,49 @@ def test_command_writes_a_trace_that_names_the_phases(tmp_path, capsys):
     assert found["sample"] == found["update"] == 3
 
 
+class Turns:
+    """What a trace sees of a trainer: its clock, and how many updates it has made."""
+
+    def __init__(self):
+        self.clock, self.updates = Clock(), 0
+        self.algorithm = SimpleNamespace(learner=self)
+
+    def turn(self, trace, updates=1):
+        for name in ("collect", "insert", *["update"] * updates):
+            with self.clock.phase(name):
+                torch.ones(2)
+        self.updates += updates
+        trace(self)
+
+
 def test_rare_updates_prolong_the_trace(tmp_path):
-    clock = TracingClock(Clock(), tmp_path, 1, CPU)
-    for _ in range(10):
-        with clock.phase("update"):
-            pass
-    for name in ("collect", "insert", "collect", "insert", "update", "collect"):
-        assert clock.path is None
-        with clock.phase(name):
-            torch.ones(2)
-    found = ranges(clock.path)
+    trainer, trace = Turns(), Trace(tmp_path, 1, CPU)
+    for _ in range(11):
+        trainer.turn(trace)
+    for updates in (0, 0, 1):
+        assert trace.path is None
+        assert trainer.clock.traced
+        trainer.turn(trace, updates)
+    assert not trainer.clock.traced
+    found = ranges(trace.path)
     assert {name: found[name] for name in ("collect", "insert", "update")} == {
-        "collect": 2, "insert": 2, "update": 1,
+        "collect": 3, "insert": 3, "update": 1,
     }  # fmt: skip
-    clock.finish()
-    assert len(list(tmp_path.iterdir())) == 1
+    trainer.turn(trace)
+    trace.finish()
+    assert list(tmp_path.iterdir()) == [trace.path]
+
+
+def test_a_resumed_run_is_traced_after_updates_of_its_own(tmp_path):
+    """Its first updates compile, as those of a new run."""
+    trainer, trace = Turns(), Trace(tmp_path, 1, CPU)
+    trainer.updates = 1000
+    for _ in range(10):
+        trainer.turn(trace)
+        assert not trainer.clock.traced
+    trainer.turn(trace)
+    assert trainer.clock.traced
+    trace.finish()
 
 
 def test_a_trace_ends_with_the_run_and_changes_nothing_in_it(tmp_path):
@@ -59,22 +96,28 @@ def test_a_trace_ends_with_the_run_and_changes_nothing_in_it(tmp_path):
     plain, traced = (new_run(tmp_path / name, *short) for name in ("plain", "traced"))
     train(plain)
     trainer = begin(traced)
-    trainer.clock = TracingClock(trainer.clock, traced.path, 1000, CPU)
+    trace = Trace(traced.path, 1000, CPU)
+    trainer.callbacks.append(trace)
     with usual_signals():
         trainer.train()
-    assert trainer.clock.path is None
-    trainer.clock.finish()
-    assert ranges(trainer.clock.path)["update"] > 0
-    one, other = saved(plain)["learner"]["agent"], saved(traced)["learner"]["agent"]
-    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert trace.path is None
+    trace.finish()
+    assert ranges(trace.path)["update"] > 0
+    assert differences(results(plain), results(traced)) == []
 
 
-def test_clock_goes_on_from_the_trainers():
-    clock = Clock()
-    clock.load_state_dict({"seconds": {"collect": 5.0}, "total": 9.0})
-    tracing = TracingClock(clock, None, 1, CPU)
-    assert tracing.seconds == {"collect": 5.0}
-    assert tracing.total >= 9.0
+def test_an_on_policy_run_is_traced(tmp_path):
+    run = new_run(tmp_path, "agent_type=PPO")
+    trainer = begin(run)
+    trace = Trace(run.path, 2, CPU)
+    trainer.callbacks.append(trace)
+    with usual_signals():
+        trainer.train()
+    found = ranges(trace.path)
+    assert {name: found[name] for name in ("collect", "insert", "sample")} == {
+        "collect": 2, "insert": 2, "sample": 2,
+    }  # fmt: skip
+    assert found["update"] > 2
 
 
 def test_a_run_that_is_too_short_says_so(tmp_path, capsys):

@@ -1,3 +1,5 @@
+"""Studies: what is searched, trials, pruning, going on."""
+
 import json
 import sys
 
@@ -7,8 +9,18 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.cli import main
 from train_RL_agents.config.reading import from_dict, load_config
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.tuning import study as tuning
-from train_RL_agents.tuning.study import BEST, STORAGE, Range, Study, changed, read_space
+from train_RL_agents.tuning.study import (
+    BEST,
+    STORAGE,
+    Pruning,
+    Range,
+    Study,
+    changed,
+    read_space,
+)
 
 SPACE = {
     "trainer.learning_rate": {"low": 1e-4, "high": 1e-3, "log": True},
@@ -25,28 +37,38 @@ def write_space(path, content=SPACE):
 
 
 class FakeTrainer:
-    """Reports two evaluations; the better the larger the batch."""
+    """Makes two evaluations; the better the larger the batch."""
 
     interrupted = False
     made: list
 
-    def __init__(self, run, trial, **display):
-        self.run, self.trial, self.rows = run, trial, []
-        self.stopped = self.pruned = False
+    def __init__(self, run, callbacks, **display):
+        self.run, self.callbacks, self.rows = run, callbacks, []
+        self.env_steps, self.stopped = 0, False
         self.made.append(run)
 
+    @property
+    def finished(self):
+        return self.env_steps == 160
+
+    def stop(self):
+        self.stopped = True
+
     def train(self):
-        for steps in (80, 160):
-            self.rows.append({"success_rate": self.run.config.trainer.batch_size / 10})
-            self.trial.report(self.rows[-1]["success_rate"], steps)
-        self.stopped = self.interrupted
+        while not (self.finished or self.stopped):
+            self.env_steps += 40
+            if self.env_steps % 80 == 0:
+                self.rows.append({"success_rate": self.run.config.trainer.batch_size / 10})
+            for callback in self.callbacks:
+                callback(self)
+        self.stopped = self.stopped or self.interrupted
 
 
 @pytest.fixture
 def fake(monkeypatch):
     pytest.importorskip("optuna", reason="needs the extra tune")
     kind = type("Fake", (FakeTrainer,), {"made": []})
-    monkeypatch.setattr(tuning, "TrialTrainer", kind)
+    monkeypatch.setattr(tuning, "TorchRLTrainer", kind)
     return kind
 
 
@@ -138,39 +160,58 @@ def test_a_damaged_study_is_refused(tmp_path, fake):
         Study(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
 
 
-def test_pruned_trials_count_but_are_not_the_best(tmp_path, fake):
-    space = read_space(write_space(tmp_path), CONFIG)
-    study = Study(tmp_path, CONFIG, space)
+def test_every_evaluation_is_reported_once(tmp_path, fake):
+    study = Study(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
+    study.run_trial([])
+    (trial,) = study.study.trials
+    value = fake.made[0].config.trainer.batch_size / 10
+    assert trial.intermediate_values == {80: value, 160: value}
+    assert trial.value == value
 
-    def prune(trainer):
-        trainer.rows.append({"success_rate": 1.0})
-        trainer.trial.report(1.0, 80)
-        trainer.stopped = trainer.pruned = True
 
-    fake.train, usual = prune, fake.train
-    assert "pruned at success 1.000" in study.run_trial([])
+def test_pruned_trials_count_but_are_not_the_best(tmp_path, fake, monkeypatch):
+    study = Study(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
+    with monkeypatch.context() as patch:
+        patch.setattr("optuna.Trial.should_prune", lambda trial: True)
+        assert study.run_trial([]).startswith("trial 0: pruned at success 0.")
+    assert list(study.study.trials[0].intermediate_values) == [80]
     assert (study.done, study.write_best()) == (1, None)
-    fake.train = usual
     study.run_trial([])
     assert study.write_best().number == 1
 
 
+class FakeTrial:
+    """Prunes after the first report."""
+
+    def __init__(self):
+        self.reports = []
+
+    def report(self, value, step):
+        self.reports.append((value, step))
+
+    def should_prune(self):
+        return len(self.reports) == 1
+
+
 def test_a_real_trial_reports_every_evaluation_and_stops_when_pruned(tmp_path, tiny):
-    reports = []
-
-    class Trial:
-        def report(self, value, step):
-            reports.append((value, step))
-
-        def should_prune(self):
-            return len(reports) == 1
-
-    run = tuning.RunFolder.create(from_dict(TINY, ["save_replay=false"]), 0, [], tmp_path)
-    trainer = tuning.TrialTrainer(run, Trial(), quiet=True)
+    run = RunFolder.create(from_dict(TINY, ["save_replay=false"]), 0, [], tmp_path)
+    pruning = Pruning(FakeTrial())
+    trainer = TorchRLTrainer(run, quiet=True, callbacks=[pruning])
     trainer.train()
-    assert [step for _, step in reports] == [80]
-    assert trainer.pruned
+    assert pruning._trial.reports == [(trainer.rows[0]["success_rate"], 80)]
+    assert pruning.pruned
+    assert trainer.stopped
     assert trainer.env_steps < TINY["total_timesteps"]
+
+
+def test_a_run_that_is_finished_is_not_pruned(tmp_path, tiny):
+    run = RunFolder.create(from_dict(TINY, ["eval_freq=160"]), 0, [], tmp_path)
+    pruning = Pruning(FakeTrial())
+    trainer = TorchRLTrainer(run, quiet=True, callbacks=[pruning])
+    trainer.train()
+    assert [step for _, step in pruning._trial.reports] == [160]
+    assert not pruning.pruned
+    assert not trainer.stopped
 
 
 # The command
