@@ -2,16 +2,14 @@
 
 import json
 import os
-import resource
 import zipfile
-from pathlib import Path
 
 import pytest
 import torch
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import make_inputs, seeded
-from tests.train_RL_agents.tiny_runs import CPU, TINY, differences, files
+from tests.train_RL_agents.tiny_runs import CPU, TINY, differences, tiny_settings
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
@@ -50,28 +48,12 @@ def refusal(function, *arguments):
 
 
 def write_policy(path, agent_type="DQN", env_steps=80, **changes):
-    config = from_dict({**TINY, "agent_type": agent_type}, [f"{k}={v}" for k, v in changes.items()])
+    words = [f"{key}={value}" for key, value in changes.items()]
+    config = from_dict(tiny_settings(agent_type), words)
     torch.manual_seed(env_steps)
     agent = make_agent(config, config.world.vessel.num_actions, CPU)
     save_policy(path, agent, config, env_steps, METRICS)
     return agent, config
-
-
-# Writing ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "content", ["Wörter\n", b"\x00\xff", CONTENT], ids=["text", "bytes", "dict"]
-)
-def test_what_is_written_is_read_back(tmp_path, content):
-    path = tmp_path / "file"
-    for _ in range(2):  # new, and over an old one
-        write_atomically(path, content)
-        if isinstance(content, dict):
-            assert differences(read_checked(path, TRAINING, CPU), content) == []
-        else:
-            assert path.read_bytes() == (content.encode() if isinstance(content, str) else content)
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def fail(error):
@@ -79,84 +61,6 @@ def fail(error):
         raise error
 
     return failing
-
-
-@pytest.mark.parametrize("old", ["old", None])
-@pytest.mark.parametrize(
-    ("owner", "name", "error", "reason"),
-    [
-        (os, "fsync", FULL, "[Errno 28] No space left on device"),
-        (torch, "save", FULL, "[Errno 28] No space left on device"),
-        (torch, "save", RuntimeError("enforce fail.\nframe #0\nframe #1"), "enforce fail."),
-        (torch, "save", RuntimeError(), "RuntimeError"),
-        (Path, "replace", PermissionError(13, "Permission denied"), "[Errno 13] Permission denied"),
-    ],
-)  # fmt: skip
-def test_a_failure_keeps_the_old_file(tmp_path, monkeypatch, old, owner, name, error, reason):
-    path = tmp_path / "state.pt"
-    if old:
-        path.write_text(old)
-    before = files(tmp_path)
-    monkeypatch.setattr(owner, name, fail(error))
-    message = refusal(write_atomically, path, CONTENT)
-    assert message == f"{path}: cannot be written ({reason}); what was there is kept"
-    assert files(tmp_path) == before
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, ZeroDivisionError])
-def test_other_errors_pass_but_leave_nothing_behind(tmp_path, monkeypatch, error):
-    path = tmp_path / "state.pt"
-    path.write_text("old")
-    monkeypatch.setattr(os, "fsync", fail(error))
-    with pytest.raises(error):
-        write_atomically(path, CONTENT)
-    assert files(tmp_path) == {"state.pt": b"old"}
-
-
-def test_the_systems_reason_is_given_when_torch_hides_it(tmp_path):
-    path = tmp_path / "state.pt"
-    path.write_text("old")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, before[1]))
-    try:
-        message = refusal(write_atomically, path, {"weights": torch.zeros(1 << 20)})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    reason = "[Errno 27] File too large"
-    assert message == f"{path}: cannot be written ({reason}); what was there is kept"
-    assert files(tmp_path) == {"state.pt": b"old"}
-
-
-def test_a_folder_that_is_gone_is_reported(tmp_path):
-    path = tmp_path / "gone" / "state.pt"
-    assert refusal(write_atomically, path, "x").startswith(f"{path}: cannot be written (")
-
-
-def test_what_a_killed_process_left_is_cleared_away(tmp_path, monkeypatch):
-    path = tmp_path / "state.pt"
-    monkeypatch.setattr(Path, "unlink", lambda *arguments, **keywords: None)
-    monkeypatch.setattr(os, "fsync", fail(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        write_atomically(path, CONTENT)
-    monkeypatch.undo()
-    assert len(list(tmp_path.iterdir())) == 1
-    assert not path.exists()
-    write_atomically(path, CONTENT)
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_reader_sees_the_old_file_or_the_new_one(tmp_path, monkeypatch):
-    path, seen, fsync = tmp_path / "file", [], os.fsync
-    write_atomically(path, "old")
-
-    def look(descriptor):
-        fsync(descriptor)
-        seen.append(path.read_text())
-
-    monkeypatch.setattr(os, "fsync", look)
-    write_atomically(path, "new")
-    assert seen == ["old"]
-    assert path.read_text() == "new"
 
 
 # Reading ----------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import torch.distributed as dist
 import train_RL_agents
 from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import make_batch, seeded
+from tests.train_RL_agents.learners import agent_of, learner_of
 from tests.train_RL_agents.tiny_runs import (
     CPU,
     TINY,
@@ -35,8 +36,6 @@ from tests.train_RL_agents.tiny_runs import (
 )
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.config.schema import TrainerConfig
-from train_RL_agents.learning.learner import Learner
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
@@ -54,7 +53,7 @@ def together(tmp_path, work, *arguments, ranks=2):
     """Run work(rank, *arguments) in so many connected processes; they must all end well."""
     # Forked from a process that has imported torch, but has not used it.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.train_RL_agents.test_distributed"])
+    context.set_forkserver_preload(["tests.train_RL_agents.tiny_runs"])
     meeting = tmp_path / f"meeting_{time.monotonic_ns()}"
     processes = [
         context.Process(target=_rank, args=(rank, ranks, meeting, work, arguments))
@@ -106,6 +105,15 @@ def test_totals_are_divided_among_ranks():
     assert own.trainer.train_freq == config.trainer.train_freq
 
 
+def test_totals_of_rollouts_are_divided_too():
+    config = from_dict({"agent_type": "PPO"})
+    own = rank_of(4).share(config)
+    for name in ("num_envs", "batch_size"):
+        assert getattr(own.trainer, name) * 4 == getattr(config.trainer, name)
+    for name in ("rollout_steps", "epochs"):
+        assert getattr(own.trainer, name) == getattr(config.trainer, name)
+
+
 @pytest.mark.parametrize("name", ["num_envs", "batch_size", "buffer_size"])
 def test_what_cannot_be_divided_is_refused(name):
     config = from_dict(
@@ -146,15 +154,14 @@ def test_processes_do_not_choose_the_same_device():
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_every_learned_parameter_gets_a_gradient(name):
-    kind = AGENTS[name]
-    learner = Learner(kind(kind.config_type(), 25), TrainerConfig(), seeded(), compile=False)
+    learner = learner_of(name)
     learner.update(make_batch(learner.agent, 4, seeded()))
     assert all(each.grad is not None for each in learner.agent.networks.parameters()
                if each.requires_grad)  # fmt: skip
 
 
 def test_two_ranks_take_the_step_of_the_whole_batch(tmp_path):
-    assert together(tmp_path, compare_steps, "DQN", "SAC") == [0, 0]
+    assert together(tmp_path, compare_steps, "DQN", "SAC", "PPO") == [0, 0]
 
 
 @pytest.mark.slow
@@ -165,18 +172,18 @@ def test_two_ranks_take_that_step_with_every_agent(tmp_path):
 def compare_steps(rank, *names):
     """Each rank learns from half a batch, and one learner beside it from all of it."""
     for name in names:
-        kind = AGENTS[name]
-        torch.manual_seed(0)
-        agent = kind(kind.config_type(), 25)
+        agent = agent_of(name)
         whole = make_batch(agent, ROWS, seeded(5))
-        random = agent.draw(ROWS, seeded(6))
+        if agent.algorithm == "on-policy":
+            # Means are over the active robots of each rank: here as many on both.
+            whole = whole._replace(weight=torch.ones(ROWS))
+        random = agent.loss_noise(ROWS, seeded(6))
         batches = {None: whole, Ranks(): _half(whole, rank)}
         learned = []
         for ranks, batch in batches.items():
-            torch.manual_seed(0)
-            learner = Learner(kind(kind.config_type(), 25), TrainerConfig(), seeded(), False, ranks)
+            learner = learner_of(name, acting={"ranks": ranks})
             drawn = random if ranks is None else _half(random, rank)
-            with patch.object(learner.agent, "draw", lambda *_, drawn=drawn: drawn):
+            with patch.object(learner.agent, "loss_noise", lambda *_, drawn=drawn: drawn):
                 for _ in range(3):
                     learner.update(batch)
             learned.append(learner.agent.networks.parameters())
@@ -189,6 +196,8 @@ def _half(values, rank):
     if isinstance(values, torch.Tensor):
         axis = next((axis for axis, size in enumerate(values.shape) if size == ROWS), None)
         return values if axis is None else values.chunk(2, axis)[rank]
+    if isinstance(values, dict):
+        return {name: _half(each, rank) for name, each in values.items()}
     if isinstance(values, tuple):
         parts = [_half(each, rank) for each in values]
         return type(values)(*parts) if hasattr(values, "_fields") else tuple(parts)
@@ -221,14 +230,35 @@ def test_an_interrupted_run_of_two_ranks_ends_as_one_that_was_not(tmp_path):
     assert not list(parts.path.rglob(".*"))
 
 
-def train_both(rank, whole, parts):
+def test_an_interrupted_on_policy_run_of_two_ranks_ends_as_one_that_was_not(tmp_path):
+    words = ("agent_type=PPO", "agent.critic=fleet", "agent.normalize_observations=true",
+             "trainer.scale_returns=true")  # fmt: skip
+    whole, parts = new_run(tmp_path / "whole", *words), new_run(tmp_path / "parts", *words)
+    assert together(tmp_path, train_both, whole, parts, 112) == [0, 0]
+
+    assert differences(results(whole), results(parts)) == []
+    first, second = state_of(parts, 0), state_of(parts, 1)
+    assert differences(state_of(whole, 1), second) == []
+    assert first["env_steps"] == second["env_steps"] == 160
+    # As many updates of the same weights, with the same running statistics.
+    assert first["learner"]["updates"] >= 20
+    assert differences(first["learner"], second["learner"]) == []
+    counts = [value for name, value in first["learner"]["agent"].items() if "own_norm.count" in name]
+    assert counts and all(float(each) > 0.0 for each in counts)
+    assert differences(first["returns"]["moments"], second["returns"]["moments"]) == []
+    assert {name.split(".")[1] for name in differences(first, second)} >= {
+        "world", "generators", "returns"
+    }  # fmt: skip
+
+
+def train_both(rank, whole, parts, stop_at=104):
     """One run as it is; the other with a SIGTERM to the second rank alone, and resumed."""
     train(whole)
     trainer = begin(parts)
-    at(trainer, 104, lambda: signal.raise_signal(signal.SIGTERM) if rank == 1 else None)
+    at(trainer, stop_at, lambda: signal.raise_signal(signal.SIGTERM) if rank == 1 else None)
     trainer.train()
     assert trainer.stopped
-    assert trainer.env_steps == 104
+    assert trainer.env_steps == stop_at
     torch.manual_seed(99 + rank)  # nothing may depend on the global generator
     train(RunFolder.open(parts.path))
 

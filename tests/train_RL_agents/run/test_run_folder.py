@@ -5,8 +5,6 @@ import json
 import math
 import re
 import shlex
-import shutil
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -95,7 +93,7 @@ def test_a_folder_of_its_own_command(tmp_path):
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_the_configuration_is_read_back(tmp_path, agent):
-    words = (f"agent_type={agent}", "trainer.n_steps=2", "training_schedule.timesteps=0,50",
+    words = (f"agent_type={agent}", "trainer.gamma=0.9", "training_schedule.timesteps=0,50",
              "world.vessel.m=300,350.5,400", "trainer.learning_rate=1e-4")  # fmt: skip
     run = new_run(tmp_path, *words, seed=7)
     opened = RunFolder.open(run.path)
@@ -161,65 +159,6 @@ def test_versions_of_what_a_run_depends_on(finished):
     for name in ("python", "platform", "torch", "torchrl", "tensordict", "numpy", "tensorboard"):
         assert found[name] not in ("", "not installed")
     assert found["git revision"]
-
-
-@pytest.fixture
-def checkout(tmp_path, monkeypatch):
-    """A git checkout with one commit, in place of the program's own."""
-    git = shutil.which("git")
-    if git is None:
-        pytest.skip("git is not installed")
-    folder = tmp_path / "checkout"
-    folder.mkdir()
-    monkeypatch.setattr(run_folder, "__file__", str(folder / "run_folder.py"))
-    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
-        monkeypatch.delenv(name, raising=False)
-
-    def run(*arguments):
-        identity = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.org"]
-        done = subprocess.run([git, *identity, *arguments], cwd=folder, capture_output=True,
-                              text=True, check=True)  # fmt: skip
-        return done.stdout.strip()
-
-    run("init")
-    for name in ("run_folder.py", "file.txt"):
-        (folder / name).write_text("old\n")
-    run("add", ".")
-    run("commit", "-m", "First")
-    return folder, run
-
-
-def test_the_revision_and_what_differs_from_it(tmp_path, checkout):
-    folder, git = checkout
-    run = new_run(tmp_path / "clean")
-    assert strict(run.path / "versions.json")["git revision"] == git("rev-parse", "HEAD")
-    assert (run.path / "git_diff.patch").read_text() == ""
-    (folder / "file.txt").write_bytes("näher\n".encode("latin-1"))
-    run = new_run(tmp_path / "changed")
-    patch = (run.path / "git_diff.patch").read_text()
-    assert "-old\n+n\N{REPLACEMENT CHARACTER}her\n" in patch
-
-
-def test_the_checkout_of_something_else_is_not_the_programs(tmp_path, checkout):
-    folder, git = checkout
-    (folder / ".gitignore").write_text("run_folder.py\n")
-    git("rm", "--cached", "run_folder.py")
-    git("commit", "-m", "Ignore what is installed")
-    (folder / "file.txt").write_text("new\n")
-    run = new_run(tmp_path / "one")
-    assert strict(run.path / "versions.json")["git revision"] == "not a git checkout"
-    assert (run.path / "git_diff.patch").read_text() == ""
-
-
-def test_without_a_checkout_there_is_no_revision(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_folder, "__file__", str(tmp_path / "run_folder.py"))
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    run = new_run(tmp_path / "one")
-    assert strict(run.path / "versions.json")["git revision"] == "not a git checkout"
-    assert (run.path / "git_diff.patch").read_text() == ""
-    monkeypatch.setenv("PATH", "")
-    run = new_run(tmp_path / "two")
-    assert strict(run.path / "versions.json")["git revision"] == "not a git checkout"
 
 
 # Evaluations ------------------------------------------------------------------------------------

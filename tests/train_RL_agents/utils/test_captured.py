@@ -4,6 +4,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from torch.utils._pytree import tree_leaves
 
 from train_RL_agents.utils.captured import WARM_UPS, Captured
 
@@ -138,6 +139,46 @@ def test_what_would_freeze_or_not_fit_is_refused():
         captured(torch.zeros(1), None)
     with pytest.raises(ValueError, match="f: inputs must keep their shapes"):
         captured(torch.zeros(2), torch.zeros(2))
+
+
+# Inputs in place ---------------------------------------------------------------------------------
+
+
+def test_inputs_in_place_are_not_copied():
+    """They are the results of another graph, which writes to the same tensors every time."""
+    function, total, generator = counter()
+    captured = Captured(function, CPU, [generator], recorder=Tape(total), in_place=True)
+    reference, expected_total, _ = counter()
+    given, found, expected = inputs(0), [], []
+    for number in range(WARM_UPS + 4):
+        for each, new in zip(tree_leaves(given), tree_leaves(inputs(number)), strict=True):
+            if each is not None:
+                each.copy_(new)
+        found.append({name: value.clone() for name, value in captured(*given).items()})
+        expected.append(reference(*inputs(number)))
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    assert torch.equal(total, expected_total)
+    assert captured._recorder.recorded == 1
+
+
+def test_other_tensors_than_those_in_place_are_computed_without_the_graph():
+    function, total, generator = counter()
+    tape = Tape(total)
+    captured = Captured(function, CPU, [generator], recorder=tape, in_place=True)
+    expected = outcomes(*counter()[:2])
+    # New tensors in every call: only the one that was recorded is replayed.
+    kept = [inputs(number) for number in range(WARM_UPS + 4)]
+    found = []
+    for given in kept:
+        result = captured(*given)
+        found.append({name: value.clone() for name, value in result.items()} | {"t": total.clone()})
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    assert tape.recorded == 1
+    assert captured(*kept[WARM_UPS]) is captured(*kept[WARM_UPS])
+    assert captured(*kept[0]) is not captured(*kept[0])
+    captured.reset()
+    captured(*kept[0])
+    assert captured.captures
 
 
 # On a GPU ----------------------------------------------------------------------------------------
