@@ -224,6 +224,7 @@ class OffPolicyConfig(TrainerConfig):
 class OnPolicyConfig(TrainerConfig):
     """Settings of on-policy algorithms: rollouts and how often they are learned from."""
 
+    shared: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size")
     num_envs: Count = 1024
     """Environments in the batch."""
     rollout_steps: Count = 16

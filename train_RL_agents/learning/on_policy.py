@@ -49,7 +49,8 @@ class OnPolicy(Algorithm):
         super().__init__(setup, learner)
         self.rollout = Rollout(self.settings.rollout_steps)
         self._progress = torch.zeros((), device=setup.device)
-        self._scale = ReturnScale(self.settings.gamma) if self.settings.scale_returns else None
+        scales, gamma = self.settings.scale_returns, self.settings.gamma
+        self._scale = ReturnScale(gamma, setup.device) if scales else None
         # A host read is free on a CPU; ranks must make equally many updates.
         self._counts_rows = host_reads_are_free(setup.device) and setup.ranks.size == 1
 
@@ -64,7 +65,9 @@ class OnPolicy(Algorithm):
         reward = self.settings.reward_scale * following.get("reward").squeeze(-1)
         done, terminated = (following.get(name).squeeze(-1) for name in ("done", "terminated"))
         if self._scale is not None:
-            reward = self._scale(reward, done, group.get("mask"))
+            self._scale.update(reward, done, group.get("mask"))
+            self._ranks.copy_first(self._scale.moments)
+            reward = self._scale.scaled(reward)
         extras = {
             name: each
             for name, each in group.items()
@@ -110,7 +113,7 @@ class OnPolicy(Algorithm):
         return torch.where(cut, self._value(following), values)
 
     def _value(self, group: TensorDictBase) -> Tensor:
-        """Values [..., R] of robots; those that ended count as active, for the fleet's sake."""
+        """Values [..., R] of robots; the fleet's is of those that are still active."""
         observation: Observation = observation_of(group.get("observation"))
         observation[ACTIVE] = group.get("mask")
         value: Tensor = self.agent.networks["policy"](observation)[1]
@@ -144,6 +147,7 @@ class OnPolicy(Algorithm):
         if self.agent.config.normalize_observations:
             network: Any = self.agent.networks["policy"]
             network.update_statistics(observation, steps.get(ACTIVE))
+            self._ranks.copy_first(network.buffers())
             self.learner.copy_buffers()
 
         def flat(each: Tensor) -> Tensor:
@@ -205,8 +209,10 @@ class OnPolicy(Algorithm):
         self._progress.fill_(progress)
 
     def restart(self) -> None:
-        """See Algorithm: a rollout that has begun goes."""
+        """See Algorithm: a rollout that has begun goes, and so do open returns."""
         self.rollout.clear()
+        if self._scale is not None:
+            self._scale.restart()
 
     def state_dict(self) -> dict[str, Any]:
         """See Algorithm."""

@@ -11,27 +11,28 @@ from train_RL_agents.networks.normalization import merge
 
 
 class ReturnScale:
-    """Divides rewards by the running standard deviation of the discounted return.
+    """The running standard deviation of the discounted return.
 
     Args:
         gamma: discount per step.
+        device: of the rewards.
     """
 
-    def __init__(self, gamma: float) -> None:
+    def __init__(self, gamma: float, device: torch.device) -> None:
         self._gamma = gamma
-        self._moments: tuple[Tensor, Tensor, Tensor] | None = None
+        self.moments = [torch.zeros((), device=device), torch.zeros(1, device=device),
+                        torch.ones(1, device=device)]  # fmt: skip
+        """Count, mean and variance of the returns so far."""
         self._return: Tensor | None = None
 
-    def __call__(self, reward: Tensor, done: Tensor, active: Tensor) -> Tensor:
-        """Scaled rewards.
+    def update(self, reward: Tensor, done: Tensor, active: Tensor) -> None:
+        """Take in the returns up to each of some steps.
 
         Args:
             reward: [E, T, R].
             done: [E, T, R] whether the robot's stream ends with the step.
             active: [E, T, R].
         """
-        if self._moments is None:
-            self._moments = reward.new_zeros(()), reward.new_zeros(1), reward.new_ones(1)
         total = torch.zeros_like(reward[:, 0]) if self._return is None else self._return
         returns = []
         for t in range(reward.shape[1]):
@@ -40,16 +41,21 @@ class ReturnScale:
             total = torch.where(done[:, t], 0.0, total)
         self._return = total
         values = torch.stack(returns, 1).reshape(-1, 1)
-        weight = active.reshape(-1).to(values.dtype)
-        self._moments = merge(*self._moments, values, weight)
-        return reward / (self._moments[2].sqrt() + 1e-6)
+        count, mean, variance = self.moments
+        self.moments = list(merge(count, mean, variance, values, active.reshape(-1).to(values)))
+
+    def scaled(self, reward: Tensor) -> Tensor:
+        """Rewards divided by the standard deviation."""
+        return reward / (self.moments[2].sqrt() + 1e-6)
+
+    def restart(self) -> None:
+        """Forget returns whose continuation will not come."""
+        self._return = None
 
     def state_dict(self) -> dict[str, Any]:
         """Moments and open returns."""
-        return {"moments": self._moments, "return": self._return}
+        return {"moments": self.moments, "return": self._return}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore them."""
-        moments = state["moments"]
-        self._moments = None if moments is None else tuple(moments)
-        self._return = state["return"]
+        self.moments, self._return = list(state["moments"]), state["return"]

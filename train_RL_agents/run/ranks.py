@@ -11,7 +11,7 @@ In a single process every method here returns at once.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from marinenav_env.validation import ConfigError, require
@@ -153,6 +153,12 @@ class Ranks:
         total = torch.tensor(list(values.values()), dtype=torch.float64)
         dist.all_reduce(total)
         return dict(zip(values, (total / self.size).tolist(), strict=True))
+
+    def copy_first(self, tensors: Iterable[Tensor]) -> None:
+        """Overwrite tensors with those of the first rank."""
+        if self.size > 1:
+            for each in tensors:
+                dist.broadcast(each, 0)
 
     @contextmanager
     def together(self) -> Iterator[None]:
