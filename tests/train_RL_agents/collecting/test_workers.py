@@ -66,18 +66,18 @@ def test_each_worker_has_its_share_and_scenarios_of_its_own():
 
 def test_a_sent_policy_acts_as_the_latest_one_and_tosses_its_own_coins(tmp_path):
     trainer = TorchRLTrainer(new_run(tmp_path, "agent_type=AC-IQN"), quiet=True)
-    sent = workers.WorkerPolicy(trainer.policy.agent, 4, uniform=False, compile=False)
-    learned = list(trainer.learner.agent.networks.parameters())
+    sent = workers.WorkerPolicy(trainer.collector.policy.agent, 4, uniform=False, compile=False)
+    learned = list(trainer.algorithm.learner.agent.networks.parameters())
     with torch.no_grad():
         for each in learned:
             each.add_(0.1)
-    trainer.policy.set_exploration(0.8, 0.5)
-    sent.copy_from(trainer.policy)
+    trainer.collector.policy.set_exploration(0.8, 0.5)
+    sent.copy_from(trainer.collector.policy)
     inputs = make_inputs(4, 3, generator=seeded())
-    assert torch.equal(sent.agent.act(inputs), trainer.policy.agent.act(inputs))
-    assert torch.equal(sent.exploration, trainer.policy.exploration[::2])
+    assert torch.equal(sent.agent.act(inputs), trainer.collector.policy.agent.act(inputs))
+    assert torch.equal(sent.exploration, trainer.collector.policy.exploration[::2])
     assert not {id(each) for each in sent.parameters()} & {id(each) for each in learned}
-    step, actions = trainer.env.reset()[:4], []
+    step, actions = trainer.collector.env.reset()[:4], []
     for seed in (1, 2, 1):
         workers._seed_here, sent._generator = seed, None
         actions.append(sent(step.clone())["robots", "action"])
@@ -134,10 +134,10 @@ def test_workers_train_a_policy_and_resume_with_fresh_worlds(tmp_path):
 
     trainer = begin(RunFolder.open(runs[0].path))
     assert trainer.env_steps == 104
-    assert differences(first["learner"], dict(trainer.learner.state_dict())) == []
-    assert differences(first["replay"], dict(trainer.replay.state_dict())) == []
+    assert differences(first["learner"], dict(trainer.algorithm.learner.state_dict())) == []
+    assert differences(first["replay"], dict(trainer.algorithm.replay.state_dict())) == []
     opened = {}
-    at(trainer, 112, lambda: opened.update(trainer.experience.streams.state_dict()))
+    at(trainer, 112, lambda: opened.update(trainer.algorithm.streams.state_dict()))
     trainer.train()
     assert opened == {}, "windows of the worlds before went on"
     assert saved(runs[0])["env_steps"] == 160
@@ -153,16 +153,16 @@ def test_workers_act_with_the_latest_weights(tmp_path):
     words = ("agent_type=DQN", "trainer.exploration_initial_eps=0.0",
              "trainer.exploration_final_eps=0.0", "trainer.learning_rate=0.05")  # fmt: skip
     trainer = TorchRLTrainer(new_run(tmp_path, *TWO, *words), quiet=True)
-    rows, seen = trainer.experience.streams.rows, []
+    observe, seen = trainer.algorithm.observe, []
 
     def compare(batch):
         assert batch.batch_size == torch.Size([8, 1])
         step = batch[:, 0]
-        expected = trainer.policy(step.clone())["robots", "action"]
+        expected = trainer.collector.policy(step.clone())["robots", "action"]
         seen.append(torch.equal(step["robots", "action"], expected))
-        return rows(batch)
+        observe(batch)
 
-    trainer.experience.streams.rows = compare
+    trainer.algorithm.observe = compare
     trainer.train()
     assert seen == [True] * 20
 

@@ -80,7 +80,7 @@ def test_captured_updates_equal_others(name, precision):
             results.append(({key: value.clone() for key, value in scalars.items()}, priority))
         torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
     assert learners[0].captures and not learners[1].captures and said == []
-    for part in ("agent", "averaged"):
+    for part in ("agent", "ema"):
         ours, theirs = (values_of(getattr(learner, part)) for learner in learners)
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
     states = [learner._generator.get_state() for learner in learners]

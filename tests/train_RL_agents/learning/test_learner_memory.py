@@ -20,7 +20,7 @@ close = pytest.approx
 def test_gradients_of_parts_add_up_to_those_of_the_batch(name, size):
     whole, parts = learner_of(name, max_grad_norm=1e6), learner_of(name, max_grad_norm=1e6)
     batch = make_batch(whole.agent, 24, seeded())
-    if whole.agent.gives_priorities:
+    if whole.agent.uses_priorities:
         batch = batch._replace(weights=torch.rand(24, generator=seeded(3)))
     parts.micro_batch = size
     (expected, priority), (scalars, ours) = whole.update(batch), parts.update(batch)
@@ -61,9 +61,9 @@ def short_of_memory(learner, rows, error=FULL[0]):
     """Let losses fail from so many rows on; returns the sizes that were tried."""
     losses, tried = learner._losses, []
 
-    def limited(batch, random):
-        tried.append(batch.reward.shape[0])
-        found = losses(batch, random)
+    def limited(batch, noise):
+        tried.append(batch.size)
+        found = losses(batch, noise)
         if tried[-1] > rows:
             raise error
         return found
@@ -103,10 +103,10 @@ def test_out_of_memory_in_the_midst_of_a_batch():
     learner, roomy = learner_of(acting={"say": lambda text: None}), learner_of()
     learner.micro_batch, count, losses = 8, iter(range(99)), learner._losses
 
-    def second_fails(batch, random):
+    def second_fails(batch, noise):
         if next(count) == 1:
             raise FULL[0]
-        return losses(batch, random)
+        return losses(batch, noise)
 
     learner._losses = second_fails
     batch = make_batch(learner.agent, 16, seeded())

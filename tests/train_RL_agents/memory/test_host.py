@@ -9,7 +9,7 @@ import torch
 from tests.train_RL_agents.helpers import seeded
 from tests.train_RL_agents.memory.test_replay import example, held, rows_of
 from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved, train
-from train_RL_agents.config.schema import TrainerConfig
+from train_RL_agents.config.schema import OffPolicyConfig
 from train_RL_agents.memory.host import AHEAD, HostReplay, make_replay
 from train_RL_agents.memory.replay import SLOT, WEIGHTS, Replay
 
@@ -115,7 +115,7 @@ def test_errors_of_the_background_come_up(monkeypatch):
 
 def test_settings_choose_the_storage():
     for storage, kind in (("device", Replay), ("host", HostReplay)):
-        settings = TrainerConfig(replay_storage=storage)
+        settings = OffPolicyConfig(replay_storage=storage)
         assert isinstance(make_replay(example(), settings, seeded(), CPU), kind)
 
 

@@ -394,9 +394,9 @@ def test_batch_of_puts_every_field_in_its_place():
     assert batch.reward.tolist() == pytest.approx([1.0])
     assert batch.discount.tolist() == pytest.approx([0.9])
     for inputs, tag in ((batch.observation, 1.0), (batch.next_observation, 2.0)):
-        assert inputs.self_state.tolist() == [[tag] * 7]
-        assert inputs.objects_state.tolist() == [[[-tag] * 5] * 5]
-        assert inputs.objects_mask.tolist() == [[tag == 1.0, tag == 2.0, False, False, False]]
+        assert inputs["self_state"].tolist() == [[tag] * 7]
+        assert inputs["objects_state"].tolist() == [[[-tag] * 5] * 5]
+        assert inputs["objects_mask"].tolist() == [[tag == 1.0, tag == 2.0, False, False, False]]
 
 
 # With the real world ----------------------------------------------------------------------------
