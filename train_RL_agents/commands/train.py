@@ -114,12 +114,14 @@ def _planned(given: dict[str, Any], overrides: list[str], quiet: bool) -> TrainC
     ranks = Ranks()
     stated = stated_keys(given.get("config"), overrides)
     device, profile = ranks.device(config.device), given.get("profile", "auto")
-    config, _ = planned(config, profile, stated, device)
+    sized = planned(config, profile, stated, device)
     # What each process holds is its share.
-    own, plan = planned(ranks.share(config), "none", stated, device)
-    Console(quiet=quiet or not ranks.leads, highlight=False).print(table(plan))
-    check(plan, own)
-    return config
+    own = planned(ranks.share(sized.config), "none", stated, device)
+    console = Console(quiet=quiet or not ranks.leads, highlight=False)
+    console.print(table(own.plan))
+    console.print(sized.chosen, markup=False, soft_wrap=True)
+    check(own.plan, own.config)
+    return sized.config
 
 
 def _start(

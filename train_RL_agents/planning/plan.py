@@ -115,13 +115,18 @@ def plan(config: TrainConfig[Any], device: torch.device) -> Plan:
     items = [
         *memory,
         Item("networks, targets, averaged copy", weights, host, True),
-        Item("optimiser", 2 * trained, host, True),
+        Item("optimiser", _moments(settings) * trained, host, True),
         # As they come from the losses, and gathered in one tensor.
         Item("gradients and one update", 2 * trained + update, host, False),
         Item("world and collected steps", _world_bytes(env, settings), host, False),
         Item("scenarios held ready", _pool_bytes(env, config), host, False),
     ]
     return Plan(device, tuple(items), _free(device))
+
+
+def _moments(settings: TrainerConfig) -> int:
+    """Numbers that the optimiser keeps of every weight."""
+    return 1 if isinstance(settings, OnPolicyConfig) and settings.optimizer == "rmsprop" else 2
 
 
 def _replay_memory(
@@ -161,7 +166,6 @@ def _rollout_memory(
     shape = step.get((GROUP, "mask")).shape
     # As collected, as stored, as rows, and permuted.
     held = 4 * settings.num_envs * settings.rollout_steps * _step_bytes(env)
-    robots = 1 if agent.joint else env.num_robots
 
     def loss(count: int) -> None:
         given = {name: each.expand(count, *each.shape[1:]) for name, each in observation.items()}
@@ -173,7 +177,8 @@ def _rollout_memory(
         agent.loss(batch, None)
 
     items = [Item("rollout", held, device.type == "cpu", False)]
-    return items, _update_bytes(loss, settings.batch_size, 0) // robots
+    # The small batches have all robots of an environment in each row.
+    return items, _update_bytes(loss, settings.batch_size, 0) // env.num_robots
 
 
 MEMORIES = {"off-policy": _replay_memory, "on-policy": _rollout_memory}
@@ -303,14 +308,17 @@ def check(found: Plan, config: TrainConfig[Any]) -> None:
             continue
         where = "the host" if on_host else str(found.device)
         there = f"the {gigabytes(free)} free on {where}, of which {USABLE:.0%} are planned with"
-        name, slots = "trainer.buffer_size", getattr(config.trainer, "buffer_size", 0)
+        settings: Any = config.trainer
+        name, slots = "trainer.buffer_size", getattr(settings, "buffer_size", 0)
         rows = sum(item.size for item in found.items
                    if item.on_host == on_host and "replay" in item.name)  # fmt: skip
         fitting = round(slots * (1.0 - found.lacking(on_host) / rows)) - 1 if rows else 0
         require(fitting <= 0, name, slots, f"at most {fitting:,} to fit {there}")
+        besides = " besides replay" if rows else ""
         raise ConfigError(
-            f"trainer.num_envs={config.trainer.num_envs}, trainer.batch_size: must be less, as the "
-            f"run needs {gigabytes(found.needed(on_host) - rows)} besides replay, to fit {there}"
+            f"trainer.num_envs={settings.num_envs}, trainer.batch_size={settings.batch_size}: must "
+            f"be less, as the run needs {gigabytes(found.needed(on_host) - rows)}{besides}, to fit "
+            f"{there}"
         )
 
 

@@ -4,39 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from marinenav_env.validation import require
-from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.config.reading import flatten, to_dict
+from train_RL_agents.config.resuming import changes
+from train_RL_agents.config.schema import TRAINER_CONFIGS, OffPolicyConfig, TrainConfig
 from train_RL_agents.planning.plan import Plan, plan
 
-RECIPE = ("num_envs", "batch_size", "train_freq")
-"""Settings that belong together: how often each transition is learned from depends on all."""
-KEYS = (*RECIPE, "buffer_size", "replay_storage")
-
-
-def _sizes(factor: int, buffer_size: int) -> dict[str, Any]:
-    """The default recipe made so many times larger, with a replay of its own."""
-    default = OffPolicyConfig()
-    recipe = {name: factor * getattr(default, name) for name in RECIPE}
-    return recipe | {"buffer_size": buffer_size, "replay_storage": "device"}
-
-
-PROFILES: dict[str, dict[str, Any]] = {
-    "cpu": _sizes(1, 1_000_000),
-    "8gb": _sizes(8, 2_000_000),
-    "16gb": _sizes(16, 4_000_000),
-    "24gb": _sizes(16, 8_000_000),
-    "80gb": _sizes(64, 20_000_000),
+RECIPES = {
+    "off-policy": ("num_envs", "batch_size", "train_freq"),
+    "on-policy": ("num_envs", "batch_size"),
 }
-"""Settings of the trainer by the name of the profile."""
-CHOICES = ("auto", "none", *PROFILES)
+"""Settings that belong together, by kind of algorithm: how often each step is learned from, or the
+number of updates per rollout, depends on all of them."""
+FACTORS = {"cpu": 1, "8gb": 8, "16gb": 16, "24gb": 16, "80gb": 64}
+"""How many times larger than the defaults the recipe is, by the name of the profile."""
+CHOICES = ("auto", "none", *FACTORS)
+_BUFFERS = {
+    "cpu": 1_000_000, "8gb": 2_000_000, "16gb": 4_000_000, "24gb": 8_000_000, "80gb": 20_000_000
+}  # fmt: skip
 _MEMORY = {"8gb": 8, "16gb": 16, "24gb": 24, "80gb": 80}
 """GiB of the devices that profiles are for; a tenth less will do, as drivers keep some."""
-_UPDATES = 15_000
-"""Updates that ``auto`` leaves a run: a few large ones do not replace many."""
+_UPDATES, _ROLLOUTS = 15_000, 240
+"""Updates, or rollouts, that ``auto`` leaves a run: a few large ones do not replace many."""
+
+
+class Sized(NamedTuple):
+    """What a profile leads to."""
+
+    config: TrainConfig[Any]
+    """With the sizes of the profile."""
+    plan: Plan
+    """What the run will take."""
+    chosen: str
+    """Which profile it is, and what it changed, in one line."""
+
+
+def profile_sizes(algorithm: str, profile: str) -> dict[str, Any]:
+    """Settings of the trainer in a profile.
+
+    Args:
+        algorithm: one of RECIPES.
+        profile: one of FACTORS.
+    """
+    default, factor = TRAINER_CONFIGS[algorithm](), FACTORS[profile]
+    sizes = {name: factor * getattr(default, name) for name in RECIPES[algorithm]}
+    if algorithm == "off-policy":
+        sizes |= {"buffer_size": _BUFFERS[profile], "replay_storage": "device"}
+    return sizes
 
 
 def apply_profile(
@@ -56,31 +75,48 @@ def apply_profile(
         ConfigError: when there is no such profile, or its sizes do not fit what was stated.
     """
     require(profile in CHOICES, "profile", profile, f"one of {', '.join(CHOICES)}")
+    algorithm = AGENTS[config.agent_type].algorithm
     kept = {key.removeprefix("trainer.") for key in stated if key.startswith("trainer.")}
-    if profile != "auto":
-        sizes = PROFILES.get(profile, {})
-    elif device.type == "cuda":
-        memory = torch.cuda.get_device_properties(device).total_memory
-        sizes = automatic(memory, config.total_timesteps)
-        kept |= set(RECIPE) if kept & set(RECIPE) else set()
+    if profile in FACTORS:
+        sizes = profile_sizes(algorithm, profile)
+    elif profile == "auto" and device.type == "cuda":
+        sizes = automatic(config, _fitting(device))
+        recipe = set(RECIPES[algorithm])
+        kept |= recipe if kept & recipe else set()
     else:
         sizes = {}
     return changed(config, {name: size for name, size in sizes.items() if name not in kept})
 
 
-def automatic(memory: int, total_timesteps: int) -> dict[str, Any]:
-    """Sizes for a GPU.
+def _fitting(device: torch.device) -> str:
+    """The largest profile for the memory of a GPU."""
+    memory = torch.cuda.get_device_properties(device).total_memory
+    fitting = [name for name, size in _MEMORY.items() if memory >= 0.9 * size * 2**30]
+    return fitting[-1] if fitting else "cpu"
+
+
+def automatic(config: TrainConfig[Any], profile: str) -> dict[str, Any]:
+    """The sizes of a profile, halved until a run has enough updates or they are the defaults.
 
     Args:
-        memory: of the GPU (bytes).
-        total_timesteps: env-steps of the run.
+        config: of the run.
+        profile: one of FACTORS.
     """
-    fitting = [name for name, size in _MEMORY.items() if memory >= 0.9 * size * 2**30]
-    sizes, least = dict(PROFILES[fitting[-1] if fitting else "cpu"]), PROFILES["cpu"]
-    while sizes["train_freq"] > max(least["train_freq"], total_timesteps // _UPDATES):
-        halves = {name: max(least[name], sizes[name] // 2) for name in (*RECIPE, "buffer_size")}
-        sizes |= halves
+    algorithm = AGENTS[config.agent_type].algorithm
+    sizes, least = profile_sizes(algorithm, profile), profile_sizes(algorithm, "cpu")
+    halved = [name for name in sizes if name != "replay_storage"]
+    while sizes["num_envs"] > least["num_envs"] and not _enough(changed(config, sizes)):
+        sizes |= {name: max(least[name], sizes[name] // 2) for name in halved}
     return sizes
+
+
+def _enough(config: TrainConfig[Any]) -> bool:
+    """Whether a run has the updates, or the rollouts, that ``auto`` leaves it."""
+    settings = config.trainer
+    if isinstance(settings, OffPolicyConfig):
+        return settings.train_freq <= config.total_timesteps // _UPDATES
+    steps = settings.num_envs * settings.vector_steps
+    return steps <= config.total_timesteps // _ROLLOUTS
 
 
 def changed(config: TrainConfig[Any], sizes: dict[str, Any]) -> TrainConfig[Any]:
@@ -90,15 +126,27 @@ def changed(config: TrainConfig[Any], sizes: dict[str, Any]) -> TrainConfig[Any]
 
 def planned(
     config: TrainConfig[Any], profile: str, stated: AbstractSet[str], device: torch.device
-) -> tuple[TrainConfig[Any], Plan]:
+) -> Sized:
     """The configuration that a profile leads to, and what it will take; see apply_profile.
 
     With ``auto``, replay that does not fit on the device goes to the host.
     """
-    config = apply_profile(config, profile, stated, device)
-    found = plan(config, device)
-    movable = profile == "auto" and "trainer.replay_storage" not in stated
+    sized = apply_profile(config, profile, stated, device)
+    found = plan(sized, device)
+    kept = profile != "auto" or "trainer.replay_storage" in stated
+    movable = isinstance(sized.trainer, OffPolicyConfig) and not kept
     if movable and False in found.free and found.lacking(False) > 0:
-        config = changed(config, {"replay_storage": "host"})
-        found = plan(config, device)
-    return config, found
+        sized = changed(sized, {"replay_storage": "host"})
+        found = plan(sized, device)
+    return Sized(sized, found, _chosen(config, sized, profile, device))
+
+
+def _chosen(
+    before: TrainConfig[Any], after: TrainConfig[Any], profile: str, device: torch.device
+) -> str:
+    """See Sized."""
+    name = profile
+    if profile == "auto" and device.type == "cuda":
+        name = f"auto ({_fitting(device)}, as far as the run has updates for it)"
+    different = changes(flatten(to_dict(before)), flatten(to_dict(after)))
+    return f"profile {name}: {', '.join(different) or 'changes no setting'}"

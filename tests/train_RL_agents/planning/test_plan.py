@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -11,10 +12,12 @@ import torch
 from rich.console import Console
 
 from marinenav_env import ConfigError
+from tests.train_RL_agents.learners import agent_of
 from tests.train_RL_agents.tiny_runs import TINY, new_run
 from train_RL_agents.agents import AGENTS
+from train_RL_agents.collecting.worlds import make_world
 from train_RL_agents.config.reading import default_config, from_dict
-from train_RL_agents.memory.transitions import batch_of, example_row
+from train_RL_agents.memory.transitions import batch_of
 from train_RL_agents.planning.plan import Item, Plan, check, host_free, plan, table
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
@@ -29,25 +32,87 @@ def trainer_of(tmp_path, *words):
     return TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
 
 
-@pytest.mark.parametrize("words", [(f"agent_type={agent}",) for agent in AGENTS]
+def held_weights(learner):
+    """Bytes of all memory that weights and buffers of the agent and its average are in."""
+    held = [*learner.agent.parameters(), *learner.agent.buffers(), *learner.ema.parameters(),
+            *learner.ema.buffers()]  # fmt: skip
+    found = {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in held}
+    return sum(found.values())
+
+
+def held_by_optimizer(learner):
+    return leaf_bytes(leaf for entry in learner.optimizer.state.values() for leaf in entry.values())
+
+
+OFF_POLICY = [name for name, agent in AGENTS.items() if agent.algorithm == "off-policy"]
+
+
+@pytest.mark.parametrize("words", [(f"agent_type={name}",) for name in OFF_POLICY]
                          + [("agent_type=Rainbow", "trainer.prioritized=true")])  # fmt: skip
 def test_exact_items_are_what_is_allocated(tmp_path, tiny, words):
     trainer = trainer_of(tmp_path, *words)
-    learner, replay = trainer.learner, trainer.replay
+    learner, replay = trainer.algorithm.learner, trainer.algorithm.replay
     found = plan(trainer.config, CPU)
     held = leaf_bytes(replay._storage._storage.values(True, True))
     priorities = getattr(replay.sampler, "priorities", None)
     assert found.size("replay") == held + leaf_bytes(
         vars(priorities).values() if priorities else []
     )
-    weights = [*learner.agent.parameters(), *learner.agent.buffers(),
-               *learner.ema.parameters(), *learner.ema.buffers()]  # fmt: skip
-    held = {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in weights}
-    assert found.size("networks, targets, averaged copy") == sum(held.values())
-    row = example_row(trainer.env, trainer.experience.streams)
-    learner.update(batch_of(row.expand(4).clone()))
-    state = [leaf for entry in learner.optimizer.state.values() for leaf in entry.values()]
-    assert found.size("optimiser") == pytest.approx(leaf_bytes(state), rel=0.1)
+    assert found.size("networks, targets, averaged copy") == held_weights(learner)
+    learner.update(batch_of(trainer.algorithm.example_row.expand(4).clone()))
+    assert found.size("optimiser") == pytest.approx(held_by_optimizer(learner), rel=0.1)
+
+
+@pytest.mark.parametrize("words", [
+    ("agent_type=PPO",), ("agent_type=A2C", "trainer.optimizer=rmsprop"),
+    ("agent_type=PPO", "agent.critic=fleet", "agent.normalize_observations=true"),
+], ids=" ".join)  # fmt: skip
+def test_exact_items_of_on_policy_runs_are_what_is_allocated(tmp_path, tiny, words):
+    trainer = trainer_of(tmp_path, *words)
+    found, learner = plan(trainer.config, CPU), trainer.algorithm.learner
+    assert found.size("replay") == found.size("open windows") == 0
+    assert found.size("networks, targets, averaged copy") == held_weights(learner)
+    trainer.iterate()
+    assert learner.updates > 0
+    assert found.size("optimiser") == pytest.approx(held_by_optimizer(learner), rel=0.1)
+
+
+def test_a_rollout_has_room_for_all_its_steps():
+    """It is there as collected, as stored, as rows, and permuted; the steps of it as collected."""
+    plans = {}
+    for steps in (4, 8):
+        config = from_dict({"agent_type": "PPO", "trainer": {"rollout_steps": steps}})
+        plans[steps] = plan(config, CPU)
+    row = plans[8].size("rollout") / (4 * 8 * config.trainer.num_envs)
+    env = make_world(
+        replace(config, trainer=replace(config.trainer, num_envs=2)), agent_of("PPO"), CPU, 0
+    )
+    assert row == leaf_bytes(env.fake_tensordict().values(True, True)) / 2
+    assert plans[8].size("rollout") == 2 * plans[4].size("rollout")
+
+
+@pytest.mark.parametrize("critic", ["own", "fleet"])
+def test_the_update_of_a_rollout_is_estimated_per_robot(critic):
+    """Between what the observations of a batch take, and 150 times as much."""
+    words = {"agent_type": "PPO", "agent.critic": critic}
+    sizes = {size: plan(from_dict(words | {"trainer.batch_size": size}), CPU)
+             .size("gradients and one update") for size in (1_000, 101_000)}  # fmt: skip
+    per_row = (sizes[101_000] - sizes[1_000]) / 100_000
+    features = 4 * (7 + 5 * 5)
+    assert 2 * features < per_row < 150 * features
+
+
+def test_an_on_policy_run_that_does_not_fit_is_refused(monkeypatch):
+    monkeypatch.setattr("train_RL_agents.planning.plan._free", lambda device: {True: 50_000_000})
+    config = default_config("PPO")
+    with pytest.raises(ConfigError) as caught:
+        check(plan(config, CPU), config)
+    settings = config.trainer
+    assert str(caught.value).startswith(
+        f"trainer.num_envs={settings.num_envs}, trainer.batch_size={settings.batch_size}: must be "
+        "less, as the run needs "
+    )
+    assert "replay" not in str(caught.value)
 
 
 FILL = """
@@ -57,7 +122,8 @@ from train_RL_agents.planning.plan import replay_bytes
 from train_RL_agents.memory.replay import STORED, Replay
 from train_RL_agents.memory.transitions import MultiStep, example_row
 
-row, capacity = example_row(MarineNavEnv(num_envs=2), MultiStep(3, 0.99, 0.1)), 600_000
+step = MarineNavEnv(num_envs=2).fake_tensordict()
+row, capacity = example_row(step, MultiStep(3, 0.99, 0.1)), 600_000
 rows = row.expand(capacity // 20).clone()
 rows.set(STORED, torch.ones(capacity // 20, dtype=torch.bool))
 Replay(row, 10, 4, torch.Generator()).extend(rows[:5])

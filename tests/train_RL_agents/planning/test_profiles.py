@@ -1,22 +1,24 @@
 """Sizes by profile: what they set, what wins over them, and what auto chooses."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from marinenav_env import ConfigError
+from tests.train_RL_agents.tiny_runs import usual_signals
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.cli import main
 from train_RL_agents.config.reading import default_config, from_dict, stated_keys
+from train_RL_agents.config.schema import OnPolicyConfig
 from train_RL_agents.planning.profiles import (
     CHOICES,
-    KEYS,
-    PROFILES,
-    RECIPE,
+    FACTORS,
+    RECIPES,
     apply_profile,
-    automatic,
     planned,
+    profile_sizes,
 )
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
@@ -28,7 +30,7 @@ def gpu(monkeypatch):
     """A GPU of so many GiB, as far as profiles can see."""
 
     def appear(memory, free=None):
-        found = SimpleNamespace(total_memory=memory * GIB)
+        found = SimpleNamespace(total_memory=round(memory * GIB))
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: found)
         there = {True: 64 * GIB, False: (memory if free is None else free) * GIB}
         monkeypatch.setattr("train_RL_agents.planning.plan._free", lambda device: there)
@@ -41,22 +43,30 @@ def gpu(monkeypatch):
 def test_on_the_cpu_nothing_changes(agent, profile):
     config = default_config(agent)
     assert apply_profile(config, profile, set(), CPU) == config
+    assert planned(config, profile, set(), CPU).chosen == f"profile {profile}: changes no setting"
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("agent", ["DQN", "PPO"])
+@pytest.mark.parametrize("profile", FACTORS)
 @pytest.mark.parametrize("device", [CPU, GPU])
-def test_a_named_profile_sets_all_but_what_was_stated(profile, device):
-    config = from_dict({"trainer": {"batch_size": 100, "gamma": 0.5}})
+def test_a_named_profile_sets_all_but_what_was_stated(agent, profile, device):
+    config = from_dict({"agent_type": agent, "trainer": {"batch_size": 100, "gamma": 0.5}})
     stated = {"trainer.batch_size", "trainer.gamma", "seed"}
+    sizes = profile_sizes(AGENTS[agent].algorithm, profile) | {"batch_size": 100}
     trainer = apply_profile(config, profile, stated, device).trainer
-    assert {name: getattr(trainer, name) for name in KEYS} == PROFILES[profile] | {
-        "batch_size": 100
-    }
+    assert trainer == replace(config.trainer, **sizes)
     assert trainer.gamma == 0.5
 
 
-def test_a_transition_is_learned_from_as_often_with_every_profile():
-    assert {each["batch_size"] / each["train_freq"] for each in PROFILES.values()} == {4.0}
+@pytest.mark.parametrize("profile", FACTORS)
+def test_a_step_is_learned_from_as_often_with_every_profile(profile):
+    sizes = profile_sizes("off-policy", profile)
+    assert sizes["batch_size"] / sizes["train_freq"] == 4.0
+    # Of a rollout there are as many updates.
+    sizes, default = profile_sizes("on-policy", profile), OnPolicyConfig()
+    assert sizes.keys() == {"num_envs", "batch_size"}
+    ratio = default.num_envs / default.batch_size
+    assert sizes["num_envs"] / sizes["batch_size"] == ratio
 
 
 @pytest.mark.parametrize(
@@ -64,20 +74,38 @@ def test_a_transition_is_learned_from_as_often_with_every_profile():
     [(4, 10**9, 1), (7.8, 10**9, 8), (12, 10**9, 8), (15.6, 10**9, 16), (80, 10**9, 64),
      (141, 10**9, 64), (80, 4_000_000, 2), (80, 40_000_000, 16), (80, 1, 1)],
 )  # fmt: skip
-def test_auto_takes_what_the_gpu_holds_and_the_run_has_updates_for(memory, steps, factor):
-    sizes = automatic(round(memory * GIB), steps)
-    assert {name: sizes[name] for name in RECIPE} == {
+def test_auto_takes_what_the_gpu_holds_and_the_run_has_updates_for(gpu, memory, steps, factor):
+    gpu(memory)
+    trainer = apply_profile(from_dict({"total_timesteps": steps}), "auto", set(), GPU).trainer
+    assert {name: getattr(trainer, name) for name in RECIPES["off-policy"]} == {
         "num_envs": 256 * factor, "batch_size": 512 * factor, "train_freq": 128 * factor
     }  # fmt: skip
-    assert sizes["buffer_size"] >= 1_000_000
+    assert trainer.buffer_size >= 1_000_000
 
 
-def test_auto_leaves_the_recipe_if_any_of_it_was_stated(gpu):
+@pytest.mark.parametrize(
+    ("memory", "rollouts", "factor"),
+    [(4, 10**6, 1), (8, 10**6, 8), (80, 10**6, 64), (80, 240, 1), (80, 500, 2), (80, 959, 2),
+     (80, 960, 4), (80, 1, 1)],
+)  # fmt: skip
+def test_auto_leaves_an_on_policy_run_enough_rollouts(gpu, memory, rollouts, factor):
+    gpu(memory)
+    default = OnPolicyConfig()
+    steps = rollouts * default.num_envs * default.rollout_steps
+    config = from_dict({"agent_type": "A2C", "total_timesteps": steps})
+    trainer = apply_profile(config, "auto", set(), GPU).trainer
+    assert trainer == replace(
+        default, num_envs=factor * default.num_envs, batch_size=factor * default.batch_size
+    )
+
+
+@pytest.mark.parametrize("agent", ["DQN", "PPO"])
+def test_auto_leaves_the_recipe_if_any_of_it_was_stated(gpu, agent):
     gpu(80)
-    config = from_dict({"total_timesteps": 10**9, "trainer": {"num_envs": 32}})
+    config = from_dict({"agent_type": agent, "total_timesteps": 10**9, "trainer": {"num_envs": 32}})
     trainer = apply_profile(config, "auto", {"trainer.num_envs"}, GPU).trainer
-    assert (trainer.num_envs, trainer.batch_size, trainer.train_freq) == (32, 512, 128)
-    assert trainer.buffer_size == PROFILES["80gb"]["buffer_size"]
+    own = {} if agent == "PPO" else {"buffer_size": 20_000_000}
+    assert trainer == replace(config.trainer, **own)
 
 
 def test_auto_moves_replay_that_does_not_fit_to_the_host(gpu):
@@ -88,11 +116,41 @@ def test_auto_moves_replay_that_does_not_fit_to_the_host(gpu):
         ("auto", {"trainer.replay_storage"}, "device"),
         ("80gb", set(), "device"),
     ):
-        found, plan = planned(config, profile, {"trainer.num_envs", *stated}, GPU)
-        assert found.trainer.replay_storage == storage
-        assert plan.fits == (storage == "host")
+        sized = planned(config, profile, {"trainer.num_envs", *stated}, GPU)
+        assert sized.config.trainer.replay_storage == storage
+        assert sized.plan.fits == (storage == "host")
     gpu(80)
-    assert planned(config, "auto", set(), GPU)[0].trainer.replay_storage == "device"
+    assert planned(config, "auto", set(), GPU).config.trainer.replay_storage == "device"
+
+
+def test_what_was_chosen_and_changed_is_told_in_one_line(gpu):
+    gpu(80)
+    lines = [
+        planned(from_dict({"agent_type": agent, "total_timesteps": 10**8}), profile, stated, GPU)
+        .chosen for agent, profile, stated in (
+            ("DQN", "auto", set()), ("DQN", "auto", {"trainer.train_freq"}), ("DQN", "8gb", set()),
+            ("DQN", "none", set()), ("PPO", "16gb", {"trainer.num_envs"}),
+        )
+    ]  # fmt: skip
+    auto = "profile auto (80gb, as far as the run has updates for it): "
+    batch = OnPolicyConfig().batch_size
+    assert lines == [
+        auto + "trainer.batch_size=16384 (was 512), trainer.buffer_size=10000000 (was 1000000), "
+        "trainer.num_envs=8192 (was 256), trainer.train_freq=4096 (was 128)",
+        auto + "trainer.buffer_size=10000000 (was 1000000)",
+        "profile 8gb: trainer.batch_size=4096 (was 512), trainer.buffer_size=2000000 (was "
+        "1000000), trainer.num_envs=2048 (was 256), trainer.train_freq=1024 (was 128)",
+        "profile none: changes no setting",
+        f"profile 16gb: trainer.batch_size={16 * batch} (was {batch})",
+    ]
+
+
+@pytest.mark.usefixtures("tiny")
+def test_the_command_tells_it(command, capsys):
+    with usual_signals():
+        assert main([*command, "--profile", "cpu", "total_timesteps=8", "eval_freq=8"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("profile")]
+    assert lines == ["profile cpu: changes no setting"]
 
 
 def test_unknown_profiles_are_refused():

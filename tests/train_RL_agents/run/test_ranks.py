@@ -243,7 +243,9 @@ def test_an_interrupted_on_policy_run_of_two_ranks_ends_as_one_that_was_not(tmp_
     # As many updates of the same weights, with the same running statistics.
     assert first["learner"]["updates"] >= 20
     assert differences(first["learner"], second["learner"]) == []
-    counts = [value for name, value in first["learner"]["agent"].items() if "own_norm.count" in name]
+    counts = [
+        value for name, value in first["learner"]["agent"].items() if "own_norm.count" in name
+    ]
     assert counts and all(float(each) > 0.0 for each in counts)
     assert differences(first["returns"]["moments"], second["returns"]["moments"]) == []
     assert {name.split(".")[1] for name in differences(first, second)} >= {
