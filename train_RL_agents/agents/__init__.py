@@ -6,6 +6,7 @@ from marinenav_env import plugins
 from marinenav_env.validation import require
 from train_RL_agents.agents.a2c import A2C
 from train_RL_agents.agents.ac_iqn import ACIQN
+from train_RL_agents.agents.actor_critic import ActorCriticAgent
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
 from train_RL_agents.agents.ddpg import DDPG
 from train_RL_agents.agents.dqn import DQN
@@ -45,6 +46,8 @@ def agent_class(name: str) -> type[Agent[Any]]:
     fine = isinstance(found, type) and issubclass(found, Agent)
     require(fine, "agent_type", name, "a class derived from train_RL_agents.agents.Agent")
     kind: type[Agent[Any]] = found
+    fine = kind.algorithm == "off-policy" or issubclass(kind, ActorCriticAgent)
+    require(fine, "agent_type", name, "off-policy, or a class derived from ActorCriticAgent")
     return kind
 
 

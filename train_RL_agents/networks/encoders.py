@@ -150,6 +150,19 @@ ENCODERS: dict[str, type[EntryEncoder]] = {
 """The encoder of each kind of entry beside the vessel's own state and the objects."""
 
 
+def own_encoder(reference: str) -> type[EntryEncoder]:
+    """The class of a user's own encoder.
+
+    Raises:
+        ConfigError: when it cannot be loaded or is no encoder.
+    """
+    found = plugins.resolve(plugins.ENCODERS, reference)
+    fine = isinstance(found, type) and issubclass(found, EntryEncoder)
+    require(fine, "agent.entry_encoders", reference, "a class derived from EntryEncoder")
+    kind: type[EntryEncoder] = found
+    return kind
+
+
 def _inverse(entry: Entry) -> Tensor:
     """One over the typical magnitude of an entry, to multiply with."""
     return 1.0 / torch.tensor(entry.scale or (1.0,))
@@ -284,8 +297,8 @@ class ObservationNetwork(nn.Module):
         # Only where there are some: the weights of networks without keep their names.
         self.encoders = nn.ModuleDict() if further else None
         for name, entry in further.items():
-            kind = plugins.resolve(plugins.ENCODERS, own[name]) if name in own else None
-            encoder = (kind or ENCODERS[entry.kind])(entry, config)
+            kind = own_encoder(own[name]) if name in own else ENCODERS[entry.kind]
+            encoder = kind(entry, config)
             assert self.encoders is not None
             self.encoders[name] = encoder
             self.encoded += encoder.width
