@@ -256,7 +256,8 @@ def export(loaded: LoadedPolicy, out: Path, formats: list[str]) -> dict[str, Any
     files = {}
     for name in formats:
         kind = FORMATS[name]
-        path = out / kind.name(agent_type)
+        # Of a user's package.module:Class the class: a colon is not for file names.
+        path = out / kind.name(agent_type.rpartition(":")[2])
         write_atomically(path, kind.make(network, example))
         files[name] = {"file": path.name, "largest_difference": check(path, name, loaded.agent)}
     written = contract(loaded, files)
