@@ -1,6 +1,5 @@
 """The examples of docs/extend.md for the world work as they stand."""
 
-import re
 import sys
 from pathlib import Path
 
@@ -10,31 +9,30 @@ import torch
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig, plugins
 from marinenav_env.config import RewardConfig, SensorConfig
 from marinenav_env.env import GROUP
+from tests.extend_page import write_package
 
-PAGE = Path(__file__).parents[2] / "docs" / "extend.md"
-PARTS = ("reward", "Current", "Ring")
+PARTS = ("my_parts.rewards:early", "my_parts.current:Current", "my_parts.ring:Ring")
 
 
 @pytest.fixture(autouse=True)
 def _my_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module ``my_parts`` with the examples, that the user named on the command line."""
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    chosen = [text for text in blocks if any(re.search(rf"(def|class) {p}\b", text) for p in PARTS)]
-    assert len(chosen) == len(PARTS)
-    (tmp_path / "my_parts.py").write_text("\n".join(chosen))
+    """The package ``my_parts``, with parts that the user named on the command line."""
+    write_package(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "my_parts", raising=False)
-    monkeypatch.setattr(plugins, "_allowed", {f"my_parts:{name}" for name in PARTS})
+    for name in [name for name in sys.modules if name.startswith("my_parts")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(plugins, "_allowed", set(PARTS))
 
 
 def test_all_of_them_in_one_world() -> None:
+    reward, entry, sampler = PARTS
     config = WorldConfig(
         max_steps=60,
-        reward=RewardConfig(function="my_parts:reward"),
-        sensor=SensorConfig(entries=("my_parts:Current",)),
+        reward=RewardConfig(function=reward),
+        sensor=SensorConfig(entries=(entry,)),
     )
     levels = (Level(2), Level(4))
-    scenarios = Curriculum(levels, sampler="my_parts:Ring", pool_size=8, refresh_size=4)
+    scenarios = Curriculum(levels, sampler=sampler, pool_size=8, refresh_size=4)
     env = MarineNavEnv(config, 3, scenarios=scenarios)
     rollout = env.rollout(10)
     group, following = rollout[GROUP], rollout["next", GROUP]

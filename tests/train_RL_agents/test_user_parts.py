@@ -1,0 +1,216 @@
+"""Parts of a user's own: the package of docs/extend.md trains, resumes, evaluates and exports."""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marinenav_env import plugins
+from tests.extend_page import commands, write_entry_points, write_package
+from tests.train_RL_agents.tiny_runs import TINY
+from train_RL_agents.cli import BAD_INPUT, main
+from train_RL_agents.run.checkpoint import find_run, load_policy
+
+SOFT_Q, PPO_KL = "my_parts.soft_q:SoftQ", "my_parts.ppo_kl:PPOKL"
+CURRENT, ENCODER = "my_parts.current:Current", "my_parts.current:CurrentEncoder"
+REWARD, RING = "my_parts.rewards:early", "my_parts.ring:Ring"
+PARTS = (SOFT_Q, REWARD, CURRENT, ENCODER, RING)
+WORDS = (
+    f"world.reward.function={REWARD}", f"world.sensor.entries={CURRENT}",
+    f'agent.entry_encoders=["current={ENCODER}"]', f"training_schedule.sampler={RING}",
+)  # fmt: skip
+ON_POLICY = {"num_envs": 8, "rollout_steps": 4, "batch_size": 16}
+
+
+def plugged(*parts: str) -> list[str]:
+    """Options that name parts."""
+    return [word for part in parts for word in ("--plugin", part)]
+
+
+def forget() -> None:
+    """Unload the package, so that an import is seen."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "my_parts"]:
+        del sys.modules[name]
+
+
+def imported() -> bool:
+    """Whether any module of the package is loaded."""
+    return any(name.partition(".")[0] == "my_parts" for name in sys.modules)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the package is in."""
+    folder = tmp_path_factory.mktemp("site")
+    write_package(folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The package on the path; the present folder is another one."""
+    monkeypatch.setattr(plugins, "_allowed", set())
+    monkeypatch.setattr(sys, "path", [str(site), *sys.path])
+    monkeypatch.chdir(tmp_path)
+    forget()
+    yield
+    forget()
+
+
+def run(*words: str) -> int:
+    """Run a command as a new process does: with no part allowed and none loaded."""
+    plugins._allowed.clear()
+    forget()
+    return main(words)
+
+
+def config_file(folder: Path, trainer: dict[str, Any] | None = None, **settings: Any) -> str:
+    """A configuration file of a tiny run."""
+    rest = {name: each for name, each in TINY.items() if name != "agent_type"}
+    file = folder / "tiny.json"
+    file.write_text(json.dumps({**rest, "trainer": trainer or TINY["trainer"], **settings}))
+    return str(file)
+
+
+def begin(folder: Path, *words: str, trainer: dict[str, Any] | None = None) -> list[str]:
+    """A command that trains a tiny run."""
+    return ["train", "-C", config_file(folder, trainer), "--quiet", "save_dir=runs", *words]
+
+
+def trained(*words: str, **options: Any) -> str:
+    """Train, and return the run's folder."""
+    assert run(*begin(Path.cwd(), *words, **options)) == 0
+    return str(find_run(next(Path("runs").iterdir())))
+
+
+def life(folder: str, parts: Sequence[str]) -> None:
+    """Resume, evaluate, show and export a run."""
+    named = plugged(*parts)
+    assert run("train", "--resume", folder, "--quiet", "total_timesteps=240", *named) == 0
+    loaded = load_policy(folder, "latest")
+    assert loaded.env_steps >= 240
+    assert run("evaluate", folder, "--episodes", "1", "--levels", "1", *named) == 0
+    assert run("info", folder, *named) == 0
+    assert run("export", folder, "--out", "exported", *named) == 0
+    contract = json.loads(Path("exported/contract.json").read_text())
+    assert contract["agent"] == loaded.config.agent_type
+    assert len(contract["files"]) == 2
+    assert all(Path("exported", each["file"]).is_file() for each in contract["files"].values())
+    assert not list(Path("exported").glob("*:*"))
+
+
+@pytest.fixture(scope="module")
+def folder(site: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A run with a part of every kind; read only."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [str(site), *sys.path])
+        patch.setattr(plugins, "_allowed", set())
+        patch.chdir(tmp_path_factory.mktemp("run"))
+        return str(Path(trained("--agent", SOFT_Q, *WORDS)).resolve())
+
+
+def test_off_policy_agent_with_all_parts(folder: str) -> None:
+    shutil.copytree(folder, "copy")
+    life("copy", PARTS)
+    contract = json.loads(Path("exported/contract.json").read_text())
+    names = [each["name"] for each in contract["inputs"]]
+    assert names == ["self_state", "objects_state", "objects_mask", "current"]
+
+
+def test_on_policy_agent_with_all_parts() -> None:
+    parts = (PPO_KL, *PARTS[1:])
+    life(trained("--agent", PPO_KL, *WORDS, trainer=ON_POLICY), parts)
+
+
+def test_names_of_entry_points(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_entry_points(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    words = (
+        "world.reward.function=early", "world.sensor.entries=current",
+        'agent.entry_encoders=["current=current"]', "training_schedule.sampler=ring",
+    )  # fmt: skip
+    trained("--agent", "PPO-KL", *words, trainer=ON_POLICY)
+
+
+def test_entry_points_allow_parts_that_files_name(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_entry_points(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert run("info", folder) == 0
+    assert run("evaluate", folder, "--episodes", "1", "--levels", "1") == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("train", "-C", "FILE"),
+        ("train", "--resume", "RUN"),
+        ("evaluate", "RUN"),
+        ("evaluate", "POLICY"),
+        ("export", "POLICY", "--out", "exported"),
+        ("play", "--checkpoint", "RUN"),
+        ("info", "RUN"),
+    ],
+    ids=" ".join,
+)
+def test_a_file_imports_nothing(
+    words: tuple[str, ...], folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {
+        "RUN": folder,
+        "POLICY": str(next(Path(folder).glob("checkpoints/policy_*.pt"))),
+        "FILE": config_file(Path.cwd(), agent_type=SOFT_Q),
+    }
+    assert run(*(names.get(word, word) for word in words)) == BAD_INPUT
+    error = capsys.readouterr().err
+    assert error.startswith("marinenav: error: ")
+    assert error.count("\n") == 1
+    assert f"--plugin {SOFT_Q}" in error
+    assert not imported()
+
+
+@pytest.mark.parametrize("missing", PARTS)
+def test_every_part_must_be_named(
+    missing: str, folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = plugged(*(part for part in PARTS if part != missing))
+    assert run("train", "--resume", folder, "--quiet", *named) == BAD_INPUT
+    assert f"--plugin {missing}" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", [SOFT_Q, PPO_KL])
+@pytest.mark.parametrize(
+    "words",
+    [("compile=true",), ("trainer.collector=processes", "trainer.collectors=2")],
+    ids=["compiled", "processes"],
+)
+def test_all_parts(agent: str, words: tuple[str, ...]) -> None:
+    trained("--agent", agent, *WORDS, *words, trainer=ON_POLICY if agent == PPO_KL else None)
+
+
+@pytest.mark.parametrize(
+    "words", [each for each in commands("marinenav train ") if "--resume" not in each], ids=" ".join
+)
+def test_commands_of_the_page(words: list[str]) -> None:
+    if "training_schedule.scenarios=crossing.json" in words:
+        import_module("my_parts.crossing").write(Path("crossing.json"), 4)
+    trained(*words, "total_timesteps=80", trainer=ON_POLICY if "PPO" in words else None)
+
+
+def test_what_is_no_agent_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*begin(Path.cwd(), "--agent", CURRENT)) == BAD_INPUT
+    assert "a class derived from" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wrong", [CURRENT, REWARD])
+def test_what_is_no_encoder_is_refused(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = (f"world.sensor.entries={CURRENT}", f'agent.entry_encoders=["current={wrong}"]')
+    assert run(*begin(Path.cwd(), *words)) == BAD_INPUT
+    assert "a class derived from" in capsys.readouterr().err
