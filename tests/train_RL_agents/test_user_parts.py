@@ -185,14 +185,14 @@ def test_every_part_must_be_named(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("agent", [SOFT_Q, PPO_KL])
-@pytest.mark.parametrize(
-    "words",
-    [("compile=true",), ("trainer.collector=processes", "trainer.collectors=2")],
-    ids=["compiled", "processes"],
-)
-def test_all_parts(agent: str, words: tuple[str, ...]) -> None:
-    trained("--agent", agent, *WORDS, *words, trainer=ON_POLICY if agent == PPO_KL else None)
+def test_all_parts_compiled() -> None:
+    trained("--agent", PPO_KL, *WORDS, "compile=true", trainer=ON_POLICY)
+
+
+@pytest.mark.slow
+def test_all_parts_in_processes() -> None:
+    workers = ("trainer.collector=processes", "trainer.collectors=2")
+    trained("--agent", SOFT_Q, *WORDS, *workers)
 
 
 @pytest.mark.parametrize(
