@@ -26,7 +26,7 @@ LIMIT = 1e4
 
 @dataclass(frozen=True)
 class Entry:
-    """One named tensor [E, R, *shape] of an observation."""
+    """One named tensor ``[E, R, *shape]`` of an observation."""
 
     name: str
     """Key below ``robots/observation``."""
@@ -96,7 +96,7 @@ class EntrySensor:
         """Draw the random numbers of one observation, which compiled code cannot do.
 
         Args:
-            shape: [E, R, *shape].
+            shape: ``[E, R, *shape]``.
             generator: the source of randomness; its device is the world's.
             dtype: floating-point type.
 
@@ -113,7 +113,7 @@ class EntrySensor:
             noise: one draw of ``noise``.
 
         Returns:
-            [E, R, *shape]; the world sets the rows of inactive robots to zero.
+            ``[E, R, *shape]``; the world sets the rows of inactive robots to zero.
         """
         raise NotImplementedError
 
