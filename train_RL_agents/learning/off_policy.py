@@ -50,11 +50,10 @@ class OffPolicy(Algorithm):
             self._store_rows, device, name="storing", say=setup.say, in_place=True,
             capture=setup.stores_in_place and device.type == "cuda",
         )  # fmt: skip
-        self._seen, self._vector_steps = 0, 0
+        self._seen = 0
 
     def observe(self, steps: TensorDictBase) -> None:
         """See Algorithm."""
-        self._vector_steps += steps.shape[1]
         with self._clock.phase("insert"):
             rows = self._store(steps)
             if not self.replay.on_device:
@@ -69,8 +68,6 @@ class OffPolicy(Algorithm):
 
     def update(self, env_steps: int) -> None:
         """See Algorithm: one update per ``train_freq`` env-steps."""
-        if self._vector_steps % self.settings.vector_steps:
-            return
         before, self._seen = self._seen, env_steps
         for _ in range(self._due(env_steps)):
             self._update()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.objectives.value.functional import generalized_advantage_estimate
 
@@ -18,12 +18,11 @@ from train_RL_agents.config.schema import OnPolicyConfig
 from train_RL_agents.learning.algorithm import Algorithm, Setup
 from train_RL_agents.learning.learner import Learner
 from train_RL_agents.learning.statistics import ReturnScale
-from train_RL_agents.memory.rollout import Rollout
 from train_RL_agents.networks.observation import ACTIVE, Observation, observation_of
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
-_STEP = ("observation", "action", "reward", "done", "terminated", "next_value", ACTIVE)
-"""Entries of a stored step beside what ``explore`` gives."""
+_WORLD = ("observation", "mask", "action", "done", "terminated", "truncated")
+"""Entries of a step that are not what ``explore`` gives beside the action."""
 
 
 class OnPolicy(Algorithm):
@@ -47,7 +46,7 @@ class OnPolicy(Algorithm):
             fused_optimizer=config.fused_optimizer, capture=config.capture, say=setup.say,
         )  # fmt: skip
         super().__init__(setup, learner)
-        self.rollout = Rollout(self.settings.rollout_steps)
+        self._rows: RolloutBatch | None = None
         self._progress = torch.zeros((), device=setup.device)
         scales, gamma = self.settings.scale_returns, self.settings.gamma
         self._scale = ReturnScale(gamma, setup.device) if scales else None
@@ -55,38 +54,9 @@ class OnPolicy(Algorithm):
         self._counts_rows = host_reads_are_free(setup.device) and setup.ranks.size == 1
 
     def observe(self, steps: TensorDictBase) -> None:
-        """See Algorithm."""
+        """See Algorithm; what the collector gives at a time is a rollout."""
         with self._clock.phase("insert"), torch.no_grad():
-            self.rollout.extend(self._stored(steps))
-
-    def _stored(self, steps: TensorDictBase) -> TensorDictBase:
-        """What is kept of steps [E, T]."""
-        group, following = steps.get(GROUP), steps.get(("next", GROUP))
-        reward = self.settings.reward_scale * following.get("reward").squeeze(-1)
-        done, terminated = (following.get(name).squeeze(-1) for name in ("done", "terminated"))
-        if self._scale is not None:
-            self._scale.update(reward, done, group.get("mask"))
-            self._ranks.copy_first(self._scale.moments)
-            reward = self._scale.scaled(reward)
-        extras = {
-            name: each
-            for name, each in group.items()
-            if name not in ("observation", "action", "mask", "done", "terminated", "truncated")
-        }
-        stored: TensorDictBase = TensorDict(
-            {
-                "observation": group.get("observation"),
-                "action": group.get("action"),
-                "reward": reward,
-                "done": done,
-                "terminated": terminated,
-                "next_value": self._next_values(group, following, done & ~terminated),
-                ACTIVE: group.get("mask"),
-                "extras": extras,
-            },
-            reward.shape[:2],
-        )
-        return stored
+            self._rows = self._rows_of(steps)
 
     def _next_values(self, group: TensorDictBase, following: TensorDictBase, cut: Tensor) -> Tensor:
         """Values [E, T, R] of what the steps led to.
@@ -120,48 +90,63 @@ class OnPolicy(Algorithm):
         return value
 
     def update(self, env_steps: int) -> None:
-        """See Algorithm: all epochs once a rollout is complete."""
-        if not self.rollout.full:
+        """See Algorithm: all epochs of the latest rollout, once."""
+        rows, self._rows = self._rows, None
+        if rows is None:
             return
-        with self._clock.phase("sample"), torch.no_grad():
-            rows = self._rows(self.rollout.steps)
-            self.rollout.clear()
         for batch in self._batches(rows):
             with self._clock.phase("update"):
                 scalars, _ = self.learner.update(batch)
                 self.meter.add(scalars)
+        # Only now: the batches are learned from with the statistics that they were collected with.
+        self._update_statistics(rows)
 
-    def _rows(self, steps: TensorDictBase) -> RolloutBatch:
+    def _rows_of(self, steps: TensorDictBase) -> RolloutBatch:
         """All robot-steps of a rollout [E, T], with advantages; environment-steps if joint."""
-        settings, extras = self.settings, steps.get("extras")
+        settings, group, following = self.settings, steps.get(GROUP), steps.get(("next", GROUP))
+        active, value = group.get("mask"), group.get("value")
+        done, terminated = (following.get(name).squeeze(-1) for name in ("done", "terminated"))
         advantage, target = generalized_advantage_estimate(
-            settings.gamma, settings.gae_lambda, extras.get("value"), steps.get("next_value"),
-            steps.get("reward"), steps.get("done"), steps.get("terminated"),
+            settings.gamma, settings.gae_lambda, value,
+            self._next_values(group, following, done & ~terminated),
+            self._rewards(following, done, active), done, terminated,
         )  # fmt: skip
-        weight = steps.get(ACTIVE).to(advantage.dtype)
+        weight = active.to(advantage.dtype)
         self.meter.add({"explained_variance": explained_variance(advantage, target, weight)})
         if settings.normalize_advantages:
             advantage = normalized(advantage, weight)
         axes = 2 if self.agent.joint else 3
-        observation = observation_of(steps.get("observation"))
-        if self.agent.config.normalize_observations:
-            network: Any = self.agent.networks["policy"]
-            network.update_statistics(observation, steps.get(ACTIVE))
-            self._ranks.copy_first(network.buffers())
-            self.learner.copy_buffers()
 
         def flat(each: Tensor) -> Tensor:
             return each.flatten(0, axes - 1)
 
         return RolloutBatch(
-            {name: flat(each) for name, each in observation.items()},
-            flat(steps.get("action")),
-            {name: flat(each) for name, each in extras.items()},
+            {name: flat(each) for name, each in group.get("observation").items()},
+            flat(group.get("action")),
+            {name: flat(each) for name, each in group.items() if name not in _WORLD},
             flat(advantage),
             flat(target),
             flat(weight),
             self._progress,
         )
+
+    def _rewards(self, following: TensorDictBase, done: Tensor, active: Tensor) -> Tensor:
+        """Scaled rewards [E, T, R] of steps."""
+        reward = self.settings.reward_scale * following.get("reward").squeeze(-1)
+        if self._scale is None:
+            return reward
+        self._scale.update(reward, done, active)
+        self._ranks.copy_first(self._scale.moments)
+        return self._scale.scaled(reward)
+
+    def _update_statistics(self, rows: RolloutBatch) -> None:
+        """Take observations into the running statistics of the networks, if there are any."""
+        if self.agent.config.normalize_observations:
+            network: Any = self.agent.networks["policy"]
+            with torch.no_grad():
+                network.update_statistics(rows.observation, rows.weight > 0.0)
+            self._ranks.copy_first(network.buffers())
+            self.learner.copy_buffers()
 
     def _batches(self, rows: RolloutBatch) -> Iterator[RolloutBatch]:
         """Minibatches of all epochs, each a random permutation of the rows of active robots.
@@ -209,20 +194,18 @@ class OnPolicy(Algorithm):
         self._progress.fill_(progress)
 
     def restart(self) -> None:
-        """See Algorithm: a rollout that has begun goes, and so do open returns."""
-        self.rollout.clear()
+        """See Algorithm: open returns go."""
         if self._scale is not None:
             self._scale.restart()
 
     def state_dict(self) -> dict[str, Any]:
         """See Algorithm."""
         scale = {} if self._scale is None else self._scale.state_dict()
-        return super().state_dict() | {"rollout": self.rollout.state_dict(), "returns": scale}
+        return super().state_dict() | {"returns": scale}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """See Algorithm."""
         super().load_state_dict(state)
-        self.rollout.load_state_dict(state["rollout"])
         if self._scale is not None:
             self._scale.load_state_dict(state["returns"])
 

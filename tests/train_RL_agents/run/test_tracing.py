@@ -114,8 +114,8 @@ def test_an_on_policy_run_is_traced(tmp_path):
     with usual_signals():
         trainer.train()
     found = ranges(trace.path)
-    assert {name: found[name] for name in ("collect", "insert", "sample")} == {
-        "collect": 2, "insert": 2, "sample": 2,
+    assert {name: found[name] for name in ("collect", "insert")} == {
+        "collect": 2, "insert": 2,
     }  # fmt: skip
     assert found["update"] > 2
 

@@ -1,0 +1,421 @@
+"""Rollouts, advantages against a slow oracle, minibatches, and what an update leaves."""
+
+import pytest
+import torch
+from torchrl.objectives.value.functional import vec_generalized_advantage_estimate
+
+from marinenav_env import GROUP
+from tests.train_RL_agents.helpers import no_host_reads, seeded
+from tests.train_RL_agents.tiny_runs import new_run, scalars
+from train_RL_agents.agents.actor_critic import RolloutBatch
+from train_RL_agents.learning.on_policy import explained_variance, normalized
+from train_RL_agents.networks.layers import squash
+from train_RL_agents.networks.observation import ACTIVE, observation_of
+from train_RL_agents.torchrl_trainer import TorchRLTrainer
+
+LONG = ("agent_type=PPO", "trainer.rollout_steps=12", "total_timesteps=960",
+        "trainer.normalize_advantages=false")  # fmt: skip
+"""Rollouts in which every environment starts anew: episodes take at most 8 steps."""
+FLEET = ("agent.critic=fleet",)
+pytestmark = pytest.mark.usefixtures("tiny")
+
+
+@pytest.fixture
+def on_device(monkeypatch):
+    """As on a GPU: nothing is read on the host."""
+    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+
+
+def trainer_of(tmp_path, *words):
+    return TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
+
+
+def rollout_of(trainer, skipped=1):
+    """Steps [E, T] of a rollout that begins in the middle of episodes."""
+    for _ in range(skipped):
+        trainer.collector.collect()
+    return trainer.collector.collect()
+
+
+def value_of(trainer, group):
+    observation = observation_of(group["observation"])
+    network = trainer.algorithm.agent.networks["policy"]
+    with torch.no_grad():
+        return network({**observation, ACTIVE: group["mask"]})[1]
+
+
+def parts(steps):
+    """Value, reward, done, terminated and activity, each [E, T, R]."""
+    group, following = steps[GROUP], steps["next", GROUP]
+    flags = [following[name].squeeze(-1) for name in ("reward", "done", "terminated")]
+    return group["value"], *flags, group["mask"]
+
+
+# Advantages -------------------------------------------------------------------------------------
+
+
+def slow_advantages(trainer, steps):
+    """Of active robot-steps, one at a time; what follows is valued before any reset."""
+    settings = trainer.config.trainer
+    value, reward, done, terminated, active = parts(steps)
+    following = value_of(trainer, steps["next", GROUP])
+    found = {}
+    for e in range(value.shape[0]):
+        for r in range(value.shape[2]):
+            advantage = 0.0
+            for t in reversed(range(value.shape[1])):
+                if not active[e, t, r]:
+                    advantage = 0.0
+                    continue
+                after = 0.0 if terminated[e, t, r] else float(following[e, t, r])
+                gained = settings.reward_scale * float(reward[e, t, r])
+                error = gained + settings.gamma * after - float(value[e, t, r])
+                rest = 0.0 if done[e, t, r] else advantage
+                advantage = error + settings.gamma * settings.gae_lambda * rest
+                found[e, t, r] = advantage
+    return found
+
+
+def kinds_of_ends(steps):
+    """How many robots ended, were cut, and began anew within a rollout."""
+    *_, done, terminated, active = parts(steps)
+    inside = active[:, :-1]
+    ended = inside & terminated[:, :-1]
+    cut = inside & done[:, :-1] & ~terminated[:, :-1]
+    begun = active[:, 1:] & done[:, :-1]
+    return [int(each.sum()) for each in (ended, cut, begun)]
+
+
+@pytest.mark.parametrize("way", ["host", "device"])
+@pytest.mark.parametrize("words", [(), FLEET], ids=["own", "fleet"])
+def test_advantages_are_those_of_a_slow_oracle(request, tmp_path, words, way):
+    if way == "device":
+        request.getfixturevalue("on_device")
+    trainer = trainer_of(tmp_path, *LONG, *words)
+    steps = rollout_of(trainer)
+    assert min(kinds_of_ends(steps)) >= 3
+    trainer.algorithm.observe(steps)
+    rows, shape = trainer.algorithm._rows, steps[GROUP, "mask"].shape
+    advantage, target = rows.advantage.view(shape), rows.target.view(shape)
+    expected = slow_advantages(trainer, steps)
+    assert len(expected) == int(rows.weight.sum())
+    for place, value in expected.items():
+        assert float(advantage[place]) == pytest.approx(value, abs=1e-4)
+        before = float(steps[GROUP, "value"][place])
+        assert float(target[place]) == pytest.approx(value + before, abs=1e-4)
+
+
+def test_what_follows_a_cut_is_not_the_next_episode(tmp_path):
+    """The oracle tells the two apart: bootstrapping from the reset observation is far off."""
+    trainer = trainer_of(tmp_path, *LONG)
+    steps = rollout_of(trainer)
+    value, _, done, terminated, active = parts(steps)
+    following = value_of(trainer, steps["next", GROUP])
+    cut = active & done & ~terminated
+    cut[:, -1] = False
+    found = trainer.algorithm._next_values(steps[GROUP], steps["next", GROUP], done & ~terminated)
+    torch.testing.assert_close(found[cut], following[cut])
+    after_reset = torch.cat((value[:, 1:], value[:, -1:]), 1)
+    assert ((after_reset - following)[cut].abs() > 1e-3).any()
+
+
+def test_advantages_are_torchrls(tmp_path):
+    trainer = trainer_of(tmp_path, *LONG)
+    settings, steps = trainer.config.trainer, rollout_of(trainer)
+    value, reward, done, terminated, active = parts(steps)
+    expected = vec_generalized_advantage_estimate(
+        settings.gamma, settings.gae_lambda, value, value_of(trainer, steps["next", GROUP]),
+        settings.reward_scale * reward, done, terminated,
+    )  # fmt: skip
+    trainer.algorithm.observe(steps)
+    rows = trainer.algorithm._rows
+    for ours, theirs in zip((rows.advantage, rows.target), expected, strict=True):
+        torch.testing.assert_close(ours.view_as(theirs)[active], theirs[active])
+
+
+def test_a_rollout_that_is_cut_into_two_differs_only_by_the_estimate_at_the_seam(tmp_path):
+    """With lambda 0 an advantage is one step's error, so that there is no difference."""
+    whole = trainer_of(tmp_path / "a", *LONG, "trainer.gae_lambda=0.0")
+    steps, rows = rollout_of(whole), []
+    for part in (steps, steps[:, :5], steps[:, 5:]):
+        whole.algorithm.observe(part)
+        rows.append(whole.algorithm._rows.advantage.view(part[GROUP, "mask"].shape))
+    active = steps[GROUP, "mask"]
+    joined = torch.cat(rows[1:], 1)
+    torch.testing.assert_close(joined[active], rows[0][active], rtol=1e-4, atol=1e-5)
+
+
+# Rows -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [(), FLEET], ids=["own", "fleet"])
+def test_rows_are_those_of_the_steps(tmp_path, words):
+    trainer = trainer_of(tmp_path, *LONG, *words)
+    steps = rollout_of(trainer)
+    trainer.algorithm.observe(steps)
+    rows, group = trainer.algorithm._rows, steps[GROUP]
+    count, robots = 8 * 12, group["mask"].shape[-1]
+    lead = (count, robots) if words else (count * robots,)
+    assert rows.weight.shape == lead
+    assert rows.observation.keys() == set(group["observation"].keys())
+    for name, each in rows.observation.items():
+        own = group["observation", name]
+        assert torch.equal(each, own.reshape(*lead, *own.shape[3:])), name
+    assert torch.equal(rows.action, group["action"].reshape(lead))
+    assert rows.extras.keys() == {"log_prob", "value"}
+    for name, each in rows.extras.items():
+        assert torch.equal(each, group[name].reshape(lead)), name
+    assert torch.equal(rows.weight, group["mask"].float().reshape(lead))
+
+
+def test_a_sample_of_a_normal_distribution_is_kept(tmp_path):
+    trainer = trainer_of(tmp_path, *LONG, "agent.actions=gaussian")
+    trainer.algorithm.observe(rollout_of(trainer))
+    rows = trainer.algorithm._rows
+    assert rows.extras.keys() == {"log_prob", "value", "sample"}
+    active = rows.weight > 0
+    assert torch.equal(rows.action[active], squash(rows.extras["sample"][active]))
+
+
+def test_rewards_are_divided_by_the_scale_of_returns(tmp_path):
+    plain = trainer_of(tmp_path / "a", *LONG)
+    scaled = trainer_of(tmp_path / "b", *LONG, "trainer.scale_returns=true")
+    steps = rollout_of(plain)
+    following, (*_, done, _, active) = steps["next", GROUP], parts(steps)
+    reward = plain.algorithm._rewards(following, done, active)
+    assert torch.equal(reward, 0.1 * following["reward"].squeeze(-1))
+    found = scaled.algorithm._rewards(following, done, active)
+    deviation = float(scaled.algorithm._scale.moments[2].sqrt())
+    assert deviation != pytest.approx(1.0, abs=0.01)
+    torch.testing.assert_close(found, reward / (deviation + 1e-6))
+
+
+# Minibatches ------------------------------------------------------------------------------------
+
+
+def numbered(weight, rows):
+    """The same rows with their numbers as targets, and the given weights."""
+    count = weight.shape[0]
+    numbers = torch.arange(count, dtype=torch.float32)
+    target = numbers if weight.ndim == 1 else numbers[:, None].expand_as(weight)
+    return rows._replace(weight=weight, target=target)
+
+
+def rows_with(trainer, weight):
+    """Blank rows with given weights [B] or [B, R]."""
+    shape = weight.shape
+    observation = {
+        name: torch.zeros(*shape, *entry.shape)
+        for name, entry in trainer.algorithm.agent.spec.entries.items()
+    }
+    blank = torch.zeros(shape)
+    extras = {"log_prob": blank, "value": blank}
+    action = torch.zeros(shape, dtype=torch.int64)
+    rows = RolloutBatch(observation, action, extras, blank, blank, weight, torch.zeros(()))
+    return numbered(weight, rows)
+
+
+def numbers(batch):
+    target = batch.target if batch.target.ndim == 1 else batch.target[:, 0]
+    return [int(each) for each in target]
+
+
+def all_numbers(batches):
+    return [number for batch in batches for number in numbers(batch)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_active_row_comes_at_most_once_per_epoch(tmp_path, seed):
+    trainer = trainer_of(tmp_path, "agent_type=PPO", "trainer.epochs=3", "trainer.batch_size=8")
+    weight = (torch.rand(100, generator=seeded(seed)) < 0.6).float()
+    active = set(weight.nonzero().squeeze(-1).tolist())
+    batches = list(trainer.algorithm._batches(rows_with(trainer, weight)))
+    each = len(active) // 8
+    assert len(batches) == 3 * each
+    epochs = [all_numbers(batches[k * each : (k + 1) * each]) for k in range(3)]
+    for epoch in epochs:
+        assert len(set(epoch)) == len(epoch) == 8 * each
+        assert set(epoch) <= active
+    assert epochs[0] != epochs[1]
+    # Which rows make up the remainder is drawn anew in every epoch.
+    assert len(active) % 8 == 0 or set(epochs[0]) | set(epochs[1]) | set(epochs[2]) > set(epochs[0])
+
+
+@pytest.mark.parametrize("count", [1, 7])
+def test_fewer_rows_than_a_batch_fill_one_batch(tmp_path, count):
+    """Compiled code has fixed shapes."""
+    trainer = trainer_of(tmp_path, "agent_type=PPO", "trainer.epochs=2", "trainer.batch_size=8")
+    weight = torch.zeros(20)
+    weight[5 : 5 + count] = 1.0
+    batches = list(trainer.algorithm._batches(rows_with(trainer, weight)))
+    assert [batch.size for batch in batches] == [8, 8]
+    for batch in batches:
+        found = numbers(batch)
+        assert sorted(found[:count]) == list(range(5, 5 + count))
+        assert found[count:] == (found * 8)[: 8 - count]
+
+
+def test_a_rollout_that_is_smaller_than_a_batch_is_one_batch(tmp_path):
+    trainer = trainer_of(tmp_path, "agent_type=PPO", "trainer.epochs=1", "trainer.batch_size=8")
+    (batch,) = trainer.algorithm._batches(rows_with(trainer, torch.ones(5)))
+    assert sorted(numbers(batch)) == list(range(5))
+
+
+def test_rows_of_a_fleet_have_some_active_robot(tmp_path):
+    words = ("agent_type=PPO", *FLEET, "trainer.epochs=1", "trainer.batch_size=12")
+    trainer = trainer_of(tmp_path, *words)
+    weight = (torch.rand(40, 3, generator=seeded()) < 0.3).float()
+    there = set((weight.amax(-1) > 0).nonzero().squeeze(-1).tolist())
+    batches = list(trainer.algorithm._batches(rows_with(trainer, weight)))
+    assert {batch.weight.shape for batch in batches} == {(4, 3)}  # 12 robot-steps
+    found = all_numbers(batches)
+    assert len(set(found)) == len(found) == len(there) // 4 * 4
+    assert set(found) <= there
+
+
+@pytest.mark.parametrize("share", [0.1, 0.6, 1.0])
+def test_without_host_reads_batches_are_full_and_of_active_rows(tmp_path, on_device, share):
+    trainer = trainer_of(tmp_path, "agent_type=PPO", "trainer.epochs=2", "trainer.batch_size=8")
+    weight = (torch.rand(100, generator=seeded(1)) < share).float()
+    rows = rows_with(trainer, weight)
+    with no_host_reads():
+        batches = list(trainer.algorithm._batches(rows))
+    # As many as if all robots were active: their number is known on the device only.
+    assert len(batches) == 2 * (100 // 8)
+    assert all(batch.size == 8 and bool((batch.weight == 1.0).all()) for batch in batches)
+    active = int(weight.sum())
+    for epoch in (batches[:12], batches[12:]):
+        found = all_numbers(epoch)
+        passes = [found[begin : begin + active] for begin in range(0, len(found), active)]
+        assert all(len(set(each)) == len(each) for each in passes)
+        assert all(set(each) == set(passes[0]) for each in passes[:-1])
+
+
+def test_without_host_reads_a_turn_has_none(tmp_path, on_device):
+    trainer = trainer_of(tmp_path, *LONG, "trainer.scale_returns=true",
+                         "agent.normalize_observations=true", "fused_optimizer=false")  # fmt: skip
+    steps = rollout_of(trainer)
+    algorithm = trainer.algorithm
+    algorithm.observe(steps)
+    algorithm.update(96)  # makes the optimiser's state
+    with no_host_reads():
+        algorithm.observe(steps)
+        batches = list(algorithm._batches(algorithm._rows))
+        algorithm.learner._accumulate(batches[0], None)
+        algorithm._update_statistics(algorithm._rows)
+    assert algorithm.learner.updates == 2 * (8 * 12 * 3 // 8)
+
+
+# Updates ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [
+    (), FLEET, ("agent.normalize_observations=true",), ("agent.actions=gaussian",),
+    ("agent.actions=clipped_gaussian", "agent.state_dependent_std=true"),
+], ids=" ".join)  # fmt: skip
+def test_the_first_batch_of_a_rollout_finds_the_policy_that_collected_it(tmp_path, words):
+    trainer = trainer_of(tmp_path, *LONG, *words)
+    update, found = trainer.algorithm.learner.update, []
+
+    def noting(batch):
+        scalars, priority = update(batch)
+        found.append({name: float(each) for name, each in scalars.items()})
+        return scalars, priority
+
+    trainer.algorithm.learner.update = noting
+    for _ in range(2):
+        trainer.iterate()
+        assert found[0]["approx_kl"] == pytest.approx(0.0, abs=1e-6)
+        assert found[0]["clip_fraction"] == 0.0
+        assert found[-1]["approx_kl"] > 1e-6
+        found.clear()
+
+
+def test_a_rollout_is_learned_from_once(tmp_path):
+    trainer = trainer_of(tmp_path, "agent_type=PPO")
+    algorithm = trainer.algorithm
+    algorithm.update(16)
+    assert algorithm.learner.updates == 0
+    steps = trainer.collector.collect()
+    algorithm.observe(steps)
+    algorithm.update(16)
+    made = int(steps[GROUP, "mask"].sum()) // 8 * 2
+    assert algorithm.learner.updates == made > 0
+    algorithm.update(16)
+    assert algorithm.learner.updates == made
+
+
+def test_observations_are_normalised_by_those_of_active_robots(tmp_path):
+    trainer = trainer_of(tmp_path, *LONG, "agent.normalize_observations=true")
+    steps = rollout_of(trainer)
+    trainer.algorithm.observe(steps)
+    trainer.algorithm.update(96)
+    network = trainer.algorithm.agent.networks["policy"]
+    assert float(network.own_norm.count) == int(steps[GROUP, "mask"].sum())
+    seen = steps[GROUP, "mask"][..., None] & steps[GROUP, "observation", "objects_mask"]
+    assert float(network.object_norm.count) == int(seen.sum())
+    ema = trainer.algorithm.learner.ema.networks["policy"]
+    for ours, theirs in zip(network.buffers(), ema.buffers(), strict=True):
+        assert torch.equal(ours, theirs)
+        assert ours.data_ptr() != theirs.data_ptr()
+
+
+@pytest.mark.parametrize(("agent", "names"), [
+    ("PPO", {"approx_kl", "clip_fraction", "entropy", "explained_variance", "value_error"}),
+    ("A2C", {"entropy", "explained_variance", "value_error", "policy_gain"}),
+])  # fmt: skip
+def test_tensorboard_has_what_tells_how_learning_goes(tmp_path, agent, names):
+    run = new_run(tmp_path, f"agent_type={agent}")
+    TorchRLTrainer(run, quiet=True).train()
+    logged = scalars(run)
+    for name in names:
+        assert [step for step, _ in logged[f"losses/{name}"]] == [48, 80, 128, 160], name
+    assert logged["losses/entropy"][0][1] > 2.0
+    assert {"train/learning_rate", "train/updates", "train/micro_batches"} < logged.keys()
+    assert "train/replay_fill" not in logged
+    assert all(value <= 1.0 for _, value in logged["losses/explained_variance"])
+
+
+def test_what_falls_along_the_run_is_that_of_the_rollout(tmp_path):
+    trainer = trainer_of(tmp_path, "agent_type=PPO", "trainer.learning_rate=1e-3",
+                         "trainer.learning_rate_final=0.0")  # fmt: skip
+    while not trainer.finished:
+        begun = trainer.env_steps / 160
+        trainer.iterate()
+        assert float(trainer.algorithm._progress) == pytest.approx(begun)
+    assert trainer.algorithm.learner.learning_rate == pytest.approx(1e-3 * 0.0244717, rel=1e-3)
+
+
+def test_a_restart_forgets_open_returns(tmp_path):
+    trainer = trainer_of(tmp_path, *LONG, "trainer.scale_returns=true")
+    trainer.algorithm.observe(rollout_of(trainer))
+    assert trainer.algorithm.state_dict()["returns"]["return"] is not None
+    trainer.algorithm.restart()
+    assert trainer.algorithm.state_dict()["returns"]["return"] is None
+
+
+# By hand ----------------------------------------------------------------------------------------
+
+
+def test_advantages_are_normalised_over_active_robots():
+    advantage = torch.tensor([1.0, 3.0, 100.0, 5.0])
+    weight = torch.tensor([1.0, 1.0, 0.0, 1.0])
+    deviation = (8.0 / 3.0) ** 0.5
+    found = normalized(advantage, weight)
+    expected = torch.tensor([-2.0 / deviation, 0.0, 97.0 / deviation, 2.0 / deviation])
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(normalized(torch.full((4,), 7.0), weight), torch.zeros(4))
+
+
+def test_explained_variance_by_hand():
+    weight = torch.tensor([1.0, 1.0, 1.0, 0.0])
+    target = torch.tensor([1.0, 2.0, 3.0, 99.0])
+
+    def of(value):
+        return float(explained_variance(target - torch.tensor(value), target, weight))
+
+    assert of([1.0, 2.0, 3.0, 0.0]) == pytest.approx(1.0)
+    assert of([2.0, 2.0, 2.0, 0.0]) == pytest.approx(0.0)
+    assert of([6.0, 7.0, 8.0, 0.0]) == pytest.approx(1.0)  # but for a constant
+    assert of([3.0, 2.0, 1.0, 0.0]) == pytest.approx(-3.0)
+    assert of([1.5, 2.0, 2.5, 0.0]) == pytest.approx(0.75)

@@ -1,0 +1,102 @@
+"""The running scale of returns against a loop over robots in plain Python."""
+
+import io
+import statistics
+
+import pytest
+import torch
+
+from tests.train_RL_agents.helpers import no_host_reads, seeded
+from train_RL_agents.learning.statistics import ReturnScale
+
+CPU, GAMMA = torch.device("cpu"), 0.9
+
+
+def batches(count=4, shape=(3, 5, 2), seed=0):
+    """Rewards, ends and activity; an inactive robot has no reward, and its stream has ended."""
+    generator, found = seeded(seed), []
+    active = torch.ones(shape[0], shape[2], dtype=torch.bool)
+    for _ in range(count):
+        steps = []
+        for _ in range(shape[1]):
+            reward = torch.randn(shape[0], shape[2], generator=generator) * active
+            ends = torch.rand(shape[0], shape[2], generator=generator) < 0.2
+            steps.append((reward, ends | ~active, active))
+            begins = torch.rand(shape[0], shape[2], generator=generator) < 0.4
+            active = torch.where(active, ~ends, begins)
+        found.append(tuple(torch.stack(each, 1) for each in zip(*steps, strict=True)))
+    return found
+
+
+def slow_returns(parts):
+    """Discounted returns so far at every active step of every robot."""
+    reward, done, active = (torch.cat(each, 1) for each in zip(*parts, strict=True))
+    found = []
+    for e in range(reward.shape[0]):
+        for r in range(reward.shape[2]):
+            total = 0.0
+            for t in range(reward.shape[1]):
+                total = GAMMA * total + float(reward[e, t, r])
+                if active[e, t, r]:
+                    found.append(total)
+                if done[e, t, r]:
+                    total = 0.0
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_moments_are_those_of_a_slow_loop(seed):
+    scale, given = ReturnScale(GAMMA, CPU), batches(seed=seed)
+    for number, part in enumerate(given):
+        scale.update(*part)
+        expected = slow_returns(given[: number + 1])
+        count, mean, variance = (float(each) for each in scale.moments)
+        assert count == len(expected)
+        assert mean == pytest.approx(statistics.fmean(expected), abs=1e-5)
+        assert variance == pytest.approx(statistics.pvariance(expected), rel=1e-4)
+        scaled = scale.scaled(part[0])
+        torch.testing.assert_close(scaled, part[0] / (statistics.pstdev(expected) + 1e-6))
+
+
+def test_how_steps_are_divided_does_not_matter():
+    whole, single = ReturnScale(GAMMA, CPU), ReturnScale(GAMMA, CPU)
+    for reward, done, active in batches():
+        whole.update(reward, done, active)
+        for t in range(reward.shape[1]):
+            single.update(reward[:, t : t + 1], done[:, t : t + 1], active[:, t : t + 1])
+    torch.testing.assert_close(whole.moments, single.moments)
+
+
+def test_a_restored_scale_goes_on_identically():
+    scale, given = ReturnScale(GAMMA, CPU), batches()
+    for part in given[:2]:
+        scale.update(*part)
+    stream = io.BytesIO()
+    torch.save(scale.state_dict(), stream)
+    stream.seek(0)
+    other = ReturnScale(GAMMA, CPU)
+    other.load_state_dict(torch.load(stream, weights_only=True))
+    for part in given[2:]:
+        scale.update(*part)
+        other.update(*part)
+        assert torch.equal(scale.scaled(part[0]), other.scaled(part[0]))
+
+
+def test_after_a_restart_returns_begin_at_zero():
+    scale, other = ReturnScale(GAMMA, CPU), ReturnScale(GAMMA, CPU)
+    first, second = batches(2)
+    scale.update(*first)
+    scale.restart()
+    other.load_state_dict(scale.state_dict())
+    scale.update(*second)
+    assert float(scale.moments[0]) == len(slow_returns([first])) + len(slow_returns([second]))
+    other.update(*second)
+    assert torch.equal(scale.moments[1], other.moments[1])
+
+
+def test_nothing_is_read_on_the_host():
+    scale = ReturnScale(GAMMA, CPU)
+    with no_host_reads():
+        for part in batches():
+            scale.update(*part)
+            scale.scaled(part[0])
