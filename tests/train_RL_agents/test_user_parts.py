@@ -120,6 +120,12 @@ def test_off_policy_agent_with_all_parts(folder: str) -> None:
     contract = json.loads(Path("exported/contract.json").read_text())
     names = [each["name"] for each in contract["inputs"]]
     assert names == ["self_state", "objects_state", "objects_mask", "current"]
+    assert contract["call"]["torchscript"] == f"forward(({', '.join(names)}))"
+
+
+def test_help_lists_the_settings_of_an_own_agent(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("train", "--help", "--agent", SOFT_Q) == 0
+    assert "agent.temperature=0.02" in capsys.readouterr().out
 
 
 def test_on_policy_agent_with_all_parts() -> None:

@@ -312,7 +312,9 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
         files: what was written, by format.
     """
     agent, world = loaded.agent, loaded.config.world
-    answers = Deployed(agent).answers(*random_inputs(agent, 1))
+    network = Deployed(agent)
+    answers = network.answers(*random_inputs(agent, 1))
+    arguments = [f"({', '.join(network.entries)})", *network.extras]
     names = zip(agent.output_meanings.items(), answers, strict=True)
     return {
         "format": "marinenav export",
@@ -334,7 +336,7 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
             for (name, meaning), answer in names
         ],
         "call": {
-            "torchscript": f"forward(({', '.join(entries(agent))})[, taus])",
+            "torchscript": f"forward({', '.join(arguments)})",
             "torch, onnx": "the inputs in this order; the first dimension may be of any size",
         },
         "action": _action(agent, world),
@@ -361,13 +363,14 @@ def _inputs(agent: Agent[Any], world: WorldConfig) -> list[dict[str, Any]]:
         for name, entry in entries(agent).items()
     ]
     far = observations(agent, 1)  # nothing in sight
-    for taus in copy.deepcopy(agent).cpu().double().extra_inputs(far).values():
-        meaning = (
-            "fractions in (0, 1); times x below 1 they judge by the worst share x; with risk "
-            "adaptive, x = clip(distance of the closest object / 10 m, 0, 1)"
-        )
-        inputs.append({"name": "taus", "shape": [1, taus.shape[-1]], "meaning": meaning,
-                       "usual": taus[0].tolist(), "risk": agent.config.risk})  # fmt: skip
+    fractions = {
+        "meaning": "fractions in (0, 1); multiplied by x < 1, they select the worst share x; with "
+        "risk adaptive, x = clip(distance of the closest object / 10 m, 0, 1)",
+        "risk": getattr(agent.config, "risk", None),
+    }
+    for name, extra in copy.deepcopy(agent).cpu().double().extra_inputs(far).items():
+        described = {"name": name, "shape": [1, *extra.shape[1:]], "usual": extra[0].tolist()}
+        inputs.append(described | (fractions if agent.supports_risk else {}))
     return inputs
 
 
