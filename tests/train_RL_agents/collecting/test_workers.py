@@ -57,7 +57,7 @@ def test_each_worker_has_its_share_and_scenarios_of_its_own():
     made += [make() for make in workers._worlds(config, True, 0, 0)]
     assert [env.num_envs for env in made] == [4] * 4
     assert [env.env_steps for env in made] == [6, 6, 0, 0]
-    assert made[0]._starts._curriculum.timesteps == (0, 3, 5, 5, 6, 6)
+    assert made[0].reset_pool._curriculum.timesteps == (0, 3, 5, 5, 6, 6)
     goals = {tuple(env.scenario.goal.flatten().tolist()) for env in made}
     assert len(goals) == 4
     # Other processes decide when Ctrl-C ends them.
