@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from marinenav_env.validation import require
-from train_RL_agents.agents import AGENTS
+from train_RL_agents.agents import agent_class
 from train_RL_agents.config.reading import flatten, to_dict
 from train_RL_agents.config.resuming import changes
 from train_RL_agents.config.schema import TRAINER_CONFIGS, OffPolicyConfig, TrainConfig
@@ -75,7 +75,7 @@ def apply_profile(
         ConfigError: when there is no such profile, or its sizes do not fit what was stated.
     """
     require(profile in CHOICES, "profile", profile, f"one of {', '.join(CHOICES)}")
-    algorithm = AGENTS[config.agent_type].algorithm
+    algorithm = agent_class(config.agent_type).algorithm
     kept = {key.removeprefix("trainer.") for key in stated if key.startswith("trainer.")}
     if profile in FACTORS:
         sizes = profile_sizes(algorithm, profile)
@@ -102,7 +102,7 @@ def automatic(config: TrainConfig[Any], profile: str) -> dict[str, Any]:
         config: of the run.
         profile: one of FACTORS.
     """
-    algorithm = AGENTS[config.agent_type].algorithm
+    algorithm = agent_class(config.agent_type).algorithm
     sizes, least = profile_sizes(algorithm, profile), profile_sizes(algorithm, "cpu")
     halved = [name for name in sizes if name != "replay_storage"]
     while sizes["num_envs"] > least["num_envs"] and not _enough(changed(config, sizes)):
