@@ -7,12 +7,14 @@ from marinenav_env.validation import require
 from train_RL_agents.agents.a2c import A2C
 from train_RL_agents.agents.ac_iqn import ACIQN
 from train_RL_agents.agents.actor_critic import ActorCriticAgent
+from train_RL_agents.agents.actor_critic_network import ActorCriticConfig
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
 from train_RL_agents.agents.ddpg import DDPG
 from train_RL_agents.agents.dqn import DQN
 from train_RL_agents.agents.iqn import IQN
 from train_RL_agents.agents.ppo import PPO
 from train_RL_agents.agents.rainbow import Rainbow
+from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.agents.sac import SAC
 
 AGENTS: dict[str, type[Agent[Any]]] = {
@@ -51,4 +53,14 @@ def agent_class(name: str) -> type[Agent[Any]]:
     return kind
 
 
-__all__ = ["AGENTS", "Agent", "AgentConfig", "Batch", "Losses", "agent_class"]
+__all__ = [
+    "AGENTS",
+    "ActorCriticAgent",
+    "ActorCriticConfig",
+    "Agent",
+    "AgentConfig",
+    "Batch",
+    "Losses",
+    "RolloutBatch",
+    "agent_class",
+]
