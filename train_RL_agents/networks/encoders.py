@@ -57,8 +57,8 @@ class EncoderConfig:
     excluded: tuple[str, ...] = ()
     """Entries of the observation that the networks are not given, such as objects_state."""
     entry_encoders: tuple[str, ...] = ()
-    """Own encoders of entries, each as entry=package.module:Class; that of self_state is used
-    beside the usual one."""
+    """Own encoders of entries, each as ``entry=package.module:Class``; that of self_state
+    is used beside the built-in one."""
 
     def __post_init__(self) -> None:
         check_fields(self, "agent")
