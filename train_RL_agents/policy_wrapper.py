@@ -1,4 +1,4 @@
-"""The policy that drives the world: any agent, all robots of all environments in one pass."""
+"""The policy that acts in the world: any agent, all robots of all environments in one pass."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUANTILES = (GROUP, "quantiles")
 def epsilon_greedy(
     greedy: Tensor, epsilon: Tensor, num_actions: int, generator: torch.Generator
 ) -> Tensor:
-    """Replace actions by uniform ones, every robot with a coin of its own.
+    """Replace actions by uniform ones, independently for every robot.
 
     Args:
         greedy: [E, R] int64.
@@ -61,7 +61,7 @@ def add_noise(
 def epsilon_uniform(
     greedy: Tensor, epsilon: Tensor, low: Tensor, high: Tensor, generator: torch.Generator
 ) -> Tensor:
-    """Replace continuous actions by uniform ones, every robot with a coin of its own.
+    """Replace continuous actions by uniform ones, independently for every robot.
 
     Args:
         greedy: [E, R, 2].
@@ -102,7 +102,7 @@ class PolicyWrapper(TensorDictModuleBase):
     neutral action.
 
     Reads ``robots/observation``, ``robots/mask`` and, if there, ``robots/risk`` [E, R] (share of
-    the worst outcomes to judge by); writes ``robots/action``, and while exploring what else
+    the worst outcomes to act on); writes ``robots/action``, and while exploring what else
     ``Agent.explore`` gives, under ``robots``.
 
     Args:

@@ -239,7 +239,7 @@ class TorchRLTrainer:
         }
 
     def _load_state(self, state: dict[str, Any]) -> None:
-        """Go on where ``save`` was.
+        """Restore the state that ``save`` wrote.
 
         Raises:
             ConfigError: when the state is not complete or is of another configuration.
@@ -264,7 +264,7 @@ class TorchRLTrainer:
             raise ConfigError(f"{path}: does not fit the run's configuration ({reason})") from error
 
     def _refuse_changes(self, saved: str | None) -> None:
-        """Refuse to go on with settings under which the run would not be the same one.
+        """Refuse to resume with settings that would change the run.
 
         Args:
             saved: the configuration in the training state.
@@ -355,9 +355,9 @@ DEFAULT_CALLBACKS: tuple[Callback, ...] = (log, evaluate_and_save)
 
 
 def resume(run: RunFolder, total_timesteps: int | None = None, **options: Any) -> TorchRLTrainer:
-    """A trainer that goes on with a run; with more env-steps if asked for.
+    """A trainer that resumes a run; with more env-steps if asked for.
 
-    A run that was stopped before its first checkpoint, or before its turn, starts anew.
+    A run that was stopped before its first checkpoint, or before its turn, starts at 0.
     """
     if total_timesteps is not None:
         run.config = replace(run.config, total_timesteps=total_timesteps)

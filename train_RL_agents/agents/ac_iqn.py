@@ -1,4 +1,4 @@
-"""AC-IQN: a deterministic actor judged by implicit quantile networks.
+"""AC-IQN: a deterministic actor with implicit quantile networks as critics.
 
 Lin, Szenher, Huang and Englot, RA-L 2025 (arXiv 2412.09466): the critic embeds sampled quantile
 fractions (Dabney et al. 2018), the actor follows the gradient of the mean of its quantiles.
@@ -38,7 +38,7 @@ class ACIQNConfig(QuantileConfig):
     saturation_penalty: NonNegative = 1e-4
     """Cost of the squared output of the actor before squashing, as in DDPG."""
     refine: bool = True
-    """Evaluations take the best of nine neighbours of the actor's action, judged by the critics at
+    """Evaluations take the best of nine neighbours of the actor's action, rated by the critics at
     the risk level; false: only where a risk level below 1 is asked for."""
 
     def __post_init__(self) -> None:
@@ -121,7 +121,7 @@ class ACIQN(Agent[ACIQNConfig]):
         return noise[0], noise[1][:, rows]
 
     def loss(self, batch: Batch, noise: tuple[Tensor, Tensor]) -> Losses:
-        """Quantile regression of the critics; the actor climbs the one that says less."""
+        """Quantile regression of the critics; the actor maximises the lower one."""
         (taus, target_taus), (smoothing, actor_noise) = noise
         with torch.no_grad():
             smoothing = (self.config.target_noise * smoothing).clamp(-0.5, 0.5)

@@ -1,6 +1,6 @@
 """Critics of given actions: scalar or with fixed quantiles (DDPG, SAC), or implicit (AC-IQN).
 
-Twin critics with pessimistic targets are TD3's (Fujimoto et al. 2018); dropping the highest of the
+Twin critics with truncated targets are TD3's (Fujimoto et al. 2018); dropping the highest of the
 pooled quantiles is TQC's (Kuznetsov et al. 2020).
 """
 
@@ -77,7 +77,7 @@ class ActionCritic(ObservationNetwork):
 
 
 class ActionCriticAgent(Agent[ConfigType]):
-    """An agent whose actor is judged by several critics."""
+    """An agent with an actor and several critics."""
 
     critics: list[str]
     """Names of the critics among ``networks``."""

@@ -26,8 +26,8 @@ class AgentConfig(EncoderConfig):
     """Base of the agents' own settings."""
 
     ADDED: ClassVar[dict[str, Any]] = {}
-    """Settings that came later, with what was done before: a saved configuration may lack them, and
-    must not get the defaults of today."""
+    """Settings added later, with the values of the former behaviour: saved configurations that lack
+    them get these instead of the defaults."""
 
 
 ConfigType = TypeVar("ConfigType", bound=AgentConfig)
@@ -114,7 +114,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
 
         Args:
             observation: [B].
-            risk: [B] share of the worst outcomes to judge by (CVaR level, 1: the mean); only
+            risk: [B] share of the worst outcomes to act on (CVaR level, 1: the mean); only
                 agents with ``supports_risk`` use it. None: as configured.
 
         Returns:

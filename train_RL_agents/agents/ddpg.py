@@ -1,4 +1,4 @@
-"""DDPG: a deterministic actor judged by critics of given actions (Lillicrap et al. 2016).
+"""DDPG: a deterministic actor with critics of given actions (Lillicrap et al. 2016).
 
 Options: twin critics and noise on target actions (TD3, Fujimoto et al. 2018); critics with fixed
 quantiles, of which the highest are dropped from the targets (TQC, Kuznetsov et al. 2020).
@@ -69,7 +69,7 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
         return noise[rows]
 
     def loss(self, batch: Batch, noise: Tensor) -> Losses:
-        """Errors of the critics; the actor climbs the value that the first critic gives."""
+        """Errors of the critics; the actor maximises the value of the first critic."""
         with torch.no_grad():
             smoothing = (self.config.target_noise * noise).clamp(-0.5, 0.5)
             action = self.targets["actor"](batch.next_observation) + smoothing

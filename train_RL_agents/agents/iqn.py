@@ -32,7 +32,7 @@ class IQNConfig(QuantileConfig):
     acting_quantiles: Annotated[int, at_least(1), at_most(1024)] = 32
     """Quantile fractions when acting, evenly spread below the risk level."""
     random_fractions: bool = False
-    """While training, act on fractions drawn afresh for every robot, as published."""
+    """While training, act on random fractions, drawn for every robot, as published."""
     double: bool = True
     """Choose the next action with the learned network, value it with the target network."""
     dueling: bool = True

@@ -83,7 +83,7 @@ def quantile_huber(
 
 
 def truncated_targets(values: Tensor, dropped: int) -> Tensor:
-    """Combine what several critics say of the same actions, erring on the low side.
+    """Combine several critics' values of the same actions into low estimates.
 
     Scalar critics give their minimum; quantile critics are pooled and lose their highest quantiles
     (TQC, Kuznetsov et al. 2020).

@@ -30,9 +30,9 @@ class QuantileConfig(AgentConfig):
     """LayerNorm in the hidden layers of the networks that give values."""
     kappa: Positive = 10.0
     """Threshold of the Huber loss (scaled reward). Below it the loss is squared, and quantiles are
-    expectiles: their mean then feels rare collisions, which true quantiles leave to the last."""
+    expectiles, whose mean includes rare collisions; the mean of true quantiles does not."""
     risk: Literal["neutral", "adaptive"] = "adaptive"
-    """How evaluations judge actions where no risk level is asked for: by their mean, or near other
+    """How evaluations rate actions if no risk level is given: by their mean, or near other
     objects by their worst outcomes (see ``nearness_risk``)."""
 
 

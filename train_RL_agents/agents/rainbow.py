@@ -118,7 +118,7 @@ class Rainbow(Agent[RainbowConfig]):
         return self.support[atom.clamp_max(self.config.atoms - 1)]
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Tensor:
-        """Noise of the network that learns, of the one that chooses and of the one that values."""
+        """Noise of the learned network, of the one that selects and of the one that evaluates."""
         return self._noise(3, generator)
 
     def loss(self, batch: Batch, noise: Tensor) -> Losses:

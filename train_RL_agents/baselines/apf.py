@@ -65,7 +65,7 @@ def repulsion(observation: Observation, own_radius: float) -> Tensor:
 
 
 def seconds_to_pass(position: Tensor, relative: Tensor, most: float) -> Tensor:
-    """Time until an object is closest, if nobody changes course.
+    """Time until an object is closest, if no vessel changes course.
 
     Args:
         position: [..., 2] of the object (m).

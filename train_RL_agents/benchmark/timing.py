@@ -1,4 +1,4 @@
-"""Rates of several subjects in turn, over several repeats, so that drift hits all alike."""
+"""Rates of several subjects in turn, over several repeats, so that drift affects all."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class StepCollector:
         self.env_steps = 0
         """Made by this process so far."""
         self.on_restart: Callable[[], None] = lambda: None
-        """Called when the worlds start anew, so that open streams do not go on."""
+        """Called when the worlds are replaced, so that open streams are dropped."""
         self._workers: Workers | None = None
         self._graphs: GraphCollector | None = None
         self._local: Iterator[TensorDictBase] | None = None
@@ -92,7 +92,7 @@ class StepCollector:
             try:
                 self._local = self._from_workers()
                 return
-            except Exception as error:  # whatever it is, the run can go on without them
+            except Exception as error:  # of any kind: the run can continue without them
                 self._display.fell_back(self._config.trainer.collector, error)
                 self.env.env_steps = self.env_steps  # which workers made, before a resume
         self._local = self._from_collector()
@@ -144,7 +144,7 @@ class StepCollector:
         return {"world": self.env.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any], env_steps: int) -> None:
-        """Go on where ``state_dict`` was taken, after so many env-steps of this process."""
+        """Restore a ``state_dict``, taken after so many env-steps of this process."""
         self.env_steps = env_steps
         if state["world"] is not None:
             self.env.load_state_dict(state["world"])

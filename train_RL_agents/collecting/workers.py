@@ -33,7 +33,7 @@ _CPU = torch.device("cpu")
 _SEED_STRIDE = 2_000_000_011
 """Between the seeds of workers; odd, and not that between ranks."""
 _RESUME_STRIDE = 10_007
-"""Between seeds that differ by one env-step: a resumed run goes on with scenarios of its own."""
+"""Between seeds that differ by one env-step: a resumed run draws other scenarios."""
 _seed_here = 0
 """Seed of the worker that this process is."""
 
@@ -130,7 +130,7 @@ class Workers:
         start = _start_ray if settings.collector == "ray" else _start_processes
         self._collector = start(worlds, self._sent, frames)
         self.active = torch.zeros((), device=device)
-        """Robots under way per environment in the last batch, a mean; a scalar on the device."""
+        """Active robots per environment in the last batch, a mean; a scalar on the device."""
 
     def batches(self) -> Iterator[TensorDictBase]:
         """Batches [E, T] on the device, each collected with the weights of its moment."""

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         **plain)  # fmt: skip
     add("--fresh", action="store_true", help="scenarios and noise never seen before", **plain)
     add("-D", "--device", metavar="DEV", default="auto", help="auto (default), cpu, cuda, cuda:N")
-    add("--risk", metavar="X", type=_risk, help="share of the worst outcomes to judge by, for "
+    add("--risk", metavar="X", type=_risk, help="share of the worst outcomes to act on, for "
         "agents that know return distributions; adaptive: clip(distance of the closest object / "
         "10 m, 0, 1); by default the policy's own agent.risk", **plain)  # fmt: skip
     add("--stochastic", action="store_true", help="act as while training, but without added "

@@ -1,4 +1,4 @@
-"""Train an agent, once for each seed, or go on with a run."""
+"""Train an agent, once for each seed, or resume a run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--profile", metavar="NAME", help="sizes of environments, batch and replay for a device: "
         "auto (default; from the GPU's memory, on the CPU none), none, cpu, 8gb, 16gb, 24gb or "
         "80gb; settings that are given win", **plain)  # fmt: skip
-    add("--resume", metavar="RUN", type=Path, help="go on with a run, or with all of a training "
+    add("--resume", metavar="RUN", type=Path, help="resume a run, or all runs of a training "
         f"folder; of the settings, only these may change: {', '.join(RESUMABLE)}",
         **plain)  # fmt: skip
     add("--profile-trace", metavar="N", nargs="?", type=int, const=_TRACED, help="write a trace of "
@@ -167,7 +167,7 @@ def _start(
 
 
 def _resume(path: Path, overrides: list[str], display: dict[str, Any], trace: int) -> int:
-    """Go on with a run, or with every run of a training folder."""
+    """Resume a run, or every run of a training folder."""
     from marinenav_env.validation import require
     from train_RL_agents.config.reading import override
     from train_RL_agents.run.ranks import Ranks

@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="JSON: for each setting a list of values, or an object with low, high and "
         "perhaps log")  # fmt: skip
     add("--study", metavar="DIR", type=Path, required=True,
-        help="folder of the study; if it is there, the search goes on")  # fmt: skip
+        help="folder of the study; if it exists, the search continues")  # fmt: skip
     add("--trials", metavar="N", type=int, default=20,
         help="runs of the study in all, pruned ones included; 20 by default")  # fmt: skip
     add("-C", "--config", metavar="FILE", type=Path,

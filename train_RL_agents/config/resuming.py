@@ -1,4 +1,4 @@
-"""Which settings may change when a run goes on."""
+"""Which settings may change when a run is resumed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ RESUMABLE = (
     "total_timesteps", "eval_freq", "log_freq", "threads", "compile", "tf32", "fused_optimizer",
     "capture", "monitor", "draw_evaluations", "save_replay",
 )  # fmt: skip
-"""Keys that may change when a run goes on; all others would make it another run. Not the device:
+"""Keys that may change when a run is resumed; all others would make it another run. Not the device:
 generators of another kind of device cannot take up the streams of random numbers."""
 _WITHOUT_EFFECT = ("save_dir", "load_model")
 """Keys that mean nothing to a run that has begun."""

@@ -195,14 +195,15 @@ class OffPolicyConfig(TrainerConfig):
     """How continuous actions explore: each with Gaussian noise, or some replaced by uniform ones,
     as discrete actions always do."""
     exploration_initial_eps: Fraction = 1.0
-    """Epsilon, or standard deviation of the action noise, of the boldest environment at first."""
+    """Epsilon, or standard deviation of the action noise, at first, in the environment that explores
+    most."""
     exploration_final_eps: Fraction = 0.05
     """The same at the end of its decay."""
     exploration_fraction: Share = 0.2
     """Share of the run over which it falls, linearly."""
     exploration_spread: Share = 0.5
-    """Strength in the most careful environment as a share of that in the boldest; the others lie
-    between, geometrically."""
+    """Strength in the environment that explores least as a share of that in the one that explores
+    most; the others lie between, geometrically."""
 
     @property
     def vector_steps(self) -> int:

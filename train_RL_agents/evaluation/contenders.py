@@ -1,4 +1,4 @@
-"""Who is evaluated: trained policies and baselines alike, run on the same scenario sets."""
+"""Evaluation of trained policies and baselines on the same scenario sets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ActingOptions:
     """How trained policies act; baselines have only one."""
 
     risk: float | Literal["adaptive"] | None = None
-    """Share of the worst outcomes to judge by, in (0, 1], or adapted to the closest object; None:
+    """Share of the worst outcomes to act on, in (0, 1], or adapted to the closest object; None:
     all."""
     stochastic: bool = False
     """Act as while training, but without added exploration."""
@@ -102,7 +102,7 @@ def steering(
 
 
 def with_risk(policy: Policy, risk: float | Literal["adaptive"]) -> Policy:
-    """Make a policy judge by the worst outcomes.
+    """Make a policy act on the worst outcomes.
 
     Args:
         policy: reads the risk level, if its agent knows return distributions.

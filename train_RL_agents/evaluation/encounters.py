@@ -2,7 +2,7 @@
 
 The International Regulations for Preventing Collisions at Sea, 1972: head-on, both turn to
 starboard (rule 14); crossing, the vessel that has the other on her own starboard side keeps out of
-the way and does not cross ahead (rule 15); whoever overtakes keeps out of the way (rule 13); the
+the way and does not cross ahead (rule 15); an overtaking vessel keeps out of the way (rule 13); the
 other vessel stands on (rule 17). Robot 0 is called the own vessel, robot 1 the other one.
 """
 
@@ -57,7 +57,7 @@ ENCOUNTERS: dict[str, Encounter] = {
 def encounter_scenarios(
     encounter: Encounter, vessel: VesselConfig, episodes: int, seed: int
 ) -> Scenario:
-    """Scenarios with the geometry of an encounter, slightly varied, both vessels under way.
+    """Scenarios with the geometry of an encounter, slightly varied, both vessels in motion.
 
     Args:
         encounter: the geometry.
@@ -130,7 +130,7 @@ def conduct(recording: Recording) -> Conduct:
     """
     pose, active = recording.poses, recording.active
     position, heading = pose[..., :2], pose[..., 2]
-    # The last positions of an episode count too, though nobody is under way any more.
+    # The last positions of an episode count, too, although no vessel is active in them.
     alone = ~active.all(-1)
     both = torch.cat((~alone[:1], ~alone[:-1]))
     apart = torch.linalg.vector_norm(position[..., 0, :] - position[..., 1, :], dim=-1)
@@ -171,7 +171,7 @@ def _passes_ahead(pose: Tensor, one: int, both: Tensor) -> Tensor:
 def complies(encounter: Encounter, seen: Conduct) -> Tensor:
     """Whether the rules were kept.
 
-    Head-on: both turned to starboard. Else: whoever must give way did so, and, crossing, did not
+    Head-on: both turned to starboard. Else: the give-way vessel gave way and, crossing, did not
     pass ahead of the other. No collision.
 
     Args:

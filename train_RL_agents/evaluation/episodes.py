@@ -1,7 +1,7 @@
 """Evaluation: many episodes at once, and what is reported of them.
 
 As published, an episode is a success when every robot arrives, and for success, collision,
-time, energy and return it stops at the first collision. The world itself goes on after it, so
+time, energy and return it stops at the first collision. The world continues after it, so
 that the share of single robots that arrive is known from the same run.
 """
 
@@ -30,7 +30,7 @@ _CHECK_EVERY = 25
 
 
 def finite(content: Any) -> Any:
-    """Nested figures with None for what is not finite, which JSON cannot hold: a world astray."""
+    """Nested figures with None for values that are not finite, which JSON does not have."""
     if isinstance(content, dict):
         return {name: finite(value) for name, value in content.items()}
     if isinstance(content, list | tuple):
@@ -63,9 +63,9 @@ class Report:
     timeout_high: float
     """Upper end."""
     robot_success_rate: float
-    """Share of robots that arrive when episodes go on after a collision."""
+    """Share of robots that arrive when episodes continue after a collision."""
     avg_time: float | None
-    """Seconds under way per robot, mean over successful episodes; None if there are none."""
+    """Travel time per robot (s), mean over successful episodes; None if there are none."""
     avg_energy: float | None
     """Thrust spent per robot (N s), mean over successful episodes; None if there are none."""
     avg_return: float
@@ -177,7 +177,7 @@ class _Tally:
 
         Args:
             number: of the step, from 0.
-            active: [E, R] who was under way before it.
+            active: [E, R] robots that were active before it.
             step: what the world gave.
             env: the world after it.
         """

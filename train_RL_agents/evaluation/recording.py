@@ -48,7 +48,7 @@ class Recording:
     thrust: Tensor
     """[T+1, E, R, 2] left and right (N)."""
     active: Tensor
-    """[T+1, E, R] bool: under way, so that it acts in the step that follows; false for all from the
+    """[T+1, E, R] bool: active, so that it acts in the next step; false for all from the
     end of the episode on."""
     self_state: Tensor
     """[T, E, R, 7] what a robot knew of itself before the step; see Observation."""

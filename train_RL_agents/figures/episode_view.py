@@ -43,7 +43,7 @@ class EpisodeView:
     objects: Floats
     """[T+1, R, K, 5] as seen: x, y (m), velocity (m/s), radius (m); world frame, zero if empty."""
     seen: Flags
-    """[T+1, R, K] the slot holds an object; none in the last frame, in which nobody acts."""
+    """[T+1, R, K] the slot holds an object; none in the last frame, in which no vessel acts."""
     rule: Whole
     """[T+1, R] NO_RULE, CROSSING or HEAD_ON: what the rules of the sea ask to give way in."""
     rule_object: Whole
@@ -116,7 +116,7 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         number: of the episode, from 1.
 
     Raises:
-        ConfigError: when there is no such episode, or it went astray.
+        ConfigError: when there is no such episode, or its values are not finite.
     """
     episodes = len(recording.steps)
     require(1 <= number <= episodes, "--episode", number, f"from 1 to {episodes}")

@@ -34,7 +34,7 @@ def figures() -> Any:
 
 
 def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Colour, line, marker and hatch of each group; no two look alike, also in grey."""
+    """Colour, line, marker and hatch of each group; all distinct, also in grey."""
     looks = zip(cycle(COLOURS), cycle(STYLES), cycle(MARKERS), cycle(HATCHES))
     return {
         name: {"color": colour, "linestyle": line, "marker": marker, "hatch": hatch}

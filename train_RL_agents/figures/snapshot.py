@@ -82,7 +82,7 @@ class EvaluationProbe:
 
         Returns:
             Pixels [height, width, 3]; None without matplotlib, if no picture is wanted, or when the
-            world has gone astray.
+            world's values are not finite.
         """
         if self._recorder is None:
             return None

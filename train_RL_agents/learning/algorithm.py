@@ -81,7 +81,7 @@ class Algorithm(ABC):
         self.learner.set_progress(progress)
 
     def missing(self, state: dict[str, Any]) -> str:
-        """Why a saved state cannot be gone on with, in words; empty if it is complete."""
+        """Why a saved state cannot be resumed, in words; empty if it is complete."""
         return ""
 
     @abstractmethod

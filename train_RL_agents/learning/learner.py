@@ -106,7 +106,7 @@ class Learner:
         optimizer: adam or rmsprop.
         fused_optimizer: Adam as one kernel, else as several.
         capture: whether updates on a GPU are captured as a CUDA graph.
-        say: where to say what becomes of the updates.
+        say: prints messages about how updates are made.
     """
 
     def __init__(

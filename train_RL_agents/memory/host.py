@@ -61,7 +61,7 @@ class Prefetcher:
 
     @staticmethod
     def _pinned(tensor: Tensor) -> Tensor:
-        """A copy in pinned memory, under way."""
+        """A copy in pinned memory, in flight."""
         held = torch.empty(tensor.shape, dtype=tensor.dtype, device=CPU, pin_memory=True)
         return held.copy_(tensor, non_blocking=True)
 

@@ -41,7 +41,7 @@ CPU = torch.device("cpu")
 USABLE = 0.9
 """Share of the free memory that a run may plan with; the rest is for what is not foreseen."""
 _SAMPLE = 32
-"""Rows of the small batches that the memory of an update is judged by."""
+"""Rows of the small batches that the memory of an update is estimated from."""
 _TRANSIENT = 1.5
 """An update's peak over what autograd keeps: gradients on the way back, and the allocator."""
 _PAIR = 256
@@ -245,7 +245,7 @@ def _kept_bytes(loss: Callable[[int], None], count: int) -> int:
 def _world_bytes(env: MarineNavEnv, settings: TrainerConfig) -> int:
     """The environments, the step they are in, and the steps being collected."""
     robots, obstacles = env.num_robots, env.scenario.obstacle_mask.shape[-1]
-    # Old and new state; the batch, and the step under way before and after.
+    # Old and new state; the batch, and the step before and after.
     own = 2 * _pool_entry(env) + (settings.vector_steps + 2) * _step_bytes(env)
     pairs = _PAIR * robots * (robots + obstacles)
     return settings.num_envs * (own + pairs)
@@ -262,7 +262,7 @@ def _pool_entry(env: MarineNavEnv) -> int:
 
 
 def _pool_bytes(env: MarineNavEnv, config: TrainConfig[Any]) -> int:
-    """The reset pool, and the candidates while some of it is drawn anew."""
+    """The reset pool, and the candidates of a refresh."""
     curriculum = config.training_schedule.curriculum()
     ends = 2 * env.num_robots
     # Points, differences and distances of each candidate to each start and goal.

@@ -1,4 +1,4 @@
-"""What the machine is doing while a run trains, sampled beside the loop.
+"""Use of the machine while a run trains, sampled in a thread.
 
 A thread looks every few seconds; the loop only picks up the averages when it logs. Nothing here
 asks the device to finish anything: what is said about a GPU comes from its driver.
@@ -99,7 +99,7 @@ class Monitor:
         for tag, probe in list(self._probes.items()):
             try:
                 value = probe()
-            except Exception:  # drivers fail in ways of their own, and training goes on
+            except Exception:  # drivers may raise anything; training continues
                 del self._probes[tag]
                 continue
             with self._lock:

@@ -1,4 +1,4 @@
-"""Several processes train one agent: what each of them holds, and where they meet.
+"""Training of one agent by several processes: what each holds, and how they synchronise.
 
 ``torchrun`` starts the same program several times; each copy is a *rank*. Settings are totals: a
 rank has its share of the environments, of the replay buffer and of every batch, gradients are
@@ -122,7 +122,7 @@ class Ranks:
         return wanted or max(1, cpu_cores() // self._here)
 
     def command(self) -> list[str]:
-        """How a command line starts that goes on with what these processes do."""
+        """First words of a command line that resumes this run with as many processes."""
         if self.size == 1:
             return ["marinenav"]
         hosts = self.size // self._here

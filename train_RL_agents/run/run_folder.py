@@ -87,7 +87,7 @@ class RunFolder:
         self.path, self.config, self.seed = path, config, seed
         self.checkpoints = path / "checkpoints"
         self.resumed_at = -1
-        """Env-steps of the checkpoint that the run goes on from; -1 for a new run."""
+        """Env-steps of the checkpoint that the run is resumed from; -1 for a new run."""
         self._writer: SummaryWriter | None = None
 
     @staticmethod

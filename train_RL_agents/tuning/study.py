@@ -1,7 +1,7 @@
 """Search for settings with Optuna (the extra ``tune``): what is searched, a trial, and the study.
 
 A study is a folder: its storage, one training folder per trial, and the best configuration. It can
-be stopped at any time and gone on with.
+be stopped at any time and continued.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Pruning:
 
 
 class Study:
-    """A search in a folder, new or to be gone on with.
+    """A search in a folder, new or continued.
 
     Args:
         folder: of the study; made if it is not there.

@@ -5,8 +5,9 @@ therefore a function that
 
 - takes tensors (in tuples, dicts or TensorDicts) whose shapes are the same in every call;
 - keeps its state in tensors that it changes in place;
-- finds what varies from call to call (a step size, an epsilon) in tensors: a Python number freezes;
-- reads nothing on the host, and draws only from generators that ``Captured`` was told of.
+- finds what varies from call to call (a step size, an epsilon) in tensors: Python scalars are
+  baked into the graph;
+- reads nothing on the host, and draws only from generators that ``Captured`` was given.
 
 Its results are overwritten by the next call.
 """
@@ -66,7 +67,7 @@ class CudaRecorder:
         self, call: Callable[[], Any], generators: Sequence[torch.Generator]
     ) -> tuple[Callable[[], None], Any]:
         """See Recorder."""
-        gc.collect()  # what is freed later must not be while a capture is under way
+        gc.collect()  # nothing may be freed while a capture is active
         graph = torch.cuda.CUDAGraph()
         before = [each.clone_state() for each in generators]
         try:
@@ -74,7 +75,7 @@ class CudaRecorder:
                 for each in generators:
                     # Every replay then draws on from where the generator is, and moves it.
                     graph.register_generator_state(each)
-                # Other threads may go on allocating.
+                # Other threads may allocate meanwhile.
                 mode = "thread_local"
                 with torch.cuda.graph(graph, stream=self._stream, capture_error_mode=mode):
                     results = call()
@@ -127,7 +128,7 @@ class Captured:
     def reset(self) -> None:
         """Forget the graph: needed after tensors that the function touches were replaced.
 
-        The next calls warm up and capture anew.
+        The next calls warm up and capture again.
         """
         self.captures = self._recorder is not None
         """Whether calls are, or are going to be, a graph."""
@@ -200,7 +201,7 @@ class Captured:
         return self._call
 
     def _give_up(self, error: BaseException) -> None:
-        """Go on without a graph, and say why."""
+        """Continue without a graph, and print the reason."""
         while error.__context__ is not None:
             # Whatever went wrong, ending the capture fails after it.
             error = error.__context__

@@ -28,17 +28,17 @@ def usual_threads() -> int:
 
 
 def release_memory() -> None:
-    """Give back what a trainer that is done with has held: it refers to itself, in places."""
+    """Free the memory of a trainer that is not used any more: it has reference cycles."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
 def set_precision(device: torch.device, precision: str, tf32: bool) -> None:
-    """Make a device compute as configured; TF32 is a switch of the whole process.
+    """Make a device compute as configured; TF32 is a setting of the whole process.
 
     Raises:
-        ConfigError: when the device does not know bfloat16.
+        ConfigError: when the device does not support bfloat16.
     """
     if device.type != "cuda":
         return

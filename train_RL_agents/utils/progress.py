@@ -1,4 +1,4 @@
-"""What a person sees of a run while it goes on, and where its time goes."""
+"""Progress display of a run, and the time of its phases."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Clock:
         return {"seconds": dict(self.seconds), "total": self.total}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on counting from there."""
+        """Restore the counts."""
         self.seconds, self._before = dict(state["seconds"]), state["total"]
         self._lap = dict(self.seconds)
         self._started = self._lap_started = time.perf_counter()
@@ -147,7 +147,7 @@ class Display:
         )
 
     def stop(self) -> None:
-        """Take the bar away, which also gives the terminal its cursor back."""
+        """Remove the bar, which also restores the cursor of the terminal."""
         self._progress.stop()
 
     def finish(
@@ -158,7 +158,7 @@ class Display:
         resumable: bool,
         program: Sequence[str] = ("marinenav",),
     ) -> None:
-        """Say where everything is, and how to go on."""
+        """Print where the results are, and how to resume."""
         if finished:
             self._console.print(f"finished: {path}; best policy {best}")
         elif resumable:

@@ -29,12 +29,12 @@ def first_signal(ask: Callable[[], None]) -> Iterator[None]:
         for number, handler in before.items():
             signal.signal(number, handler)
 
-    def heed(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         ask()
         restore()
 
     for number in signals:
-        signal.signal(number, heed)
+        signal.signal(number, handle)
     try:
         yield
     finally:
