@@ -66,7 +66,7 @@ def rate_table(rows: Sequence[Row]) -> Table:
 
 
 def share_table(rows: Sequence[Row]) -> Table | None:
-    """Where the time of the loop goes; None for rows without shares."""
+    """Shares of the loop's time; None for rows without."""
     # Within a CUDA graph nothing is told apart.
     rows = [row for row in rows if any(name.startswith(_SHARE) for name in row["notes"])]
     if not rows:

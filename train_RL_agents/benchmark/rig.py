@@ -1,4 +1,4 @@
-"""One trainer taken apart: what each part measures, with its input ready.
+"""The parts of one trainer, each with its input prepared.
 
 Everything comes from the trainer itself, so what is measured is what training runs.
 """
@@ -151,7 +151,7 @@ class Rig:
         return self._of_envs(lambda: self._store(self.collector.collect()), self._vector_steps)
 
     def loop(self) -> Subject:
-        """The whole loop of training, with a watch on what takes its time."""
+        """The whole training loop, with the times of its parts."""
         trainer, settings = self.trainer, self.config.trainer
         updates_made, watch = self._updates_made(), Stopwatch(self.device)
         watched = self.mode != "captured"  # world and policy are one graph there
@@ -236,7 +236,7 @@ class Rig:
 
 
 def fill(replay: Replay | HostReplay, example: TensorDictBase, num_actions: int) -> None:
-    """Fill a buffer with random rows; what is in them makes no difference to the time.
+    """Fill a buffer with random rows; their content does not affect the time.
 
     Args:
         replay: to be filled.

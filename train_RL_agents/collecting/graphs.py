@@ -1,4 +1,4 @@
-"""Collection on a GPU as a CUDA graph, with all state in tensors that stay where they are.
+"""Collection on a GPU as a CUDA graph, with all state in static tensors.
 
 Policy and world are more than a hundred small kernels, also compiled, which a GPU finishes faster
 than Python can start them. Captured, a vector step is one launch: start new episodes where the last
@@ -27,7 +27,7 @@ from train_RL_agents.utils.captured import Captured
 class GraphCollector:
     """Collects what TorchRL's collector does, draw for draw.
 
-    It holds the environment's state in static tensors. Episodes that are over start anew before the
+    It holds the environment's state in static tensors. Episodes that ended are reset before the
     next step, not after the last one; ``settle`` starts them at once.
 
     Args:

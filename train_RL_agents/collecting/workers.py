@@ -42,7 +42,7 @@ def make_worker_world(
     world: WorldConfig, num_envs: int, scenarios: Curriculum | str, env_steps: int, seed: int,
     allowed: tuple[str, ...], **settings: Any,
 ) -> MarineNavEnv:  # fmt: skip
-    """A worker's world; called in the worker's process, whose coins it seeds, too.
+    """A worker's world; called in the worker's process; it also seeds the global generator there.
 
     Args:
         world: its settings.
@@ -65,7 +65,7 @@ def make_worker_world(
 
 
 class WorkerPolicy(PolicyWrapper):
-    """An exploring policy on the CPU that is sent to workers, where each tosses its own coins.
+    """An exploring policy on the CPU that is sent to workers; each draws its own random numbers.
 
     Args:
         agent: that learns; the weights that act are copied.
@@ -133,7 +133,7 @@ class Workers:
         """Active robots per environment in the last batch, a mean; a scalar on the device."""
 
     def batches(self) -> Iterator[TensorDictBase]:
-        """Batches [E, T] on the device, each collected with the weights of its moment."""
+        """Batches [E, T] on the device, each collected with the weights of that time."""
         batches = iter(self._collector)
         while True:
             self._sent.copy_from(self._policy)
@@ -187,7 +187,7 @@ def _start_processes(worlds: list[Any], policy: WorkerPolicy, frames: int) -> An
 
 @contextlib.contextmanager
 def _own_signals() -> Iterator[None]:
-    """After it, Ctrl-C and SIGTERM mean what they meant before: Ray makes them end the process."""
+    """Restore the handlers of Ctrl-C and SIGTERM, which Ray replaces."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

@@ -187,7 +187,7 @@ def _resume(path: Path, overrides: list[str], display: dict[str, Any], trace: in
 
 
 def _train(make: Callable[[], TorchRLTrainer], trace: int, quiet: bool) -> None:
-    """Train; with code compiled for this run alone, as there is a limit to its variants.
+    """Train; compiled code is dropped afterwards, as the number of its variants is limited.
 
     Args:
         make: makes the trainer; memory is planned for one, so it must be gone before the next.

@@ -195,8 +195,8 @@ class OffPolicyConfig(TrainerConfig):
     """How continuous actions explore: each with Gaussian noise, or some replaced by uniform ones,
     as discrete actions always do."""
     exploration_initial_eps: Fraction = 1.0
-    """Epsilon, or standard deviation of the action noise, at first, in the environment that explores
-    most."""
+    """Epsilon, or standard deviation of the action noise, at first, in the environment that
+    explores most."""
     exploration_final_eps: Fraction = 0.05
     """The same at the end of its decay."""
     exploration_fraction: Share = 0.2

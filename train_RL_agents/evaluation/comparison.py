@@ -1,4 +1,4 @@
-"""Paired comparison: the same scenarios, so that their difficulty drops out of the difference."""
+"""Paired comparison on the same scenarios, which cancels their difficulty."""
 
 from __future__ import annotations
 

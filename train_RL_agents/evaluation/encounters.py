@@ -1,7 +1,7 @@
 """Encounters of two vessels and how well the rules of the sea are kept in them.
 
 The International Regulations for Preventing Collisions at Sea, 1972: head-on, both turn to
-starboard (rule 14); crossing, the vessel that has the other on her own starboard side keeps out of
+starboard (rule 14); crossing, the vessel that has the other on its own starboard side keeps out of
 the way and does not cross ahead (rule 15); an overtaking vessel keeps out of the way (rule 13); the
 other vessel stands on (rule 17). Robot 0 is called the own vessel, robot 1 the other one.
 """
@@ -26,7 +26,7 @@ CENTRE, RUN = 27.5, 20.0
 OFFSET, TURN, SPEED = 1.0, math.radians(2.5), 0.15
 """Largest variation of a start (m), of a course (rad) and of a speed (share)."""
 TURNS, SLOWS = math.radians(15.0), 0.3
-"""A vessel gives way when her bow is this far off her first course (rad), or when she has lost this
+"""A vessel gives way when its bow is this far off its first course (rad), or when it has lost this
 share of the speed that she has reached before."""
 
 
@@ -157,7 +157,7 @@ def conduct(recording: Recording) -> Conduct:
 
 
 def _passes_ahead(pose: Tensor, one: int, both: Tensor) -> Tensor:
-    """Whether a vessel passes from one side of the other to the other side, ahead of her, [N]."""
+    """Whether a vessel passes from one side of the other to the other side, ahead of it, [N]."""
     other = 1 - one
     offset = pose[:, :, one, :2] - pose[:, :, other, :2]
     # The side is told by the other's first course: her own turns change no side.

@@ -23,10 +23,10 @@ from marinenav_env.validation import require
 
 Policy = Callable[[TensorDictBase], TensorDictBase]
 Watch = Callable[[TensorDictBase, State, MarineNavEnv], None]
-"""Is shown every step: what the policy saw and did, the state before, and the world after it."""
+"""Called with every step: the policy's input and action, the state before, and the world after."""
 GAMMA = 0.99
 _CHECK_EVERY = 25
-"""Vector steps between two questions to the device whether all episodes are over."""
+"""Vector steps between two host reads of whether all episodes have ended."""
 
 
 def finite(content: Any) -> Any:

@@ -1,7 +1,7 @@
 """Policies for use elsewhere: files that need nothing of this project, each checked once written.
 
 All formats compute in float64, take raw observations and give what ``Agent.outputs`` gives. A JSON
-contract beside them says what goes in and what comes out.
+contract beside them describes inputs and outputs.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _make_onnx(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
 
 
 def _translations() -> dict[Any, Any]:
-    """How two operators become ONNX where the exporter's own way does not do."""
+    """ONNX translations of two operators that the exporter does not translate exactly."""
     onnxscript = need("onnxscript", "export")
     op, tensor = onnxscript.opset18, onnxscript.ir.tensor
 
@@ -197,7 +197,7 @@ def _translations() -> dict[Any, Any]:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without what the exporter says about packages and names that do not matter here."""
+    """Suppress the exporter's messages about packages and names."""
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)

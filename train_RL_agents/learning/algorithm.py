@@ -86,7 +86,7 @@ class Algorithm(ABC):
 
     @abstractmethod
     def restart(self) -> None:
-        """Forget steps whose continuation will not come, as the worlds are new."""
+        """Drop steps without continuation, after the worlds were replaced."""
 
     def device_scalars(self) -> dict[str, Tensor]:
         """Scalars on the device for the log, ``train/NAME``, read with the losses."""

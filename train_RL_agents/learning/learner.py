@@ -213,7 +213,7 @@ class Learner:
         return losses | {"grad_norm": norm}, priority
 
     def _gradients(self, batch: Any, noise: Any) -> tuple[Losses, Tensor]:
-        """Leave clipped gradients, in as many parts as memory asks for.
+        """Leave clipped gradients, in as many parts as memory requires.
 
         Returns:
             The losses, and the norm of the gradients before clipping.
@@ -257,14 +257,14 @@ class Learner:
         return joined(parts, counts)
 
     def _gather_gradients(self) -> None:
-        """Put the gradients of all parameters into one tensor, and there they stay visible."""
+        """Copy the gradients of all parameters into one tensor, and make them views of it."""
         self._flat.require_in_place()
         torch._foreach_copy_(self._gradient_views, self._flat.gradients())
         for each, view in zip(self._flat.learned, self._gradient_views, strict=True):
             each.grad = view
 
     def _forget_gradients(self) -> None:
-        """Let the gradients of all parameters go, so that new ones need not be added to them."""
+        """Release the gradients of all parameters, so that new ones are not added to them."""
         for each in self._flat.learned:
             each.grad = None
 

@@ -1,4 +1,4 @@
-"""Means of what updates report, without a visit to the host for each."""
+"""Means of the scalars of updates, without a host read for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Off-policy learning: multi-step rows into replay, updates from what is drawn of it."""
+"""Off-policy learning: multi-step rows into replay, updates from batches of it."""
 
 from __future__ import annotations
 

@@ -194,7 +194,8 @@ class OnPolicy(Algorithm):
         self._progress.fill_(progress)
 
     def restart(self) -> None:
-        """See Algorithm: open returns go."""
+        """See Algorithm: drops an incomplete rollout and open returns."""
+        self.rollout.clear()
         if self._scale is not None:
             self._scale.restart()
 

@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 AHEAD = 2
 """Batches drawn ahead: so many are at most as old as the update before the previous one."""
 _WAITING = 8
-"""Insertions that may wait their turn; with more, the loop waits: memory must not pile up."""
+"""Insertions that may be queued; with more, the loop waits, which bounds the memory."""
 
 
 class Prefetcher:
@@ -94,7 +94,7 @@ class HostReplay:
     priorities that came since. Drawn ahead are as many as that from the first ``sample`` on.
 
     Rows stay in ordinary memory: they are gathered one by one, which pinning would not speed up.
-    Only what travels is pinned.
+    Only copied batches are pinned.
 
     Args:
         example: one row, a TensorDict without batch dimensions, for shapes and types.
@@ -167,13 +167,13 @@ class HostReplay:
         return self._ferry.fetch(self._ring.sample())
 
     def _ask(self, task: Callable[[], None]) -> None:
-        """Have something done in the background; what went wrong before comes up here."""
+        """Queue a task for the background thread; raises its earlier errors."""
         self._asked.append(self._worker.submit(task))
         while self._asked and (self._asked[0].done() or len(self._asked) > _WAITING):
             self._asked.popleft().result()
 
     def _finish(self) -> None:
-        """Wait for all that was asked for, draws too: they move the generator on."""
+        """Wait for all queued tasks, draws included: they advance the generator."""
         for drawn in self._drawn:
             drawn.result()
         while self._asked:

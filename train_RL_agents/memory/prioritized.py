@@ -1,7 +1,7 @@
 """Prioritised sampling on the device (Schaul et al. 2016), in plain torch.
 
 Priorities are kept with the sums over blocks of them, so that neither a draw nor an update has to
-add up all of them, and nothing visits the host.
+add up all of them, and nothing is read on the host.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class BlockSums:
         self._sums.zero_()
 
     def write(self, index: Tensor, values: Tensor) -> None:
-        """Set the numbers at indices [B]. Of values for the same index any one may stay."""
+        """Set the numbers at indices [B]. Of several for one index an arbitrary one is kept."""
         self.values.index_copy_(0, index, values.to(torch.float64))
         block = torch.div(index, _WIDTH, rounding_mode="floor")
         self._sums.index_copy_(0, block, self._blocks.index_select(0, block).sum(-1))

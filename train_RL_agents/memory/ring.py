@@ -3,7 +3,7 @@
 TorchRL's own writers and samplers count in Python integers and store every row they are given.
 Here robots that have ended must not be stored, and how many are active is only known on the
 device; so the cursor and the number of filled slots are tensors, and rows that are not stored go
-to one spare slot past the end that is never sampled. Where asking costs nothing, they are left out.
+to one spare slot past the end that is never sampled. Where host reads are free, they are left out.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RowStorage(TensorStorage):
         return select(self._storage, index) if isinstance(index, Tensor) else super().get(index)
 
     def set(self, cursor: Any, data: TensorDictBase, *, set_cursor: bool = True) -> None:
-        """Write rows to slots. Of rows for the same slot any one may stay."""
+        """Write rows to slots. Of several rows for one slot an arbitrary one is kept."""
         if isinstance(cursor, Tensor) and not set_cursor:
             for name in data.keys(include_nested=True, leaves_only=True):
                 self._storage.get(name).index_copy_(0, cursor, data.get(name))

@@ -1,4 +1,4 @@
-"""How much memory a run will take, before it takes any.
+"""Prediction of the memory that a run takes.
 
 Replay, weights and optimiser are counted to the byte, from one row and one agent. What an update
 and the world's step need in passing is estimated: by what autograd keeps of a small batch, and by
@@ -39,7 +39,7 @@ from train_RL_agents.networks.observation import ACTIVE, observation_of
 
 CPU = torch.device("cpu")
 USABLE = 0.9
-"""Share of the free memory that a run may plan with; the rest is for what is not foreseen."""
+"""Share of the free memory that a run may plan with; the rest is a reserve."""
 _SAMPLE = 32
 """Rows of the small batches that the memory of an update is estimated from."""
 _TRANSIENT = 1.5
