@@ -117,13 +117,10 @@ class Rig:
 
     def _rollout_updates(self, algorithm: OnPolicy) -> Subject:
         """Advantages, epochs and minibatches of one rollout, the same each time."""
-        while not algorithm.rollout.full:
-            algorithm.observe(self.collector.collect())
-        steps = algorithm.rollout.steps
-        algorithm.rollout.clear()
+        steps = self.collector.collect()
 
         def learn() -> None:
-            algorithm.rollout.extend(steps)
+            algorithm.observe(steps)
             algorithm.update(0)
 
         subject = self._of_batches(ROLLOUTS, learn)
@@ -148,7 +145,9 @@ class Rig:
 
     def collect(self) -> Subject:
         """World, policy and insertion, through the collector or as CUDA graphs."""
-        return self._of_envs(lambda: self._store(self.collector.collect()), self._vector_steps)
+        return self._of_envs(
+            lambda: self._store(self.collector.collect()), self.config.trainer.vector_steps
+        )
 
     def loop(self) -> Subject:
         """The whole training loop, with the times of its parts."""
@@ -165,13 +164,13 @@ class Rig:
             watch.clear()
             return updates_made(seconds) | found
 
-        subject = self._of_envs(trainer.iterate, self._vector_steps, notes)
+        subject = self._of_envs(trainer.iterate, self.config.trainer.vector_steps, notes)
         subject.labels["batch"] = self.algorithm.learner.batch_size
         # Far enough for a few updates, however rare they are.
         wanted = 3 * settings.num_envs * settings.vector_steps
         if isinstance(settings, OffPolicyConfig):
             wanted = settings.learning_starts + 3 * settings.train_freq
-        subject.least = max(3, -(-wanted // (settings.num_envs * self._vector_steps)))
+        subject.least = max(3, -(-wanted // (settings.num_envs * self.config.trainer.vector_steps)))
         return subject
 
     # Helpers ------------------------------------------------------------------------------------
@@ -182,16 +181,9 @@ class Rig:
         assert isinstance(self.algorithm, OffPolicy)
         return self.algorithm
 
-    @property
-    def _vector_steps(self) -> int:
-        """Vector steps that the collector makes at a time."""
-        return 1 if self.collector.in_place else self.config.trainer.vector_steps
-
     def _store(self, steps: TensorDictBase) -> None:
-        """Have the algorithm take steps; a rollout is not learned from here, and goes."""
+        """Have the algorithm take steps; a rollout is replaced by the next one."""
         self.algorithm.observe(steps)
-        if isinstance(self.algorithm, OnPolicy):
-            self.algorithm.rollout.clear()
 
     def _of_envs(
         self, step: Callable[[], object], vector_steps: int, notes: Notes = no_notes

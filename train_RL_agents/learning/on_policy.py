@@ -194,8 +194,7 @@ class OnPolicy(Algorithm):
         self._progress.fill_(progress)
 
     def restart(self) -> None:
-        """See Algorithm: drops an incomplete rollout and open returns."""
-        self.rollout.clear()
+        """See Algorithm: drops open returns."""
         if self._scale is not None:
             self._scale.restart()
 
