@@ -1,9 +1,9 @@
 """Hashes of short training runs: the same before and after a change that keeps behaviour.
 
 Every agent trains 60,000 env-steps on the CPU with one thread, without compilation and with a fixed
-seed. One line an agent gives hashes of the final weights, the evaluations and the replay buffer, or
-of the rollout that has begun (none, as runs end with an update). Hashes depend on the processor and
-on the version of torch, so compare lines printed on the same machine:
+seed. One line an agent gives hashes of the final weights, the evaluations and the replay buffer, if
+there is one. Hashes depend on the processor and on the version of torch, so compare lines printed
+on the same machine:
 
     python tools/guard.py --out before.json
     python tools/guard.py --against before.json
@@ -77,12 +77,14 @@ def hashes(run: Path) -> dict[str, str]:
     state = torch.load(folder / "training_state.pt", weights_only=True)
     with (run / "evaluations.csv").open() as stream:
         rows = [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(stream)]
-    memory = state.get("replay") or state.get("rollout")
-    return {
+    found = {
         "weights": digest([content(each) for each in tensors(policy["weights"])]),
         "evaluations": digest([json.dumps(rows, sort_keys=True).encode()]),
-        "memory": digest([content(each) for each in tensors(memory) if each.numel() > 1]),
     }
+    if "replay" in state:
+        rows = [content(each) for each in tensors(state["replay"]) if each.numel() > 1]
+        found["memory"] = digest(rows)
+    return found
 
 
 def train(agent: str, parent: Path) -> dict[str, str]:

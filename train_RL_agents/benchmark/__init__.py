@@ -3,7 +3,7 @@
 PARTS = {
     "world": "the world under random actions: noise, step, observation, reward and resets",
     "policy": "actions of all robots: the agent's forward pass and its exploration",
-    "insertion": "collected steps made to rows of replay, or added to the rollout",
+    "insertion": "collected steps made to rows of replay, or a rollout's advantages",
     "sampling": "batches drawn from a full replay",
     "update": "losses, gradients, optimiser, target and EMA weights; same batch or rollout",
     "collect": "world, policy and insertion, through TorchRL's collector",

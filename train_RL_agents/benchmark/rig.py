@@ -5,6 +5,7 @@ Everything comes from the trainer itself, so what is measured is what training r
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -97,9 +98,9 @@ class Rig:
         return self._of_envs(lambda: policy(step), 1)
 
     def insertion(self) -> Subject:
-        """What the collector yields, stored again and again."""
+        """What the collector yields, taken by the algorithm again and again."""
         steps = self.collector.collect()
-        return self._of_envs(lambda: self._store(steps), steps.shape[1])
+        return self._of_envs(lambda: self.algorithm.observe(steps), steps.shape[1])
 
     def sampling(self) -> Subject:
         """Draws from the full replay."""
@@ -111,17 +112,17 @@ class Rig:
         """Updates from one batch, or all that an on-policy algorithm makes from one rollout."""
         learner = self.algorithm.learner
         if isinstance(self.algorithm, OnPolicy):
-            return self._rollout_updates(self.algorithm)
+            return self._rollout_updates()
         batch = batch_of(self._full(self._off_policy.replay).sample())
         return self._of_batches(UPDATES, lambda: learner.update(batch))
 
-    def _rollout_updates(self, algorithm: OnPolicy) -> Subject:
+    def _rollout_updates(self) -> Subject:
         """Advantages, epochs and minibatches of one rollout, the same each time."""
         steps = self.collector.collect()
 
         def learn() -> None:
-            algorithm.observe(steps)
-            algorithm.update(0)
+            self.algorithm.observe(steps)
+            self.algorithm.update(0)
 
         subject = self._of_batches(ROLLOUTS, learn)
         subject.notes, subject.least = self._updates_made(), 1
@@ -146,7 +147,8 @@ class Rig:
     def collect(self) -> Subject:
         """World, policy and insertion, through the collector or as CUDA graphs."""
         return self._of_envs(
-            lambda: self._store(self.collector.collect()), self.config.trainer.vector_steps
+            lambda: self.algorithm.observe(self.collector.collect()),
+            self.config.trainer.vector_steps,
         )
 
     def loop(self) -> Subject:
@@ -164,13 +166,12 @@ class Rig:
             watch.clear()
             return updates_made(seconds) | found
 
-        subject = self._of_envs(trainer.iterate, self.config.trainer.vector_steps, notes)
+        subject = self._of_envs(trainer.iterate, settings.vector_steps, notes)
         subject.labels["batch"] = self.algorithm.learner.batch_size
         # Far enough for a few updates, however rare they are.
-        wanted = 3 * settings.num_envs * settings.vector_steps
         if isinstance(settings, OffPolicyConfig):
             wanted = settings.learning_starts + 3 * settings.train_freq
-        subject.least = max(3, -(-wanted // (settings.num_envs * self.config.trainer.vector_steps)))
+            subject.least = max(3, math.ceil(wanted / subject.amount))
         return subject
 
     # Helpers ------------------------------------------------------------------------------------
@@ -180,10 +181,6 @@ class Rig:
         """The algorithm, for parts that only off-policy ones have."""
         assert isinstance(self.algorithm, OffPolicy)
         return self.algorithm
-
-    def _store(self, steps: TensorDictBase) -> None:
-        """Have the algorithm take steps; a rollout is replaced by the next one."""
-        self.algorithm.observe(steps)
 
     def _of_envs(
         self, step: Callable[[], object], vector_steps: int, notes: Notes = no_notes

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.profiler import record_function
 
 from tests.train_RL_agents.test_cli import refused
 from tests.train_RL_agents.tiny_runs import (
@@ -67,9 +68,9 @@ def test_rare_updates_prolong_the_trace(tmp_path):
         trainer.turn(trace)
     for updates in (0, 0, 1):
         assert trace.path is None
-        assert trainer.clock.traced
+        assert trainer.clock.watch is record_function
         trainer.turn(trace, updates)
-    assert not trainer.clock.traced
+    assert trainer.clock.watch is not record_function
     found = ranges(trace.path)
     assert {name: found[name] for name in ("collect", "insert", "update")} == {
         "collect": 3, "insert": 3, "update": 1,
@@ -85,9 +86,9 @@ def test_a_resumed_run_is_traced_after_updates_of_its_own(tmp_path):
     trainer.updates = 1000
     for _ in range(10):
         trainer.turn(trace)
-        assert not trainer.clock.traced
+        assert trainer.clock.watch is not record_function
     trainer.turn(trace)
-    assert trainer.clock.traced
+    assert trainer.clock.watch is record_function
     trace.finish()
 
 
