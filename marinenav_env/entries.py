@@ -31,7 +31,7 @@ class Entry:
     name: str
     """Key below ``robots/observation``."""
     kind: Kind
-    """What the numbers stand for, which decides how a network encodes them."""
+    """Meaning of the numbers, which decides how a network encodes them."""
     shape: tuple[int, ...]
     """Shape for one robot."""
     meaning: str = ""

@@ -159,7 +159,7 @@ class MarineNavEnv(EnvBase):
         self.world = World(config, quantiles, self.continuous, compile_step)
 
     def _set_seed(self, seed: int | None) -> None:
-        """Seed the generator and make the reset pool anew."""
+        """Seed the generator and rebuild the reset pool."""
         self._generator.manual_seed(0 if seed is None else seed)
         self.env_steps = 0
         self._restored, self._outcome = False, None

@@ -111,6 +111,6 @@ def build_parameters(
 def shared_parameters(
     config: WorldConfig, robots: int, device: torch.device, dtype: torch.dtype
 ) -> tuple[Parameters, Tensor]:
-    """Parameters of a world in which every environment is alike; see build_parameters."""
+    """Parameters of a world whose environments are equal; see build_parameters."""
     world = (config.vessel, config.sensor, config.reward, config.scenario.core_radius)
     return build_parameters([world], robots, device, dtype)

@@ -187,7 +187,7 @@ class SampledPool(ResetPool):
         return torch.randint(size, (self._num_envs,), generator=self._generator, device=device)
 
     def refresh(self, env_steps: int) -> None:
-        """Draw a few entries anew every few steps, and all of them when the level changes."""
+        """Replace a few entries every few steps, and all of them when the level changes."""
         level = self._curriculum.level_at(env_steps)
         if level != self._level:
             self._level = level
@@ -209,7 +209,7 @@ class SampledPool(ResetPool):
         self._level, self._cursor, self._ticks = state["level"], state["cursor"], state["ticks"]
 
     def _refill(self) -> None:
-        """Draw all entries anew, in the same memory: a captured reset reads from there."""
+        """Replace all entries, in the same memory, which a captured reset reads."""
         size = self._curriculum.refresh_size
         for begin in range(0, self._curriculum.pool_size, size):
             self.states[begin : begin + size] = self._draw()
@@ -238,7 +238,7 @@ class FixedPool(ResetPool):
     """Reset states of a given list of scenarios, used in order.
 
     Environment e starts with scenario e, then takes e + E, e + 2 E and so on, modulo P. Where an
-    environment comes back to its first scenario before it has been through all P, it goes on with
+    environment returns to its first scenario before it has used all P, it continues with
     the next one, so that in the long run every environment takes every scenario equally often.
 
     Args:

@@ -27,7 +27,7 @@ class SingleWorld:
 
     Args:
         config: the world; the published one by default.
-        scenarios: see MarineNavEnv. Of a curriculum, every episode is drawn anew.
+        scenarios: see MarineNavEnv. With a curriculum, every episode is a new draw.
         continuous: whether actions are continuous or indices of thrust-change pairs.
     """
 

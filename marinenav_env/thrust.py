@@ -42,7 +42,7 @@ class ThrustController:
 
     @classmethod
     def of(cls, world: WorldConfig) -> ThrustController:
-        """The controller for the vessels of a world, all alike.
+        """The controller for the vessels of a world, which must be equal.
 
         Raises:
             ConfigError: when the vessels differ.

@@ -84,7 +84,7 @@ def is_number(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value must be beside its type; stands in the ``Annotated`` of a field."""
+    """A condition on a value beside its type; part of the ``Annotated`` of a field."""
 
     words: str
     """Completes "must be ..."."""

@@ -6,7 +6,7 @@
 
 Each suite is one `marinenav evaluate`, whose figures go to docs/results/suite_NAME.json and .csv;
 docs/suites.md is made of these files. A suite that the same command has finished before is left as
-it is, so that an interrupted run goes on; --again evaluates it anew, which is needed when policies
+it is, so that an interrupted run continues; --again repeats it, which is needed when policies
 or code have changed. --out is below the repository.
 """
 
@@ -60,7 +60,7 @@ def evaluate(suite: str, names: Sequence[str], words: list[str], stem: Path) -> 
     if status != 0:
         return status
     content = read(partial)
-    # Where the files lie on this machine is nobody's business.
+    # Without paths of this machine.
     for policy, name in zip(content["policies"], names, strict=True):
         if policy["about"]["checkpoint"] is not None:
             policy["about"]["checkpoint"] = f"{name}/policy.pt"
@@ -138,7 +138,7 @@ python tools/all_suites.py
 ```
 
 Success of all episodes of a suite, with 95% Wilson intervals. All policies met the same scenarios;
-those of `paper` were used to choose among the policies of a run, so its figures flatter them.
+those of `paper` were used to choose among the policies of a run, so its figures are optimistic.
 Policies were trained with up to 5 vessels and 4 obstacles, without currents and with the published
 noise:
 

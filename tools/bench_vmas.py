@@ -6,7 +6,7 @@ worker process there is driven from here.
     python -m venv /tmp/vmas && /tmp/vmas/bin/pip install vmas
     python tools/bench_vmas.py --vmas-python /tmp/vmas/bin/python --json vmas.json
 
-Both worlds have five agents, uniform random actions drawn anew every step, the same threads and
+Both worlds have five agents, new uniform random actions every step, the same threads and
 device. They take turns within a repeat. Ours counts noise, resets and the refresh of scenarios;
 VMAS is not reset at all, which is to its advantage. At last the best size of each is measured
 against the other, in turn, and the ratio is of these runs.
