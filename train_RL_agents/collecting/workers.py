@@ -187,7 +187,7 @@ def _start_processes(worlds: list[Any], policy: WorkerPolicy, frames: int) -> An
 
 @contextlib.contextmanager
 def _own_signals() -> Iterator[None]:
-    """Restore the handlers of Ctrl-C and SIGTERM, which Ray replaces."""
+    """Restore the handlers of Ctrl-C and SIGTERM at the end, as Ray replaces them."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

@@ -13,8 +13,8 @@ COLUMNS = {
     "an episode stops at its first collision",
     "collision": "episodes with a collision",
     "time-out": "episodes without a collision in which some robot did not arrive in time",
-    "robot success": "robots that arrive when episodes go on after a collision",
-    "time": "seconds under way per robot, mean over successful episodes",
+    "robot success": "robots that arrive when episodes continue after a collision",
+    "time": "travel time per robot (s), mean over successful episodes",
     "energy": "thrust spent per robot (N s), mean over successful episodes",
     "return": "sum of 0.99^t reward per robot, mean over all episodes",
 }
@@ -28,14 +28,14 @@ COMPARED = COLUMNS | {
 
 CONDUCT = {
     "compliance": "encounters without a collision in which the rules were kept: head-on both turn "
-    "to starboard; crossing, whoever has the other to starboard gives way and does not cross "
-    "ahead; whoever overtakes gives way",
+    "to starboard; crossing, the vessel that has the other to starboard gives way and does not "
+    "cross ahead; an overtaking vessel gives way",
     "only_own_gave_way": "encounters in which only the own vessel turned (15 degrees) or slowed "
     "(30%) before the closest approach",
     "only_other_gave_way": "likewise only the other vessel",
     "both_gave_way": "likewise both",
-    "nobody_gave_way": "likewise nobody",
-    "starboard_turns": "of the first turns of those who have to give way, those to starboard",
+    "nobody_gave_way": "likewise neither",
+    "starboard_turns": "of the first turns of vessels that must give way, those to starboard",
     "closest_approach": "smallest gap between the hulls' circles (m), mean",
 }
 """What each column of the table of conduct means."""

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 METRICS = {
     "success": "success rate",
     "return": "return",
-    "time": "time under way (s)",
+    "time": "travel time (s)",
     "energy": "energy (N s)",
 }
 """What curves show. Time and energy are means over successful episodes."""

@@ -297,7 +297,7 @@ def legend_entries(vessel: int) -> tuple[list[Artist], list[str]]:
 def status(view: EpisodeView, vessel: int, frame: int) -> str:
     """How a vessel fares in a frame, in three lines."""
     ended = "collided" if view.collided[frame, vessel] else "at its goal"
-    state = "under way" if view.active[frame, vessel] else ended
+    state = "active" if view.active[frame, vessel] else ended
     rule, turn = int(view.rule[frame, vessel]), math.degrees(view.turn[frame, vessel])
     asked = "none" if rule == NO_RULE else f"{RULES[rule]}, turn {turn:.0f}° to starboard"
     return (

@@ -257,7 +257,7 @@ class Learner:
         return joined(parts, counts)
 
     def _gather_gradients(self) -> None:
-        """Copy the gradients of all parameters into one tensor, and make them views of it."""
+        """Copy the gradients of all parameters into one tensor; each becomes a view of it."""
         self._flat.require_in_place()
         torch._foreach_copy_(self._gradient_views, self._flat.gradients())
         for each, view in zip(self._flat.learned, self._gradient_views, strict=True):
