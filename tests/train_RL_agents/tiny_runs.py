@@ -82,9 +82,9 @@ def programs(
 
 
 @contextmanager
-def small_pool() -> Iterator[None]:
+def small_pool(refresh_interval: int = 5) -> Iterator[None]:
     """Within it, training scenarios come from a small pool that is refreshed often."""
-    small = partial(Curriculum, pool_size=32, refresh_size=8, refresh_interval=5)
+    small = partial(Curriculum, pool_size=32, refresh_size=8, refresh_interval=refresh_interval)
     threads = torch.get_num_threads()
     with patch("train_RL_agents.config.schema.Curriculum", small):
         yield

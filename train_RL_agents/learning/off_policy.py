@@ -44,7 +44,7 @@ class OffPolicy(Algorithm):
         self.streams.in_place = setup.stores_in_place
         self.example_row = example_row(setup.example, self.streams)
         self.replay = make_replay(self.example_row, settings, setup.generators["replay"], device)
-        if compile_rows and not setup.stores_in_place:
+        if compile_rows:
             setup.clock.compiles("insert")
         self._store = Captured(
             self._store_rows, device, name="storing", say=setup.say, in_place=True,
