@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from train_RL_agents.agents.actor_critic import ActorCriticAgent
 from train_RL_agents.agents.actor_critic_network import ActorCriticConfig
@@ -19,6 +20,10 @@ class A2C(ActorCriticAgent[A2CConfig]):
     """See the module."""
 
     config_type = A2CConfig
+    trainer_defaults: ClassVar[dict[str, Any]] = {
+        "num_envs": 256, "rollout_steps": 5, "batch_size": 3072, "optimizer": "rmsprop",
+        "max_grad_norm": 0.5,
+    }  # fmt: skip
 
     def loss(self, batch: RolloutBatch, noise: None) -> Losses:
         """Policy gradient, value loss, and entropy."""

@@ -83,6 +83,8 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
     """What it learns from: transitions of replay, or rollouts of the present policy."""
     continuous: bool
     """Whether actions are continuous, [B, 2], or indices [B]."""
+    trainer_defaults: ClassVar[dict[str, Any]] = {}
+    """Settings of ``trainer`` whose defaults are others for this agent."""
     uses_priorities: ClassVar[bool] = False
     """Whether ``loss`` uses importance weights and returns priorities."""
     supports_risk: ClassVar[bool] = False

@@ -110,7 +110,7 @@ def default_config(agent_type: str) -> TrainConfig[Any]:
         ConfigError: when there is no such agent.
     """
     kind = agent_class(agent_type)
-    trainer = TRAINER_CONFIGS[kind.algorithm]()
+    trainer = TRAINER_CONFIGS[kind.algorithm](**kind.trainer_defaults)
     return TrainConfig(agent=kind.config_type(), agent_type=agent_type, trainer=trainer)
 
 
