@@ -50,10 +50,10 @@ class DistributionNetwork(ObservationNetwork):
         widths = [self.encoded, *config.hidden_sizes]
         heads = [(widths[-1], math.prod(self.shape)), (widths[-1], config.atoms)]
         sizes = [*pairwise(widths), *heads]
-        *layers, self.output_layer, self.value_layer = (
-            NoisyLinear(*size, config.sigma_0) for size in sizes
-        )
+        *layers, output, value = (NoisyLinear(*size, config.sigma_0) for size in sizes)
+        # In this order: saved states of the optimiser count the parameters.
         self.add_layers(layers)
+        self.output_layer, self.value_layer = output, value
         self.noise_sizes = [sum(size) for size in sizes]
 
     def forward(self, observation: Observation, noise: Tensor | None = None) -> Tensor:
