@@ -182,6 +182,58 @@ def test_kill_9_at_any_moment_changes_nothing(tmp_path, uninterrupted):
     assert no_temporaries(run)
 
 
+@pytest.mark.slow
+def test_kill_9_in_the_middle_of_an_epoch_changes_nothing(tmp_path, uninterrupted):
+    words = ("agent_type=PPO", "trainer.epochs=3", "trainer.scale_returns=true", "eval_freq=64")
+    run = new_run(tmp_path, *words)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.train_RL_agents.tiny_runs"])
+
+    def child(moment, count=1):
+        process = context.Process(target=train_and_die, args=(run.path, moment, count))
+        process.start()
+        process.join()
+        return process.exitcode
+
+    for moment, count, reached in (("update", 7, 0), ("update", 70, 64), ("update", 3, 64)):
+        assert child(moment, count) == -signal.SIGKILL
+        assert (run.checkpoints / STATE).exists() == (reached > 0)
+        if reached:
+            assert saved(run)["env_steps"] == reached
+    assert child("never") == 0
+    assert differences(uninterrupted(*words), results(run)) == []
+
+
+@pytest.mark.parametrize("moment", ["update", "state"])
+def test_an_on_policy_run_that_dies_goes_on_from_its_last_checkpoint(
+    tmp_path, monkeypatch, uninterrupted, moment
+):
+    """In the middle of an epoch, and while it saves."""
+    words = ("agent_type=PPO", "trainer.epochs=3", "agent.normalize_observations=true")
+    run = new_run(tmp_path, *words)
+    trainer = TorchRLTrainer(run, quiet=True)
+    places = {"update": (trainer.algorithm.learner.optimizer, "step"), "state": (os, "fsync")}
+    owner, name = places[moment]
+    function, calls = getattr(owner, name), iter(range(5))
+
+    def later(*arguments):
+        if next(calls, None) is None:
+            crash()
+        return function(*arguments)
+
+    at(
+        trainer,
+        112,
+        lambda: monkeypatch.setattr(owner, name, later if moment == "update" else crash),
+    )
+    with pytest.raises(CrashError):
+        trainer.train()
+    monkeypatch.undo()
+    assert saved(run)["env_steps"] == 80
+    train(RunFolder.open(run.path))
+    assert differences(uninterrupted(*words), results(run)) == []
+
+
 def test_a_run_may_be_made_longer(tmp_path):
     run = new_run(tmp_path)
     train(run)

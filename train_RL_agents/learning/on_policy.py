@@ -70,7 +70,8 @@ class OnPolicy(Algorithm):
             cut: [E, T, R] robots whose episode is cut.
         """
         value = group.get("value")
-        last = self._value(following[:, -1])
+        # Rounding depends on the layout, which is another in the graph collector.
+        last = self._value(following[:, -1].contiguous())
         values = torch.cat((value[:, 1:], last[:, None]), 1)
         if host_reads_are_free(cut.device):
             rows = cut.flatten(0, 1).any(-1).nonzero().squeeze(-1)  # host: see host_reads_are_free
@@ -111,22 +112,23 @@ class OnPolicy(Algorithm):
             self._next_values(group, following, done & ~terminated),
             self._rewards(following, done, active), done, terminated,
         )  # fmt: skip
-        weight = active.to(advantage.dtype)
-        self.meter.add({"explained_variance": explained_variance(advantage, target, weight)})
-        if settings.normalize_advantages:
-            advantage = normalized(advantage, weight)
         axes = 2 if self.agent.joint else 3
 
         def flat(each: Tensor) -> Tensor:
             return each.flatten(0, axes - 1)
 
+        # Flat before any sum: its order must not depend on the layout of the collector's memory.
+        advantage, target, weight = (flat(each) for each in (advantage, target, active.to(value)))
+        self.meter.add({"explained_variance": explained_variance(advantage, target, weight)})
+        if settings.normalize_advantages:
+            advantage = normalized(advantage, weight)
         return RolloutBatch(
             {name: flat(each) for name, each in group.get("observation").items()},
             flat(group.get("action")),
             {name: flat(each) for name, each in group.items() if name not in _WORLD},
-            flat(advantage),
-            flat(target),
-            flat(weight),
+            advantage,
+            target,
+            weight,
             self._progress,
         )
 

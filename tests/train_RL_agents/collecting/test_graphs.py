@@ -62,7 +62,23 @@ def test_everything_is_as_with_the_collector(tmp_path, tiny, words):
     assert differences(collected, placed) == []
 
 
-@pytest.mark.parametrize("words", [KINDS[0], KINDS[2]], ids=" ".join)
+ROLLOUTS = [
+    ("agent_type=PPO", "trainer.rollout_steps=5"),
+    ("agent_type=A2C", "trainer.scale_returns=true", "agent.critic=fleet",
+     "agent.actions=gaussian"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", ROLLOUTS, ids=" ".join)
+def test_rollouts_are_those_of_the_collector(tmp_path, tiny, words):
+    """World, weights, statistics and generators."""
+    collected, placed = (trained(tmp_path / str(in_place), *words, in_place=in_place)
+                         for in_place in (False, True))  # fmt: skip
+    assert placed["learner"]["updates"] > 20
+    assert differences(collected, placed) == []
+
+
+@pytest.mark.parametrize("words", [KINDS[0], KINDS[2], ROLLOUTS[1]], ids=" ".join)
 def test_a_run_is_resumed_exactly(tmp_path, tiny, words):
     whole = new_run(tmp_path / "whole", *words)
     in_graphs(whole).train()

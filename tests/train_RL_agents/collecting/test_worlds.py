@@ -1,0 +1,31 @@
+"""The training world of a configuration."""
+
+import torch
+
+from tests.train_RL_agents.learners import agent_of
+from train_RL_agents.collecting.worlds import make_world, training_world
+from train_RL_agents.config.reading import from_dict
+
+WORDS = ["trainer.collision_penalty=-7", "world.max_steps=9", "trainer.num_envs=3",
+         "trainer.learning_starts=0", "compile=false"]  # fmt: skip
+
+
+def test_collisions_cost_what_the_trainer_says_while_training():
+    config = from_dict({}, WORDS)
+    world = training_world(config)
+    assert world.reward.collision_penalty == -7.0
+    assert config.world.reward.collision_penalty != -7.0
+    assert world.max_steps == 9
+
+
+def test_a_world_has_all_environments_and_the_actions_of_the_agent():
+    config = from_dict({}, [*WORDS, "trainer.learning_starts=1000"])
+    for name in ("DQN", "AC-IQN"):
+        agent = agent_of(name)
+        env = make_world(config, agent, torch.device("cpu"), 4)
+        assert env.num_envs == 3
+        assert env.continuous == agent.continuous
+        again = make_world(config, agent, torch.device("cpu"), 4)
+        assert torch.equal(env.scenario.goal, again.scenario.goal)
+        other = make_world(config, agent, torch.device("cpu"), 5)
+        assert not torch.equal(env.scenario.goal, other.scenario.goal)

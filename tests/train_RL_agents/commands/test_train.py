@@ -1,0 +1,42 @@
+"""The command ``train``: time in a traced run."""
+
+import json
+import time
+
+import pytest
+
+from tests.train_RL_agents.tiny_runs import TINY, usual_signals
+from train_RL_agents.cli import main
+from train_RL_agents.collecting.collectors import StepCollector
+from train_RL_agents.torchrl_trainer import TorchRLTrainer
+
+pytestmark = pytest.mark.usefixtures("tiny")
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_start_up_is_no_time_of_training_also_in_a_traced_run(tmp_path, monkeypatch, traced):
+    """Collector, algorithm and trainer count with the same clock, traced or not."""
+    made, start = [], StepCollector._start
+
+    def slow(collector):
+        with collector._clock.phase("compile"):
+            time.sleep(0.4)
+        start(collector)
+
+    build = TorchRLTrainer._build
+    monkeypatch.setattr(StepCollector, "_start", slow)
+    monkeypatch.setattr(
+        TorchRLTrainer, "_build", lambda trainer, seed: (made.append(trainer), build(trainer, seed))
+    )
+    config = tmp_path / "tiny.json"
+    config.write_text(json.dumps(TINY | {"save_dir": str(tmp_path / "runs")}))
+    words = ["--profile-trace", "2"] if traced else []
+    with usual_signals():
+        assert main(["train", "-C", str(config), "--quiet", *words]) == 0
+    (trainer,) = made
+    clock = trainer.clock
+    assert clock is trainer.collector._clock is trainer.algorithm._clock
+    # Once by the phase itself, and once as the first pass through "collect", which it is within.
+    assert clock.seconds["compile"] >= 0.8
+    assert clock.training <= clock.total - 0.4
+    assert len(list(tmp_path.glob("runs/*/seed_0/*.trace.json.gz"))) == traced
