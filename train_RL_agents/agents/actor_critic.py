@@ -98,7 +98,8 @@ class ActorCriticAgent(Agent[ConfigType]):
     ) -> tuple[Tensor, Tensor]:
         """Log probability (density) of actions, and entropy, [B] each.
 
-        The entropy of a squashed number is estimated at the sample.
+        The entropy of a squashed number is estimated at the sample, which moves with the mean and
+        the spread, so that the gradient is that of the entropy.
         """
         if not self.continuous:
             log_probs = torch.log_softmax(outputs, -1)
@@ -108,8 +109,9 @@ class ActorCriticAgent(Agent[ConfigType]):
         log_prob = normal_log_density(extras["sample"], mean, log_std).sum(-1)
         entropy = (log_std + 0.5 * math.log(2.0 * math.pi * math.e)).sum(-1)
         if self.config.actions == "gaussian":
-            slope = squash_log_slope(extras["sample"]).sum(-1)
-            return log_prob - slope, entropy + slope
+            normal = ((extras["sample"] - mean) * torch.exp(-log_std)).detach()
+            moved = squash_log_slope(mean + log_std.exp() * normal).sum(-1)
+            return log_prob - squash_log_slope(extras["sample"]).sum(-1), entropy + moved
         return log_prob, entropy
 
     def entropy_weight(self, progress: Tensor) -> Tensor:

@@ -69,7 +69,8 @@ class ActorCriticNetwork(ObservationNetwork):
         orthogonal(self, math.sqrt(2.0))
         orthogonal(self.output_layer, 0.01)
         orthogonal(self.value_layer, 1.0)
-        if config.state_dependent_std and normal:
+        self._state_dependent = config.state_dependent_std and normal
+        if self._state_dependent:
             nn.init.constant_(self.output_layer.bias[2:], config.log_std)
 
     def forward(self, observation: Observation) -> tuple[Tensor, Tensor]:
@@ -88,6 +89,9 @@ class ActorCriticNetwork(ObservationNetwork):
         outputs = to_float32(self.output_layer(features))
         if self.log_std is not None:
             return torch.cat((outputs, self.log_std.expand_as(outputs)), -1)
+        if self._state_dependent:
+            mean, log_std = outputs.chunk(2, -1)
+            return torch.cat((mean, log_std.clamp(-20.0, 2.0)), -1)
         return outputs
 
 

@@ -26,8 +26,8 @@ class PPOConfig(ActorCriticConfig):
     value_clip: NonNegative = 0.0
     """Largest change of the value per rollout that is rewarded (scaled reward); 0: any."""
     target_kl: NonNegative = 0.0
-    """KL divergence from the policy of the rollout beyond which a batch changes the policy no
-    further (nat); 0: no limit."""
+    """KL divergence from the policy of the rollout beyond which a batch has no policy loss (nat);
+    the value loss still moves the shared encoder. 0: no limit."""
 
 
 class PPO(ActorCriticAgent[PPOConfig]):

@@ -24,7 +24,8 @@ def merge(
     spread = ((values - own).square() * weight[:, None]).sum(0)
     delta = own - mean
     squares = variance * count + spread + delta.square() * count * added / total
-    return count + added, mean + delta * added / total, squares / total
+    spread = torch.where(count + added > 0.0, squares / total, variance)
+    return count + added, mean + delta * added / total, spread
 
 
 class RunningNorm(nn.Module):
