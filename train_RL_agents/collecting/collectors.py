@@ -14,6 +14,8 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.collectors import Collector
 
+from marinenav_env import MarineNavEnv
+from marinenav_env.validation import require
 from train_RL_agents.agents import Agent
 from train_RL_agents.collecting.graphs import GraphCollector
 from train_RL_agents.collecting.workers import Workers
@@ -51,6 +53,7 @@ class StepCollector:
         self._clock, self._display = clock, display
         self.env = make_world(config, agent, device, seed)
         settings.check(self.env.num_robots)
+        _check_entries(self.env, agent)
         uniform = isinstance(settings, OffPolicyConfig) and settings.exploration == "uniform"
         self.policy = PolicyWrapper(
             agent, settings.num_envs, generator, uniform=uniform, compile=config.compile
@@ -62,6 +65,7 @@ class StepCollector:
         """Made by this process so far."""
         self.on_restart: Callable[[], None] = lambda: None
         """Called when the worlds are replaced, so that open streams are dropped."""
+        self._restored = False
         self._workers: Workers | None = None
         self._graphs: GraphCollector | None = None
         self._local: Iterator[TensorDictBase] | None = None
@@ -95,6 +99,8 @@ class StepCollector:
             except Exception as error:  # of any kind: the run can continue without them
                 self._display.fell_back(self._config.trainer.collector, error)
                 self.env.env_steps = self.env_steps  # which workers made, before a resume
+                if not self._restored:
+                    self.on_restart()
         self._local = self._from_collector()
 
     def _from_workers(self) -> Iterator[TensorDictBase]:
@@ -146,5 +152,18 @@ class StepCollector:
     def load_state_dict(self, state: dict[str, Any], env_steps: int) -> None:
         """Restore a ``state_dict``, taken after so many env-steps of this process."""
         self.env_steps = env_steps
-        if state["world"] is not None:
+        self._restored = state["world"] is not None
+        if self._restored:
             self.env.load_state_dict(state["world"])
+
+
+def _check_entries(env: MarineNavEnv, agent: Agent[Any]) -> None:
+    """Refuse scenario files whose sensors give other observations than the configuration says.
+
+    Raises:
+        ConfigError: for the first entry of another shape.
+    """
+    for name, entry in agent.spec.entries.items():
+        shape = list(env.entries[name].shape)
+        require(shape == list(entry.shape), f"training_schedule.scenarios: {name}", shape,
+                f"{list(entry.shape)}, as world.sensor gives")  # fmt: skip

@@ -22,6 +22,7 @@ from torch import nn
 from torchrl.collectors import MultiSyncCollector
 
 from marinenav_env import GROUP, Curriculum, MarineNavEnv, WorldConfig, plugins
+from marinenav_env.scenario_file import Episode
 from marinenav_env.validation import ConfigError
 from train_RL_agents.agents import Agent
 from train_RL_agents.collecting.worlds import training_scenarios, training_world
@@ -39,15 +40,15 @@ _seed_here = 0
 
 
 def make_worker_world(
-    world: WorldConfig, num_envs: int, scenarios: Curriculum | str, env_steps: int, seed: int,
-    allowed: tuple[str, ...], **settings: Any,
+    world: WorldConfig, num_envs: int, scenarios: Curriculum | list[Episode], env_steps: int,
+    seed: int, allowed: tuple[str, ...], **settings: Any,
 ) -> MarineNavEnv:  # fmt: skip
     """A worker's world; called in the worker's process; it also seeds the global generator there.
 
     Args:
         world: its settings.
         num_envs: the worker's environments.
-        scenarios: its levels, counted in the worker's env-steps, or a scenario file.
+        scenarios: its levels, counted in the worker's env-steps, or episodes.
         env_steps: the worker's, made before the run was resumed.
         seed: of the worker.
         allowed: users' parts that it may import, as the trainer may.
@@ -91,7 +92,8 @@ class WorkerPolicy(PolicyWrapper):
     def copy_from(self, policy: PolicyWrapper) -> None:
         """Take over weights, and strengths of exploration between the same limits."""
         ours, theirs = self.agent.networks, policy.agent.networks
-        for mine, latest in zip(ours.parameters(), theirs.parameters(), strict=True):
+        pairs = zip(ours.state_dict().values(), theirs.state_dict().values(), strict=True)
+        for mine, latest in pairs:
             mine.copy_(latest)
         every = policy.exploration.shape[0] // self.exploration.shape[0]
         self.exploration.copy_(policy.exploration[::every])

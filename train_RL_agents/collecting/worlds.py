@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from marinenav_env import Curriculum, MarineNavEnv, WorldConfig
+from marinenav_env import Curriculum, MarineNavEnv, WorldConfig, read_scenarios
+from marinenav_env.scenario_file import Episode
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import TrainConfig
 
@@ -27,10 +28,18 @@ def make_world(
     )
 
 
-def training_scenarios(config: TrainConfig[Any]) -> Curriculum | str:
-    """What training episodes are: levels, or the path of a scenario file."""
-    schedule = config.training_schedule
-    return schedule.scenarios or schedule.curriculum()
+def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
+    """What training episodes are: levels, or the episodes of a scenario file.
+
+    Collisions cost ``trainer.collision_penalty`` in both.
+    """
+    schedule, penalty = config.training_schedule, config.trainer.collision_penalty
+    if not schedule.scenarios:
+        return schedule.curriculum()
+    return [
+        replace(episode, reward=replace(episode.reward, collision_penalty=penalty))
+        for episode in read_scenarios(schedule.scenarios)
+    ]
 
 
 def training_world(config: TrainConfig[Any]) -> WorldConfig:
