@@ -170,8 +170,9 @@ def _rollout_memory(
     def loss(count: int) -> None:
         given = {name: each.expand(count, *each.shape[1:]) for name, each in observation.items()}
         given[ACTIVE] = torch.ones(count, *shape[1:], dtype=torch.bool)
-        noise = agent.exploration_noise(given[ACTIVE].shape, torch.Generator())
-        action, extras = agent.explore(given, noise)
+        with torch.no_grad():
+            noise = agent.exploration_noise(given[ACTIVE].shape, torch.Generator())
+            action, extras = agent.explore(given, noise)
         value = extras["value"]
         batch = RolloutBatch(given, action, extras, value, value, value + 1.0, value.new_zeros(()))
         agent.loss(batch, None)

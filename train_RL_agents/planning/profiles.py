@@ -44,14 +44,15 @@ class Sized(NamedTuple):
     """Which profile it is, and what it changed, in one line."""
 
 
-def profile_sizes(algorithm: str, profile: str) -> dict[str, Any]:
+def profile_sizes(algorithm: str, profile: str, **defaults: Any) -> dict[str, Any]:
     """Settings of the trainer in a profile.
 
     Args:
         algorithm: one of RECIPES.
         profile: one of FACTORS.
+        defaults: of the agent where they differ from the algorithm's (``trainer_defaults``).
     """
-    default, factor = TRAINER_CONFIGS[algorithm](), FACTORS[profile]
+    default, factor = TRAINER_CONFIGS[algorithm](**defaults), FACTORS[profile]
     sizes = {name: factor * getattr(default, name) for name in RECIPES[algorithm]}
     if algorithm == "off-policy":
         sizes |= {"buffer_size": _BUFFERS[profile], "replay_storage": "device"}
@@ -75,10 +76,11 @@ def apply_profile(
         ConfigError: when there is no such profile, or its sizes do not fit what was stated.
     """
     require(profile in CHOICES, "profile", profile, f"one of {', '.join(CHOICES)}")
-    algorithm = agent_class(config.agent_type).algorithm
+    agent = agent_class(config.agent_type)
+    algorithm = agent.algorithm
     kept = {key.removeprefix("trainer.") for key in stated if key.startswith("trainer.")}
     if profile in FACTORS:
-        sizes = profile_sizes(algorithm, profile)
+        sizes = profile_sizes(algorithm, profile, **agent.trainer_defaults)
     elif profile == "auto" and device.type == "cuda":
         sizes = automatic(config, _fitting(device))
         recipe = set(RECIPES[algorithm])
@@ -102,8 +104,10 @@ def automatic(config: TrainConfig[Any], profile: str) -> dict[str, Any]:
         config: of the run.
         profile: one of FACTORS.
     """
-    algorithm = agent_class(config.agent_type).algorithm
-    sizes, least = profile_sizes(algorithm, profile), profile_sizes(algorithm, "cpu")
+    agent = agent_class(config.agent_type)
+    sizes, least = (
+        profile_sizes(agent.algorithm, name, **agent.trainer_defaults) for name in (profile, "cpu")
+    )
     halved = [name for name in sizes if name != "replay_storage"]
     while sizes["num_envs"] > least["num_envs"] and not _enough(changed(config, sizes)):
         sizes |= {name: max(least[name], sizes[name] // 2) for name in halved}

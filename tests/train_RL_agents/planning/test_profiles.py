@@ -90,7 +90,7 @@ def test_auto_takes_what_the_gpu_holds_and_the_run_has_updates_for(gpu, memory, 
 )  # fmt: skip
 def test_auto_leaves_an_on_policy_run_enough_rollouts(gpu, memory, rollouts, factor):
     gpu(memory)
-    default = OnPolicyConfig()
+    default = from_dict({"agent_type": "A2C"}).trainer
     steps = rollouts * default.num_envs * default.rollout_steps
     config = from_dict({"agent_type": "A2C", "total_timesteps": steps})
     trainer = apply_profile(config, "auto", set(), GPU).trainer
