@@ -14,6 +14,9 @@ from train_RL_agents.commands import COMMANDS
 
 BAD_INPUT, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
+_PARTS = ("agent_type=", "world.reward.function=", "world.sensor.entries=",
+          "agent.entry_encoders=", "training_schedule.sampler=")  # fmt: skip
+"""Settings that name parts of the user's."""
 _PART = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
@@ -86,7 +89,8 @@ def _allow_parts(arguments: argparse.Namespace) -> None:
     """Let parts be imported that the command line names, also from the present folder."""
     from marinenav_env import plugins
 
-    words = [*arguments.overrides, str(getattr(arguments, "agent", ""))]
+    words = [word.partition("=")[2] for word in arguments.overrides if word.startswith(_PARTS)]
+    words.append(str(getattr(arguments, "agent", "")))
     named = [*arguments.plugin, *(found for word in words for found in _PART.findall(word))]
     if named:
         plugins.allow(*named)

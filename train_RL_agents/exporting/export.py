@@ -110,7 +110,8 @@ def observations(agent: Agent[Any], count: int, seed: int = 0) -> Observation:
         if entry.kind == "objects":
             # Slots that are not filled are zero, and the radius is the last column.
             found[name] = torch.cat((found[name][..., :-1], found[name][..., -1:].abs()), -1)
-            found[name] = found[name] * found[entry.mask][..., None]
+            if entry.mask:
+                found[name] = found[name] * found[entry.mask][..., None]
     there = (torch.arange(count) > 0).double()
     return {name: each * there.view(-1, *[1] * (each.ndim - 1)) for name, each in found.items()}
 
