@@ -24,6 +24,7 @@ TRAINER = {
         "ema_decay": 0.95, "exploration_fraction": 0.5,
     },
     "on-policy": {
+        "optimizer": "adam", "max_grad_norm": 1.0,
         "num_envs": 64, "rollout_steps": 10, "batch_size": 64, "epochs": 2,
         "learning_rate": 2e-3, "learning_rate_final": 5e-4, "ema_decay": 0.95,
     },
