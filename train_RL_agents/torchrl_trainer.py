@@ -271,7 +271,9 @@ class TorchRLTrainer:
         """
         path = self.run.checkpoints / STATE
         if saved is None:
-            raise ConfigError(f"{path}: does not say which settings it was made with; start anew")
+            raise ConfigError(
+                f"{path}: does not say which settings it was made with; start a new run"
+            )
         before, now = (
             flatten(to_dict(each)) for each in (saved_config(json.loads(saved)), self.config)
         )

@@ -78,7 +78,9 @@ class FlatWeights:
             RuntimeError: when they are not.
         """
         if [each.data_ptr() for each in self.parameters] != self._addresses:
-            raise RuntimeError("the networks were moved, cast or laid out anew; make this again")
+            raise RuntimeError(
+                "the networks were moved, cast or laid out again; make this once more"
+            )
 
     def gradients(self) -> list[Tensor]:
         """Those of the learned parameters.

@@ -196,7 +196,7 @@ def test_networks_that_were_moved_are_noticed():
     flat = FlatWeights(nets)
     flat.require_in_place()
     FlatWeights(nets)
-    with pytest.raises(RuntimeError, match="moved, cast or laid out anew"):
+    with pytest.raises(RuntimeError, match="moved, cast or laid out again"):
         flat.require_in_place()
 
 
