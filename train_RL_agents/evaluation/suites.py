@@ -47,13 +47,17 @@ class ScenarioSet:
         return sum(len(part.scenarios) for part in self.parts)
 
 
+Drawn = tuple[tuple[str, ...], tuple[Part, ...]]
+"""Names of the groups, and the scenarios."""
+
+
 @dataclass(frozen=True)
 class Suite:
     """A way to make a scenario set."""
 
     about: str
     """What it is, in one line."""
-    make: Callable[[WorldConfig, int, int], tuple[tuple[str, ...], tuple[Part, ...]]]
+    make: Callable[[WorldConfig, int, int], Drawn]
     """From a world, the number of episodes and a seed to group names and parts."""
     episodes: int
     """Episodes by default, of each group (of each level in ``noise``)."""
@@ -68,17 +72,13 @@ def level_names(count: int) -> tuple[str, ...]:
     return tuple(f"level {number}" for number in range(1, count + 1))
 
 
-def _levels(
-    world: WorldConfig, episodes: int, seed: int
-) -> tuple[tuple[str, ...], tuple[Part, ...]]:
+def _levels(world: WorldConfig, episodes: int, seed: int) -> Drawn:
     """The six published levels."""
     drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
     return level_names(len(LEVELS)), (Part(world, drawn),)
 
 
-def _currents(
-    world: WorldConfig, episodes: int, seed: int
-) -> tuple[tuple[str, ...], tuple[Part, ...]]:
+def _currents(world: WorldConfig, episodes: int, seed: int) -> Drawn:
     """Strong currents in a crowded map."""
     drawn = draw_scenarios(world, (Level(6, 8, 8, 40.0),), (episodes,), seed)
     return ("6 robots, 8 obstacles, 8 cores",), (Part(world, drawn),)
@@ -88,18 +88,12 @@ CROWDS = (10, 20, 30, 40, 50)
 """Robots of the groups of ``crowd``."""
 
 
-def _crowd(
-    world: WorldConfig, episodes: int, seed: int
-) -> tuple[tuple[str, ...], tuple[Part, ...]]:
+def _crowd(world: WorldConfig, episodes: int, seed: int) -> Drawn:
     """Maps that grow with the fleet: as many robots and obstacles an area as in level 6."""
     parts = []
     for index, robots in enumerate(CROWDS):
-        growth = math.sqrt(robots / LEVELS[-1].num_robots)
-        wide = replace(
-            world.scenario,
-            width=growth * world.scenario.width,
-            height=growth * world.scenario.height,
-        )
+        area, growth = world.scenario, math.sqrt(robots / LEVELS[-1].num_robots)
+        wide = replace(area, width=growth * area.width, height=growth * area.height)
         own = replace(world, scenario=wide)
         level = Level(robots, 0, robots * LEVELS[-1].num_obstacles // LEVELS[-1].num_robots, 40.0)
         parts.append(Part(own, _of_group(draw_scenarios(own, (level,), (episodes,), seed), index)))
@@ -110,9 +104,7 @@ NOISE = (0, 1, 2, 4)
 """Factors of the groups of ``noise``."""
 
 
-def _noise(
-    world: WorldConfig, episodes: int, seed: int
-) -> tuple[tuple[str, ...], tuple[Part, ...]]:
+def _noise(world: WorldConfig, episodes: int, seed: int) -> Drawn:
     """The same scenarios of all levels with more and less noise on positions and velocities."""
     drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
     parts = []
@@ -124,9 +116,7 @@ def _noise(
     return tuple(f"noise x {factor}" for factor in NOISE), tuple(parts)
 
 
-def _rules(
-    world: WorldConfig, episodes: int, seed: int
-) -> tuple[tuple[str, ...], tuple[Part, ...]]:
+def _rules(world: WorldConfig, episodes: int, seed: int) -> Drawn:
     """Encounters of two vessels."""
     parts = []
     for index, encounter in enumerate(ENCOUNTERS.values()):
