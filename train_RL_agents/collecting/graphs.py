@@ -20,7 +20,7 @@ from torch import Tensor
 from marinenav_env import GROUP, MarineNavEnv
 from marinenav_env.layout import copy_all, copy_in
 from marinenav_env.world import WorldState
-from train_RL_agents.memory.ring import copied
+from train_RL_agents.memory.replay import copied
 from train_RL_agents.utils.captured import Captured
 
 

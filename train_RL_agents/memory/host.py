@@ -20,8 +20,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from train_RL_agents.config.schema import OffPolicyConfig
-from train_RL_agents.memory.replay import SLOT, Replay
-from train_RL_agents.memory.ring import STORED, copied
+from train_RL_agents.memory.replay import SLOT, STORED, Replay, copied
 
 CPU = torch.device("cpu")
 AHEAD = 2
@@ -118,23 +117,17 @@ class HostReplay:
         alpha: float | None = None,
     ) -> None:
         self._ring = Replay(example.to(CPU), capacity, batch_size, generator, alpha)
-        self._ferry, self._capacity = Prefetcher(device), capacity
-        self._prioritized = alpha is not None
+        self._prefetcher, self.capacity = Prefetcher(device), capacity
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="replay")
         self._drawn: deque[Future[Callable[[], TensorDictBase]]] = deque()
         self._asked: deque[Future[None]] = deque()
         self.filled = torch.zeros((), dtype=torch.int64, device=device)
         """Transitions held once all insertions are done, int64 scalar on the device."""
 
-    @property
-    def capacity(self) -> int:
-        """Transitions that fit in."""
-        return self._capacity
-
     def extend(self, rows: TensorDictBase) -> None:
         """Insert the rows [B] whose STORED is true."""
-        self.filled = (self.filled + rows.get(STORED).sum()).clamp_max(self._capacity)
-        arrived = self._ferry.send(rows)
+        self.filled = (self.filled + rows.get(STORED).sum()).clamp_max(self.capacity)
+        arrived = self._prefetcher.send(rows)
         self._ask(lambda: self._ring.extend(arrived()))
 
     def sample(self) -> TensorDictBase:
@@ -147,10 +140,10 @@ class HostReplay:
 
     def update_priority(self, drawn: TensorDictBase, priority: Tensor | None) -> None:
         """Set the priorities of drawn transitions from the sizes of their errors [B]."""
-        if priority is None or not self._prioritized:
+        if priority is None or self._ring.priorities is None:
             return
         sent = TensorDict({SLOT: drawn.get(SLOT), "priority": priority}, priority.shape)
-        arrived = self._ferry.send(sent)
+        arrived = self._prefetcher.send(sent)
 
         def update() -> None:
             given = arrived()
@@ -164,7 +157,7 @@ class HostReplay:
 
     def _draw(self) -> Callable[[], TensorDictBase]:
         """Draw a batch and send it on its way; in the background."""
-        return self._ferry.fetch(self._ring.sample())
+        return self._prefetcher.fetch(self._ring.sample())
 
     def _ask(self, task: Callable[[], None]) -> None:
         """Queue a task for the background thread; raises its earlier errors."""
@@ -193,7 +186,7 @@ class HostReplay:
         self._drawn.clear()
         for rows in state["drawn"]:
             batch = TensorDict(rows, rows[SLOT].shape, device=CPU)
-            self._drawn.append(self._worker.submit(self._ferry.fetch, batch))
+            self._drawn.append(self._worker.submit(self._prefetcher.fetch, batch))
 
 
 def make_replay(

@@ -10,10 +10,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torchrl.data.replay_buffers.samplers import Sampler
-from torchrl.data.replay_buffers.storages import Storage
-
-from train_RL_agents.memory.ring import MaskedRingWriter
 
 _WIDTH = 32
 """Numbers in a block: a draw adds up one block of it, and the sums of all blocks once a batch."""
@@ -84,43 +80,47 @@ class BlockSums:
         return found.add_(block, alpha=_WIDTH)
 
 
-class PrioritizedDeviceSampler(Sampler):
-    """Draws filled slots in proportion to priority^alpha, one from each stratum of the total.
+class Priorities:
+    """Draws slots in proportion to priority^alpha, one from each stratum of the total.
 
     New slots get the highest priority so far.
 
     Args:
-        writer: knows how many slots are filled.
+        capacity: slots; a spare one past the end keeps priority 0.
         generator: source of randomness on the device.
         alpha: 0 is uniform, 1 proportional.
     """
 
-    def __init__(self, writer: MaskedRingWriter, generator: torch.Generator, alpha: float) -> None:
-        super().__init__()
-        self._writer, self._generator, self._alpha = writer, generator, alpha
+    def __init__(self, capacity: int, generator: torch.Generator, alpha: float) -> None:
+        self._capacity, self._generator, self._alpha = capacity, generator, alpha
         device = generator.device
-        self.priorities = BlockSums(writer.capacity + 1, device)
+        self.sums = BlockSums(capacity + 1, device)
         self.highest = torch.ones((), dtype=torch.float64, device=device)
         self._strata = torch.empty(0, dtype=torch.float64, device=device)
         """Where the strata of a batch end; made when the first is drawn."""
         self.beta = torch.ones((), device=device)
         """Exponent of the importance weights; the trainer moves it."""
 
-    def extend(self, index: Tensor) -> None:
-        """New rows at slots [B]; the spare slot past the end keeps priority 0."""
-        kept = index < self._writer.capacity
-        self.priorities.write(index, torch.where(kept, self.highest, 0.0))
+    def add(self, slots: Tensor) -> None:
+        """New rows are at slots [B]."""
+        kept = slots < self._capacity
+        self.sums.write(slots, torch.where(kept, self.highest, 0.0))
 
-    def update_priority(self, index: Tensor, priority: Tensor, **kwargs: Any) -> None:
+    def update(self, slots: Tensor, errors: Tensor) -> None:
         """Set the priorities of slots [B] from errors [B], at least 0; not a number counts as 0."""
         # One such number would make every sum above it, and so every later draw, one as well.
-        finite = priority.to(torch.float64).nan_to_num(0.0, posinf=_LARGEST, neginf=0.0)
+        finite = errors.to(torch.float64).nan_to_num(0.0, posinf=_LARGEST, neginf=0.0)
         raised = (finite.clamp(0.0, _LARGEST) + _SMALLEST) ** self._alpha
         torch.maximum(self.highest, raised.amax(), out=self.highest)
-        self.priorities.write(index, raised)
+        self.sums.write(slots, raised)
 
-    def sample(self, storage: Storage, batch_size: int) -> tuple[Tensor, dict[str, Any]]:
-        """Slots [batch_size], and under ``weights`` their importance weights, at most 1."""
+    def draw(self, batch_size: int, filled: Tensor) -> tuple[Tensor, Tensor]:
+        """Slots [batch_size] and their importance weights, at most 1.
+
+        Args:
+            batch_size: how many.
+            filled: scalar, how many slots hold something.
+        """
         device = self._generator.device
         jitter = torch.rand(
             batch_size, generator=self._generator, device=device, dtype=torch.float64
@@ -128,38 +128,26 @@ class PrioritizedDeviceSampler(Sampler):
         if len(self._strata) != batch_size:
             ends = torch.arange(1, batch_size + 1, device=device, dtype=torch.float64)
             self._strata = ends / batch_size
-        index = self.priorities.find(self._strata.sub(jitter, alpha=1.0 / batch_size))
-        if index.is_cuda:
+        slots = self.sums.find(self._strata.sub(jitter, alpha=1.0 / batch_size))
+        if slots.is_cuda:
             # Its rounding must not lead to a slot that holds nothing; see find.
-            index = torch.minimum(index, (self._writer.filled - 1).clamp_min(0))
+            slots = torch.minimum(slots, (filled - 1).clamp_min(0))
         # 0 only while nothing is stored: then slot 0 is drawn, with weight 1.
-        chance = self.priorities.values.index_select(0, index).clamp_min(1e-300)
+        chance = self.sums.values.index_select(0, slots).clamp_min(1e-300)
         # (N P)^-beta over the largest of them: N and the sum of all priorities cancel.
         weights = (chance / chance.amin()) ** -self.beta
-        return index, {"weights": weights.to(torch.float32)}
+        return slots, weights.to(torch.float32)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self, filled: int) -> dict[str, Any]:
         """Priorities of the filled slots."""
-        filled = int(self._writer.filled)  # host: saving a checkpoint
-        priorities = self.priorities.values[:filled].clone()
+        priorities = self.sums.values[:filled].clone()
         numbers = {"highest": self.highest.clone(), "beta": self.beta.clone()}
         return {"priorities": priorities, **numbers}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore them."""
-        self._empty()
-        priorities = state_dict["priorities"]
-        self.priorities.write(torch.arange(len(priorities), device=priorities.device), priorities)
-        self.highest.copy_(state_dict["highest"])
-        self.beta.copy_(state_dict["beta"])
-
-    def _empty(self) -> None:
-        self.priorities.clear()
-
-    def dumps(self, path: Any) -> None:
-        """Not offered: the checkpoint saves the whole replay."""
-        raise NotImplementedError
-
-    def loads(self, path: Any) -> None:
-        """Not offered, as dumps."""
-        raise NotImplementedError
+        self.sums.clear()
+        priorities = state["priorities"]
+        self.sums.write(torch.arange(len(priorities), device=priorities.device), priorities)
+        self.highest.copy_(state["highest"])
+        self.beta.copy_(state["beta"])

@@ -12,8 +12,7 @@ from torch import Tensor
 from marinenav_env import GROUP
 from marinenav_env.layout import copy_in
 from train_RL_agents.agents.base import Batch
-from train_RL_agents.memory.replay import STORED, WEIGHTS
-from train_RL_agents.memory.ring import copied
+from train_RL_agents.memory.replay import STORED, WEIGHTS, copied
 from train_RL_agents.networks.observation import observation_of
 
 
@@ -53,8 +52,7 @@ class MultiStep:
             [T * n * E * R] rows; STORED tells which are real.
         """
         steps = [self._step(batch[:, t]) for t in range(batch.shape[1])]
-        rows = steps[0] if len(steps) == 1 else torch.cat(steps)
-        return rows
+        return steps[0] if len(steps) == 1 else torch.cat(steps)
 
     def _step(self, step: TensorDictBase) -> TensorDictBase:
         """Rows [n * E * R] that close in one vector step [E]."""

@@ -115,8 +115,8 @@ def memory(trainer):
     graphs = collector._graphs
     trees = [env.world_state.now, graphs._world.now, graphs._step, graphs._batch,
              env.reset_pool.states, trainer.algorithm.streams._open,
-             replay._storage._storage]  # fmt: skip
-    single = [graphs._over, replay.writer.cursor, replay.writer.filled,
+             replay._rows]  # fmt: skip
+    single = [graphs._over, replay._cursor, replay.filled,
               collector.policy.exploration]  # fmt: skip
     return [pointer for tree in trees for pointer in pointers(tree)] + [
         tensor.data_ptr() for tensor in single

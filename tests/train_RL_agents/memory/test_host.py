@@ -94,7 +94,7 @@ def test_a_state_holds_what_was_drawn_ahead(alpha):
     for each in state["drawn"]:
         assert each[SLOT].shape == (16,)
     other.load_state_dict(state)
-    other._ring.sampler._generator.set_state(replay._ring.sampler._generator.get_state())
+    other._ring._generator.set_state(replay._ring._generator.get_state())
     for number in range(8, 16):
         for one, two in zip(turn(replay, number), turn(other, number), strict=True):
             assert differences(one.to_dict(), two.to_dict()) == []

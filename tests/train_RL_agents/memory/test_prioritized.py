@@ -223,6 +223,6 @@ def test_one_error_that_is_no_number_does_not_spoil_the_others(broken):
     replay = replay_of(8, range(8))
     set_priorities(replay, [0, 1, 2, 3], [1.0, broken, 1.0, 2.0])
     set_priorities(replay, [1], [1.0])
-    assert replay.sampler.priorities.values.isfinite().all()
+    assert replay.priorities.sums.values.isfinite().all()
     assert set(counted(replay)) == set(range(8))
     assert replay.sample()[WEIGHTS].isfinite().all()

@@ -221,9 +221,3 @@ def test_a_state_of_another_capacity_is_refused(stored, capacity):
     with pytest.raises(ConfigError, match=rf"^replay capacity=4: must be {capacity}$"):
         other.load_state_dict(state)
     assert held(other) == [7]
-
-
-def test_adding_a_single_row_is_refused():
-    replay = filled_replay(4, [1])
-    with pytest.raises(NotImplementedError):
-        replay.writer.add(rows_of([2], [True])[0])

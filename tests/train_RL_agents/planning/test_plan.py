@@ -53,10 +53,10 @@ def test_exact_items_are_what_is_allocated(tmp_path, tiny, words):
     trainer = trainer_of(tmp_path, *words)
     learner, replay = trainer.algorithm.learner, trainer.algorithm.replay
     found = plan(trainer.config, CPU)
-    held = leaf_bytes(replay._storage._storage.values(True, True))
-    priorities = getattr(replay.sampler, "priorities", None)
+    held = leaf_bytes(replay._rows.values(True, True))
+    priorities = replay.priorities
     assert found.size("replay") == held + leaf_bytes(
-        vars(priorities).values() if priorities else []
+        vars(priorities.sums).values() if priorities else []
     )
     assert found.size("networks, targets, averaged copy") == held_weights(learner)
     learner.update(batch_of(trainer.algorithm.example_row.expand(4).clone()))
