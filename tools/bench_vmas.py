@@ -154,12 +154,12 @@ def subject_of_vmas(worker: Worker, size: int, device: torch.device) -> Subject:
 def configuration(args: argparse.Namespace) -> Any:
     """Ours, on one level."""
     from marinenav_env import Level
-    from train_RL_agents.benchmark.options import endless, on_level
+    from train_RL_agents.benchmark.options import on_level
     from train_RL_agents.config.reading import load_config
 
     words = [f"device={args.device}", f"threads={args.threads}"]
     level = Level(args.agents, 0, args.obstacles)
-    return on_level(endless(load_config(None, words)), level)
+    return on_level(load_config(None, words), level)
 
 
 @contextmanager
@@ -171,7 +171,7 @@ def our_subject(config: Any, size: int, mode: str) -> Iterator[Subject]:
     from train_RL_agents.benchmark.rig import Rig
 
     torch.compiler.reset()
-    with closing(Rig(sized(config, envs=size), mode)) as rig:
+    with closing(Rig(sized(config, num_envs=size), mode)) as rig:
         subject = rig.world()
         subject.labels["mode"] = "ours"
         yield subject

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -49,10 +48,27 @@ class Options:
         return resolve_device(self.config.device)
 
     @property
-    def replayed(self) -> int:
-        """Entries of the replay of training; 0 for an agent that learns without one."""
-        settings = self.config.trainer
-        return settings.buffer_size if isinstance(settings, OffPolicyConfig) else 0
+    def has_replay(self) -> bool:
+        """Whether the agent learns from replay."""
+        return isinstance(self.config.trainer, OffPolicyConfig)
+
+    def left_out(self) -> dict[str, str]:
+        """Why modes, parts or a half of growth cannot be measured, by name.
+
+        Raises:
+            ConfigError: when nothing is left to measure.
+        """
+        captured = {"captured": "CUDA graphs need a CUDA device"}
+        modes = {} if self.device.type == "cuda" or "captured" not in self.modes else captured
+        fine = "one that can be measured here: eager or compiled"
+        require({*self.modes} != {*modes}, "modes", self.modes, fine)
+        reason = f"{self.config.agent_type} learns on-policy, without replay"
+        names = {"sampling": "sampling", "growth": "growth with replay"}
+        parts = {names[part]: reason for part in self.parts if part in names}
+        parts = {} if self.has_replay else parts
+        require({*self.parts} != {"sampling"} or not parts, "parts", self.parts,
+                f"one that there is: {reason}")  # fmt: skip
+        return modes | parts
 
 
 def on_level(config: TrainConfig[Any], level: Level) -> TrainConfig[Any]:
@@ -66,70 +82,26 @@ def on_level(config: TrainConfig[Any], level: Level) -> TrainConfig[Any]:
     return replace(config, training_schedule=schedule)
 
 
-def endless(config: TrainConfig[Any]) -> TrainConfig[Any]:
-    """The same run without an end, and with a small set for the evaluations that are left out."""
-    count = len(config.eval_schedule.num_episodes)
-    schedule = replace(config.eval_schedule, num_episodes=(1, *[0] * (count - 1)))
-    return replace(
-        config, total_timesteps=_FOREVER, eval_freq=_FOREVER, eval_schedule=schedule,
-        save_replay=False,
-    )  # fmt: skip
+def sized(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]:
+    """A configuration to measure: without an end, where learning starts as early as it may.
 
-
-def sized(
-    config: TrainConfig[Any],
-    envs: int | None = None,
-    batch: int | None = None,
-    replay: int = 1,
-) -> TrainConfig[Any]:
-    """The same configuration with other sizes, where learning starts as early as it may.
+    Replay is raised to what one batch may bring, and the set for the evaluations, which are left
+    out, is small.
 
     Args:
         config: of the benchmark.
-        envs: environments; None leaves them as they are.
-        batch: transitions per update; likewise.
-        replay: entries of replay, if there is one, raised to what one batch may bring.
+        sizes: settings of the trainer, such as ``num_envs``.
     """
-    settings = config.trainer
-    envs = envs or settings.num_envs
-    changes: dict[str, Any] = {"num_envs": envs} | ({"batch_size": batch} if batch else {})
+    settings = replace(config.trainer, **sizes)
     if isinstance(settings, OffPolicyConfig):
         robots = max(config.training_schedule.num_robots)
-        rows = envs * settings.steps_per_batch * settings.n_steps * robots
-        starts = max(0, envs * settings.n_steps - settings.train_freq)
-        changes |= {"buffer_size": max(replay, rows), "learning_starts": starts}
-    return replace(config, trainer=replace(settings, **changes))
-
-
-def usable(modes: Sequence[str], device: torch.device) -> dict[str, str]:
-    """Why each mode cannot be measured here; empty text if it can.
-
-    Args:
-        modes: asked for.
-        device: of the benchmark.
-
-    Raises:
-        ConfigError: when none is left.
-    """
-    graphs = device.type == "cuda"
-    reasons = {
-        mode: "" if graphs or mode != "captured" else "CUDA graphs need a CUDA device"
-        for mode in modes
-    }
-    fine = " or ".join(mode for mode in MODES if graphs or mode != "captured")
-    require(not all(reasons.values()), "modes", modes, f"one that can be measured here: {fine}")
-    return reasons
-
-
-def lacking(options: Options) -> dict[str, str]:
-    """Why each part, or a half of growth, does not exist for the agent.
-
-    Raises:
-        ConfigError: when nothing is left to measure.
-    """
-    reason = f"{options.config.agent_type} learns on-policy, without replay"
-    names = {} if options.replayed else {"sampling": "sampling", "growth": "growth with replay"}
-    missing = {name: reason for part, name in names.items() if part in options.parts}
-    require(set(options.parts) != {"sampling"} or not missing, "parts", options.parts,
-            f"one that there is: {reason}")  # fmt: skip
-    return missing
+        rows = settings.num_envs * settings.steps_per_batch * settings.n_steps * robots
+        starts = max(0, settings.num_envs * settings.n_steps - settings.train_freq)
+        size = max(settings.buffer_size, rows)
+        settings = replace(settings, buffer_size=size, learning_starts=starts)
+    count = len(config.eval_schedule.num_episodes)
+    evaluations = replace(config.eval_schedule, num_episodes=(1, *[0] * (count - 1)))
+    return replace(
+        config, trainer=settings, total_timesteps=_FOREVER, eval_freq=_FOREVER,
+        eval_schedule=evaluations, save_replay=False,
+    )  # fmt: skip

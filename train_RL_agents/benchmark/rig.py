@@ -17,7 +17,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP
-from train_RL_agents.benchmark.timing import Notes, Stopwatch, Subject, no_notes
+from train_RL_agents.benchmark.timing import Notes, Stopwatch, Subject
 from train_RL_agents.collecting.graphs import GraphCollector
 from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
 from train_RL_agents.learning.off_policy import OffPolicy
@@ -31,8 +31,6 @@ from train_RL_agents.torchrl_trainer import TorchRLTrainer, log
 ENV_STEPS, BATCHES, ROLLOUTS, UPDATES = "env-steps/s", "batches/s", "rollouts/s", "updates/s"
 _CHUNK = 65_536
 """Rows that replay is filled with at a time."""
-_EXPLORATION = 0.5
-"""Strength of exploration while the policy is measured."""
 _PHASES = {"update": "update", "insertion": "insert", "sampling": "sample"}
 """Parts of the loop that are a phase of the trainer's clock."""
 
@@ -87,14 +85,14 @@ class Rig:
         one_step: Callable[[], object] = advance
         if self.collector.in_place:
             one_step = GraphCollector(env, act, generators=[generator, env.generator]).collect
-        return self._of_envs(one_step, 1, notes)
+        subject = self._of_envs(one_step, 1)
+        subject.notes = notes
+        return subject
 
     def policy(self) -> Subject:
         """The policy on the first observation of every environment."""
         policy, step = self.collector.policy, self.collector.env.reset()
-        settings = self.config.trainer
-        if isinstance(settings, OffPolicyConfig):
-            policy.set_exploration(_EXPLORATION, settings.exploration_spread)
+        self.algorithm.set_progress(0.0, policy)
         return self._of_envs(lambda: policy(step), 1)
 
     def insertion(self) -> Subject:
@@ -104,16 +102,15 @@ class Rig:
 
     def sampling(self) -> Subject:
         """Draws from the full replay."""
-        replay = self._full(self._off_policy.replay)
-        labels = {"replay": replay.capacity}
-        return self._of_batches(BATCHES, lambda: batch_of(replay.sample()), labels)
+        replay = self._filled(self._off_policy.replay)
+        return self._of_batches(BATCHES, lambda: batch_of(replay.sample()))
 
     def update(self) -> Subject:
         """Updates from one batch, or all that an on-policy algorithm makes from one rollout."""
         learner = self.algorithm.learner
         if isinstance(self.algorithm, OnPolicy):
             return self._rollout_updates()
-        batch = batch_of(self._full(self._off_policy.replay).sample())
+        batch = batch_of(self._filled(self._off_policy.replay, learner.batch_size).sample())
         return self._of_batches(UPDATES, lambda: learner.update(batch))
 
     def _rollout_updates(self) -> Subject:
@@ -132,7 +129,7 @@ class Rig:
         """Sampling, update and new priorities, from a full replay of so many entries."""
         learner, settings = self.algorithm.learner, self._off_policy.settings
         on_host = settings.replay_storage == "host"
-        replay = self._full(make_replay(
+        replay = self._filled(make_replay(
             self._off_policy.example_row, replace(settings, buffer_size=capacity),
             torch.Generator("cpu" if on_host else self.device).manual_seed(0), self.device,
         ))  # fmt: skip
@@ -166,7 +163,8 @@ class Rig:
             watch.clear()
             return updates_made(seconds) | found
 
-        subject = self._of_envs(trainer.iterate, settings.vector_steps, notes)
+        subject = self._of_envs(trainer.iterate, settings.vector_steps)
+        subject.notes = notes
         subject.labels["batch"] = self.algorithm.learner.batch_size
         # Far enough for a few updates, however rare they are.
         if isinstance(settings, OffPolicyConfig):
@@ -182,13 +180,11 @@ class Rig:
         assert isinstance(self.algorithm, OffPolicy)
         return self.algorithm
 
-    def _of_envs(
-        self, step: Callable[[], object], vector_steps: int, notes: Notes = no_notes
-    ) -> Subject:
+    def _of_envs(self, step: Callable[[], object], vector_steps: int) -> Subject:
         """A subject that makes env-steps."""
         envs = self.config.trainer.num_envs
         labels = {"mode": self.mode, "environments": envs}
-        return Subject(labels, ENV_STEPS, envs * vector_steps, self.device, step, notes)
+        return Subject(labels, ENV_STEPS, envs * vector_steps, self.device, step)
 
     def _of_batches(
         self, unit: str, step: Callable[[], object], labels: dict[str, Any] | None = None
@@ -209,9 +205,10 @@ class Rig:
 
         return notes
 
-    def _full(self, replay: Replay | HostReplay) -> Replay | HostReplay:
-        """The same replay, filled."""
-        fill(replay, self._off_policy.example_row, self.collector.env.num_discrete_actions)
+    def _filled(self, replay: Replay | HostReplay, rows: int | None = None) -> Replay | HostReplay:
+        """The same replay with so many rows, by default full."""
+        num_actions, count = self.collector.env.num_discrete_actions, rows or replay.capacity
+        fill(replay, self._off_policy.example_row, num_actions, count)
         return replay
 
     def _random_actions(self, generator: torch.Generator) -> Tensor:
@@ -224,32 +221,31 @@ class Rig:
         return torch.randint(env.num_discrete_actions, shape, **options)
 
 
-def fill(replay: Replay | HostReplay, example: TensorDictBase, num_actions: int) -> None:
+def fill(
+    replay: Replay | HostReplay, example: TensorDictBase, num_actions: int, count: int
+) -> None:
     """Fill a buffer with random rows; their content does not affect the time.
 
     Args:
         replay: to be filled.
         example: one of its rows.
         num_actions: whole numbers are drawn below it.
+        count: rows.
     """
-    capacity, device = replay.capacity, replay.filled.device
+    device = replay.filled.device
     generator = torch.Generator(device).manual_seed(0)
 
-    def draw(leaf: Tensor, count: int) -> Tensor:
-        shape = (count, *leaf.shape)
-        options: dict[str, Any] = {"generator": generator, "device": device}
+    def draw(leaf: Tensor, rows: int) -> Tensor:
+        drawn = torch.rand((rows, *leaf.shape), generator=generator, device=device)
         if leaf.dtype == torch.bool:
-            return torch.rand(shape, **options) < 0.5
-        if not leaf.dtype.is_floating_point:
-            return torch.randint(num_actions, shape, dtype=leaf.dtype, **options)
-        return 2.0 * torch.rand(shape, dtype=leaf.dtype, **options) - 1.0
+            return drawn < 0.5
+        whole = not leaf.dtype.is_floating_point
+        return (num_actions * drawn if whole else 2.0 * drawn - 1.0).to(leaf.dtype)
 
-    for start in range(0, capacity, _CHUNK):
-        count = min(_CHUNK, capacity - start)
-        rows = example.apply(
-            lambda leaf, count=count: draw(leaf, count), batch_size=[count, *example.batch_size]
-        )
-        rows.set(STORED, torch.ones(count, dtype=torch.bool, device=device))
+    for start in range(0, count, _CHUNK):
+        size = [min(_CHUNK, count - start), *example.batch_size]
+        rows = example.apply(lambda leaf, size=size: draw(leaf, size[0]), batch_size=size)
+        rows.set(STORED, torch.ones(size[0], dtype=torch.bool, device=device))
         replay.extend(rows)
 
 

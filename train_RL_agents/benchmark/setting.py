@@ -11,22 +11,20 @@ from typing import Any
 import torch
 
 from train_RL_agents.benchmark.options import Options
-from train_RL_agents.config.schema import OffPolicyConfig, OnPolicyConfig, TrainerConfig
+from train_RL_agents.config.reading import flatten, to_dict
 from train_RL_agents.utils.device import cpu_cores
 from train_RL_agents.utils.provenance import revision, versions
 
 _FLAGS = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8")
 """Vector and matrix instructions that torch's CPU kernels can use."""
-
-
-def setting(options: Options, modes: list[str]) -> dict[str, Any]:
-    """The whole setting of a benchmark.
-
-    Args:
-        options: of it.
-        modes: those that are measured.
-    """
-    return machine(options.device) | software() | job(options, modes)
+_JOB = {
+    "agent": "agent_type", "updates in": "precision", "robots": "training_schedule.num_robots",
+    "vortex cores": "training_schedule.num_cores", "obstacles": "training_schedule.num_obstacles",
+}  # fmt: skip
+"""Settings that figures depend on most."""
+_LOOP = ("num_envs", "batch_size", "train_freq", "buffer_size", "n_steps", "rollout_steps",
+         "epochs")  # fmt: skip
+"""Settings of the trainer that the loop depends on most, of all kinds of algorithm."""
 
 
 def machine(device: torch.device) -> dict[str, Any]:
@@ -40,7 +38,11 @@ def machine(device: torch.device) -> dict[str, Any]:
         "load before": round(os.getloadavg()[0], 2),
         "device": str(device),
     }
-    return facts | (_gpu(device) if device.type == "cuda" else {})
+    if device.type == "cuda":
+        found = torch.cuda.get_device_properties(device)
+        facts["gpu"] = f"{found.name}, {found.total_memory / 2**30:.0f} GiB"
+        facts |= {"gpu driver": _driver(), "cuda": torch.version.cuda}
+    return facts
 
 
 def _processor(path: Path = Path("/proc/cpuinfo")) -> tuple[str, list[str]]:
@@ -52,18 +54,8 @@ def _processor(path: Path = Path("/proc/cpuinfo")) -> tuple[str, list[str]]:
     return facts.get("model name", platform.machine()), [name for name in _FLAGS if name in flags]
 
 
-def _gpu(device: torch.device) -> dict[str, Any]:
-    """Its name, memory and driver."""
-    found = torch.cuda.get_device_properties(device)
-    return {
-        "gpu": f"{found.name}, {found.total_memory / 2**30:.0f} GiB",
-        "gpu driver": _driver(),
-        "cuda": torch.version.cuda,
-    }
-
-
 def _driver() -> str:
-    """The driver's version, if it can be asked."""
+    """The version of the GPU's driver, if it can be asked."""
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
@@ -86,35 +78,18 @@ def software() -> dict[str, Any]:
 
 def job(options: Options, modes: list[str]) -> dict[str, Any]:
     """What is measured and how."""
-    config, schedule = options.config, options.config.training_schedule
-    settings = config.trainer
-    return {
-        "agent": config.agent_type,
-        "updates in": config.precision,
-        "robots": _shown(schedule.num_robots),
-        "vortex cores": _shown(schedule.num_cores),
-        "obstacles": _shown(schedule.num_obstacles),
-        "loop": f"{settings.num_envs} environments, {_learning(settings)}",
+    settings = flatten(to_dict(options.config))
+    loop = {name: settings.get(f"trainer.{name}") for name in _LOOP}
+    return {name: _shown(settings[key]) for name, key in _JOB.items()} | {
+        "loop": ", ".join(f"{name}={value}" for name, value in loop.items() if value is not None),
         "parts": ", ".join(options.parts),
         "modes": ", ".join(modes),
         "runs": f"{options.repeats} of {options.seconds:g} s each, modes in turn",
     }
 
 
-def _learning(settings: TrainerConfig) -> str:
-    """How the loop learns."""
-    if isinstance(settings, OffPolicyConfig):
-        return (
-            f"batch {settings.batch_size}, an update every {settings.train_freq} env-steps, "
-            f"replay of {settings.buffer_size:,}, {settings.n_steps}-step returns"
-        )
-    assert isinstance(settings, OnPolicyConfig)
-    return (
-        f"batch {settings.batch_size}, rollouts of {settings.rollout_steps} vector steps, "
-        f"{settings.epochs} epochs"
-    )
-
-
-def _shown(numbers: tuple[int, ...]) -> str:
-    """One number, or those of all levels."""
-    return ", ".join(map(str, numbers)) + (" (levels mixed)" if len(numbers) > 1 else "")
+def _shown(value: Any) -> str:
+    """One value, or those of all levels."""
+    several = isinstance(value, list) and len(value) > 1
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return f"{text} (levels mixed)" if several else text

@@ -20,9 +20,12 @@ Notes = Callable[[float], dict[str, float]]
 """Further figures of what was done since the last call, from its seconds."""
 
 
-def no_notes(seconds: float) -> dict[str, float]:
-    """Nothing to add to a run of so many seconds."""
-    return {}
+def grouped(rows: Sequence[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
+    """Rows by the values of some labels."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row.get(name) for name in names), []).append(row)
+    return groups
 
 
 @dataclass
@@ -39,7 +42,7 @@ class Subject:
     """Where it works."""
     step: Callable[[], object]
     """What is measured."""
-    notes: Notes = no_notes
+    notes: Notes = lambda seconds: {}
     """Further figures of the latest run."""
     least: int = 3
     """Steps of the shortest run, in which everything happens; the first one compiles. Not fewer

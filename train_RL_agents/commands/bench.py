@@ -8,6 +8,10 @@ from pathlib import Path
 from train_RL_agents.benchmark import MODES, PARTS
 
 TAKES_OVERRIDES = True
+_OPTIONS = ("parts", "modes", "envs", "batch", "replay", "seconds", "repeats")
+"""Those of benchmark.options."""
+_SETTINGS = {"agent": "agent_type", "device": "device", "threads": "threads"}
+"""Options that stand for settings."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,13 +20,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _described("parts", PARTS) + "\n\n" + _described("modes", MODES)
     add = parser.add_argument
-    add("--parts", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART",
+    add("--parts", nargs="+", choices=PARTS, metavar="PART",
         help="what is measured, see below; all by default")  # fmt: skip
-    add("--modes", nargs="+", choices=MODES, default=list(MODES), metavar="MODE",
+    add("--modes", nargs="+", choices=MODES, metavar="MODE",
         help="how it is run, see below; all that can be by default")  # fmt: skip
-    _add_sizes(parser)
-    add("--seconds", metavar="S", type=float, default=2.0, help="length of a run; 2 by default")
-    add("--repeats", metavar="N", type=int, default=3,
+    add("--envs", metavar="N", type=int, nargs="+",
+        help="environments of world, policy, insertion, collect and growth; 256 to 16384 by "
+        "default (the loop has trainer.num_envs)")  # fmt: skip
+    add("--batch", metavar="N", type=int, nargs="+",
+        help="transitions per batch of sampling and update; 256 and 1024 by default (loop and "
+        "growth have trainer.batch_size)")  # fmt: skip
+    add("--replay", metavar="N", type=int, nargs="+",
+        help="entries of replay for growth; 10000, 100000 and 1000000 by default")  # fmt: skip
+    add("--robots", metavar="N", type=int, default=5, help="in every scenario; 5 by default")
+    add("--cores", metavar="N", type=int, default=0, help="vortices, likewise; 0 by default")
+    add("--obstacles", metavar="N", type=int, default=4, help="likewise; 4 by default")
+    add("--schedule", action="store_true",
+        help="scenarios of the configuration's training_schedule instead")  # fmt: skip
+    add("--seconds", metavar="S", type=float, help="length of a run; 2 by default")
+    add("--repeats", metavar="N", type=int,
         help="runs of each size and mode, in turn; 3 by default")  # fmt: skip
     add("--agent", metavar="NAME", help="short for agent_type=NAME; AC-IQN by default")
     add("-C", "--config", metavar="FILE", type=Path, help="JSON with settings, as for train")
@@ -30,24 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--threads", metavar="N", help="CPU threads of torch, 0: one per core; threads=N")
     add("--json", metavar="FILE", type=Path, help="write everything here, after every part")
     add("--plot", metavar="FILE", type=Path, help="draw it: a PNG or PDF (extra: plot)")
-
-
-def _add_sizes(parser: argparse.ArgumentParser) -> None:
-    """Declare the sizes."""
-    add = parser.add_argument
-    add("--envs", metavar="N", type=int, nargs="+", default=[256, 1024, 4096, 16384],
-        help="environments of world, policy, insertion, collect and growth; 256 to 16384 by "
-        "default (the loop has trainer.num_envs)")  # fmt: skip
-    add("--batch", metavar="N", type=int, nargs="+", default=[256, 1024],
-        help="transitions per batch of sampling and update; 256 and 1024 by default (loop and "
-        "growth have trainer.batch_size)")  # fmt: skip
-    add("--replay", metavar="N", type=int, nargs="+", default=[10_000, 100_000, 1_000_000],
-        help="entries of replay for growth; 10000, 100000 and 1000000 by default")  # fmt: skip
-    add("--robots", metavar="N", type=int, default=5, help="in every scenario; 5 by default")
-    add("--cores", metavar="N", type=int, default=0, help="vortices, likewise; 0 by default")
-    add("--obstacles", metavar="N", type=int, default=4, help="likewise; 4 by default")
-    add("--schedule", action="store_true",
-        help="scenarios of the configuration's training_schedule instead")  # fmt: skip
 
 
 def _described(title: str, about: dict[str, str]) -> str:
@@ -62,16 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.benchmark.run import benchmark
     from train_RL_agents.config.reading import load_config
 
-    words = {"agent_type": arguments.agent, "device": arguments.device,
-             "threads": arguments.threads}  # fmt: skip
-    given = [f"{key}={value}" for key, value in words.items() if value is not None]
-    config = load_config(arguments.config, [*given, *arguments.overrides])
+    given = {name: value for name, value in vars(arguments).items() if value is not None}
+    words = [f"{key}={given[name]}" for name, key in _SETTINGS.items() if name in given]
+    config = load_config(arguments.config, [*words, *arguments.overrides])
     if not arguments.schedule:
-        level = Level(arguments.robots, arguments.cores, arguments.obstacles)
-        config = on_level(config, level)
-    sizes = {name: tuple(vars(arguments)[name]) for name in ("envs", "batch", "replay")}
-    parts, modes = (tuple(dict.fromkeys(each)) for each in (arguments.parts, arguments.modes))
-    options = Options(config, parts, modes, **sizes, seconds=arguments.seconds,
-                      repeats=arguments.repeats)  # fmt: skip
-    benchmark(options, arguments.json, arguments.plot)
+        config = on_level(config, Level(arguments.robots, arguments.cores, arguments.obstacles))
+    chosen = {name: given[name] for name in _OPTIONS if name in given}
+    chosen |= {name: tuple(dict.fromkeys(chosen[name])) for name in ("parts", "modes")
+               if name in chosen}  # fmt: skip
+    benchmark(Options(config, **chosen), arguments.json, arguments.plot)
     return 0

@@ -1,0 +1,63 @@
+"""Which sizes and modes of a part are measured."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.train_RL_agents.tiny_runs import TINY
+from train_RL_agents.benchmark import parts
+from train_RL_agents.benchmark.options import Options
+from train_RL_agents.benchmark.parts import measured
+from train_RL_agents.benchmark.rig import Rig
+from train_RL_agents.config.reading import from_dict
+
+pytestmark = pytest.mark.usefixtures("tiny")
+
+
+def tiny(*overrides):
+    return from_dict(TINY, overrides)
+
+
+def test_the_loop_says_where_its_time_goes():
+    options = Options(tiny(), parts=("loop",), seconds=0.001, repeats=1)
+    (row,) = measured("loop", options, ["eager"])
+    assert (row["environments"], row["batch"], row["unit"]) == (8, 8, "env-steps/s")
+    notes = row["notes"]
+    names = ("world", "policy", "update", "insertion", "sampling", "rest")
+    assert sum(notes[f"share {name}"] for name in names) == pytest.approx(1.0)
+    assert all(notes[f"share {name}"] > 0.0 for name in names)
+    assert notes["updates/s"] == pytest.approx(row["median"] / 8, rel=0.01)
+    within = sum(notes[f"share {name}"] for name in ("world", "policy", "update"))
+    assert notes["share outside"] == pytest.approx(1.0 - within)
+
+
+@pytest.mark.parametrize("agent", ["AC-IQN", "Rainbow"])
+def test_other_agents_are_measured(agent):
+    config = tiny(f"agent_type={agent}", f"trainer.prioritized={str(agent == 'Rainbow').lower()}")
+    options = Options(config, envs=(2,), batch=(4,), replay=(20,), seconds=0.001, repeats=1)
+    for part in ("world", "update", "growth"):
+        assert all(row["median"] > 0 for row in measured(part, options, ["eager"]))
+
+
+def test_modes_of_one_size_take_turns_and_others_run_once(monkeypatch):
+    made = []
+
+    def record(config, mode):
+        made.append((mode, config.trainer.num_envs))
+        return Rig(config, "eager")
+
+    monkeypatch.setattr(parts, "Rig", record)
+    options = Options(tiny(), envs=(2, 4), batch=(2, 4), seconds=0.001, repeats=1)
+    assert len(list(measured("world", options, ["eager", "compiled"]))) == 4
+    assert made == [("eager", 2), ("compiled", 2), ("eager", 4), ("compiled", 4)]
+    rows = measured("sampling", options, ["eager", "compiled"])
+    assert [row["mode"] for row in rows] == ["eager"] * 2
+    assert [mode for mode, _ in made[4:]] == ["eager"] * 2
+
+
+def test_growth_measures_the_world_itself_unless_it_is_a_part():
+    options = Options(tiny(), parts=("growth",), envs=(2,), replay=(20,), seconds=0.001, repeats=1)
+    rows = list(measured("growth", options, ["eager"]))
+    assert [("environments" in row, "replay" in row) for row in rows] == [(1, 0), (0, 1)]
+    both = replace(options, parts=("world", "growth"))
+    assert [row["replay"] for row in measured("growth", both, ["eager"])] == [20]

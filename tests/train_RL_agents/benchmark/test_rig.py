@@ -1,0 +1,50 @@
+"""The parts of a trainer as subjects."""
+
+import pytest
+import torch
+
+from tests.train_RL_agents.tiny_runs import TINY
+from train_RL_agents.benchmark import rig
+from train_RL_agents.benchmark.options import sized
+from train_RL_agents.benchmark.rig import Rig, fill, shares
+from train_RL_agents.config.reading import from_dict
+
+pytestmark = pytest.mark.usefixtures("tiny")
+
+
+def test_the_world_and_the_loop_in_place():
+    """As in captured mode on a GPU: the same steps, and one collector for all measurements."""
+    found = Rig(sized(from_dict(TINY)), "eager")
+    collector, replay = found.collector, found.algorithm.replay
+    collector.in_place = True
+    world = found.world()
+    assert world.run(3) > 0.0
+    assert collector.env.env_steps == 3 * 8
+    assert world.notes(1.0)["active robot-steps/s"] > 0
+    assert int(replay.filled) == 0
+    loop = found.loop()
+    loop.run(loop.least)
+    loop.run(loop.least)
+    assert found.trainer.env_steps == 2 * loop.least * 8
+    assert int(replay.filled) > 0
+    found.close()
+
+
+def test_the_policy_is_no_part_of_the_worlds_share():
+    assert shares({}, 2.0)["share outside"] == shares({}, 2.0)["share rest"] == 1.0
+    found = shares({"collect": 1.0, "policy": 0.25, "sample": 0.5, "save": 9.0}, 2.0)
+    assert (found["share world"], found["share policy"]) == (0.375, 0.125)
+    assert (found["share sampling"], found["share rest"]) == (0.25, 0.25)
+    assert found["share outside"] == 0.5
+
+
+def test_fill_leaves_no_slot_empty(monkeypatch):
+    monkeypatch.setattr(rig, "_CHUNK", 30)
+    built = Rig(sized(from_dict(TINY), buffer_size=70), "eager")
+    replay = built.algorithm.replay
+    fill(replay, built.algorithm.example_row, 25, 70)
+    built.close()
+    drawn = replay.sample()
+    assert int(replay.filled) == 70
+    assert 0 <= int(drawn["action"].min()) <= int(drawn["action"].max()) < 25
+    assert drawn["observation", "objects_mask"].dtype == torch.bool
