@@ -1,0 +1,42 @@
+"""Print the rate of VMAS's `navigation` under random actions; bench_vmas.py runs this.
+
+It runs in an environment with VMAS and imports nothing of this project.
+"""
+
+import json
+import sys
+import time
+from contextlib import redirect_stdout
+from importlib.metadata import version
+
+
+def main(size: int, agents: int, threads: int, device: str, seconds: float) -> None:
+    """Step for so many seconds; print env-steps per second and versions as JSON."""
+    found = {"vmas": version("vmas")}
+    with redirect_stdout(sys.stderr):
+        import torch
+        import vmas
+
+        torch.set_num_threads(threads)
+        env = vmas.make_env("navigation", num_envs=size, device=device, continuous_actions=True,
+                            n_agents=agents, seed=0)  # fmt: skip
+        env.reset()
+
+    def run(steps: int) -> float:
+        """Seconds of so many vector steps."""
+        began = time.perf_counter()
+        for _ in range(steps):
+            env.step([torch.rand(size, 2, device=device) * 2.0 - 1.0 for _ in env.agents])
+        if device != "cpu":
+            torch.cuda.synchronize(device)
+        return time.perf_counter() - began
+
+    run(3)  # warm up
+    steps = max(3, round(3 * seconds / run(3)))
+    rate = size * steps / run(steps)
+    print(json.dumps(found | {"torch of vmas": torch.__version__, "rate": rate}))
+
+
+if __name__ == "__main__":
+    _, envs, vessels, cores, where, length = sys.argv
+    main(int(envs), int(vessels), int(cores), where, float(length))
