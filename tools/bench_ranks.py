@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from train_RL_agents.benchmark.setting import machine, software
 from train_RL_agents.run.checkpoint import STATE
 
 ROOT = Path(__file__).parents[1]
@@ -40,62 +37,39 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def train(ranks: int, args: argparse.Namespace) -> float:
+def rate(ranks: int, args: argparse.Namespace) -> float:
     """Env-steps per second of one run."""
-    module = ["-m", "train_RL_agents"]
-    if ranks > 1:
-        count = ["--standalone", "--nproc-per-node", str(ranks)]
-        module = ["-m", "torch.distributed.run", *count, *module]
+    launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m"]
     with tempfile.TemporaryDirectory() as folder:
         # One evaluation, at the end, and no replay in the checkpoint: neither is counted.
         own = ["device=cpu", "threads=1", f"total_timesteps={args.steps}", "eval_freq=1000000000",
                "save_replay=false", f"save_dir={folder}", "--quiet"]  # fmt: skip
-        subprocess.run(
-            [sys.executable, *module, "train", *args.settings, *own], cwd=ROOT, check=True,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
+        command = [sys.executable, "-m", *(launcher if ranks > 1 else []), "train_RL_agents",
+                   "train", *args.settings, *own]  # fmt: skip
+        subprocess.run(command, cwd=ROOT, check=True)
         (file,) = Path(folder).glob(f"*/seed_*/checkpoints/{STATE}")
         clock = torch.load(file)["clock"]
     idle = sum(clock["seconds"].get(name, 0.0) for name in ("evaluate", "save", "compile"))
     return float(args.steps / (clock["total"] - idle))
 
 
-def compare(args: argparse.Namespace) -> dict[str, Any]:
-    """Figures of all pairs, each in the other order than the one before."""
+def main() -> None:
+    """Measure and print; each pair is in the other order than the one before."""
+    args = parse()
+    setting = machine(torch.device("cpu")) | software()
+    setting |= {"steps": args.steps, "ranks": args.ranks, "settings": args.settings, "threads": 1}
     rates: dict[int, list[float]] = {1: [], args.ranks: []}
     for repeat in range(args.repeats):
         for ranks in (1, args.ranks)[:: -1 if repeat % 2 else 1]:
-            rates[ranks].append(train(ranks, args))
+            rates[ranks].append(rate(ranks, args))
             print(f"pair {repeat + 1}, ranks {ranks}: {rates[ranks][-1]:,.0f} env-steps/s",
                   flush=True)  # fmt: skip
     ratios = [several / one for one, several in zip(rates[1], rates[args.ranks], strict=True)]
-    return {
-        "setting": {
-            "python": platform.python_version(),
-            "torch": version("torch"),
-            "torchrl": version("torchrl"),
-            "processor cores": len(os.sched_getaffinity(0)),
-            "steps": args.steps,
-            "ranks": args.ranks,
-            "threads of a rank": 1,
-            "settings": args.settings,
-        },
-        "env_steps_per_second": {"one": rates[1], "ranks": rates[args.ranks]},
-        "ratio": {"median": statistics.median(ratios), "lowest": min(ratios),
-                  "highest": max(ratios)},
-    }  # fmt: skip
-
-
-def main() -> None:
-    """Measure and print."""
-    args = parse()
-    load = os.getloadavg()
-    found = compare(args)
-    found["setting"]["load before"] = load
-    ratio = found["ratio"]
+    ratio = {"median": statistics.median(ratios), "lowest": min(ratios), "highest": max(ratios)}
     print(f"{args.ranks} ranks / one process: {ratio['median']:.2f} "
           f"({ratio['lowest']:.2f} to {ratio['highest']:.2f})")  # fmt: skip
     if args.json:
+        found = {"setting": setting, "env_steps_per_second": rates, "ratio": ratio}
         args.json.write_text(json.dumps(found, indent=2) + "\n")
 
 
