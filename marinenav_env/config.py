@@ -160,6 +160,13 @@ class RewardConfig:
     """Added on collision."""
     goal_reward: float = 10.0
     """Added on arrival (unless the vessel collides in the same step)."""
+    give_way_penalty: Annotated[float, at_most(0.0)] = 0.0
+    """Times how badly a vessel is about to pass another that it must keep clear of, from 0 to 2
+    (see marinenav_env.reward.role_terms); 0: not computed."""
+    stand_on_penalty: Annotated[float, at_most(0.0)] = 0.0
+    """Times how much a vessel that must stand on changes course and speed, from 0 to 1."""
+    astern_penalty: Annotated[float, at_most(0.0)] = 0.0
+    """Times how fast a vessel goes astern, from 0 to 1 at 0.5 m/s."""
     function: str = ""
     """A reward of your own as package.module:function (see marinenav_env.reward); none: the
     published one."""
@@ -192,6 +199,12 @@ class ColregsConfig:
     """Own course differs from the other's by more than this, for head-on (rad)."""
     clearance: NonNegative = 1.0
     """Added to the other's radius when the tangent to pass it is drawn (m)."""
+    domain: Positive = 8.0
+    """Vessels should pass no closer than this, from centre to centre (m)."""
+    horizon: Positive = 10.0
+    """There is no risk of collision while the closest approach is farther off than this (s)."""
+    stand_on_until: NonNegative = 10.0
+    """A vessel that stands on may act by itself when the other is closer than this (m)."""
 
     def __post_init__(self) -> None:
         check_fields(self, "world.colregs")

@@ -16,8 +16,24 @@ from torch import Tensor
 
 from marinenav_env import plugins
 from marinenav_env.config import WorldConfig
+from marinenav_env.dynamics import wrap_to_pi
+from marinenav_env.layout import env_first, env_last
+from marinenav_env.roles import (
+    GIVE_WAY,
+    HEAD_ON,
+    OVERTAKEN,
+    OVERTAKING,
+    STAND_ON,
+    pairs,
+    roles,
+)
 from marinenav_env.state import Parameters, Rules, Scenario, State
 from marinenav_env.validation import require
+
+ASTERN = 0.5
+"""Going astern at this speed or faster costs most (m/s)."""
+TURN, CHANGE = 0.1, 0.5
+"""A step's change of course (rad) or of speed (m/s) that counts as leaving course and speed."""
 
 
 class RewardInputs(NamedTuple):
@@ -56,9 +72,11 @@ def reward_function(config: WorldConfig) -> RewardFunction:
     Raises:
         ConfigError: when it names a function that cannot be loaded or called.
     """
-    name = config.reward.function
+    name, weights = config.reward.function, config.reward
+    by_role = any((weights.give_way_penalty, weights.stand_on_penalty, weights.astern_penalty))
     if not name:
-        return published_reward
+        return reward_by_role if by_role else published_reward
+    require(not by_role, "world.reward.function", name, "left out with penalties by role")
     found = plugins.resolve(plugins.REWARDS, name)
     require(callable(found), "world.reward.function", name, "a function of RewardInputs")
     function: RewardFunction = found
@@ -69,6 +87,58 @@ def published_reward(step: RewardInputs) -> Tensor:
     """The published reward [E, R]; see ``step_reward``."""
     rules = step.parameters.rules
     return step_reward(step.progress, step.phi, step.collided, step.arrived, rules)
+
+
+def reward_by_role(step: RewardInputs) -> Tensor:
+    """The published reward and the penalties by role [E, R]."""
+    return published_reward(step) + role_terms(step)
+
+
+def role_terms(step: RewardInputs) -> Tensor:
+    """Penalties for breaking the rules by role, and for going astern, [E, R].
+
+    In force between vessels in sensor range that come closest within ``colregs.horizon``. Who must
+    keep clear pays for the passage that the present courses lead to: from 0 at a distance of
+    ``domain`` or more on the required side, through 1 at a collision, to 2 at ``domain`` on the
+    wrong side, and 0 again at twice that; overtaking, from 0 to 1 on either side. The other one
+    pays for changes of course and speed while they are farther apart than ``stand_on_until``,
+    unless it must keep clear of a third. Positions and velocities are the true ones.
+    """
+    weights, rules = step.config.reward, step.config.colregs
+    seen = pairs(step.after.pose, step.after.velocity_ground)
+    role, share = roles(seen), seen.miss / rules.domain
+    active = env_last(step.active)
+    reach = env_last(step.parameters.sensor.range + step.parameters.vessel.detect_radius)
+    near = (seen.distance <= reach) & (seen.time > 0.0) & (seen.time <= rules.horizon)
+    near = near & active & active[:, None]
+
+    wrong_side = torch.minimum(1.0 - share, 2.0 * (2.0 + share)).clamp_min(0.0)
+    too_close = (1.0 - share.abs()).clamp_min(0.0)
+    clear = torch.where((role == HEAD_ON) | (role == GIVE_WAY), wrong_side, 0.0)
+    clear = torch.where(role == OVERTAKING, too_close, clear)
+    give_way = torch.where(near, clear, 0.0).amax(1)
+
+    held = near & (share.abs() < 1.0) & (seen.distance > rules.stand_on_until)
+    held = held & ((role == STAND_ON) | (role == OVERTAKEN))
+    stands = torch.where(held, 1.0, 0.0).amax(1) * torch.where(give_way > 0.0, 0.0, 1.0)
+    penalty = weights.give_way_penalty * give_way
+    penalty = penalty + weights.stand_on_penalty * stands * _manoeuvre(step.before, step.after)
+    ahead, _ = _speed_through_water(step.after)
+    return env_first(penalty + weights.astern_penalty * (-ahead / ASTERN).clamp(0.0, 1.0))
+
+
+def _manoeuvre(before: State, after: State) -> Tensor:
+    """How much vessels change course and speed in a step, from 0 to 1, [R, E]."""
+    turn = wrap_to_pi(env_last(after.pose)[2] - env_last(before.pose)[2])
+    change = _speed_through_water(after)[1] - _speed_through_water(before)[1]
+    return (turn.abs() / TURN + change.abs() / CHANGE).clamp_max(1.0)
+
+
+def _speed_through_water(state: State) -> tuple[Tensor, Tensor]:
+    """Speed ahead, and in any direction (m/s), [R, E] each."""
+    heading = env_last(state.pose)[2]
+    vx, vy = env_last(state.velocity_water)[:2]
+    return heading.cos() * vx + heading.sin() * vy, torch.sqrt(vx * vx + vy * vy)
 
 
 def step_reward(

@@ -37,7 +37,10 @@ _COMMANDS = ("left_thrust_change", "right_thrust_change")
 # Written and accepted for the sake of other readers; nothing here depends on them.
 _UNUSED = {"is_eval_env": True, "angular_speed_max": torch.pi / 2, "angular_speed_penalty": -1.0}
 # Settings of a world, not of an episode: files neither have nor set them.
-_WORLD_ONLY = {"entries", "scan_beams", "scan_angle", "scan_range", "scan_std", "function"}
+_WORLD_ONLY = {
+    "entries", "scan_beams", "scan_angle", "scan_range", "scan_std", "function",
+    "give_way_penalty", "stand_on_penalty", "astern_penalty",
+}  # fmt: skip
 # Initial motion, and how many numbers each robot has of it (None: one, not in a list).
 _MOTION = {
     "start": 2, "goal": 2, "init_theta": None, "init_velocity_r": 3, "init_left_pos": None,

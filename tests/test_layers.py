@@ -11,9 +11,9 @@ import train_RL_agents
 
 WORLD = (
     "state", "validation", "layout", "endings", "host_reads", "config", "plugins", "current",
-    "entries", "scenario", "thrust", "reward", "dynamics", "perception", "range_scan", "reset_pool",
-    "colregs", "parameters", "observation", "scenario_file", "world", "env", "scripted",
-    "single", "pettingzoo_env", "gymnasium_env",
+    "entries", "encounters", "scenario", "thrust", "dynamics", "roles", "reward", "perception",
+    "range_scan", "reset_pool", "colregs", "parameters", "observation", "scenario_file", "world",
+    "env", "scripted", "single", "pettingzoo_env", "gymnasium_env",
 )  # fmt: skip
 TRAINER = (
     "utils", "networks", "agents", "config", "policy_wrapper", "memory", "run", "baselines",

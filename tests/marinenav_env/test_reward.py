@@ -11,10 +11,18 @@ from torch import Tensor
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig, plugins
 from marinenav_env.config import RewardConfig
 from marinenav_env.env import GROUP
-from marinenav_env.reward import RewardInputs, published_reward, reward_function, step_reward
+from marinenav_env.reward import (
+    RewardInputs,
+    published_reward,
+    reward_by_role,
+    reward_function,
+    role_terms,
+    step_reward,
+)
 from marinenav_env.scenario_file import episodes_of, read_scenarios, write_scenarios
 from marinenav_env.state import Rules
 from tests.oracle import reward as oracle
+from tests.oracle import roles
 
 FIELDS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward", "core_radius")
 
@@ -151,3 +159,75 @@ def test_it_is_compiled_with_the_world() -> None:
     torch.testing.assert_close(
         eager["next", GROUP, "reward"], compiled["next", GROUP, "reward"], atol=1e-9, rtol=1e-9
     )
+
+
+# Penalties by role --------------------------------------------------------------------------------
+
+BY_ROLE = RewardConfig(give_way_penalty=-1.0, stand_on_penalty=-0.5, astern_penalty=-0.3)
+
+
+def sea(envs: int, robots: int, reward: RewardConfig = BY_ROLE) -> RewardInputs:
+    """A step of vessels close to each other that turn and change speed."""
+    env = MarineNavEnv(
+        WorldConfig(reward=reward), envs, scenarios=Curriculum((Level(robots, 0, 0, 0.0),)),
+        dtype=torch.float64,
+    )  # fmt: skip
+    env.step(env.rand_step(env.reset()))
+    generator = torch.Generator().manual_seed(1)
+
+    def drawn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    before, after = env.state.clone(), env.state.clone()
+    after.pose = drawn(envs, robots, 3) * torch.tensor([8.0, 8.0, 2.0])
+    after.velocity_ground, after.velocity_water = drawn(2, envs, robots, 3)
+    before.pose, before.velocity_water = (
+        each + 0.05 * drawn(envs, robots, 3) for each in (after.pose, after.velocity_water)
+    )
+    active = drawn(envs, robots) > -1.0
+    never = torch.zeros_like(active)
+    zero = torch.zeros(envs, robots, dtype=torch.float64)
+    return RewardInputs(zero, zero, never, never, active, before, after, env.scenario,
+                        env.constants, {}, env.config)  # fmt: skip
+
+
+def test_penalties_by_role_equal_the_oracle() -> None:
+    envs, robots = 60, 4
+    step = sea(envs, robots)
+    got, rules = role_terms(step), step.config.colregs
+    reach = 20.0 + step.config.vessel.detect_radius  # type: ignore[operator]
+    seen = set()
+    for e in range(envs):
+        rows = torch.cat((step.after.pose[e], step.after.velocity_ground[e, :, :2]), -1).tolist()
+        for one in range(robots):
+            if not step.active[e, one]:
+                continue
+            others = [two for two in range(robots) if two != one and step.active[e, two]]
+            met = [roles.meet(rows[one], rows[two]) for two in others]
+            duty = max((roles.duty(each, reach, rules.horizon, rules.domain) for each in met),
+                       default=0.0)  # fmt: skip
+            stands = duty == 0.0 and any(
+                roles.stands_on(each, reach, rules.horizon, rules.domain, rules.stand_on_until)
+                for each in met
+            )
+            before, after = (
+                (float(state.pose[e, one, 2]), *state.velocity_water[e, one, :2].tolist())
+                for state in (step.before, step.after)
+            )
+            left = roles.manoeuvre(before, after) if stands else 0.0
+            expected = -duty - 0.5 * left - 0.3 * roles.astern(after)
+            assert float(got[e, one]) == pytest.approx(expected, abs=1e-9)
+            seen.add((duty > 0.0, stands))
+    assert seen == {(True, False), (False, True), (False, False)}
+
+
+def test_no_penalty_by_role_leaves_the_published_reward() -> None:
+    assert reward_function(WorldConfig(reward=BY_ROLE)) is reward_by_role
+    step = sea(3, 2, RewardConfig())
+    assert torch.equal(role_terms(step), torch.zeros(3, 2, dtype=torch.float64))
+
+
+def test_a_function_of_the_users_takes_no_penalties_by_role() -> None:
+    reward = RewardConfig(function=f"{__name__}:again", astern_penalty=-1.0)
+    with pytest.raises(ConfigError, match="must be left out with penalties by role"):
+        MarineNavEnv(WorldConfig(reward=reward), 2, scenarios=LEVELS)

@@ -12,6 +12,9 @@ from marinenav_env.scenario_file import Episode
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import TrainConfig
 
+TRAINED = ("collision_penalty", "give_way_penalty", "stand_on_penalty", "astern_penalty")
+"""Settings of the reward that the trainer has values of its own for."""
+
 
 def make_world(
     config: TrainConfig[Any], agent: Agent[Any], device: torch.device, seed: int
@@ -44,5 +47,5 @@ def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
 
 def training_world(config: TrainConfig[Any]) -> WorldConfig:
     """The world's settings while training."""
-    reward = replace(config.world.reward, collision_penalty=config.trainer.collision_penalty)
-    return replace(config.world, reward=reward)
+    trained = {name: getattr(config.trainer, name) for name in TRAINED}
+    return replace(config.world, reward=replace(config.world.reward, **trained))

@@ -132,6 +132,12 @@ class TrainerConfig:
     """Factor on rewards inside the learner."""
     collision_penalty: Annotated[float, at_most(0.0)] = -50.0
     """Reward of a collision while training; evaluations keep world.reward.collision_penalty."""
+    give_way_penalty: Annotated[float, at_most(0.0)] = 0.0
+    """While training: world.reward.give_way_penalty, the rules of the sea by role."""
+    stand_on_penalty: Annotated[float, at_most(0.0)] = 0.0
+    """While training: world.reward.stand_on_penalty."""
+    astern_penalty: Annotated[float, at_most(0.0)] = 0.0
+    """While training: world.reward.astern_penalty."""
     ema_decay: Annotated[float, at_least(0.0), at_most(0.999999)] = 0.999
     """Decay per update of the exponential moving average (EMA) of the weights that is evaluated and
     saved; 0: the latest weights."""

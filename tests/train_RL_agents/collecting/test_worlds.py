@@ -1,5 +1,7 @@
 """The training world of a configuration."""
 
+from dataclasses import replace
+
 import torch
 
 from tests.train_RL_agents.learners import agent_of
@@ -16,6 +18,18 @@ def test_collisions_cost_what_the_trainer_says_while_training():
     assert world.reward.collision_penalty == -7.0
     assert config.world.reward.collision_penalty != -7.0
     assert world.max_steps == 9
+
+
+def test_the_rules_by_role_are_the_trainers_too():
+    names = ("give_way_penalty", "stand_on_penalty", "astern_penalty")
+    words = [f"trainer.{name}={-number}" for number, name in enumerate(names, start=1)]
+    config = from_dict({}, [*WORDS, *words])
+    world = training_world(config)
+    assert [getattr(world.reward, name) for name in names] == [-1.0, -2.0, -3.0]
+    assert not any(getattr(config.world.reward, name) for name in names)
+    assert training_world(from_dict({}, WORDS)).reward == replace(
+        config.world.reward, collision_penalty=-7.0
+    )
 
 
 def test_a_world_has_all_environments_and_the_actions_of_the_agent():

@@ -1,0 +1,91 @@
+"""Pairs of vessels: how they meet, and what the rules of the sea ask of each.
+
+International Regulations for Preventing Collisions at Sea, 1972: overtaking (rule 13), head-on
+(14), crossing (15), the give-way vessel (16), the stand-on vessel (17). Roles are told from where
+the vessels are and head, without memory, as a policy without memory has to tell them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from marinenav_env.dynamics import wrap_to_pi
+from marinenav_env.layout import env_last
+
+HEAD_ON, GIVE_WAY, STAND_ON, OVERTAKING, OVERTAKEN = range(1, 6)
+ROLES = ("none", "head-on", "give-way", "stand-on", "overtaking", "overtaken")
+"""Names of the roles by number; 0 is for a vessel and itself."""
+STERN = math.radians(112.5)
+"""A vessel that bears farther aft than this is astern (rad): 22.5 degrees abaft the beam."""
+RECIPROCAL = math.radians(157.5)
+"""Courses that differ by more than this are nearly reciprocal (rad)."""
+
+
+class Pairs(NamedTuple):
+    """Every vessel (first axis, own) with every vessel (second axis, other); each [R, R, E]."""
+
+    distance: Tensor
+    """Between the centres (m)."""
+    time: Tensor
+    """Until the closest approach if both keep course and speed (s); at most 0: moving apart."""
+    miss: Tensor
+    """Distance at the closest approach (m): above 0 if the line of sight turns to port, as when
+    vessels meet port to port, and when one from starboard passes ahead; the same for both."""
+    bearing: Tensor
+    """Of the other vessel from the own bow (rad, positive to starboard)."""
+    aspect: Tensor
+    """Of the own vessel from the other's bow (rad)."""
+    course: Tensor
+    """Heading of the other less the own one (rad)."""
+
+
+def pairs(pose: Tensor, velocity: Tensor) -> Pairs:
+    """How all vessels of each environment meet.
+
+    Args:
+        pose: [E, R, 3] x, y (m), yaw (rad).
+        velocity: [E, R, 3] over ground: x, y (m/s) and yaw rate.
+    """
+
+    def other_less_own(each: Tensor) -> Tensor:
+        return each[None] - each[:, None]
+
+    x, y, heading = env_last(pose)
+    px, py = other_less_own(x), other_less_own(y)
+    wx, wy = (other_less_own(each) for each in env_last(velocity)[:2])
+    speed = torch.sqrt(wx * wx + wy * wy).clamp_min(1e-6)
+    direction = torch.atan2(py, px)
+    bearing = wrap_to_pi(direction - heading[:, None])
+    return Pairs(
+        distance=torch.sqrt(px * px + py * py),
+        time=-(px * wx + py * wy) / speed.square(),
+        miss=(py * wx - px * wy) / speed,
+        bearing=bearing,
+        aspect=bearing.transpose(0, 1),
+        course=wrap_to_pi(other_less_own(heading)),
+    )
+
+
+def roles(seen: Pairs) -> Tensor:
+    """Role of every vessel towards every other, as if there were a risk of collision.
+
+    A vessel that comes from astern is overtaking. Vessels on nearly reciprocal courses, or that
+    both have the other to port, are head-on. Else who has the other to starboard gives way.
+
+    Args:
+        seen: [R, R, E] each.
+
+    Returns:
+        [R, R, E] int64: HEAD_ON, GIVE_WAY, STAND_ON, OVERTAKING or OVERTAKEN; 0 on the diagonal.
+    """
+    to_port = seen.bearing <= 0.0
+    head_on = (seen.course.abs() > RECIPROCAL) | (to_port & (seen.aspect <= 0.0))
+    crossing = torch.where(to_port, STAND_ON, GIVE_WAY)
+    role = torch.where(head_on, HEAD_ON, crossing)
+    role = torch.where(seen.bearing.abs() > STERN, OVERTAKEN, role)
+    role = torch.where(seen.aspect.abs() > STERN, OVERTAKING, role)
+    return torch.where(seen.distance > 0.0, role, 0)

@@ -1,0 +1,84 @@
+"""Pairs and roles against the oracle and against encounters made by hand."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from marinenav_env.roles import ROLES, pairs, roles
+from tests.oracle import roles as oracle
+
+
+def vessel(x: float, y: float, course: float, speed: float = 2.0) -> list[float]:
+    """x, y, heading, velocity; the course in degrees from north."""
+    angle = math.radians(course)
+    return [x, y, angle % (2.0 * math.pi), speed * math.cos(angle), speed * math.sin(angle)]
+
+
+def tensors(rows: list[list[float]]) -> tuple[Tensor, Tensor]:
+    """Pose and velocity [1, R, 3] of vessels."""
+    table = torch.tensor(rows, dtype=torch.float64)[None]
+    return table[..., :3], torch.cat((table[..., 3:], torch.zeros_like(table[..., :1])), -1)
+
+
+OWN = vessel(0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("other", "own_role", "other_role"),
+    [
+        (vessel(30.0, 2.0, 180.0), "head-on", "head-on"),
+        (vessel(30.0, -2.0, 200.0), "head-on", "head-on"),
+        (vessel(20.0, 20.0, -90.0), "give-way", "stand-on"),
+        (vessel(20.0, -20.0, 90.0), "stand-on", "give-way"),
+        (vessel(20.0, 8.0, -135.0), "give-way", "stand-on"),
+        (vessel(20.0, 0.0, 0.0, 0.8), "overtaking", "overtaken"),
+        (vessel(-20.0, 3.0, 0.0, 3.0), "overtaken", "overtaking"),
+        # After one of two that were head-on has turned to starboard, both have the other to port.
+        (vessel(20.0, -5.0, 210.0), "head-on", "head-on"),
+    ],
+)
+def test_roles(other: list[float], own_role: str, other_role: str) -> None:
+    found = roles(pairs(*tensors([OWN, other])))[..., 0]
+    named = [[ROLES[number] for number in row] for row in found.tolist()]
+    assert named == [["none", own_role], [other_role, "none"]]
+
+
+@pytest.mark.parametrize(
+    ("other", "time", "miss"),
+    [
+        (vessel(40.0, 0.0, 180.0), 10.0, 0.0),
+        (vessel(40.0, -6.0, 180.0), 10.0, 6.0),  # port to port
+        (vessel(40.0, 6.0, 180.0), 10.0, -6.0),
+        (vessel(20.0, 20.0, -90.0), 10.0, 0.0),
+        (vessel(24.0, 20.0, -90.0), 11.0, math.sqrt(8.0)),  # passes ahead
+        (vessel(-20.0, 0.0, 180.0), -5.0, 0.0),
+    ],
+)
+def test_closest_approach(other: list[float], time: float, miss: float) -> None:
+    seen = pairs(*tensors([OWN, other]))
+    for one, two in ((0, 1), (1, 0)):
+        assert float(seen.time[one, two, 0]) == pytest.approx(time)
+        assert float(seen.miss[one, two, 0]) == pytest.approx(miss, abs=1e-9)
+
+
+def test_equals_the_oracle() -> None:
+    generator = torch.Generator().manual_seed(0)
+    pose, velocity = torch.randn(2, 50, 4, 3, generator=generator, dtype=torch.float64)
+    pose[..., :2] *= 10.0
+    pose[..., 2] = pose[..., 2] % (2.0 * math.pi)
+    seen = pairs(pose, velocity)
+    found = roles(seen)
+    named = set()
+    for env in range(50):
+        rows = torch.cat((pose[env], velocity[env, :, :2]), -1).tolist()
+        for one in range(4):
+            for two in set(range(4)) - {one}:
+                met = oracle.meet(rows[one], rows[two])
+                for name, value in vars(met).items():
+                    got = float(getattr(seen, name)[one, two, env])
+                    assert got == pytest.approx(value, abs=1e-9), name
+                named.add(oracle.role(met))
+                assert ROLES[int(found[one, two, env])] == oracle.role(met)
+    assert named == set(ROLES[1:])

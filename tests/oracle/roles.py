@@ -1,0 +1,83 @@
+"""How two vessels meet and what the rules of the sea ask of the first, one pair at a time."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .angles import wrap_pi
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """See marinenav_env.roles.Pairs."""
+
+    distance: float
+    time: float
+    miss: float
+    bearing: float
+    aspect: float
+    course: float
+
+
+def meet(own: Sequence[float], other: Sequence[float]) -> Meeting:
+    """How two vessels meet, each (x, y, heading, v_x, v_y)."""
+    away = complex(other[0] - own[0], other[1] - own[1])
+    drift = complex(other[3] - own[3], other[4] - own[4])
+    along = away * drift.conjugate() / abs(drift)
+    line = math.atan2(away.imag, away.real)
+    return Meeting(
+        distance=abs(away),
+        time=-along.real / abs(drift),
+        miss=along.imag,
+        bearing=wrap_pi(line - own[2]),
+        aspect=wrap_pi(line + math.pi - other[2]),
+        course=wrap_pi(other[2] - own[2]),
+    )
+
+
+def role(met: Meeting) -> str:
+    """What the own vessel is to the other."""
+    if abs(math.degrees(met.aspect)) > 112.5:
+        return "overtaking"
+    if abs(math.degrees(met.bearing)) > 112.5:
+        return "overtaken"
+    if abs(math.degrees(met.course)) > 157.5:
+        return "head-on"
+    if met.bearing > 0.0:
+        return "give-way"
+    return "stand-on" if met.aspect > 0.0 else "head-on"
+
+
+def duty(met: Meeting, sensor_range: float, horizon: float, domain: float) -> float:
+    """What passing as the vessels do now costs the own one (1)."""
+    if met.distance > sensor_range or not 0.0 < met.time <= horizon:
+        return 0.0
+    kind = role(met)
+    if kind in ("head-on", "give-way"):
+        share = met.miss / domain
+        if share >= 0.0:
+            return max(0.0, 1.0 - share)
+        return 1.0 - share if share > -1.0 else max(0.0, 2.0 * (2.0 + share))
+    return max(0.0, 1.0 - abs(met.miss) / domain) if kind == "overtaking" else 0.0
+
+
+def stands_on(
+    met: Meeting, sensor_range: float, horizon: float, domain: float, until: float
+) -> bool:
+    """Whether the own vessel has to keep course and speed for the other."""
+    in_sight = met.distance <= sensor_range and 0.0 < met.time <= horizon
+    risky = abs(met.miss) < domain and met.distance > until
+    return in_sight and risky and role(met) in ("stand-on", "overtaken")
+
+
+def manoeuvre(before: Sequence[float], after: Sequence[float]) -> float:
+    """How much a vessel, (heading, v_x, v_y) through the water, changes course and speed (1)."""
+    turn = abs(wrap_pi(after[0] - before[0]))
+    change = abs(math.hypot(*after[1:]) - math.hypot(*before[1:]))
+    return min(1.0, turn / 0.1 + change / 0.5)
+
+
+def astern(vessel: Sequence[float]) -> float:
+    """How fast a vessel, (heading, v_x, v_y) through the water, goes astern, from 0 to 1."""
+    heading, v_x, v_y = vessel
+    return min(1.0, max(0.0, -(v_x * math.cos(heading) + v_y * math.sin(heading)) / 0.5))
