@@ -285,6 +285,12 @@ class Level:
     """Static obstacles."""
     min_start_goal_dis: NonNegative = 40.0
     """Smallest distance between a robot's start and its goal (m)."""
+    encounter: bool = False
+    """Whether the courses of all robots meet at the centre of the map."""
+    map_size: NonNegative = 0.0
+    """Side of the map (m); 0: as the world's."""
+    core_speed: NonNegative = 0.0
+    """Current speed at the edge of a core (m/s); 0: drawn from the world's v_range."""
 
     def __post_init__(self) -> None:
         check_fields(self, "level")

@@ -16,7 +16,12 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import Level, ScenarioConfig
+from marinenav_env.encounters import draw_courses, meeting
 from marinenav_env.state import Scenario
+
+ENCOUNTER_DISTANCE, ENCOUNTER_OFFSET = (15.0, 25.0), 1.5
+"""Range of the distance from a start, and from a goal, to where an encounter's courses meet, and
+largest deviation of both along either axis (m)."""
 
 
 class Levels:
@@ -28,6 +33,12 @@ class Levels:
         self.counts = torch.tensor(counts, device=device)
         distances = [level.min_start_goal_dis for level in levels]
         self.min_start_goal_dis = torch.tensor(distances, device=device, dtype=dtype)
+        self.map_size, self.core_speed = (
+            torch.tensor([getattr(each, name) for each in levels], device=device, dtype=dtype)
+            for name in ("map_size", "core_speed")
+        )
+        self.encounter = torch.tensor([level.encounter for level in levels], device=device)
+        self.has_encounters = any(level.encounter for level in levels)
         self.max_robots, self.max_cores, self.max_obstacles = (
             max(column) for column in zip(*counts, strict=True)
         )
@@ -146,14 +157,20 @@ class ScenarioSampler:
         Returns:
             Scenarios, batch [P].
         """
-        counts = self.levels.counts[level]
-        start, goal, robot_mask = self._robots(level, counts[:, 0], generator)
-        positions, circulation = self._cores(counts[:, 1], start, goal, robot_mask, generator)
+        start, goal, robot_mask = self._robots(level, generator)
+        course = None
+        if self.levels.has_encounters:
+            start, goal, robot_mask, course = self._encounters(
+                level, start, goal, robot_mask, generator
+            )
+        positions, circulation = self._cores(level, start, goal, robot_mask, generator)
         centres, radii, obstacle_mask = self._obstacles(
-            counts[:, 2], start, goal, robot_mask, positions, circulation != 0.0, generator
+            level, start, goal, robot_mask, positions, circulation != 0.0, generator
         )
         zeros = torch.zeros_like(start)
         heading = 2.0 * math.pi * self._uniform(generator, *robot_mask.shape)
+        if course is not None:
+            heading = torch.where(self.levels.encounter[level][:, None], course, heading)
         return Scenario(
             goal=goal,
             start=start,
@@ -174,18 +191,24 @@ class ScenarioSampler:
     def _uniform(self, generator: torch.Generator, *shape: int) -> Tensor:
         return torch.rand(shape, generator=generator, **self._options)
 
-    def _points(self, generator: torch.Generator, scenarios: int, margin: float) -> Tensor:
+    def _size(self, level: Tensor) -> Tensor:
+        """Sides [P, 1, 2] of the maps (m)."""
+        usual = torch.tensor([self.config.width, self.config.height], **self._options)
+        own = self.levels.map_size[level][:, None, None]
+        return torch.where(own > 0.0, own, usual)
+
+    def _points(self, generator: torch.Generator, level: Tensor, margin: float) -> Tensor:
         """Candidate points [P, B, 2], uniform on the map less a margin (m)."""
-        size = torch.tensor([self.config.width, self.config.height], **self._options)
-        unit = self._uniform(generator, scenarios, self.config.draws, 2)
+        size = self._size(level)
+        unit = self._uniform(generator, len(level), self.config.draws, 2)
         # All x first in memory, then all y: they are taken apart many times.
         unit = torch.stack(unit.unbind(-1)).movedim(0, -1)
         return margin + unit * (size - 2.0 * margin)
 
-    def _off_the_edge(self, points: Tensor, radius: Tensor | float) -> Tensor:
+    def _off_the_edge(self, points: Tensor, radius: Tensor | float, level: Tensor) -> Tensor:
         """Whether discs at points [P, B, 2] leave the map, [P, B]."""
         x, y = points.unbind(-1)
-        width, height = self.config.width, self.config.height
+        width, height = self._size(level).unbind(-1)
         return (x < radius) | (x > width - radius) | (y < radius) | (y > height - radius)
 
     def _near_ends(
@@ -195,13 +218,32 @@ class ScenarioSampler:
         ends, present = torch.cat((start, goal), -2), torch.cat((mask, mask), -1)
         return _to_nearest(points, ends, present) < radius + self.config.clear_r
 
-    def _robots(
-        self, level: Tensor, wanted: Tensor, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _encounters(
+        self, level: Tensor, start: Tensor, goal: Tensor, mask: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Starts, goals and mask where the level is an encounter, else as given; and courses."""
+        scenarios, robots = mask.shape
+        course = draw_courses(scenarios, robots, generator, **self._options)
+        near, far = ENCOUNTER_DISTANCE
+        before, beyond = near + (far - near) * self._uniform(generator, 2, scenarios, 1)
+        jitter = 2.0 * self._uniform(generator, 2, scenarios, robots, 2) - 1.0
+        ends = meeting(
+            course, before.expand(mask.shape), beyond.expand(mask.shape), 0.5 * self._size(level)
+        )
+        meet = self.levels.encounter[level][:, None]
+        start, goal = (
+            torch.where(meet[..., None], new + ENCOUNTER_OFFSET * each, old)
+            for new, each, old in zip(ends, jitter, (start, goal), strict=True)
+        )
+        slot = torch.arange(robots, device=level.device)
+        present = slot < self.levels.counts[level][:, :1]
+        return start, goal, torch.where(meet, present, mask), course
+
+    def _robots(self, level: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
         """Starts [P, R, 2], goals [P, R, 2] and the mask [P, R] of the robots."""
-        scenarios = level.shape[0]
-        starts = self._points(generator, scenarios, self.config.start_margin)
-        goals = self._points(generator, scenarios, self.config.start_margin)
+        wanted = self.levels.counts[level, 0]
+        starts = self._points(generator, level, self.config.start_margin)
+        goals = self._points(generator, level, self.config.start_margin)
         open_ = _distance(starts, goals) >= self.levels.min_start_goal_dis[level][:, None]
         clear_r = self.config.clear_r
         accepted = []
@@ -217,19 +259,22 @@ class ScenarioSampler:
         return start, goal, mask
 
     def _cores(
-        self, wanted: Tensor, start: Tensor, goal: Tensor, mask: Tensor, generator: torch.Generator
+        self, level: Tensor, start: Tensor, goal: Tensor, mask: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
         """Centres [P, C, 2] and signed circulations [P, C] of the vortex cores."""
+        wanted = self.levels.counts[level, 1]
         scenarios, slots = wanted.shape[0], self.levels.max_cores
         if slots == 0:
             return start.new_zeros(scenarios, 0, 2), start.new_zeros(scenarios, 0)
         config = self.config
-        points = self._points(generator, scenarios, 0.0)
+        points = self._points(generator, level, 0.0)
         clockwise = self._uniform(generator, scenarios, config.draws) < 0.5
         low, high = config.v_range
         speed = low + (high - low) * self._uniform(generator, scenarios, config.draws)
+        given = self.levels.core_speed[level][:, None]
+        speed = torch.where(given > 0.0, given, speed)
         strength = 2.0 * math.pi * config.core_radius * speed
-        open_ = ~self._off_the_edge(points, config.core_radius)
+        open_ = ~self._off_the_edge(points, config.core_radius, level)
         open_ &= ~self._near_ends(points, config.core_radius, start, goal, mask)
         accepted = []
         for slot in range(slots):
@@ -268,7 +313,7 @@ class ScenarioSampler:
 
     def _obstacles(
         self,
-        wanted: Tensor,
+        level: Tensor,
         start: Tensor,
         goal: Tensor,
         mask: Tensor,
@@ -277,15 +322,16 @@ class ScenarioSampler:
         generator: torch.Generator,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Centres [P, O, 2], radii [P, O] and the mask [P, O] of the obstacles."""
+        wanted = self.levels.counts[level, 2]
         scenarios, slots = wanted.shape[0], self.levels.max_obstacles
         if slots == 0:
             zeros = start.new_zeros(scenarios, 0)
             return start.new_zeros(scenarios, 0, 2), zeros, zeros.to(torch.bool)
         config = self.config
-        points = self._points(generator, scenarios, config.obstacle_margin)
+        points = self._points(generator, level, config.obstacle_margin)
         low, high = config.obs_r_range
         radii = low + (high - low) * self._uniform(generator, scenarios, config.draws)
-        open_ = ~self._off_the_edge(points, radii)
+        open_ = ~self._off_the_edge(points, radii, level)
         open_ &= ~self._near_ends(points, radii, start, goal, mask)
         if core_position.shape[1]:
             nearest = _to_nearest(points, core_position, core_mask)

@@ -34,14 +34,22 @@ def _levels(
     num_cores: tuple[int, ...],
     num_obstacles: tuple[int, ...],
     distances: tuple[float, ...],
+    **further: tuple[float, ...],
 ) -> tuple[Level, ...]:
-    """Levels from columns, as schedules in configuration files list them."""
-    columns = (num_robots, num_cores, num_obstacles, distances)
-    names = ("num_robots", "num_cores", "num_obstacles", "min_start_goal_dis")
+    """Levels from columns, as schedules in configuration files list them.
+
+    Further columns may be empty, for a level's default.
+    """
+    further = {name: column for name, column in further.items() if column}
+    columns = (num_robots, num_cores, num_obstacles, distances, *further.values())
+    names = ("num_robots", "num_cores", "num_obstacles", "min_start_goal_dis", *further)
     for name, column in zip(names, columns, strict=True):
         fine = len(column) == len(num_robots) > 0
         require(fine, f"schedule.{name}", column, f"as long as num_robots, {len(num_robots)} long")
-    return tuple(Level(*row) for row in zip(*columns, strict=True))
+    return tuple(
+        Level(*row[:4], **dict(zip(further, row[4:], strict=True)))
+        for row in zip(*columns, strict=True)
+    )
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,12 @@ class TrainingSchedule:
     """Obstacles of each level."""
     min_start_goal_dis: tuple[float, ...] = tuple(level.min_start_goal_dis for level in LEVELS)
     """Smallest start-goal distance of each level (m)."""
+    encounter: tuple[bool, ...] = ()
+    """Whether the courses of all robots of a level meet at the centre of its map; empty: none."""
+    map_size: tuple[float, ...] = ()
+    """Side of each level's map (m), 0 for that of the world; empty: all 0."""
+    core_speed: tuple[float, ...] = ()
+    """Current speed at the edge of each level's cores (m/s), 0: as the world's; empty: all 0."""
     weights: tuple[float, ...] = ()
     """Shares of the levels when all are trained at once; empty: equal."""
     sampler: str = ""
@@ -72,8 +86,9 @@ class TrainingSchedule:
     def curriculum(self) -> Curriculum:
         """The same, as the world wants it."""
         levels = _levels(
-            self.num_robots, self.num_cores, self.num_obstacles, self.min_start_goal_dis
-        )
+            self.num_robots, self.num_cores, self.num_obstacles, self.min_start_goal_dis,
+            encounter=self.encounter, map_size=self.map_size, core_speed=self.core_speed,
+        )  # fmt: skip
         return Curriculum(levels, self.weights, self.timesteps, sampler=self.sampler)
 
 

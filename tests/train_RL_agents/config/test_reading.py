@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from marinenav_env import LEVELS, ConfigError
+from marinenav_env import LEVELS, ConfigError, Level
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.help import meanings, settings_help
 from train_RL_agents.config.reading import (
@@ -263,3 +263,13 @@ def test_meanings_are_inherited():
         """Another."""
 
     assert meanings(Derived) == {"first": "One thing.", "second": "Another."}
+
+
+def test_levels_of_encounters_on_maps_of_their_own():
+    schedule = {"num_robots": [5, 2], "num_cores": [0, 1], "num_obstacles": [4, 0],
+                "min_start_goal_dis": [40, 0], "encounter": [False, True]}  # fmt: skip
+    words = ["training_schedule.map_size=0,80", "training_schedule.core_speed=0,1.5"]
+    levels = from_dict({"training_schedule": schedule}, words).training_schedule.curriculum().levels
+    assert levels == (Level(5, 0, 4, 40.0), Level(2, 1, 0, 0.0, True, 80.0, 1.5))
+    with pytest.raises(ConfigError, match=r"encounter=\(True,\): must be as long as num_robots"):
+        from_dict({"training_schedule": schedule | {"encounter": [True]}})

@@ -1,0 +1,64 @@
+"""Encounters: vessels whose courses meet at one point."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+SEPARATION = math.radians(40.0)
+"""Courses of an encounter differ by at least this, where the draws allow (rad)."""
+KINDS = tuple(math.radians(degrees) for degrees in (180.0, -90.0, 90.0))
+"""Courses of the others where the first heads north: head-on, from starboard, from port (rad)."""
+SPREADS = tuple(math.radians(degrees) for degrees in (10.0, 50.0, 50.0))
+"""Largest deviation from them (rad)."""
+CANDIDATES = 256
+"""Draws of an encounter, of which the first that keeps the separation is taken."""
+
+
+def draw_courses(size: int, robots: int, generator: torch.Generator, **options: Any) -> Tensor:
+    """Courses of vessels that meet; the first heads north.
+
+    Args:
+        size: P, encounters.
+        robots: R.
+        generator: source of randomness.
+        options: device and dtype.
+
+    Returns:
+        [P, R] (rad, clockwise from north).
+    """
+    shape = (size, CANDIDATES, robots - 1)
+    kind = torch.randint(len(KINDS), shape, generator=generator, device=options.get("device"))
+    middle, spread = (torch.tensor(each, **options)[kind] for each in (KINDS, SPREADS))
+    others = middle + spread * (2.0 * torch.rand(shape, generator=generator, **options) - 1.0)
+    courses = torch.nn.functional.pad(others, (1, 0))
+    apart = courses[..., None] - courses[..., None, :]
+    apart = torch.acos(apart.cos().clamp(-1.0, 1.0))
+    same = torch.eye(robots, dtype=torch.bool, device=apart.device)
+    closest = apart.masked_fill(same, math.pi).amin((-1, -2)).clamp_max(SEPARATION)
+    best = closest >= closest.amax(-1, keepdim=True)
+    chosen = best.to(torch.int8).argmax(-1)
+    return courses[torch.arange(size, device=chosen.device), chosen]
+
+
+def meeting(
+    course: Tensor, before: Tensor | float, beyond: Tensor | float, centre: Tensor | float
+) -> tuple[Tensor, Tensor]:
+    """Where vessels start and where they are bound whose courses meet at a point.
+
+    Args:
+        course: [P, R] (rad).
+        before: [P, R] distance from the start to the point (m).
+        beyond: [P, R] distance from the point to the goal (m).
+        centre: [P, 1, 2] the point (m).
+
+    Returns:
+        Starts and goals, each [P, R, 2] (m).
+    """
+    ahead = torch.stack((course.cos(), course.sin()), -1)
+    reach = torch.as_tensor(before, dtype=course.dtype, device=course.device)
+    run = torch.as_tensor(beyond, dtype=course.dtype, device=course.device)
+    return centre - reach[..., None] * ahead, centre + run[..., None] * ahead

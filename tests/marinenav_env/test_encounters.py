@@ -1,0 +1,74 @@
+"""Geometry of encounters, and levels that differ from another."""
+
+import math
+
+import pytest
+import torch
+
+from marinenav_env.config import Level, ScenarioConfig
+from marinenav_env.encounters import SEPARATION, draw_courses, meeting
+from marinenav_env.scenario import ENCOUNTER_DISTANCE, ENCOUNTER_OFFSET, ScenarioSampler
+
+CPU, DOUBLE = torch.device("cpu"), torch.float64
+
+
+def seeded() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+@pytest.mark.parametrize("robots", [1, 2, 6])
+def test_courses_keep_apart(robots: int) -> None:
+    courses = draw_courses(100, robots, seeded(), dtype=DOUBLE, device=CPU)
+    assert courses.shape == (100, robots) and not courses[:, 0].any()
+    apart = (courses[..., None] - courses[:, None]).abs().remainder(2.0 * math.pi)
+    apart = torch.minimum(apart, 2.0 * math.pi - apart)[:, *torch.triu_indices(robots, robots, 1)]
+    assert (apart >= SEPARATION - 1e-9).double().mean() > 0.95 if robots > 1 else not apart.numel()
+
+
+def test_two_meet_head_on_and_crossing_from_either_side() -> None:
+    course = draw_courses(300, 2, seeded(), dtype=DOUBLE)[:, 1]
+    shares = [(course.cos() < -0.9).double().mean()]
+    shares += [(side * course.sin() > 0.6).double().mean() for side in (1.0, -1.0)]
+    assert all(0.2 < share < 0.5 for share in shares)
+
+
+def test_courses_meet_at_a_point() -> None:
+    course = torch.tensor([[0.0, math.pi / 2, math.pi]], dtype=DOUBLE)
+    start, goal = meeting(course, torch.tensor([[10.0, 10.0, 5.0]]), 7.0, 30.0)
+    expected = torch.tensor([[20.0, 30.0], [30.0, 20.0], [35.0, 30.0]], dtype=DOUBLE)
+    torch.testing.assert_close(start[0], expected)
+    expected = torch.tensor([[37.0, 30.0], [30.0, 37.0], [23.0, 30.0]], dtype=DOUBLE)
+    torch.testing.assert_close(goal[0], expected)
+
+
+def test_a_level_of_encounters_beside_a_published_one() -> None:
+    levels = (Level(3, 0, 2, 30.0), Level(2, 0, 0, 0.0, encounter=True, map_size=80.0))
+    sampler = ScenarioSampler(ScenarioConfig(), levels, CPU, DOUBLE)
+    level = torch.arange(2).repeat(50)
+    drawn = sampler.sample(level, seeded())
+    alone = ScenarioSampler(ScenarioConfig(), levels[:1], CPU, DOUBLE).sample(level * 0, seeded())
+    usual, met = level == 0, level == 1
+    # The draws of robots come first, so that other levels do not change them.
+    assert torch.equal(drawn.start[usual], alone.start[usual])
+    assert drawn.robot_mask[met].tolist() == [[True, True, False]] * 50
+    assert not drawn.obstacle_mask[met].any() and drawn.obstacle_mask[usual].all()
+    from_centre = (drawn.start[met][:, :2] - 40.0).norm(dim=-1)
+    near, far = ENCOUNTER_DISTANCE
+    slack = math.sqrt(2.0) * ENCOUNTER_OFFSET
+    assert near - slack < from_centre.min() and from_centre.max() < far + slack
+    to_goal = drawn.goal[met] - drawn.start[met]
+    off = torch.atan2(to_goal[..., 1], to_goal[..., 0]) - drawn.heading[met]
+    assert off[:, :2].cos().min() > math.cos(0.2)
+
+
+def test_levels_have_maps_and_currents_of_their_own() -> None:
+    levels = (Level(3, 2, 2, 30.0), Level(3, 2, 2, 30.0, map_size=110.0, core_speed=1.0))
+    sampler = ScenarioSampler(ScenarioConfig(), levels, CPU, DOUBLE)
+    level = torch.arange(2).repeat(100)
+    drawn = sampler.sample(level, seeded())
+    for number, (side, speed) in enumerate(((55.0, 3.0), (110.0, 1.0))):
+        own = drawn[level == number]
+        for points in (own.start, own.goal, own.obstacle_position, own.core_position):
+            assert 0.9 * side < points.max() <= side
+        found = own.core_circulation.abs()[own.core_circulation != 0.0]
+        torch.testing.assert_close(found, torch.full_like(found, math.pi * speed))
