@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from marinenav_env.colregs import required_turn
 from marinenav_env.config import ColregsConfig
@@ -55,8 +56,6 @@ class EpisodeView:
     frame repeats the one before."""
     goals: Floats
     """[R, 2] (m)."""
-    goal_distance: Floats
-    """[R] a goal is reached within this distance (m)."""
     hulls: Floats
     """[R, 2] length and width (m)."""
     ranges: Floats
@@ -120,132 +119,95 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
     """
     episodes = len(recording.steps)
     require(1 <= number <= episodes, "--episode", number, f"from 1 to {episodes}")
-    fine = bool(recording.poses[:, number - 1].isfinite().all())
+    row = number - 1
+    fine = bool(recording.poses[:, row].isfinite().all())
     require(fine, "--episode", number, "one in which all positions are finite")
-    there = recording.robot_mask[number - 1]
-    return EpisodeView(
-        **_motion(recording, number - 1, there),
-        **_perceived(recording, number - 1, there),
-        **_vessels(recording, number - 1, there),
-        **_surroundings(recording, number - 1),
-        dt=recording.dt,
-        policy=recording.policy,
-        group=recording.groups[number - 1],
-        number=number,
-        outcome=recording.outcomes[number - 1],
-    )
-
-
-def _motion(recording: Recording, row: int, there: torch.Tensor) -> dict[str, Any]:
-    """How the vessels that are there move and end, by the fields of EpisodeView."""
-    steps = int(recording.steps[row])
-    arrived, collided = (
-        _from_then_on(tensor[:steps, row, there].numpy())
-        for tensor in (recording.arrived, recording.collided)
-    )
-    return {
-        "poses": recording.poses[: steps + 1, row, there].numpy(),
-        "velocities": recording.velocities[: steps + 1, row, there].numpy(),
-        "thrust": recording.thrust[: steps + 1, row, there].numpy(),
-        "active": ~(arrived | collided),
-        "arrived": arrived,
-        "collided": collided,
-    }
-
-
-def _perceived(recording: Recording, row: int, there: torch.Tensor) -> dict[str, Any]:
-    """What the vessels see and expect, and what the rules ask of them; likewise."""
-    steps = int(recording.steps[row])
-    own, seen, mask = (
-        tensor[:steps, row, there]
-        for tensor in (recording.self_state, recording.objects_state, recording.objects_mask)
-    )
-    observation = Observation(
-        self_state=own, objects_state=seen, objects_mask=mask, batch_size=[steps]
-    )
-    radius = recording.vessel_radius[row, there]
-    rule, rule_object, turn = find_rules(observation, radius, recording.rules)
-    poses = recording.poses[:steps, row, there].numpy()
-    quantiles = recording.quantiles
-    return {
-        "objects": _blank_end(_in_world(seen.numpy(), mask.numpy(), poses)),
-        "seen": _blank_end(mask.numpy()),
-        "rule": _blank_end(rule),
-        "rule_object": _blank_end(rule_object),
-        "turn": _blank_end(turn),
-        "quantiles": (
-            None if quantiles is None else _repeat_end(quantiles[:steps, row, there].numpy())
-        ),
-    }
-
-
-def _vessels(recording: Recording, row: int, there: torch.Tensor) -> dict[str, Any]:
-    """What the vessels are and where they are bound; likewise."""
-    size = (recording.vessel_length[row, there], recording.vessel_width[row, there])
-    return {
-        "goals": recording.goals[row, there].numpy(),
-        "goal_distance": recording.goal_distance[row, there].numpy(),
-        "hulls": np.stack(size, -1),
-        "ranges": recording.sensor_range[row, there].numpy(),
-    }
-
-
-def _surroundings(recording: Recording, row: int) -> dict[str, Any]:
-    """The map and what is on it; likewise."""
+    steps, there = int(recording.steps[row]), recording.robot_mask[row]
     obstacles, cores = recording.obstacle_mask[row], recording.core_mask[row]
+
+    def over_time(tensor: Tensor, frames: int = steps) -> NDArray[Any]:
+        return tensor[:frames, row, there].numpy()
+
+    def fixed(tensor: Tensor) -> NDArray[Any]:
+        return tensor[row, there].numpy()
+
+    poses = over_time(recording.poses, steps + 1)
+    arrived, collided = map(_from_then_on, map(over_time, (recording.arrived, recording.collided)))
+    own, objects, seen = map(
+        over_time, (recording.self_state, recording.objects_state, recording.objects_mask)
+    )
+    rule, rule_object, turn = find_rules(
+        own, objects, seen, fixed(recording.vessel_radius), recording.rules
+    )
+    quantiles = None if recording.quantiles is None else over_time(recording.quantiles)
     north, east = recording.map_size[row].tolist()
-    return {
-        "obstacles": np.column_stack(
-            (recording.obstacle_position[row, obstacles], recording.obstacle_radius[row, obstacles])
-        ),
-        "cores": np.column_stack((
+    return EpisodeView(
+        poses=poses,
+        velocities=over_time(recording.velocities, steps + 1),
+        thrust=over_time(recording.thrust, steps + 1),
+        active=~(arrived | collided),
+        arrived=arrived,
+        collided=collided,
+        objects=_blank_end(_in_world(objects, seen, poses[:-1])),
+        seen=_blank_end(seen),
+        rule=_blank_end(rule),
+        rule_object=_blank_end(rule_object),
+        turn=_blank_end(turn),
+        quantiles=None if quantiles is None else np.append(quantiles, quantiles[-1:], 0),
+        goals=fixed(recording.goals),
+        hulls=np.stack((fixed(recording.vessel_length), fixed(recording.vessel_width)), -1),
+        ranges=fixed(recording.sensor_range),
+        obstacles=np.column_stack((
+            recording.obstacle_position[row, obstacles], recording.obstacle_radius[row, obstacles]
+        )),
+        cores=np.column_stack((
             recording.core_position[row, cores], recording.core_circulation[row, cores],
             recording.core_radius[row, cores],
         )),
-        "map_size": (north, east),
-        "rules": recording.rules,
-    }  # fmt: skip
+        map_size=(north, east),
+        dt=recording.dt,
+        policy=recording.policy,
+        group=recording.groups[row],
+        number=number,
+        outcome=recording.outcomes[row],
+        rules=recording.rules,
+    )  # fmt: skip
 
 
 def find_rules(
-    observation: Observation, own_radius: torch.Tensor, config: ColregsConfig
+    own: Floats, objects: Floats, seen: Flags, radius: Floats, config: ColregsConfig
 ) -> tuple[Whole, Whole, Floats]:
     """Which rule asks each vessel to give way, to which object, and by how much.
 
     Args:
-        observation: batch [T], R vessels, K slots.
-        own_radius: [R] (m).
+        own: [T, R, 7] what vessels know of themselves; see Observation.
+        objects: [T, R, K, 5] what they see.
+        seen: [T, R, K] which slots hold an object.
+        radius: [R] their radii (m).
         config: the zones.
 
     Returns:
         Rule, slot of the object, and turn (rad), each [T, R]; see EpisodeView.
     """
+    steps, _, slots = seen.shape
+    only = np.eye(slots, dtype=bool)[:, None, None] & seen
+    # As if each slot held the only object: a batch [K T].
+    alone = Observation(
+        self_state=torch.from_numpy(np.tile(own, (slots, 1, 1))),
+        objects_state=torch.from_numpy(np.tile(objects, (slots, 1, 1, 1))),
+        objects_mask=torch.from_numpy(only.reshape(-1, *seen.shape[1:])),
+        batch_size=[slots * steps],
+    )
     # No course differs from another by more than half a turn.
     no_head_on = replace(config, head_on_heading=4.0)
-    slots = observation.objects_mask.shape[-1]
-    alone = [_only(observation, slot) for slot in range(slots)]
-    turns = [required_turn(each, own_radius[None], config) for each in alone]
-    crossings = [required_turn(each, own_radius[None], no_head_on)[0] for each in alone]
-    applies = torch.stack([flag for flag, _ in turns], -1)
-    first = applies.to(torch.int8).argmax(-1, keepdim=True)
-
-    def chosen(values: list[torch.Tensor]) -> torch.Tensor:
-        return torch.stack(values, -1).gather(-1, first).squeeze(-1)
-
-    crossing = torch.where(chosen(crossings), CROSSING, HEAD_ON)
-    rule = torch.where(applies.any(-1), crossing, NO_RULE)
-    return rule.numpy(), first.squeeze(-1).numpy(), chosen([angle for _, angle in turns]).numpy()
-
-
-def _only(observation: Observation, slot: int) -> Observation:
-    """The observation as if only one slot held an object."""
-    this = torch.arange(observation.objects_mask.shape[-1]) == slot
-    return Observation(
-        self_state=observation.self_state,
-        objects_state=observation.objects_state,
-        objects_mask=observation.objects_mask & this,
-        batch_size=observation.batch_size,
-    )
+    radii = torch.from_numpy(radius)[None]
+    applies, turn = required_turn(alone, radii, config)
+    crossing, _ = required_turn(alone, radii, no_head_on)
+    by_slot = [each.view(slots, steps, -1).numpy() for each in (applies, turn, crossing)]
+    first = by_slot[0].argmax(0, keepdims=True)
+    asked, angle, crosses = (np.take_along_axis(each, first, 0)[0] for each in by_slot)
+    rule = np.where(asked, np.where(crosses, CROSSING, HEAD_ON), NO_RULE)
+    return rule, first[0], angle
 
 
 def _in_world(objects: Floats, mask: Flags, poses: Floats) -> Floats:
@@ -266,11 +228,6 @@ def _blank_end(array: NDArray[Any]) -> NDArray[Any]:
     return np.concatenate((array, np.zeros_like(array[:1])))
 
 
-def _repeat_end(array: NDArray[Any]) -> NDArray[Any]:
-    """Add a last frame equal to the one before."""
-    return np.concatenate((array, array[-1:]))
-
-
 def _from_then_on(happened: Flags) -> Flags:
     """From what happens in steps [T, R] to what holds in frames [T+1, R]."""
     before = np.zeros_like(happened[:1])
@@ -289,24 +246,22 @@ def zone_outline(rule: int, config: ColregsConfig) -> Floats:
     """
     if rule == HEAD_ON:
         (low, high), half = config.head_on_x, config.head_on_half_width
-        corners = [(low, -half), (high, -half), (high, half), (low, half)]
-        return np.array(corners, np.float32)
+        return np.array([(low, -half), (high, -half), (high, half), (low, half)], np.float32)
     (aft, fore), (port, starboard) = config.crossing_x, config.crossing_y
-    corners = [(aft, port), (fore, port), (fore, starboard), (aft, starboard)]
+    corners = np.array([(aft, port), (fore, port), (fore, starboard), (aft, starboard)])
     slope, corner_y = config.crossing_corner_slope, config.crossing_corner_y
 
-    def cut(point: tuple[float, float]) -> float:
+    def beyond(point: NDArray[Any]) -> float:
         """How far a point lies beyond the line that the forward corner is cut along."""
-        return point[1] - corner_y + slope * (point[0] - fore)
+        return float(point[1] - corner_y + slope * (point[0] - fore))
 
-    kept: list[tuple[float, float]] = []
-    for start, end in zip(corners, corners[1:] + corners[:1], strict=True):
-        if cut(start) <= 0.0:
+    kept = []
+    for start, end in zip(corners, np.roll(corners, -1, 0), strict=True):
+        first, last = beyond(start), beyond(end)
+        if first <= 0.0:
             kept.append(start)
-        if (cut(start) < 0.0) != (cut(end) < 0.0) and cut(start) * cut(end) != 0.0:
-            share = cut(start) / (cut(start) - cut(end))
-            kept.append((start[0] + share * (end[0] - start[0]),
-                         start[1] + share * (end[1] - start[1])))  # fmt: skip
+        if first * last < 0.0:
+            kept.append(start + first / (first - last) * (end - start))
     return np.array(kept, np.float32).reshape(-1, 2)
 
 
@@ -325,6 +280,5 @@ def zone_in_world(view: EpisodeView, vessel: int, frame: int) -> Floats:
     ahead = np.array([vx, vy]) / np.hypot(vx, vy)
     starboard = np.array([-ahead[1], ahead[0]])
     outline = zone_outline(rule, view.rules)
-    return (np.array([x, y]) + outline[:, :1] * ahead + outline[:, 1:] * starboard).astype(
-        np.float32
-    )
+    corners = np.array([x, y]) + outline[:, :1] * ahead + outline[:, 1:] * starboard
+    return corners.astype(np.float32)

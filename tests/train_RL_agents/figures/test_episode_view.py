@@ -38,7 +38,8 @@ def test_view_is_the_recording_cut_to_what_was_there(number):
     # While the episode goes on, those are active that the recording calls so.
     assert np.array_equal(view.active[:-1], recording.active[:steps, row, there].numpy())
     assert view.title == f"episode {number} (group {number}), {recording.outcomes[row]}"
-    arrived = np.hypot(*(view.goals - view.poses[-1, :, :2]).T) <= view.goal_distance
+    reach = recording.goal_distance[row, there].numpy()
+    arrived = np.hypot(*(view.goals - view.poses[-1, :, :2]).T) <= reach
     assert np.array_equal(view.arrived[-1], arrived & ~view.collided[-1])
     assert view.distance[0] == pytest.approx(np.hypot(*(view.goals - view.poses[0, :, :2]).T))
 
