@@ -10,7 +10,9 @@ from typing import Any
 from marinenav_env.validation import require
 from train_RL_agents.benchmark import MODES
 from train_RL_agents.benchmark.timing import Row, grouped
-from train_RL_agents.figures.plotting import COLOURS, HATCHES, KINDS, figures, styles
+from train_RL_agents.figures.drawing import new_figure
+from train_RL_agents.figures.plotting import COLOURS, HATCHES, KINDS, styles
+from train_RL_agents.utils.extras import need
 from train_RL_agents.utils.files import write_atomically
 
 _LABELS = {"environments": "environments", "replay": "entries of replay",
@@ -27,7 +29,7 @@ def check(path: Path) -> None:
     Raises:
         ConfigError: without matplotlib, or for another kind of file.
     """
-    figures()
+    need("matplotlib.figure", "plot")
     kinds = [f".{kind}" for kind in KINDS]
     require(path.suffix in kinds, "plot", str(path), f"a file ending in {' or '.join(kinds)}")
     require(path.parent.is_dir(), "plot", str(path), "in a folder that is there")
@@ -49,8 +51,7 @@ def draw(content: dict[str, Any]) -> Any:
     panels = grouped(content["rows"], "part", "unit")
     columns = min(_COLUMNS, len(panels))
     lines = -(-len(panels) // columns)
-    size = (max(4.0 * columns, 6.0), 3.2 * lines + 1.2)
-    picture = figures().Figure(figsize=size, layout="constrained")
+    picture = new_figure(max(4.0 * columns, 6.0), 3.2 * lines + 1.2, "constrained")
     for place, ((part, _), rows) in enumerate(panels.items(), start=1):
         axes = picture.add_subplot(lines, columns, place, title=part)
         split = [row for row in rows if "share world" in row["notes"]]

@@ -242,7 +242,7 @@ def _write_all(given: dict[str, Any], setting: dict[str, Any], results: Sequence
         content = json.dumps(_content(setting, results), indent=2, allow_nan=False)
         write_atomically(given["json"], content + "\n")
     if "csv" in given:
-        write_atomically(given["csv"], tables.csv_text(results))
+        write_atomically(given["csv"], tables.csv_text(tables.result_rows(results)))
     if "markdown" in given:
         parts = [_heading(setting, results) + "\n\n",
                  tables.markdown_table(*tables.figure_rows(results))]  # fmt: skip

@@ -152,9 +152,10 @@ def _write(sides: list[list[EpisodeView]], given: dict[str, Any]) -> list[Path]:
 
 def _film(view: EpisodeView, given: dict[str, Any]) -> list[Path]:
     """Write a film, or stills, of one episode."""
-    from marinenav_env.validation import ConfigError, require
-    from train_RL_agents.figures.animation import require_ffmpeg, write_animation, write_frames
+    from marinenav_env.validation import require
+    from train_RL_agents.figures.animation import require_ffmpeg, write_animation
     from train_RL_agents.figures.drawing import Scene
+    from train_RL_agents.utils.files import make_folder
 
     for frame in given.get("frames", ()):
         require(0 <= frame < view.frames, "--frames", frame, f"from 0 to {view.frames - 1}")
@@ -162,12 +163,12 @@ def _film(view: EpisodeView, given: dict[str, Any]) -> list[Path]:
         # Before the work, not after it.
         require_ffmpeg()
     scene = Scene(view, given["vessel"] - 1)
-    try:
-        given["out"].mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"{given['out']}: cannot be made ({error.strerror})") from error
+    make_folder(given["out"])
     agent = view.policy.split(" ")[0].lower()
     name = f"{agent}_episode_{view.number}_vessel_{given['vessel']}"
     if "frames" in given:
-        return write_frames(scene, given["out"], name, given["frames"])
+        stills = {frame: given["out"] / f"{name}_frame_{frame:04}.png" for frame in given["frames"]}
+        for frame, path in stills.items():
+            scene.save(frame, path)
+        return list(stills.values())
     return write_animation(scene, given["out"], name, given["speed"])

@@ -21,8 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from train_RL_agents.figures import curves, plotting
+    from train_RL_agents.utils.extras import need
 
-    plotting.figures()  # says what is missing before anything is computed
+    need("matplotlib.figure", "plot")  # says what is missing before anything is computed
     runs = curves.grouped(curves.read_runs(arguments.runs), arguments.by)
     groups, left_out = curves.overlapping(runs)
     for sentence in left_out:

@@ -145,16 +145,21 @@ def markdown_table(titles: Row, rows: Sequence[Row]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def csv_text(results: Sequence[Result]) -> str:
-    """All figures of all groups and policies as CSV, one line for each of both."""
-    rows: list[dict[str, Any]] = []
-    for group in results[0].figures:
-        for result in results:
-            row = {"group": group, "policy": result.name, **result.figures[group]}
-            row |= (result.differences or {}).get(group, {})
-            rows.append(row | (result.conduct or {}).get(group, {}))
-    names = list(dict.fromkeys(name for row in rows for name in row))
+def result_rows(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """All figures of all groups and policies, a row for each of both."""
+    return [
+        {"group": group, "policy": result.name, **result.figures[group]}
+        | (result.differences or {}).get(group, {})
+        | (result.conduct or {}).get(group, {})
+        for group in results[0].figures
+        for result in results
+    ]
+
+
+def csv_text(rows: Sequence[dict[str, Any]]) -> str:
+    """Rows as CSV, with a column for every name in any of them."""
     stream = io.StringIO()
+    names = dict.fromkeys(name for row in rows for name in row)
     writer = csv.DictWriter(stream, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)

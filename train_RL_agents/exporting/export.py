@@ -31,7 +31,7 @@ from train_RL_agents.exporting.torchscript import Answers
 from train_RL_agents.networks.observation import Observation
 from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.utils.extras import need
-from train_RL_agents.utils.files import write_atomically
+from train_RL_agents.utils.files import make_folder, write_atomically
 from train_RL_agents.utils.provenance import versions
 
 TOLERANCE = 1e-6
@@ -250,10 +250,7 @@ def export(loaded: LoadedPolicy, out: Path, formats: list[str]) -> dict[str, Any
     """
     network, agent_type = Deployed(loaded.agent), loaded.config.agent_type
     example = random_inputs(loaded.agent, CHECKS)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"{out}: the folder cannot be made ({error})") from error
+    make_folder(out)
     files = {}
     for name in formats:
         kind = FORMATS[name]

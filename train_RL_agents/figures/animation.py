@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from marinenav_env.validation import ConfigError
-from train_RL_agents.figures.drawing import Scene, require_plotting
+from train_RL_agents.figures.drawing import Scene
+from train_RL_agents.utils.extras import need
 
 
 def require_ffmpeg() -> None:
@@ -16,12 +16,9 @@ def require_ffmpeg() -> None:
     Raises:
         ConfigError: when a package or the program is missing.
     """
-    require_plotting("imageio")
-    require_plotting("imageio_ffmpeg")
-    import imageio_ffmpeg
-
+    need("imageio", "plot")
     try:
-        imageio_ffmpeg.get_ffmpeg_version()
+        need("imageio_ffmpeg", "plot").get_ffmpeg_version()
     except (OSError, RuntimeError) as error:
         raise ConfigError(
             "ffmpeg, which writes videos, was not found: install it, or the package "
@@ -45,9 +42,7 @@ def write_animation(scene: Scene, folder: Path, name: str, speed: float) -> list
         ConfigError: when they cannot be written.
     """
     require_ffmpeg()
-    from imageio import v2
-
-    imageio: Any = v2
+    imageio = need("imageio.v2", "plot")
     rate = speed / scene.view.dt
     try:
         with TemporaryDirectory(dir=folder) as scratch:
@@ -65,25 +60,4 @@ def write_animation(scene: Scene, folder: Path, name: str, speed: float) -> list
         raise ConfigError(f"{folder / name}: cannot be written ({error})") from error
 
 
-def write_frames(scene: Scene, folder: Path, name: str, frames: list[int]) -> list[Path]:
-    """Write still pictures.
-
-    Args:
-        scene: what to show.
-        folder: where; it must exist.
-        name: of the files, to which the number of the frame is added.
-        frames: from 0.
-
-    Returns:
-        The files.
-
-    Raises:
-        ConfigError: when they cannot be written.
-    """
-    paths = [folder / f"{name}_frame_{frame:04}.png" for frame in frames]
-    for frame, path in zip(frames, paths, strict=True):
-        scene.save(frame, path)
-    return paths
-
-
-__all__ = ["require_ffmpeg", "write_animation", "write_frames"]
+__all__ = ["require_ffmpeg", "write_animation"]

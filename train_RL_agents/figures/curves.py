@@ -10,6 +10,7 @@ import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +57,6 @@ class Run:
     """[N, K] by metric; nan where an episode does not count."""
     levels: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Successes and episodes of the last evaluation, by level and overall."""
-
-    def group(self, by: str) -> str:
-        """What the run is put together by: agent or folder."""
-        return str(getattr(self, by))
 
 
 # Reading ----------------------------------------------------------------------------------------
@@ -161,8 +158,10 @@ def _read_figures(path: Path) -> Run:
 
 def grouped(runs: Sequence[Run], by: str) -> dict[str, list[Run]]:
     """Runs by agent or by folder, in the order of their names."""
-    names = sorted({run.group(by) for run in runs})
-    return {name: [run for run in runs if run.group(by) == name] for name in names}
+    groups: dict[str, list[Run]] = {}
+    for run in sorted(runs, key=attrgetter(by)):
+        groups.setdefault(getattr(run, by), []).append(run)
+    return groups
 
 
 def overlapping(groups: dict[str, list[Run]]) -> tuple[dict[str, list[Run]], list[str]]:
@@ -322,12 +321,12 @@ def curve_table(groups: dict[str, list[Run]]) -> list[dict[str, Any]]:
         for axis in AXES:
             for metric in METRICS:
                 found = curve(runs, axis, metric)
-                points = () if found is None else zip(
-                    found.x, found.mean, found.low, found.high, strict=True)  # fmt: skip
-                for x, mean, low, high in points:
-                    rows.append({"group": name, "axis": axis, "x": x, "metric": metric,
-                                 "mean": mean, "low": low, "high": high,
-                                 "runs": found.runs if found else 0})  # fmt: skip
+                if found is None:
+                    continue
+                about = {"group": name, "axis": axis, "metric": metric, "runs": found.runs}
+                points = zip(found.x, found.mean, found.low, found.high, strict=True)
+                rows += [about | dict(zip(("x", "mean", "low", "high"), point, strict=True))
+                         for point in points]  # fmt: skip
     return rows
 
 

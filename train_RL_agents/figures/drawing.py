@@ -6,8 +6,10 @@ readers; numbers and line styles tell vessels apart in grey, too.
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +18,10 @@ import torch
 from numpy.typing import NDArray
 
 from marinenav_env.current import current_velocity
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.validation import require
 from train_RL_agents.figures.episode_view import NO_RULE, RULES, EpisodeView, Floats, zone_in_world
+from train_RL_agents.utils.extras import need
+from train_RL_agents.utils.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -26,9 +30,9 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
-STYLES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
-HULL_EVERY = 8
-"""Control steps between two hulls in an overview."""
+STYLES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
+HULL_EVERY, HULLS = 8, 10
+"""Control steps between two hulls in an overview, at least, and about how many hulls at most."""
 MOST_PANELS = 12
 """Episodes that an overview shows at most."""
 MARGIN = 4.0
@@ -44,39 +48,27 @@ Limits = tuple[float, float, float, float]
 """Lowest and highest x, lowest and highest y (m)."""
 
 
-def require_plotting(module: str = "matplotlib") -> None:
-    """Make sure that what draws is installed.
+def new_figure(width: float, height: float, layout: Any = None) -> Figure:
+    """An empty figure (inches) that is drawn in memory.
 
     Raises:
-        ConfigError: when it is not.
+        ConfigError: when matplotlib is not installed.
     """
-    try:
-        __import__(module)
-    except ImportError as error:
-        raise ConfigError(
-            f"{module} is not installed, and drawing needs it: pip install 'marinenav[plot]'"
-        ) from error
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure (inches) that is drawn in memory."""
-    require_plotting()
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), dpi=100)
-    FigureCanvasAgg(figure)
+    figures = need("matplotlib.figure", "plot")
+    figure: Figure = figures.Figure(figsize=(width, height), dpi=100, layout=layout)
+    need("matplotlib.backends.backend_agg", "plot").FigureCanvasAgg(figure)
     return figure
+
+
+def pixels(figure: Figure) -> NDArray[np.uint8]:
+    """A drawn figure as pixels [height, width, 3]."""
+    canvas: Any = figure.canvas
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
 def colour(vessel: int) -> str:
     """The colour of a vessel."""
     return COLOURS[vessel % len(COLOURS)]
-
-
-def style(vessel: int) -> Any:
-    """The line style of a vessel; with the colour it is unique among 42."""
-    return STYLES[vessel % len(STYLES)]
 
 
 def on_page(points: Floats) -> Floats:
@@ -111,15 +103,15 @@ def map_limits(view: EpisodeView) -> Limits:
     return float(x_low), float(x_high), float(y_low), float(y_high)
 
 
-def current_field(view: EpisodeView, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+def current_field(
+    view: EpisodeView, x: NDArray[Any], y: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Velocity of the water (m/s) along x and y at points of any shape."""
     cores = torch.as_tensor(view.cores)
     if len(cores) == 0:
         return np.zeros_like(x), np.zeros_like(x)
-    flow = current_velocity(
-        torch.as_tensor(x).reshape(1, -1), torch.as_tensor(y).reshape(1, -1),
-        cores[None, :, :2], cores[None, :, 2], cores[:1, 3],
-    )  # fmt: skip
+    north, east = (torch.as_tensor(each, dtype=cores.dtype).reshape(1, -1) for each in (x, y))
+    flow = current_velocity(north, east, cores[None, :, :2], cores[None, :, 2], cores[:1, 3])
     return flow[0].numpy().reshape(x.shape), flow[1].numpy().reshape(x.shape)
 
 
@@ -128,12 +120,12 @@ def draw_current(axes: Axes, view: EpisodeView, limits: Limits) -> AxesImage | N
     if len(view.cores) == 0:
         return None
     x_low, x_high, y_low, y_high = limits
-    fine = _grid(np.linspace(x_low, x_high, 200), np.linspace(y_low, y_high, 200))
+    fine = np.mgrid[x_low:x_high:200j, y_low:y_high:200j]
     image = axes.imshow(
         np.hypot(*current_field(view, *fine)), cmap="Blues", alpha=0.6, vmin=0.0,
         vmax=STRONG_CURRENT, origin="lower", extent=(y_low, y_high, x_low, x_high), zorder=0,
     )  # fmt: skip
-    coarse = _grid(np.arange(x_low + 2.0, x_high, 4.0), np.arange(y_low + 2.0, y_high, 4.0))
+    coarse = np.mgrid[x_low + 2.0 : x_high : 4.0, y_low + 2.0 : y_high : 4.0]
     north, east = current_field(view, *coarse)
     shortened = np.minimum(1.0, 0.6 / np.maximum(np.hypot(north, east), 1e-6))
     axes.quiver(
@@ -143,10 +135,11 @@ def draw_current(axes: Axes, view: EpisodeView, limits: Limits) -> AxesImage | N
     return image
 
 
-def _grid(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
-    """The coordinates of all points of a grid, each [len(x), len(y)] (m)."""
-    north, east = np.meshgrid(x.astype(np.float32), y.astype(np.float32), indexing="ij")
-    return north, east
+def draw_disc(axes: Axes, x: float, y: float, radius: float, **look: Any) -> Artist:
+    """Draw a disc around a point of the world (m)."""
+    from matplotlib.patches import Circle
+
+    return axes.add_artist(Circle((y, x), radius, **look))
 
 
 def draw_map(axes: Axes, view: EpisodeView, limits: Limits) -> AxesImage | None:
@@ -155,14 +148,14 @@ def draw_map(axes: Axes, view: EpisodeView, limits: Limits) -> AxesImage | None:
     Returns:
         The field of the current, for a colour bar, if there is any.
     """
-    from matplotlib.patches import Circle, Rectangle
+    from matplotlib.patches import Rectangle
 
     x_low, x_high, y_low, y_high = limits
     north, east = view.map_size
     image = draw_current(axes, view, limits)
     axes.add_artist(Rectangle((0.0, 0.0), east, north, fill=False, edgecolor="0.6", linewidth=0.8))
     for x, y, radius in view.obstacles.tolist():
-        axes.add_artist(Circle((y, x), radius, facecolor="0.35", edgecolor="black", zorder=2))
+        draw_disc(axes, x, y, radius, facecolor="0.35", edgecolor="black", zorder=2)
     for vessel, (x, y) in enumerate(view.goals.tolist()):
         axes.plot(y, x, "*", markersize=12, color=colour(vessel), markeredgecolor="black", zorder=3)
         axes.annotate(str(vessel + 1), (y, x), (6, 5), textcoords="offset points", fontsize=9,
@@ -175,8 +168,10 @@ def draw_map(axes: Axes, view: EpisodeView, limits: Limits) -> AxesImage | None:
 def draw_track(axes: Axes, view: EpisodeView, vessel: int, last: int) -> list[Artist]:
     """Draw where a vessel went up to a frame."""
     track = view.poses[: last + 1, vessel]
-    options: dict[str, Any] = {"color": colour(vessel), "linestyle": style(vessel)}
-    return list(axes.plot(track[:, 1], track[:, 0], linewidth=1.3, zorder=4, **options))
+    # With the colour it is unique among 42.
+    style = STYLES[vessel % len(STYLES)]
+    return list(axes.plot(track[:, 1], track[:, 0], color=colour(vessel), linestyle=style,
+                          linewidth=1.3, zorder=4))  # fmt: skip
 
 
 def draw_hull(axes: Axes, view: EpisodeView, vessel: int, frame: int, alpha: float) -> Artist:
@@ -213,12 +208,11 @@ def draw_thrust(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> list[
     lengths = THRUST_SCALE * view.thrust[frame, vessel]
     body = np.array([[0.0, -side], [lengths[0], -side], [0.0, side], [lengths[1], side]])
     ends = on_page(from_body(view.poses[frame, vessel], body))
-    pairs = ((ends[0], ends[1]), (ends[2], ends[3]))
-    return [draw_arrow(axes, start, end, head="-|>") for start, end in pairs]
+    return [draw_arrow(axes, ends[row], ends[row + 1], head="-|>") for row in (0, 2)]
 
 
 def draw_arrow(
-    axes: Axes, start: Floats, end: Floats, linestyle: Any = "-", head: str = "->"
+    axes: Axes, start: NDArray[Any], end: NDArray[Any], linestyle: Any = "-", head: str = "->"
 ) -> Artist:
     """Draw a black arrow between two points of the page (m)."""
     from matplotlib.patches import FancyArrowPatch
@@ -232,23 +226,18 @@ def draw_arrow(
 
 def draw_perception(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> list[Artist]:
     """Draw how far a vessel sees, and the objects that it sees, as measured."""
-    from matplotlib.patches import Circle
-
-    x, y, _ = view.poses[frame, vessel].tolist()
     if not view.active[frame, vessel]:
         return []
-    reach = Circle((y, x), view.ranges[vessel], fill=False, edgecolor=colour(vessel),
-                   linestyle=(0, (6, 3)), linewidth=1.2, zorder=3)  # fmt: skip
-    artists: list[Artist] = [axes.add_artist(reach)]
+    x, y, _ = view.poses[frame, vessel].tolist()
+    artists = [draw_disc(axes, x, y, view.ranges[vessel], fill=False, edgecolor=colour(vessel),
+                         linestyle=(0, (6, 3)), linewidth=1.2, zorder=3)]  # fmt: skip
     for px, py, vx, vy, radius in view.objects[frame, vessel][view.seen[frame, vessel]].tolist():
-        measured = Circle((py, px), radius, fill=False, edgecolor="black", linestyle="--",
-                          linewidth=1.1, zorder=6)  # fmt: skip
-        artists.append(axes.add_artist(measured))
+        artists.append(draw_disc(axes, px, py, radius, fill=False, edgecolor="black",
+                                 linestyle="--", linewidth=1.1, zorder=6))  # fmt: skip
         artists += axes.plot(py, px, "+", color="black", markersize=5, zorder=6)
         if math.hypot(vx, vy) > 0.3:
-            centre = np.array([py, px], np.float32)
-            ahead = SECONDS_AHEAD * np.array([vy, vx], np.float32)
-            artists.append(draw_arrow(axes, centre, centre + ahead))
+            centre, velocity = np.array([py, px]), np.array([vy, vx])
+            artists.append(draw_arrow(axes, centre, centre + SECONDS_AHEAD * velocity))
     return artists
 
 
@@ -273,24 +262,24 @@ def legend_entries(vessel: int) -> tuple[list[Artist], list[str]]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    own, black = colour(vessel), "black"
-    entries: dict[str, Artist] = {
-        "goal": Line2D([], [], marker="*", color="white", markerfacecolor="0.6",
-                       markeredgecolor=black, markersize=11),
-        "obstacle": Line2D([], [], marker="o", color="white", markerfacecolor="0.35",
-                           markeredgecolor=black, markersize=9),
-        f"detection range of {vessel + 1}": Line2D([], [], color=own, linestyle=(0, (6, 3))),
-        f"as {vessel + 1} sees it (dashed)": Line2D(
-            [], [], marker="o", color="white", markerfacecolor="none", markeredgecolor=black,
-            markersize=10),
-        "thrust of each side": Line2D([], [], color=black, marker=">", markersize=5),
-        f"velocity seen, {SECONDS_AHEAD:g} s ahead": Line2D(
-            [], [], color=black, marker=">", markersize=5, markerfacecolor="white"),
-        "course asked for": Line2D([], [], color=black, linestyle=(0, (3, 2)), marker=">",
-                                   markersize=5, markerfacecolor="white"),
-        "zone of the rule": Patch(facecolor="#F0E442", edgecolor=black, alpha=0.35, hatch="//"),
+    dot = {"color": "white", "markeredgecolor": "black"}
+    arrow = {"color": "black", "marker": ">", "markersize": 5}
+    open_arrow = arrow | {"markerfacecolor": "white"}
+    lines: dict[str, dict[str, Any]] = {
+        "goal": dot | {"marker": "*", "markerfacecolor": "0.6", "markersize": 11},
+        "obstacle": dot | {"marker": "o", "markerfacecolor": "0.35", "markersize": 9},
+        f"detection range of {vessel + 1}": {"color": colour(vessel), "linestyle": (0, (6, 3))},
+        f"as {vessel + 1} sees it (dashed)": dot
+        | {"marker": "o", "markerfacecolor": "none", "markersize": 10},
+        "thrust of each side": arrow,
+        f"velocity seen, {SECONDS_AHEAD:g} s ahead": open_arrow,
+        "course asked for": open_arrow | {"linestyle": (0, (3, 2))},
+    }
+    entries: dict[str, Artist] = {name: Line2D([], [], **look) for name, look in lines.items()}
+    entries |= {
+        "zone of the rule": Patch(facecolor="#F0E442", edgecolor="black", alpha=0.35, hatch="//"),
         "ended (×: collided)": Patch(facecolor="0.5", alpha=0.35),
-    }  # fmt: skip
+    }
     return list(entries.values()), list(entries)
 
 
@@ -322,16 +311,13 @@ class Scene:
         self.figure = new_figure(12.8, 7.2)
         self.map = self.figure.add_axes((0.05, 0.08, 0.5, 0.86))
         self.title = self.figure.text(0.3, 0.955, "", ha="center", fontsize=11)
-        self._draw_map()
-        self._draw_panels()
-        self._moving: list[Artist] = []
-        self._still: Any = None
-
-    def _draw_map(self) -> None:
-        image = draw_map(self.map, self.view, map_limits(self.view))
+        image = draw_map(self.map, view, map_limits(view))
         if image is not None:
             bar = self.figure.add_axes((0.565, 0.08, 0.011, 0.86))
             self.figure.colorbar(image, bar, extend="max", label="speed of the water (m/s)")
+        self._draw_panels()
+        self._moving: list[Artist] = []
+        self._still: Any = None
 
     def _draw_panels(self) -> None:
         """Draw the numbers of the chosen vessel over time; only a cursor moves in them."""
@@ -420,7 +406,7 @@ class Scene:
         canvas.restore_region(self._still)
         for artist in sorted(moving, key=lambda each: each.get_zorder()):
             artist.draw(canvas.get_renderer())
-        return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+        return pixels(self.figure)
 
     def save(self, frame: int, path: Path) -> None:
         """Write a frame as a picture."""
@@ -439,10 +425,9 @@ def save_figure(figure: Figure, path: Path, dpi: float = 100) -> None:
     formats = figure.canvas.get_supported_filetypes()
     ending = path.suffix.removeprefix(".").lower()
     require(ending in formats, "picture", str(path), f"a file that ends in {', '.join(formats)}")
-    try:
-        figure.savefig(path, dpi=dpi)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error.strerror})") from error
+    content = io.BytesIO()
+    figure.savefig(content, format=ending, dpi=dpi)
+    write_atomically(path, content.getvalue())
 
 
 def draw_overview(views: Sequence[EpisodeView]) -> Figure:
@@ -453,36 +438,48 @@ def draw_overview(views: Sequence[EpisodeView]) -> Figure:
     """
     count = len(views)
     require(1 <= count <= MOST_PANELS, "--overview", count, f"from 1 to {MOST_PANELS} episodes")
-    columns = min(3, count)
-    rows = -(-count // columns)
-    figure = new_figure(max(3.4 * columns, 5.0), 3.4 * rows + 0.4)
-    figure.set_layout_engine("constrained")
-    grid = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for axes, view in zip(grid, views, strict=False):
-        draw_whole_episode(axes, view)
-    for axes in grid[count:]:
-        axes.remove()
-    gap = " " if columns == 3 else "\n"
-    figure.suptitle(f"{views[0].policy}:{gap}hulls every {HULL_EVERY * views[0].dt:g} s to scale, "
-                    f"goals as stars,{gap}obstacles in grey", fontsize=11)  # fmt: skip
+    figure = new_figure(max(3.4 * min(3, count), 5.0), 3.4 * -(-count // 3) + 0.4, "constrained")
+    draw_panels(figure, views, map_limits)
+    figure.suptitle(f"{views[0].policy}\nhulls to scale, goals as stars, obstacles in grey",
+                    fontsize=11)  # fmt: skip
     return figure
 
 
-def draw_whole_episode(axes: Axes, view: EpisodeView) -> None:
+def draw_panels(
+    figure: Figure, views: Sequence[EpisodeView], limits: Callable[[EpisodeView], Limits]
+) -> None:
+    """Draw the tracks of whole episodes, three panels in a row.
+
+    Args:
+        figure: an empty one.
+        views: the episodes.
+        limits: the part of the world that is shown of each.
+    """
+    columns = min(3, len(views))
+    grid = figure.subplots(-(-len(views) // columns), columns, squeeze=False).flat
+    for axes, view in zip_longest(grid, views):
+        if view is None:
+            axes.remove()
+        else:
+            draw_whole_episode(axes, view, limits(view))
+
+
+def draw_whole_episode(axes: Axes, view: EpisodeView, limits: Limits) -> None:
     """Draw the tracks of an episode with a hull every few seconds."""
-    draw_map(axes, view, map_limits(view))
+    draw_map(axes, view, limits)
     for vessel in range(view.vessels):
-        last = int(view.active[:, vessel].sum())
-        last = min(last, view.frames - 1)
+        last = min(int(view.active[:, vessel].sum()), view.frames - 1)
         draw_track(axes, view, vessel, last)
-        for frame in range(0, last + 1, HULL_EVERY):
-            draw_hull(axes, view, vessel, frame, 0.45)
-        x, y, _ = view.poses[0, vessel].tolist()
-        axes.text(y, x, str(vessel + 1), fontsize=8, ha="center", va="center", zorder=7)
+        for frame in range(0, last, max(HULL_EVERY, view.frames // HULLS)):
+            draw_hull(axes, view, vessel, frame, 0.4)
+        draw_hull(axes, view, vessel, last, 1.0)
+        y, x = on_page(view.poses[0, vessel, :2])
+        axes.text(y, x, str(vessel + 1), fontsize=8, ha="center", va="center", zorder=7,
+                  clip_on=True)  # fmt: skip
         if view.collided[-1, vessel]:
-            x, y, _ = view.poses[last, vessel].tolist()
-            axes.plot(y, x, "X", color="black", markersize=7, zorder=8)
+            y, x = on_page(view.poses[last, vessel, :2])
+            axes.plot(y, x, "X", color="white", markeredgecolor="black", markersize=8, zorder=8)
     axes.set_title(view.title, fontsize=10)
 
 
-__all__ = ["Scene", "draw_overview", "require_plotting", "save_figure"]
+__all__ = ["Scene", "draw_overview", "save_figure"]

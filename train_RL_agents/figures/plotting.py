@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from marinenav_env.validation import ConfigError
+from train_RL_agents.evaluation.tables import csv_text
+from train_RL_agents.figures import drawing
 from train_RL_agents.figures.curves import AXES, METRICS
-from train_RL_agents.utils.extras import need
-from train_RL_agents.utils.files import write_atomically
+from train_RL_agents.figures.drawing import new_figure, save_figure
+from train_RL_agents.utils.files import make_folder, write_atomically
 
 Rows = list[dict[str, Any]]
 
-# Okabe and Ito's colours, told apart by colour-blind readers; the rest helps in grey.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
+# Yellow lines are hard to see on white; all but colours help in grey.
+COLOURS = (*drawing.COLOURS[:-1], "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 HATCHES = ("", "//", "..", "xx", "\\\\", "--", "oo")
 KINDS = ("png", "pdf")
 
 
-def figures() -> Any:
-    """The module of figures of matplotlib, which draws without a screen.
-
-    Raises:
-        ConfigError: when matplotlib is not installed.
-    """
-    return need("matplotlib.figure", "plot")
-
-
 def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Colour, line, marker and hatch of each group; all distinct, also in grey."""
-    looks = zip(cycle(COLOURS), cycle(STYLES), cycle(MARKERS), cycle(HATCHES))
+    looks = zip(cycle(COLOURS), cycle(drawing.STYLES), cycle(MARKERS), cycle(HATCHES))
     return {
         name: {"color": colour, "linestyle": line, "marker": marker, "hatch": hatch}
         for name, (colour, line, marker, hatch) in zip(names, looks, strict=False)
@@ -50,8 +39,7 @@ def draw_curves(rows: Rows) -> Any:
     """Every metric by steps and by wall time, with bands."""
     axes_names = [name for name in AXES if any(row["axis"] == name for row in rows)]
     metrics = [name for name in METRICS if any(row["metric"] == name for row in rows)]
-    size = (3.6 * len(metrics), 3.0 * len(axes_names) + 0.6)
-    picture = figures().Figure(figsize=size, layout="constrained")
+    picture = new_figure(3.6 * len(metrics), 3.0 * len(axes_names) + 0.6, "constrained")
     grid = picture.subplots(len(axes_names), len(metrics), squeeze=False)
     looks = styles(_groups(rows))
     for line, axis in zip(grid, axes_names, strict=True):
@@ -83,9 +71,7 @@ def draw_levels(rows: Rows) -> Any:
     """Bars of success by level, with Wilson intervals."""
     names, levels = _groups(rows), list(dict.fromkeys(row["level"] for row in rows))
     looks, width = styles(names), 0.8 / len(names)
-    picture = figures().Figure(
-        figsize=(max(6.0, 0.5 * len(levels) * len(names) + 2.0), 3.6), layout="constrained"
-    )
+    picture = new_figure(max(6.0, 0.5 * len(levels) * len(names) + 2.0), 3.6, "constrained")
     axes = picture.subplots()
     for number, name in enumerate(names):
         own = [row for row in rows if row["group"] == name]
@@ -103,7 +89,7 @@ def draw_levels(rows: Rows) -> Any:
 
 def draw_improvement(rows: Rows) -> Any:
     """Probability of improvement of every pair, with intervals."""
-    picture = figures().Figure(figsize=(6.0, 0.4 * len(rows) + 1.2), layout="constrained")
+    picture = new_figure(6.0, 0.4 * len(rows) + 1.2, "constrained")
     axes = picture.subplots()
     for height, row in enumerate(reversed(rows)):
         axes.plot([row["low"], row["high"]], [height, height], color=COLOURS[0], lw=2.0)
@@ -131,26 +117,14 @@ def write(out: Path, tables: dict[str, Rows]) -> list[Path]:
     Raises:
         ConfigError: when matplotlib is missing or a file cannot be written.
     """
-    figures()
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"{out}: the folder cannot be made ({error})") from error
+    make_folder(out)
     files = []
     for name, rows in tables.items():
         if not rows:
             continue
-        text = io.StringIO()
-        table = csv.DictWriter(text, fieldnames=list(rows[0]))
-        table.writeheader()
-        table.writerows(rows)
-        contents: dict[str, str | bytes] = {"csv": text.getvalue()}
+        files += [out / f"{name}.{kind}" for kind in ("csv", *KINDS)]
+        write_atomically(files[-len(KINDS) - 1], csv_text(rows))
         picture = DRAWINGS[name](rows)
-        for kind in KINDS:
-            image = io.BytesIO()
-            picture.savefig(image, format=kind, dpi=130)
-            contents[kind] = image.getvalue()
-        for kind, content in contents.items():
-            files.append(out / f"{name}.{kind}")
-            write_atomically(files[-1], content)
+        for path in files[-len(KINDS) :]:
+            save_figure(picture, path, dpi=130)
     return files

@@ -19,8 +19,6 @@ from train_RL_agents.figures import drawing
 from train_RL_agents.figures.episode_view import EpisodeView, view_episode
 from train_RL_agents.networks.observation import OBSERVATION, observation_of
 
-HULLS = 10
-"""Hulls along the longest track, about."""
 _PANEL, _MARGIN = 2.9, 2.0
 """Size of a panel (inches), and room around the map in it (m)."""
 
@@ -95,45 +93,24 @@ def draw(recording: Recording) -> NDArray[np.uint8] | None:
     if not recording.poses.isfinite().all():
         return None
     views = [view_episode(recording, number + 1) for number in range(len(recording.steps))]
-    columns = min(3, len(views))
-    rows = -(-len(views) // columns)
-    width, height = _PANEL * columns, _PANEL * rows + 0.7
-    figure = drawing.new_figure(width, height)
-    grid = figure.subplots(rows, columns, squeeze=False)
-    for axes, view in zip(grid.flat, views, strict=False):
-        _draw_episode(axes, view)
-    for axes in grid.flat[len(views) :]:
-        axes.remove()
+    height = _PANEL * -(-len(views) // 3) + 0.7
+    figure = drawing.new_figure(_PANEL * min(3, len(views)), height)
+    drawing.draw_panels(figure, views, _map_alone)
+    for axes in figure.axes:
+        axes.set(xticks=[], yticks=[], xlabel="", ylabel="")
     figure.suptitle(recording.policy, fontsize=11, y=1.0 - 0.1 / height)
     caption = f"north up, {views[0].map_size[0]:g} m; stars: goals, discs: obstacles, ×: collision"
     figure.text(0.5, 0.1 / height, caption, fontsize=9, ha="center")
     figure.subplots_adjust(left=0.01, right=0.99, bottom=0.33 / height, top=1.0 - 0.6 / height,
                            wspace=0.04, hspace=0.1)  # fmt: skip
-    canvas: Any = figure.canvas
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+    figure.canvas.draw()
+    return drawing.pixels(figure)
 
 
-def _draw_episode(axes: Any, view: EpisodeView) -> None:
-    """Draw the tracks of an episode within its map; what leaves it is cut."""
+def _map_alone(view: EpisodeView) -> drawing.Limits:
+    """The map; tracks that leave it are cut."""
     north, east = view.map_size
-    drawing.draw_map(axes, view, (-_MARGIN, north + _MARGIN, -_MARGIN, east + _MARGIN))
-    every = max(drawing.HULL_EVERY, view.frames // HULLS)
-    for vessel in range(view.vessels):
-        last = min(int(view.active[:, vessel].sum()), view.frames - 1)
-        drawing.draw_track(axes, view, vessel, last)
-        for frame in range(0, last, every):
-            drawing.draw_hull(axes, view, vessel, frame, 0.35)
-        drawing.draw_hull(axes, view, vessel, last, 1.0)
-        x, y, _ = view.poses[0, vessel].tolist()
-        axes.text(y, x, str(vessel + 1), fontsize=8, ha="center", va="center", zorder=7,
-                  clip_on=True)  # fmt: skip
-        if view.collided[-1, vessel]:
-            x, y, _ = view.poses[last, vessel].tolist()
-            axes.plot(y, x, "X", color="white", markeredgecolor="black", markersize=8, zorder=8)
-    axes.set(xticks=[], yticks=[], xlabel="", ylabel="")
-    seconds = (view.frames - 1) * view.dt
-    axes.set_title(f"{view.group}: {view.outcome}, {seconds:g} s", fontsize=9, pad=3)
+    return -_MARGIN, north + _MARGIN, -_MARGIN, east + _MARGIN
 
 
 __all__ = ["EvaluationProbe", "can_draw", "draw", "first_of_each_level"]

@@ -13,6 +13,18 @@ from marinenav_env.validation import ConfigError
 from train_RL_agents.utils.errors import first_line
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder, and those that it is in, where they are not there.
+
+    Raises:
+        ConfigError: when it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{path}: the folder cannot be made ({error.strerror})") from error
+
+
 def write_atomically(path: Path, content: dict[str, Any] | str | bytes) -> None:
     """Write a file so that at any moment either the old or the new one is there, complete.
 
