@@ -126,8 +126,8 @@ class PolicyWrapper(TensorDictModuleBase):
         compile: bool = False,
     ) -> None:
         super().__init__()
-        self.agent, self._generator, self._uniform = agent, generator, uniform
-        self._compile = compile
+        self.agent, self._generator = agent, generator
+        self.uniform, self.compile = uniform, compile
         self.in_keys = [*((*OBSERVATION, name) for name in agent.spec.entries), (GROUP, "mask")]
         self.out_keys = [(GROUP, "action")]
         device = next(agent.parameters()).device
@@ -157,15 +157,15 @@ class PolicyWrapper(TensorDictModuleBase):
 
     def _explore(self, observation: Observation, noise: Any) -> Explored:
         kind = type(self.agent)
-        explore = compiled_explore(kind) if self._compile else kind.explore
+        explore = compiled_explore(kind) if self.compile else kind.explore
         return explore(self.agent, observation, noise)
 
     def _perturb(self, action: Tensor, generator: torch.Generator) -> Tensor:
         """Add exploration to the actions of agents that do not explore by themselves."""
-        if self.agent.algorithm == "on-policy":
+        if not self.agent.adds_exploration:
             return action
         if self.agent.continuous:
-            explore = epsilon_uniform if self._uniform else add_noise
+            explore = epsilon_uniform if self.uniform else add_noise
             return explore(action, self.exploration, self.low, self.high, generator)
         return epsilon_greedy(action, self.exploration, self.agent.num_actions, generator)
 

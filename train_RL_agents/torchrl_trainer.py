@@ -89,7 +89,7 @@ class TorchRLTrainer:
 
     def _make_generators(self, seed: int) -> dict[str, torch.Generator]:
         """Separate streams, so that what is learned does not depend on the policy's draws."""
-        on_host = getattr(self.config.trainer, "replay_storage", "device") == "host"
+        on_host = self.config.trainer.replay_storage == "host"
         devices = {"replay": torch.device("cpu")} if on_host else {}
         return {
             name: torch.Generator(devices.get(name, self.device)).manual_seed(
@@ -105,7 +105,7 @@ class TorchRLTrainer:
         self.collector = StepCollector(
             config, agent, device, seed, self._generators["policy"], self.clock, self.display
         )
-        self.algorithm = ALGORITHMS[agent.algorithm](
+        self.algorithm = ALGORITHMS[type(config.trainer)](
             Setup(
                 config, agent, self.collector.env.fake_tensordict(), self._generators, self.ranks,
                 self.clock, self.display.say, self.collector.in_place,

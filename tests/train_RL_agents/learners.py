@@ -3,7 +3,7 @@
 import torch
 
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.schema import TRAINER_CONFIGS
+from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
 from train_RL_agents.learning.learner import Learner
 
 CPU = torch.device("cpu")
@@ -19,14 +19,14 @@ def learner_of(name="DQN", seed=0, num_actions=25, device=CPU, acting=None, agen
     """A learner; ``acting`` says how it computes, ``settings`` what, ``agent`` of which agent."""
     agent = agent_of(name, seed, num_actions, **(agent or {})).to(device)
     generator = torch.Generator(device).manual_seed(seed)
-    config = TRAINER_CONFIGS[agent.algorithm](**settings)
-    options = {"compile": False}
-    if agent.algorithm == "off-policy":
-        options["tau"] = config.tau if config.target_update_interval == 0 else 0.0
-    else:
-        options["optimizer"] = config.optimizer
-    options |= acting or {}
-    return Learner(agent, config, config.batch_size, generator, **options)
+    trainer = TRAINER_CONFIGS[agent.algorithm](**settings)
+    acting = dict(acting or {})
+    own = {name: acting.pop(name) for name in ("say", "ranks", "tau") if name in acting}
+    if agent.algorithm == "off-policy" and trainer.target_update_interval == 0:
+        own.setdefault("tau", trainer.tau)
+    config = TrainConfig(agent=agent.config, agent_type=name, trainer=trainer,
+                         **{"compile": False} | acting)  # fmt: skip
+    return Learner(agent, config, generator, **own)
 
 
 def values_of(module):

@@ -58,7 +58,7 @@ class Loop:
         with GPU:
             agent = AGENTS[name](config.agent, config.world.vessel.num_actions)
         self.collector = StepCollector(config, agent, GPU, 0, generators["policy"], clock, display)
-        self.algorithm = ALGORITHMS[agent.algorithm](
+        self.algorithm = ALGORITHMS[type(config.trainer)](
             Setup(config, agent, self.collector.env.fake_tensordict(), generators, Ranks(),
                   clock, display.say, self.collector.in_place)
         )  # fmt: skip

@@ -27,6 +27,8 @@ AGENTS: dict[str, type[Agent[Any]]] = {
     "PPO": PPO,
     "A2C": A2C,
 }
+BASES: dict[str, Any] = {"off-policy": Agent, "on-policy": ActorCriticAgent}
+"""The class that agents of each algorithm are derived from."""
 
 
 def agent_class(name: str) -> type[Agent[Any]]:
@@ -48,8 +50,11 @@ def agent_class(name: str) -> type[Agent[Any]]:
     fine = isinstance(found, type) and issubclass(found, Agent)
     require(fine, "agent_type", name, "a class derived from train_RL_agents.agents.Agent")
     kind: type[Agent[Any]] = found
-    fine = kind.algorithm == "off-policy" or issubclass(kind, ActorCriticAgent)
-    require(fine, "agent_type", name, "off-policy, or a class derived from ActorCriticAgent")
+    there = kind.algorithm in BASES
+    require(there, f"{name}.algorithm", kind.algorithm, f"one of {', '.join(BASES)}")
+    base = BASES[kind.algorithm]
+    fine = issubclass(kind, base)
+    require(fine, "agent_type", name, f"derived from {base.__name__}, as it is {kind.algorithm}")
     return kind
 
 

@@ -22,6 +22,7 @@ class ActorCriticAgent(Agent[ConfigType]):
     """An on-policy agent; subclasses add the loss."""
 
     algorithm = "on-policy"
+    adds_exploration = False
     output_meanings: ClassVar[dict[str, str]]
 
     def __init__(

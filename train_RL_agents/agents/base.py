@@ -81,6 +81,8 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
     config_type: ClassVar[type[AgentConfig]]
     algorithm: ClassVar[Literal["off-policy", "on-policy"]] = "off-policy"
     """What it learns from: transitions of replay, or rollouts of the present policy."""
+    adds_exploration: ClassVar[bool] = True
+    """Whether exploration is added to the actions of ``explore``."""
     continuous: bool
     """Whether actions are continuous, [B, 2], or indices [B]."""
     trainer_defaults: ClassVar[dict[str, Any]] = {}

@@ -10,7 +10,7 @@ import torch
 from marinenav_env import Level
 from marinenav_env.validation import Count, Positive, at_least, check_fields, require
 from train_RL_agents.benchmark import MODES, PARTS
-from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig, TrainingSchedule
+from train_RL_agents.config.schema import TrainConfig, TrainingSchedule
 from train_RL_agents.utils.device import resolve_device
 
 _Sizes = Annotated[tuple[int, ...], at_least(1)]
@@ -50,7 +50,7 @@ class Options:
     @property
     def has_replay(self) -> bool:
         """Whether the agent learns from replay."""
-        return isinstance(self.config.trainer, OffPolicyConfig)
+        return self.config.trainer.buffer_size > 0
 
     def left_out(self) -> dict[str, str]:
         """Why modes, parts or a half of growth cannot be measured, by name.
@@ -93,12 +93,10 @@ def sized(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]:
         sizes: settings of the trainer, such as ``num_envs``.
     """
     settings = replace(config.trainer, **sizes)
-    if isinstance(settings, OffPolicyConfig):
-        robots = max(config.training_schedule.num_robots)
-        rows = settings.num_envs * settings.steps_per_batch * settings.n_steps * robots
-        starts = max(0, settings.num_envs * settings.n_steps - settings.train_freq)
-        size = max(settings.buffer_size, rows)
-        settings = replace(settings, buffer_size=size, learning_starts=starts)
+    least: dict[str, Any] = settings.smallest(max(config.training_schedule.num_robots))
+    if settings.buffer_size:
+        least["buffer_size"] = max(settings.buffer_size, least["buffer_size"])
+    settings = replace(settings, **least)
     count = len(config.eval_schedule.num_episodes)
     evaluations = replace(config.eval_schedule, num_episodes=(1, *[0] * (count - 1)))
     return replace(

@@ -19,9 +19,8 @@ from torch import Tensor
 from marinenav_env import GROUP
 from train_RL_agents.benchmark.timing import Notes, Stopwatch, Subject
 from train_RL_agents.collecting.graphs import GraphCollector
-from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
+from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.off_policy import OffPolicy
-from train_RL_agents.learning.on_policy import OnPolicy
 from train_RL_agents.memory.host import HostReplay, make_replay
 from train_RL_agents.memory.replay import STORED, Replay
 from train_RL_agents.memory.transitions import batch_of
@@ -108,7 +107,7 @@ class Rig:
     def update(self) -> Subject:
         """Updates from one batch, or all that an on-policy algorithm makes from one rollout."""
         learner = self.algorithm.learner
-        if isinstance(self.algorithm, OnPolicy):
+        if not self.config.trainer.buffer_size:
             return self._rollout_updates()
         batch = batch_of(self._filled(self._off_policy.replay, learner.batch_size).sample())
         return self._of_batches(UPDATES, lambda: learner.update(batch))
@@ -167,9 +166,8 @@ class Rig:
         subject.notes = notes
         subject.labels["batch"] = self.algorithm.learner.batch_size
         # Far enough for a few updates, however rare they are.
-        if isinstance(settings, OffPolicyConfig):
-            wanted = settings.learning_starts + 3 * settings.train_freq
-            subject.least = max(3, math.ceil(wanted / subject.amount))
+        wanted = settings.learning_starts + 3 * settings.learning_interval
+        subject.least = max(3, math.ceil(wanted / subject.amount))
         return subject
 
     # Helpers ------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.collecting.graphs import GraphCollector
 from train_RL_agents.collecting.workers import Workers
 from train_RL_agents.collecting.worlds import make_world
-from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
+from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.utils.progress import Clock, Display
 
@@ -54,7 +54,7 @@ class StepCollector:
         self.env = make_world(config, agent, device, seed)
         settings.check(self.env.num_robots)
         _check_entries(self.env, agent)
-        uniform = isinstance(settings, OffPolicyConfig) and settings.exploration == "uniform"
+        uniform = settings.exploration == "uniform"
         self.policy = PolicyWrapper(
             agent, settings.num_envs, generator, uniform=uniform, compile=config.compile
         )

@@ -24,9 +24,8 @@ from torchrl.collectors import MultiSyncCollector
 from marinenav_env import GROUP, Curriculum, MarineNavEnv, WorldConfig, plugins
 from marinenav_env.scenario_file import Episode
 from marinenav_env.validation import ConfigError
-from train_RL_agents.agents import Agent
 from train_RL_agents.collecting.worlds import training_scenarios, training_world
-from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
+from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.utils.extras import need
 
@@ -69,17 +68,16 @@ class WorkerPolicy(PolicyWrapper):
     """An exploring policy on the CPU that is sent to workers; each draws its own random numbers.
 
     Args:
-        agent: that learns; the weights that act are copied.
+        policy: the trainer's; what acts is copied. If it is compiled, every worker compiles.
         num_envs: environments of one worker.
-        uniform: see PolicyWrapper.
-        compile: likewise; every worker compiles for itself.
     """
 
-    def __init__(self, agent: Agent[Any], num_envs: int, uniform: bool, compile: bool) -> None:
-        acting = copy.deepcopy(agent).to(_CPU).requires_grad_(False)
+    def __init__(self, policy: PolicyWrapper, num_envs: int) -> None:
+        acting = copy.deepcopy(policy.agent).to(_CPU).requires_grad_(False)
         acting.targets = nn.ModuleDict()  # only the learner has use for them
-        super().__init__(acting, num_envs, uniform=uniform, compile=compile)
+        super().__init__(acting, num_envs, uniform=policy.uniform, compile=policy.compile)
         self.train()
+        self.copy_from(policy)
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """See PolicyWrapper."""
@@ -123,10 +121,7 @@ class Workers:
         env_steps: int,
     ) -> None:
         settings, self._device, self._policy = config.trainer, device, policy
-        envs = settings.num_envs // settings.collectors
-        uniform = isinstance(settings, OffPolicyConfig) and settings.exploration == "uniform"
-        self._sent = WorkerPolicy(policy.agent, envs, uniform, config.compile)
-        self._sent.copy_from(policy)
+        self._sent = WorkerPolicy(policy, settings.num_envs // settings.collectors)
         worlds = _worlds(config, policy.agent.continuous, seed, env_steps)
         frames = settings.num_envs * settings.vector_steps
         start = _start_ray if settings.collector == "ray" else _start_processes

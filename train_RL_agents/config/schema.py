@@ -126,8 +126,21 @@ class EvalSchedule:
 class TrainerConfig:
     """How experience is collected and learned from; what all algorithms need."""
 
-    shared: ClassVar[tuple[str, ...]] = ("num_envs",)
+    shared: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size")
     """Totals that are divided among the processes of a run."""
+    recipe: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size")
+    """Sizes that belong together: how often each step is learned from, or the number of updates per
+    rollout, depends on all of them."""
+    told: ClassVar[tuple[str, ...]] = ("batch_size",)
+    """Settings that a benchmark states."""
+    least_updates: ClassVar[int]
+    """Updates, or rollouts, that a profile leaves a run: a few large ones do not replace many."""
+    # What follows without a type is a setting of some algorithms only, and so of theirs.
+    learning_starts = 0
+    buffer_size = 0
+    replay_storage = "device"
+    prioritized = False
+    exploration = ""
     num_envs: Count = 256
     """Environments in the batch."""
     collector: Literal["local", "processes", "ray"] = "local"
@@ -135,6 +148,10 @@ class TrainerConfig:
     processors."""
     collectors: Count = 1
     """Processes that the environments are divided among, unless local (CPU)."""
+    batch_size: Count = 512
+    """Transitions, or robot-steps of a rollout, per update."""
+    optimizer: Literal["adam", "rmsprop"] = "adam"
+    """The optimiser."""
     learning_rate: Positive = 5e-4
     """Step size of the optimiser at the start."""
     learning_rate_final: NonNegative = 5e-5
@@ -162,6 +179,19 @@ class TrainerConfig:
         """Vector steps that the collector makes at a time."""
         return 1
 
+    @property
+    def learning_interval(self) -> int:
+        """Env-steps between updates, or between rollouts."""
+        return self.num_envs * self.vector_steps
+
+    def smallest(self, robots: int) -> dict[str, int]:
+        """The least values of settings that depend on others.
+
+        Args:
+            robots: most robots of a training level.
+        """
+        return {}
+
     def __post_init__(self) -> None:
         check_fields(self, "trainer")
         fine = self.num_envs % self.collectors == 0
@@ -187,10 +217,11 @@ class OffPolicyConfig(TrainerConfig):
     """Settings of off-policy algorithms: replay, updates, exploration."""
 
     shared: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size", "buffer_size")
+    recipe: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size", "train_freq")
+    told: ClassVar[tuple[str, ...]] = ("batch_size", "train_freq", "buffer_size", "n_steps")
+    least_updates: ClassVar[int] = 15_000
     steps_per_batch: Count = 1
     """Vector steps between updates of the collector's consumer."""
-    batch_size: Count = 512
-    """Transitions per update."""
     buffer_size: Count = 1_000_000
     """Transitions held in replay."""
     replay_storage: Literal["device", "host"] = "device"
@@ -231,13 +262,23 @@ class OffPolicyConfig(TrainerConfig):
         """See TrainerConfig."""
         return self.steps_per_batch
 
-    def check(self, robots: int) -> None:
+    @property
+    def learning_interval(self) -> int:
+        """See TrainerConfig."""
+        return self.train_freq
+
+    def smallest(self, robots: int) -> dict[str, int]:
         """See TrainerConfig."""
         # The first update comes train_freq later; until n steps are made there is nothing to draw.
-        first = self.num_envs * self.n_steps - self.train_freq
+        first = max(0, self.num_envs * self.n_steps - self.train_freq)
+        rows = self.num_envs * self.steps_per_batch * self.n_steps * robots
+        return {"learning_starts": first, "buffer_size": rows}
+
+    def check(self, robots: int) -> None:
+        """See TrainerConfig."""
+        first, rows = self.smallest(robots).values()
         require(self.learning_starts >= first, "trainer.learning_starts", self.learning_starts,
                 f"at least num_envs * n_steps - train_freq, {first}")  # fmt: skip
-        rows = self.num_envs * self.steps_per_batch * self.n_steps * robots
         require(rows <= self.buffer_size, "trainer.buffer_size", self.buffer_size,
                 f"at least {rows}, what one batch may bring")  # fmt: skip
 
@@ -246,7 +287,8 @@ class OffPolicyConfig(TrainerConfig):
 class OnPolicyConfig(TrainerConfig):
     """Settings of on-policy algorithms: rollouts and how often they are learned from."""
 
-    shared: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size")
+    told: ClassVar[tuple[str, ...]] = ("batch_size", "rollout_steps", "epochs")
+    least_updates: ClassVar[int] = 240
     num_envs: Count = 1024
     """Environments in the batch."""
     rollout_steps: Count = 16
@@ -254,15 +296,13 @@ class OnPolicyConfig(TrainerConfig):
     epochs: Count = 1
     """Times that every rollout is learned from."""
     batch_size: Count = 1024
-    """Robot-steps per update."""
+    """Transitions, or robot-steps of a rollout, per update."""
     gae_lambda: Fraction = 0.95
     """Decay of generalised advantage estimation (Schulman et al. 2016)."""
     normalize_advantages: bool = True
     """Shift and scale the advantages of a rollout to mean 0 and standard deviation 1."""
     scale_returns: bool = False
     """Divide rewards by the running standard deviation of the discounted return."""
-    optimizer: Literal["adam", "rmsprop"] = "adam"
-    """The optimiser."""
     learning_rate: Positive = 1e-3
     """Step size of the optimiser at the start."""
     learning_rate_final: NonNegative = 1e-5
@@ -346,6 +386,6 @@ class TrainConfig(Generic[ConfigType]):
         kind = TRAINER_CONFIGS[agent.algorithm]
         fine = isinstance(self.trainer, kind)
         require(fine, "trainer", type(self.trainer).__name__, f"{kind.__name__} for this agent")
-        fine = agent.uses_priorities or not getattr(self.trainer, "prioritized", False)
+        fine = agent.uses_priorities or not self.trainer.prioritized
         require(fine, "trainer.prioritized", True, f"false for {self.agent_type}")
         self.trainer.check(max(self.training_schedule.num_robots))

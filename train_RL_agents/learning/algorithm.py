@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
 from train_RL_agents.agents import Agent
-from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.config.schema import TrainConfig, TrainerConfig
 from train_RL_agents.learning.learner import Learner
 from train_RL_agents.learning.meter import Meter
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -47,17 +47,61 @@ class Setup:
         return self.generators["learner"].device
 
 
+@dataclass(frozen=True)
+class Item:
+    """Something that takes memory."""
+
+    name: str
+    """What it is."""
+    size: int
+    """Bytes."""
+    on_host: bool
+    """Whether in the host's memory; else in the device's."""
+    exact: bool
+    """Counted to the byte, or estimated."""
+
+
+class Demand(NamedTuple):
+    """What an algorithm takes of memory beside the networks."""
+
+    items: list[Item]
+    """What it keeps; ``on_host`` only what is in the host's memory whatever the device."""
+    loss: Callable[[int], None]
+    """Computes the losses of so many blank rows."""
+    row: int = 0
+    """Bytes of a row of a batch beside that."""
+    joint: int = 1
+    """Robots in a row."""
+
+
 class Algorithm(ABC):
     """Learns from the steps of the collector.
 
     Args:
         setup: its parts.
-        learner: makes gradient steps.
+        tau: share of the learned weights mixed into the target networks with every update.
     """
 
-    def __init__(self, setup: Setup, learner: Learner) -> None:
-        self.learner, self.meter = learner, Meter()
+    config_type: ClassVar[type[TrainerConfig]]
+    """Its settings, by which it is chosen."""
+
+    def __init__(self, setup: Setup, tau: float = 0.0) -> None:
         self._config, self._ranks, self._clock = setup.config, setup.ranks, setup.clock
+        self._generator, self.meter = setup.generators["learner"], Meter()
+        self.learner = Learner(
+            setup.agent, setup.config, self._generator, setup.ranks, setup.say, tau
+        )
+
+    @classmethod
+    @abstractmethod
+    def demand(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> Demand:
+        """Predict what a run takes of memory.
+
+        Args:
+            config: of the run.
+            agent: of the run, on the CPU.
+            step: of the world, of one environment.
+        """
 
     @abstractmethod
     def observe(self, steps: TensorDictBase) -> None:

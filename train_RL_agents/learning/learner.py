@@ -14,11 +14,13 @@ from torch import Tensor, nn
 from marinenav_env.validation import ConfigError
 from train_RL_agents.agents import Agent, Losses
 from train_RL_agents.agents.base import LossFunction
-from train_RL_agents.config.schema import Precision, TrainerConfig
+from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.flat import FlatWeights
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.utils.captured import Captured
 
+MOMENTS = {"adam": 2, "rmsprop": 1}
+"""Numbers that an optimiser keeps of every weight."""
 _OURS = ("lr", "fused", "foreach", "capturable")
 """Options of the optimiser that say how it computes on this device, not what."""
 
@@ -95,37 +97,25 @@ class Learner:
 
     Args:
         agent: on its device, where it must stay: its weights become views of one tensor.
-        config: rates, clipping, EMA.
-        batch_size: rows of an update.
+        config: of the run.
+        generator: randomness of the updates, on the agent's device.
+        ranks: the processes that gradients are averaged over; None for this one alone.
+        say: prints messages about how updates are made.
         tau: share of the learned weights mixed into the target networks with every update; 0:
             only when ``update_targets`` is called.
-        generator: randomness of the updates, on the agent's device.
-        compile: whether the losses are compiled.
-        ranks: the processes that gradients are averaged over; None for this one alone.
-        precision: of the matrix products in the losses.
-        optimizer: adam or rmsprop.
-        fused_optimizer: Adam as one kernel, else as several.
-        capture: whether updates on a GPU are captured as a CUDA graph.
-        say: prints messages about how updates are made.
     """
 
     def __init__(
         self,
         agent: Agent[Any],
-        config: TrainerConfig,
-        batch_size: int,
+        config: TrainConfig[Any],
         generator: torch.Generator,
-        compile: bool,
         ranks: Ranks | None = None,
-        *,
-        tau: float = 0.0,
-        optimizer: str = "adam",
-        precision: Precision = "fp32",
-        fused_optimizer: bool = True,
-        capture: bool = True,
         say: Callable[[str], None] = print,
+        tau: float = 0.0,
     ) -> None:
-        self.agent, self.config, self._generator, self._say = agent, config, generator, say
+        self.agent, self._generator, self._say = agent, generator, say
+        self._settings = settings = config.trainer
         self.ema = copy.deepcopy(agent).requires_grad_(False)
         self._flat, target = FlatWeights(agent.networks), FlatWeights(agent.targets)
         self._weights = [nn.Parameter(part) for part in self._flat.chunks(self._flat.weights)]
@@ -137,16 +127,16 @@ class Learner:
         self._target = [target.of(name) for name in agent.targets]
         self._online = [self._flat.of(name) for name in agent.targets]
         self.optimizer = make_optimizer(
-            optimizer, self._weights, config.learning_rate, fused_optimizer
+            settings.optimizer, self._weights, settings.learning_rate, config.fused_optimizer
         )
-        self.learning_rate = config.learning_rate
+        self.learning_rate = settings.learning_rate
         losses: LossFunction = agent.loss
-        losses = in_bfloat16(losses, generator.device) if precision == "bf16" else losses
-        losses = compiled(losses, generator.device) if compile else losses
+        losses = in_bfloat16(losses, generator.device) if config.precision == "bf16" else losses
+        losses = compiled(losses, generator.device) if config.compile else losses
         self._alone = ranks is None or ranks.size == 1
         self._losses = losses if ranks is None else ranks.share_gradients(agent, losses)
         self.updates = 0
-        self.batch_size = self.micro_batch = batch_size
+        self.batch_size = self.micro_batch = settings.batch_size
         """Transitions that gradients are computed of at once."""
         # A tensor, as a number would freeze in a graph.
         self._share, self._tau = torch.zeros((), device=generator.device), tau
@@ -155,7 +145,7 @@ class Learner:
             generator.device,
             [generator],
             name="the update",
-            capture=capture and self._alone,
+            capture=config.capture and self._alone,
             say=say,
         )
 
@@ -171,7 +161,8 @@ class Learner:
 
     def set_progress(self, progress: float) -> None:
         """Set the step size for this share of the run done."""
-        self._set_rate(cosine(progress, self.config.learning_rate, self.config.learning_rate_final))
+        settings = self._settings
+        self._set_rate(cosine(progress, settings.learning_rate, settings.learning_rate_final))
 
     def _set_rate(self, rate: float) -> None:
         self.learning_rate = rate
@@ -192,7 +183,7 @@ class Learner:
             NoRoomError: when memory is short even for one transition; weights are unchanged.
         """
         updates = self.updates + 1
-        decay = min(self.config.ema_decay, updates / (updates + 10.0))
+        decay = min(self._settings.ema_decay, updates / (updates + 10.0))
         self._share.fill_(1.0 - decay)
         scalars, priority = self._step(batch)
         self.updates = updates
@@ -222,7 +213,7 @@ class Learner:
         while True:
             try:
                 losses = self._accumulate(batch, noise)
-                limit = self.config.max_grad_norm
+                limit = self._settings.max_grad_norm
                 return losses, nn.utils.clip_grad_norm_(self._weights, limit, foreach=True)
             except (RuntimeError, MemoryError) as error:
                 # A capture that lacks memory is given up by who captures, and ranks that do not

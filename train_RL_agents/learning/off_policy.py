@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from train_RL_agents.config.schema import OffPolicyConfig
-from train_RL_agents.learning.algorithm import Algorithm, Setup
-from train_RL_agents.learning.learner import Learner
+from marinenav_env import GROUP
+from train_RL_agents.agents import Agent
+from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
+from train_RL_agents.learning.algorithm import Algorithm, Demand, Item, Setup
 from train_RL_agents.memory.host import make_replay
+from train_RL_agents.memory.replay import replay_bytes, tree_bytes
 from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.utils.captured import Captured
@@ -23,19 +26,13 @@ class OffPolicy(Algorithm):
         setup: see Setup.
     """
 
-    settings: OffPolicyConfig
+    config_type = OffPolicyConfig
 
     def __init__(self, setup: Setup) -> None:
         config, device = setup.config, setup.device
         assert isinstance(config.trainer, OffPolicyConfig)
         self.settings = settings = config.trainer
-        learner = Learner(
-            setup.agent, settings, settings.batch_size, setup.generators["learner"],
-            config.compile, setup.ranks, precision=config.precision,
-            tau=settings.tau if settings.target_update_interval == 0 else 0.0,
-            fused_optimizer=config.fused_optimizer, capture=config.capture, say=setup.say,
-        )  # fmt: skip
-        super().__init__(setup, learner)
+        super().__init__(setup, settings.tau if settings.target_update_interval == 0 else 0.0)
         # Generated CPU code is slower at turning layouts than torch itself.
         compile_rows = config.compile and device.type == "cuda"
         self.streams = MultiStep(
@@ -51,6 +48,30 @@ class OffPolicy(Algorithm):
             capture=setup.stores_in_place and device.type == "cuda",
         )  # fmt: skip
         self._seen = 0
+
+    @classmethod
+    def demand(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> Demand:
+        """See Algorithm."""
+        settings = config.trainer
+        assert isinstance(settings, OffPolicyConfig)
+        row = example_row(step, MultiStep(settings.n_steps, 1.0, 1.0))
+        rows, priorities = replay_bytes(row, settings.buffer_size, settings.prioritized)
+        closing = settings.num_envs * settings.steps_per_batch * settings.n_steps
+        robots = step.get((GROUP, "mask")).shape[-1]
+        on_host = settings.replay_storage == "host"
+        items = [
+            Item("replay", rows + priorities, on_host, True),
+            Item("open windows", 2 * closing * robots * tree_bytes(row), False, False),
+        ]
+        if config.save_replay:
+            items.append(Item("copy of replay while saving", rows, True, True))
+
+        def loss(count: int) -> None:
+            batch = batch_of(row.expand(count).clone())
+            agent.loss(batch, agent.loss_noise(count, torch.Generator()))
+
+        # Drawn rows are there twice: as they come from replay and as the losses want them.
+        return Demand(items, loss, row=2 * tree_bytes(row))
 
     def observe(self, steps: TensorDictBase) -> None:
         """See Algorithm."""

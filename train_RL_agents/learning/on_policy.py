@@ -12,12 +12,13 @@ from torchrl.objectives.value.functional import generalized_advantage_estimate
 
 from marinenav_env import GROUP
 from marinenav_env.host_reads import host_reads_are_free
+from train_RL_agents.agents import Agent
 from train_RL_agents.agents.actor_critic import ActorCriticAgent
 from train_RL_agents.agents.rollout_batch import RolloutBatch, weighted_mean
-from train_RL_agents.config.schema import OnPolicyConfig
-from train_RL_agents.learning.algorithm import Algorithm, Setup
-from train_RL_agents.learning.learner import Learner
+from train_RL_agents.config.schema import OnPolicyConfig, TrainConfig
+from train_RL_agents.learning.algorithm import Algorithm, Demand, Item, Setup
 from train_RL_agents.learning.statistics import ReturnScale
+from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.networks.observation import ACTIVE, Observation, observation_of
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
@@ -32,26 +33,42 @@ class OnPolicy(Algorithm):
         setup: see Setup.
     """
 
-    settings: OnPolicyConfig
+    config_type = OnPolicyConfig
 
     def __init__(self, setup: Setup) -> None:
-        config = setup.config
-        assert isinstance(config.trainer, OnPolicyConfig)
+        assert isinstance(setup.config.trainer, OnPolicyConfig)
         assert isinstance(setup.agent, ActorCriticAgent)
-        self.settings, self.agent = config.trainer, setup.agent
-        self._generator = setup.generators["learner"]
-        learner = Learner(
-            setup.agent, self.settings, self.settings.batch_size, self._generator, config.compile,
-            setup.ranks, optimizer=self.settings.optimizer, precision=config.precision,
-            fused_optimizer=config.fused_optimizer, capture=config.capture, say=setup.say,
-        )  # fmt: skip
-        super().__init__(setup, learner)
+        super().__init__(setup)
+        self.settings, self.agent = setup.config.trainer, setup.agent
         self._rows: RolloutBatch | None = None
         self._progress = torch.zeros((), device=setup.device)
         scales, gamma = self.settings.scale_returns, self.settings.gamma
         self._scale = ReturnScale(gamma, setup.device) if scales else None
         # A host read is free on a CPU; ranks must make equally many updates.
         self._counts_rows = host_reads_are_free(setup.device) and setup.ranks.size == 1
+
+    @classmethod
+    def demand(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> Demand:
+        """See Algorithm."""
+        settings, group = config.trainer, step.get(GROUP)
+        assert isinstance(agent, ActorCriticAgent)
+        observation, active = observation_of(group.get("observation")), group.get("mask")
+        # As collected, as stored, as rows, and permuted.
+        held = 4 * settings.num_envs * settings.vector_steps * tree_bytes(step)
+
+        def loss(count: int) -> None:
+            given = {
+                name: each.expand(count, *each.shape[1:]) for name, each in observation.items()
+            }
+            given[ACTIVE] = active.expand(count, *active.shape[1:])
+            with torch.no_grad():
+                noise = agent.exploration_noise(given[ACTIVE].shape, torch.Generator())
+                action, extras = agent.explore(given, noise)
+            value = extras["value"]
+            agent.loss(RolloutBatch(given, action, extras, value, value, value + 1.0,
+                                    value.new_zeros(())), None)  # fmt: skip
+
+        return Demand([Item("rollout", held, False, False)], loss, joint=active.shape[-1])
 
     def observe(self, steps: TensorDictBase) -> None:
         """See Algorithm; what the collector gives at a time is a rollout."""

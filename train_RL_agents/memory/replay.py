@@ -18,7 +18,7 @@ from torch import Tensor
 
 from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.validation import require
-from train_RL_agents.memory.prioritized import Priorities
+from train_RL_agents.memory.prioritized import BlockSums, Priorities
 
 STORED = "stored"
 """Key of the [B] bool that says which rows ``extend`` keeps."""
@@ -36,6 +36,24 @@ def select(rows: TensorDictBase, index: Tensor) -> TensorDictBase:
 def copied(rows: TensorDictBase) -> TensorDictBase:
     """The same bits in other memory; TensorDict's ``clone`` adds 0, which makes 0.0 of -0.0."""
     return rows.apply(Tensor.clone)
+
+
+def tree_bytes(tree: Any) -> int:
+    """Bytes of the tensors in a tensordict or tensorclass."""
+    return sum(int(leaf.nbytes) for leaf in tree.values(True, True))
+
+
+def replay_bytes(row: TensorDictBase, capacity: int, prioritized: bool) -> tuple[int, int]:
+    """Bytes of replay's rows and of their priorities.
+
+    Args:
+        row: one row, without batch dimensions.
+        capacity: transitions held.
+        prioritized: whether there are priorities.
+    """
+    slots = capacity + 1  # one is spare
+    priorities = BlockSums(slots, torch.device("meta")).nbytes() if prioritized else 0
+    return slots * tree_bytes(row), priorities
 
 
 class Replay:

@@ -16,26 +16,18 @@ from typing import Any
 import psutil
 import torch
 from rich.table import Table
-from tensordict import TensorDictBase
 from torch import Tensor
 
-from marinenav_env import GROUP, Curriculum, MarineNavEnv
+from marinenav_env import Curriculum, MarineNavEnv
 from marinenav_env.validation import ConfigError, require
-from train_RL_agents.agents import Agent
-from train_RL_agents.agents.actor_critic import ActorCriticAgent
-from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.collecting.worlds import training_scenarios
 from train_RL_agents.config.building import make_agent
-from train_RL_agents.config.schema import (
-    OffPolicyConfig,
-    OnPolicyConfig,
-    TrainConfig,
-    TrainerConfig,
-)
+from train_RL_agents.config.schema import TrainConfig, TrainerConfig
+from train_RL_agents.learning import ALGORITHMS
+from train_RL_agents.learning.algorithm import Demand, Item
 from train_RL_agents.learning.flat import flat_bytes
-from train_RL_agents.memory.prioritized import BlockSums
-from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
-from train_RL_agents.networks.observation import ACTIVE, observation_of
+from train_RL_agents.learning.learner import MOMENTS
+from train_RL_agents.memory.replay import tree_bytes
 
 CPU = torch.device("cpu")
 USABLE = 0.9
@@ -52,20 +44,6 @@ _LIMITS = (
     ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
 """Where version 2 of control groups, and version 1, say how much a container may take."""
-
-
-@dataclass(frozen=True)
-class Item:
-    """Something that takes memory."""
-
-    name: str
-    """What it is."""
-    size: int
-    """Bytes."""
-    on_host: bool
-    """Whether in the host's memory; else in the device's."""
-    exact: bool
-    """Counted to the byte, or estimated."""
 
 
 @dataclass(frozen=True)
@@ -106,97 +84,23 @@ def plan(config: TrainConfig[Any], device: torch.device) -> Plan:
     with torch.random.fork_rng(devices=[]):
         agent = make_agent(config, config.world.vessel.num_actions, CPU)
         env = _one_environment(config, agent.continuous)
-        memory, update = MEMORIES[agent.algorithm](config, agent, env, device)
+        demand = ALGORITHMS[type(settings)].demand(config, agent, env.fake_tensordict())
+        update = _update_bytes(demand, settings.batch_size)
     host = device.type == "cpu"
     trained = flat_bytes(agent.networks)
     # The averaged copy has targets of its own, which nothing lays out.
-    targets = flat_bytes(agent.targets) + sum(_bytes(each) for each in agent.targets.parameters())
-    weights = 2 * trained + targets + 2 * sum(_bytes(each) for each in agent.buffers())
+    targets = flat_bytes(agent.targets) + sum(each.nbytes for each in agent.targets.parameters())
+    weights = 2 * trained + targets + 2 * sum(each.nbytes for each in agent.buffers())
     items = [
-        *memory,
+        *(replace(item, on_host=host or item.on_host) for item in demand.items),
         Item("networks, targets, averaged copy", weights, host, True),
-        Item("optimiser", _moments(settings) * trained, host, True),
+        Item("optimiser", MOMENTS[settings.optimizer] * trained, host, True),
         # As they come from the losses, and gathered in one tensor.
         Item("gradients and one update", 2 * trained + update, host, False),
         Item("world and collected steps", _world_bytes(env, settings), host, False),
         Item("scenarios held ready", _pool_bytes(env, config), host, False),
     ]
     return Plan(device, tuple(items), _free(device))
-
-
-def _moments(settings: TrainerConfig) -> int:
-    """Numbers that the optimiser keeps of every weight."""
-    return 1 if isinstance(settings, OnPolicyConfig) and settings.optimizer == "rmsprop" else 2
-
-
-def _replay_memory(
-    config: TrainConfig[Any], agent: Agent[Any], env: MarineNavEnv, device: torch.device
-) -> tuple[list[Item], int]:
-    """What an off-policy algorithm keeps, and the bytes of an update."""
-    settings = config.trainer
-    assert isinstance(settings, OffPolicyConfig)
-    row = example_row(env.fake_tensordict(), MultiStep(settings.n_steps, 1.0, 1.0))
-    host = device.type == "cpu"
-    rows, priorities = replay_bytes(row, settings.buffer_size, settings.prioritized)
-    windows = 2 * settings.n_steps * settings.steps_per_batch * env.num_robots * _tree_bytes(row)
-    items = [
-        Item("replay", rows + priorities, host or settings.replay_storage == "host", True),
-        Item("open windows", settings.num_envs * windows, host, False),
-    ]
-    if config.save_replay:
-        items.append(Item("copy of replay while saving", rows, True, True))
-
-    def loss(count: int) -> None:
-        batch = batch_of(row.expand(count).clone())
-        agent.loss(batch, agent.loss_noise(count, torch.Generator()))
-
-    # Drawn rows are there twice: as they come from replay and as the losses want them.
-    return items, _update_bytes(loss, settings.batch_size, 2 * _tree_bytes(row))
-
-
-def _rollout_memory(
-    config: TrainConfig[Any], agent: Agent[Any], env: MarineNavEnv, device: torch.device
-) -> tuple[list[Item], int]:
-    """What an on-policy algorithm keeps, and the bytes of an update."""
-    settings = config.trainer
-    assert isinstance(settings, OnPolicyConfig)
-    assert isinstance(agent, ActorCriticAgent)
-    step = env.fake_tensordict()
-    observation = observation_of(step.get((GROUP, "observation")))
-    shape = step.get((GROUP, "mask")).shape
-    # As collected, as stored, as rows, and permuted.
-    held = 4 * settings.num_envs * settings.rollout_steps * _step_bytes(env)
-
-    def loss(count: int) -> None:
-        given = {name: each.expand(count, *each.shape[1:]) for name, each in observation.items()}
-        given[ACTIVE] = torch.ones(count, *shape[1:], dtype=torch.bool)
-        with torch.no_grad():
-            noise = agent.exploration_noise(given[ACTIVE].shape, torch.Generator())
-            action, extras = agent.explore(given, noise)
-        value = extras["value"]
-        batch = RolloutBatch(given, action, extras, value, value, value + 1.0, value.new_zeros(()))
-        agent.loss(batch, None)
-
-    items = [Item("rollout", held, device.type == "cpu", False)]
-    # The small batches have all robots of an environment in each row.
-    return items, _update_bytes(loss, settings.batch_size, 0) // env.num_robots
-
-
-MEMORIES = {"off-policy": _replay_memory, "on-policy": _rollout_memory}
-"""What each kind of algorithm keeps."""
-
-
-def replay_bytes(row: TensorDictBase, capacity: int, prioritized: bool) -> tuple[int, int]:
-    """Bytes of replay's rows and of their priorities.
-
-    Args:
-        row: one row, without batch dimensions.
-        capacity: transitions held.
-        prioritized: whether there are priorities.
-    """
-    slots = capacity + 1  # one is spare
-    priorities = BlockSums(slots, torch.device("meta")).nbytes() if prioritized else 0
-    return slots * _tree_bytes(row), priorities
 
 
 def _one_environment(config: TrainConfig[Any], continuous: bool) -> MarineNavEnv:
@@ -207,26 +111,16 @@ def _one_environment(config: TrainConfig[Any], continuous: bool) -> MarineNavEnv
     return MarineNavEnv(config.world, 1, scenarios=scenarios, continuous=continuous)
 
 
-def _bytes(tensor: Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
-
-
-def _tree_bytes(tree: Any) -> int:
-    """Bytes of the tensors in a tensordict or tensorclass."""
-    return sum(_bytes(leaf) for leaf in tree.values(True, True))
-
-
-def _update_bytes(loss: Callable[[int], None], batch_size: int, row: int) -> int:
+def _update_bytes(demand: Demand, batch_size: int) -> int:
     """What an update takes in passing, from what autograd keeps of two small batches.
 
     Args:
-        loss: computes the losses of so many blank rows.
+        demand: computes the losses of blank rows.
         batch_size: rows of an update.
-        row: bytes of a row beside that.
     """
-    small, large = (_kept_bytes(loss, count) for count in (_SAMPLE, 2 * _SAMPLE))
+    small, large = (_kept_bytes(demand.loss, count) for count in (_SAMPLE, 2 * _SAMPLE))
     per_row = (large - small) / _SAMPLE
-    return round(batch_size * (_TRANSIENT * per_row + row))
+    return round(batch_size * (_TRANSIENT * per_row + demand.row)) // demand.joint
 
 
 def _kept_bytes(loss: Callable[[int], None], count: int) -> int:
@@ -253,13 +147,13 @@ def _world_bytes(env: MarineNavEnv, settings: TrainerConfig) -> int:
 
 
 def _step_bytes(env: MarineNavEnv) -> int:
-    return _tree_bytes(env.fake_tensordict())
+    return tree_bytes(env.fake_tensordict())
 
 
 def _pool_entry(env: MarineNavEnv) -> int:
     """Bytes of one start: scenario, state and observation."""
     parts = (env.scenario, env.state, env.observation_spec.zero())
-    return sum(_tree_bytes(part) for part in parts)
+    return sum(tree_bytes(part) for part in parts)
 
 
 def _pool_bytes(env: MarineNavEnv, config: TrainConfig[Any]) -> int:
@@ -309,8 +203,8 @@ def check(found: Plan, config: TrainConfig[Any]) -> None:
             continue
         where = "the host" if on_host else str(found.device)
         there = f"the {gigabytes(free)} free on {where}, of which {USABLE:.0%} are planned with"
-        settings: Any = config.trainer
-        name, slots = "trainer.buffer_size", getattr(settings, "buffer_size", 0)
+        settings = config.trainer
+        name, slots = "trainer.buffer_size", settings.buffer_size
         rows = sum(item.size for item in found.items
                    if item.on_host == on_host and "replay" in item.name)  # fmt: skip
         fitting = round(slots * (1.0 - found.lacking(on_host) / rows)) - 1 if rows else 0

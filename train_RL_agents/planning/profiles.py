@@ -12,15 +12,9 @@ from marinenav_env.validation import require
 from train_RL_agents.agents import agent_class
 from train_RL_agents.config.reading import flatten, to_dict
 from train_RL_agents.config.resuming import changes
-from train_RL_agents.config.schema import TRAINER_CONFIGS, OffPolicyConfig, TrainConfig
+from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
 from train_RL_agents.planning.plan import Plan, plan
 
-RECIPES = {
-    "off-policy": ("num_envs", "batch_size", "train_freq"),
-    "on-policy": ("num_envs", "batch_size"),
-}
-"""Settings that belong together, by kind of algorithm: how often each step is learned from, or the
-number of updates per rollout, depends on all of them."""
 FACTORS = {"cpu": 1, "8gb": 8, "16gb": 16, "24gb": 16, "80gb": 64}
 """How many times larger than the defaults the recipe is, by the name of the profile."""
 CHOICES = ("auto", "none", *FACTORS)
@@ -29,8 +23,6 @@ _BUFFERS = {
 }  # fmt: skip
 _MEMORY = {"8gb": 8, "16gb": 16, "24gb": 24, "80gb": 80}
 """GiB of the devices that profiles are for; a tenth less will do, as drivers keep some."""
-_UPDATES, _ROLLOUTS = 15_000, 240
-"""Updates, or rollouts, that ``auto`` leaves a run: a few large ones do not replace many."""
 
 
 class Sized(NamedTuple):
@@ -48,13 +40,13 @@ def profile_sizes(algorithm: str, profile: str, **defaults: Any) -> dict[str, An
     """Settings of the trainer in a profile.
 
     Args:
-        algorithm: one of RECIPES.
+        algorithm: one of TRAINER_CONFIGS.
         profile: one of FACTORS.
         defaults: of the agent where they differ from the algorithm's (``trainer_defaults``).
     """
     default, factor = TRAINER_CONFIGS[algorithm](**defaults), FACTORS[profile]
-    sizes = {name: factor * getattr(default, name) for name in RECIPES[algorithm]}
-    if algorithm == "off-policy":
+    sizes = {name: factor * getattr(default, name) for name in default.recipe}
+    if default.buffer_size:
         sizes |= {"buffer_size": _BUFFERS[profile], "replay_storage": "device"}
     return sizes
 
@@ -83,7 +75,7 @@ def apply_profile(
         sizes = profile_sizes(algorithm, profile, **agent.trainer_defaults)
     elif profile == "auto" and device.type == "cuda":
         sizes = automatic(config, _fitting(device))
-        recipe = set(RECIPES[algorithm])
+        recipe = set(config.trainer.recipe)
         kept |= recipe if kept & recipe else set()
     else:
         sizes = {}
@@ -117,10 +109,7 @@ def automatic(config: TrainConfig[Any], profile: str) -> dict[str, Any]:
 def _enough(config: TrainConfig[Any]) -> bool:
     """Whether a run has the updates, or the rollouts, that ``auto`` leaves it."""
     settings = config.trainer
-    if isinstance(settings, OffPolicyConfig):
-        return settings.train_freq <= config.total_timesteps // _UPDATES
-    steps = settings.num_envs * settings.vector_steps
-    return steps <= config.total_timesteps // _ROLLOUTS
+    return settings.learning_interval <= config.total_timesteps // settings.least_updates
 
 
 def changed(config: TrainConfig[Any], sizes: dict[str, Any]) -> TrainConfig[Any]:
@@ -138,7 +127,7 @@ def planned(
     sized = apply_profile(config, profile, stated, device)
     found = plan(sized, device)
     kept = profile != "auto" or "trainer.replay_storage" in stated
-    movable = isinstance(sized.trainer, OffPolicyConfig) and not kept
+    movable = sized.trainer.buffer_size > 0 and not kept
     if movable and False in found.free and found.lacking(False) > 0:
         sized = changed(sized, {"replay_storage": "host"})
         found = plan(sized, device)

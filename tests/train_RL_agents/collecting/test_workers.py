@@ -66,7 +66,7 @@ def test_each_worker_has_its_share_and_scenarios_of_its_own():
 
 def test_a_sent_policy_acts_as_the_latest_one_and_tosses_its_own_coins(tmp_path):
     trainer = TorchRLTrainer(new_run(tmp_path, "agent_type=AC-IQN"), quiet=True)
-    sent = workers.WorkerPolicy(trainer.collector.policy.agent, 4, uniform=False, compile=False)
+    sent = workers.WorkerPolicy(trainer.collector.policy, 4)
     learned = list(trainer.algorithm.learner.agent.networks.parameters())
     with torch.no_grad():
         for each in learned:

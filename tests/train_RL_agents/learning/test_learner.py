@@ -17,6 +17,7 @@ from tests.train_RL_agents.learners import (
     values_of,
 )
 from train_RL_agents.agents import AGENTS
+from train_RL_agents.config.reading import default_config
 from train_RL_agents.learning.learner import Learner, compiled, cosine, in_bfloat16
 
 close = pytest.approx
@@ -174,7 +175,7 @@ def test_every_loss_is_minimised():
 
 @pytest.mark.parametrize("moved", [
     lambda learner: learner.agent.double().float(),
-    lambda learner: Learner(learner.agent, learner.config, 16, seeded(), compile=False),
+    lambda learner: Learner(learner.agent, default_config("DQN"), seeded()),
     lambda learner: learner.agent.load_state_dict(learner.ema.state_dict(), assign=True),
 ], ids=["cast", "another learner", "assigned"])  # fmt: skip
 def test_weights_that_were_moved_do_not_stop_learning_in_silence(moved):

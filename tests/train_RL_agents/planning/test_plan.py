@@ -17,8 +17,9 @@ from tests.train_RL_agents.tiny_runs import TINY, new_run
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.worlds import make_world
 from train_RL_agents.config.reading import default_config, from_dict
+from train_RL_agents.learning.algorithm import Item
 from train_RL_agents.memory.transitions import batch_of
-from train_RL_agents.planning.plan import Item, Plan, check, host_free, plan, table
+from train_RL_agents.planning.plan import Plan, check, host_free, plan, table
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 CPU = torch.device("cpu")
@@ -118,8 +119,7 @@ def test_an_on_policy_run_that_does_not_fit_is_refused(monkeypatch):
 FILL = """
 import psutil, torch
 from marinenav_env import MarineNavEnv
-from train_RL_agents.planning.plan import replay_bytes
-from train_RL_agents.memory.replay import STORED, Replay
+from train_RL_agents.memory.replay import STORED, Replay, replay_bytes
 from train_RL_agents.memory.transitions import MultiStep, example_row
 
 step = MarineNavEnv(num_envs=2).fake_tensordict()

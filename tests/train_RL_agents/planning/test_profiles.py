@@ -15,7 +15,6 @@ from train_RL_agents.config.schema import OnPolicyConfig
 from train_RL_agents.planning.profiles import (
     CHOICES,
     FACTORS,
-    RECIPES,
     apply_profile,
     planned,
     profile_sizes,
@@ -77,7 +76,7 @@ def test_a_step_is_learned_from_as_often_with_every_profile(profile):
 def test_auto_takes_what_the_gpu_holds_and_the_run_has_updates_for(gpu, memory, steps, factor):
     gpu(memory)
     trainer = apply_profile(from_dict({"total_timesteps": steps}), "auto", set(), GPU).trainer
-    assert {name: getattr(trainer, name) for name in RECIPES["off-policy"]} == {
+    assert {name: getattr(trainer, name) for name in trainer.recipe} == {
         "num_envs": 256 * factor, "batch_size": 512 * factor, "train_freq": 128 * factor
     }  # fmt: skip
     assert trainer.buffer_size >= 1_000_000
