@@ -20,63 +20,31 @@ QUANTILES = (GROUP, "quantiles")
 """Where a policy may leave quantiles of the return of its actions, [E, R, N]."""
 
 
-def epsilon_greedy(
-    greedy: Tensor, epsilon: Tensor, num_actions: int, generator: torch.Generator
+def epsilon_uniform(
+    greedy: Tensor, uniform: Tensor, epsilon: Tensor, generator: torch.Generator
 ) -> Tensor:
     """Replace actions by uniform ones, independently for every robot.
 
     Args:
-        greedy: [E, R] int64.
+        greedy: [E, R] or [E, R, 2].
+        uniform: likewise.
         epsilon: probability of a uniform action, broadcastable to [E, R].
-        num_actions: number of actions.
         generator: source of randomness.
-
-    Returns:
-        [E, R] int64.
     """
-    options: dict[str, Any] = {"generator": generator, "device": greedy.device}
-    uniform = torch.randint(num_actions, greedy.shape, **options)
-    return torch.where(torch.rand(greedy.shape, **options) < epsilon, uniform, greedy)
+    explores = torch.rand(greedy.shape[:2], generator=generator, device=greedy.device) < epsilon
+    return torch.where(explores if greedy.ndim == 2 else explores[..., None], uniform, greedy)
 
 
-def add_noise(
-    greedy: Tensor, scale: Tensor, low: Tensor, high: Tensor, generator: torch.Generator
-) -> Tensor:
-    """Add Gaussian noise and clip to the bounds.
+def add_noise(greedy: Tensor, scale: Tensor, generator: torch.Generator) -> Tensor:
+    """Add Gaussian noise to actions [E, R, 2] and clip to [-1, 1].
 
     Args:
         greedy: [E, R, 2].
         scale: standard deviation, broadcastable to [E, R].
-        low: [2].
-        high: [2].
         generator: source of randomness.
-
-    Returns:
-        [E, R, 2].
     """
     noise = torch.randn(greedy.shape, generator=generator, device=greedy.device, dtype=greedy.dtype)
-    return torch.clamp(greedy + scale[..., None] * noise, low, high)
-
-
-def epsilon_uniform(
-    greedy: Tensor, epsilon: Tensor, low: Tensor, high: Tensor, generator: torch.Generator
-) -> Tensor:
-    """Replace continuous actions by uniform ones, independently for every robot.
-
-    Args:
-        greedy: [E, R, 2].
-        epsilon: probability of a uniform action, broadcastable to [E, R].
-        low: [2].
-        high: [2].
-        generator: source of randomness.
-
-    Returns:
-        [E, R, 2].
-    """
-    options: dict[str, Any] = {"generator": generator, "device": greedy.device}
-    uniform = low + (high - low) * torch.rand(greedy.shape, dtype=greedy.dtype, **options)
-    explores = torch.rand(greedy.shape[:-1], **options) < epsilon
-    return torch.where(explores[..., None], uniform, greedy)
+    return torch.clamp(greedy + scale[..., None] * noise, -1.0, 1.0)
 
 
 Explored = tuple[Tensor, dict[str, Tensor]]
@@ -109,8 +77,6 @@ class PolicyWrapper(TensorDictModuleBase):
         agent: decides.
         num_envs: E, for the spread of exploration over the environments.
         generator: source of exploration; None for a policy that only evaluates.
-        low: lower bound of a continuous action, both components.
-        high: upper bound.
         uniform: explore with some uniform continuous actions instead of noise on all.
         compile: whether the agent's forward pass while exploring is compiled.
     """
@@ -120,8 +86,6 @@ class PolicyWrapper(TensorDictModuleBase):
         agent: Agent[Any],
         num_envs: int = 1,
         generator: torch.Generator | None = None,
-        low: float = -1.0,
-        high: float = 1.0,
         uniform: bool = False,
         compile: bool = False,
     ) -> None:
@@ -132,11 +96,7 @@ class PolicyWrapper(TensorDictModuleBase):
         self.out_keys = [(GROUP, "action")]
         device = next(agent.parameters()).device
         self.exploration: Tensor
-        self.low: Tensor
-        self.high: Tensor
         self.register_buffer("exploration", torch.zeros(num_envs, 1, device=device))
-        self.register_buffer("low", torch.full((2,), low, device=device))
-        self.register_buffer("high", torch.full((2,), high, device=device))
         self.train(generator is not None)
 
     @torch.no_grad()
@@ -164,10 +124,14 @@ class PolicyWrapper(TensorDictModuleBase):
         """Add exploration to the actions of agents that do not explore by themselves."""
         if not self.agent.adds_exploration:
             return action
-        if self.agent.continuous:
-            explore = epsilon_uniform if self.uniform else add_noise
-            return explore(action, self.exploration, self.low, self.high, generator)
-        return epsilon_greedy(action, self.exploration, self.agent.num_actions, generator)
+        options: dict[str, Any] = {"generator": generator, "device": action.device}
+        if not self.agent.continuous:
+            uniform = torch.randint(self.agent.num_actions, action.shape, **options)
+        elif self.uniform:
+            uniform = 2.0 * torch.rand(action.shape, dtype=action.dtype, **options) - 1.0
+        else:
+            return add_noise(action, self.exploration, generator)
+        return epsilon_uniform(action, uniform, self.exploration, generator)
 
     def set_exploration(self, largest: float, spread: float) -> None:
         """Set exploration: falls geometrically from ``largest`` to ``largest * spread``."""

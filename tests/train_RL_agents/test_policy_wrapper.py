@@ -16,9 +16,8 @@ from train_RL_agents.networks.encoders import ObservationNetwork
 from train_RL_agents.policy_wrapper import (
     RISK,
     PolicyWrapper,
-    add_noise,
     compiled_explore,
-    epsilon_greedy,
+    epsilon_uniform,
 )
 
 ACTIONS = 25
@@ -132,11 +131,12 @@ def test_epsilon_is_read_from_the_device_at_call_time():
     assert [bool((each == 7).all()) for each in taken] == [True, False, True]
 
 
-def test_epsilon_greedy_broadcasts_and_keeps_the_shape():
-    greedy = torch.full((4, 3), 2)
-    got = epsilon_greedy(greedy, torch.tensor(0.0), 5, seeded())
+@pytest.mark.parametrize("shape", [(4, 3), (4, 3, 2)])
+def test_epsilon_uniform_broadcasts_and_keeps_the_shape(shape):
+    greedy, uniform = torch.full(shape, 2), torch.full(shape, 5)
+    got = epsilon_uniform(greedy, uniform, torch.tensor(0.0), seeded())
     assert torch.equal(got, greedy)
-    assert epsilon_greedy(greedy, torch.ones(4, 1), 5, seeded()).shape == (4, 3)
+    assert torch.equal(epsilon_uniform(greedy, uniform, torch.ones(4, 1), seeded()), uniform)
 
 
 # Noise -------------------------------------------------------------------------------------------
@@ -159,14 +159,11 @@ def test_noise_has_the_right_spread_in_each_environment():
 
 
 def test_noise_stays_within_the_bounds():
-    wrapper = exploring(Continuous([0.9, -0.9]), [2.0], low=-1.0, high=1.0)
+    wrapper = exploring(Continuous([0.9, -0.9]), [2.0])
     taken = actions(wrapper, world_like(1, 5000))
     assert float(taken.min()) == -1.0
     assert float(taken.max()) == 1.0
     assert ((taken > -1.0) & (taken < 1.0)).any()
-    narrow = exploring(Continuous([0.0, 0.0]), [2.0], low=-0.25, high=0.5)
-    taken = actions(narrow, world_like(1, 5000))
-    assert (float(taken.min()), float(taken.max())) == (-0.25, 0.5)
 
 
 def test_noise_is_read_from_the_device_at_call_time():
@@ -180,30 +177,18 @@ def test_noise_is_read_from_the_device_at_call_time():
     assert float(spreads[0]) == float(spreads[2]) == 0.0
 
 
-def test_add_noise_bounds_each_component():
-    greedy, low, high = (
-        torch.zeros(1, 2000, 2),
-        torch.tensor([-0.1, -2.0]),
-        torch.tensor([0.2, 3.0]),
-    )
-    got = add_noise(greedy, torch.ones(1, 1), low, high, seeded())
-    assert got.amin((0, 1))[0] == low[0]
-    assert got.amax((0, 1))[0] == high[0]
-    assert (got[..., 1].min() < -0.5) and (got[..., 1].max() > 0.5)
-
-
 def test_uniform_exploration_replaces_the_right_share_of_continuous_actions():
     epsilons, robots = [0.0, 0.05, 0.3, 1.0], 20_000
-    wrapper = exploring(Continuous([0.25, -0.5]), epsilons, low=-1.0, high=0.5, uniform=True)
+    wrapper = exploring(Continuous([0.25, -0.5]), epsilons, uniform=True)
     taken = actions(wrapper, world_like(len(epsilons), robots))
     replaced = taken != torch.tensor([0.25, -0.5])
     assert torch.equal(replaced[..., 0], replaced[..., 1])  # the whole action
     for row, epsilon in zip(replaced[..., 0], epsilons, strict=True):
         assert within(int(row.sum()), robots, epsilon), epsilon
     for component in taken[3].unbind(-1):
-        assert ((component >= -1.0) & (component <= 0.5)).all()
-        assert float(component.mean()) == pytest.approx(-0.25, abs=0.015)
-        assert float(component.std()) == pytest.approx(1.5 / 12**0.5, rel=0.02)
+        assert ((component >= -1.0) & (component <= 1.0)).all()
+        assert float(component.mean()) == pytest.approx(0.0, abs=0.02)
+        assert float(component.std()) == pytest.approx(2.0 / 12**0.5, rel=0.02)
     assert abs(float(torch.corrcoef(taken[3].T)[0, 1])) < 0.035
 
 

@@ -77,8 +77,6 @@ class ACIQN(Agent[ACIQNConfig]):
         if risk is None and not self.config.refine:
             return {"action": action}
         level = risk_level(self.config, observation, risk)
-        if level is None:
-            level = torch.ones_like(action[..., 0])
         better = self._best_neighbour(observation, action, level[..., None] * self.tau_midpoints)
         if not self.config.refine:
             better = torch.where(level[..., None] < 1.0, better, action)

@@ -88,10 +88,7 @@ class IQN(Agent[IQNConfig]):
 
     def _taus(self, observation: Observation, risk: Tensor | None) -> Tensor:
         """Fractions [B, N] below the risk level."""
-        level = risk_level(self.config, observation, risk)
-        if level is None:
-            level = torch.ones_like(observation["self_state"][..., 0])
-        return level[..., None] * self.acting_taus
+        return risk_level(self.config, observation, risk)[..., None] * self.acting_taus
 
     def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
         """Mean of the networks' quantiles at the fractions that ``act`` averages over."""

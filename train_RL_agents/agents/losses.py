@@ -30,31 +30,13 @@ def td_target(reward: Tensor, discount: Tensor, next_value: Tensor) -> Tensor:
     return (reward.view(batch, *columns) + discount.view(batch, *columns) * next_value).detach()
 
 
-def squared_error(values: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Half the mean squared error.
-
-    Args:
-        values: [B].
-        targets: [B].
-        weights: [B] importance weights, or None.
-
-    Returns:
-        Scalar.
-    """
+def squared_error(values: Tensor, targets: Tensor) -> Tensor:
+    """Half the mean squared error of values [B] to targets [B]."""
     _expect("targets", targets, *values.shape)
-    if weights is not None:
-        _expect("weights", weights, *values.shape)
-    errors = 0.5 * (values - targets).square()
-    return (errors if weights is None else weights * errors).mean()
+    return (0.5 * (values - targets).square()).mean()
 
 
-def quantile_huber(
-    quantiles: Tensor,
-    targets: Tensor,
-    taus: Tensor,
-    kappa: float = 1.0,
-    weights: Tensor | None = None,
-) -> Tensor:
+def quantile_huber(quantiles: Tensor, targets: Tensor, taus: Tensor, kappa: float = 1.0) -> Tensor:
     """Quantile regression with the Huber loss (Dabney et al. 2018, eq. 3).
 
     Summed over the N fractions, averaged over the M target samples and over the batch.
@@ -64,7 +46,6 @@ def quantile_huber(
         targets: [B, M] target samples.
         taus: [N] or [B, N] fractions of the predicted quantiles.
         kappa: where the loss turns from quadratic to linear.
-        weights: [B] importance weights, or None.
 
     Returns:
         Scalar.
@@ -72,14 +53,11 @@ def quantile_huber(
     batch, count = quantiles.shape
     _expect("targets", targets, batch, targets.shape[-1])
     _expect("taus", taus, *((count,) if taus.ndim == 1 else (batch, count)))
-    if weights is not None:
-        _expect("weights", weights, batch)
     error = targets[:, None, :] - quantiles[:, :, None]
     size = error.abs()
     huber = torch.where(size <= kappa, 0.5 * error.square(), kappa * (size - 0.5 * kappa))
     weight = (taus[..., None] - (error.detach() < 0).to(error.dtype)).abs()
-    losses = (weight * huber / kappa).mean(-1).sum(-1)
-    return (losses if weights is None else weights * losses).mean()
+    return (weight * huber / kappa).mean(-1).sum(-1).mean()
 
 
 def truncated_targets(values: Tensor, dropped: int) -> Tensor:
@@ -102,25 +80,22 @@ def truncated_targets(values: Tensor, dropped: int) -> Tensor:
     return pooled.sort(-1).values[:, : critics * (outputs - dropped)]
 
 
-def critic_error(
-    values: Tensor, targets: Tensor, kappa: float = 1.0, weights: Tensor | None = None
-) -> Tensor:
+def critic_error(values: Tensor, targets: Tensor, kappa: float = 1.0) -> Tensor:
     """Error of a critic: quantile regression at even fractions, or squared if it is scalar.
 
     Args:
         values: [B, N] quantiles, or [B, 1].
         targets: [B, M] target samples, or [B, 1].
         kappa: threshold of the quantile loss, see quantile_huber.
-        weights: [B] importance weights, or None.
 
     Returns:
         Scalar.
     """
     count = values.shape[1]
     if count == 1:
-        return squared_error(values.squeeze(-1), targets.squeeze(-1), weights)
+        return squared_error(values.squeeze(-1), targets.squeeze(-1))
     taus = (torch.arange(count, device=values.device, dtype=values.dtype) + 0.5) / count
-    return quantile_huber(values, targets, taus, kappa, weights)
+    return quantile_huber(values, targets, taus, kappa)
 
 
 def categorical_targets(

@@ -60,16 +60,16 @@ def nearness_risk(observation: Observation, full: float = 10.0) -> Tensor:
     return (closest / full).clamp(0.0, 1.0)
 
 
-def risk_level(
-    config: QuantileConfig, observation: Observation, asked: Tensor | None
-) -> Tensor | None:
-    """The risk level [B] asked for, else the configured one; None for the mean.
+def risk_level(config: QuantileConfig, observation: Observation, asked: Tensor | None) -> Tensor:
+    """The risk level [B] asked for, else the configured one.
 
-    Where objects are not observed, an adaptive level is 1.
+    It is 1 for the mean, and where an adaptive level would need objects that are not observed.
     """
-    if asked is None and config.risk == "adaptive" and OBJECTS not in config.excluded:
+    if asked is not None:
+        return asked
+    if config.risk == "adaptive" and OBJECTS not in config.excluded:
         return nearness_risk(observation)
-    return asked
+    return torch.ones_like(observation["self_state"][..., 0])
 
 
 class QuantileNetwork(ObservationNetwork):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from torch import Tensor
@@ -42,8 +43,16 @@ class RolloutBatch(NamedTuple):
     def part(self, rows: slice) -> RolloutBatch:
         """Some of the rows, without copies."""
         whole = self._replace(mean_weight=self._mean_weight())
+        return whole._each(lambda each: each[rows])
+
+    def take(self, index: Tensor) -> RolloutBatch:
+        """A batch of the rows at indices [B]."""
+        return self._each(lambda each: each.index_select(0, index))
+
+    def _each(self, choose: Callable[[Tensor], Tensor]) -> RolloutBatch:
+        """The same with rows chosen from all tensors that have any."""
         chosen: RolloutBatch = tree_map_only(
-            Tensor, lambda each: each[rows] if each.ndim else each, whole
+            Tensor, lambda each: choose(each) if each.ndim else each, self
         )
         return chosen
 

@@ -5,7 +5,7 @@ The defaults are the main job: AC-IQN on the six published levels, on a CPU with
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Annotated, ClassVar, Generic, Literal, TypeVar
 
 from marinenav_env import LEVELS, Curriculum, Level, WorldConfig
@@ -29,35 +29,10 @@ LARGEST_SEED = 2**32 - 1
 """Of a run, an evaluation set or a search."""
 
 
-def _levels(
-    num_robots: tuple[int, ...],
-    num_cores: tuple[int, ...],
-    num_obstacles: tuple[int, ...],
-    distances: tuple[float, ...],
-    **further: tuple[float, ...],
-) -> tuple[Level, ...]:
-    """Levels from columns, as schedules in configuration files list them.
-
-    Further columns may be empty, for a level's default.
-    """
-    further = {name: column for name, column in further.items() if column}
-    columns = (num_robots, num_cores, num_obstacles, distances, *further.values())
-    names = ("num_robots", "num_cores", "num_obstacles", "min_start_goal_dis", *further)
-    for name, column in zip(names, columns, strict=True):
-        fine = len(column) == len(num_robots) > 0
-        require(fine, f"schedule.{name}", column, f"as long as num_robots, {len(num_robots)} long")
-    return tuple(
-        Level(*row[:4], **dict(zip(further, row[4:], strict=True)))
-        for row in zip(*columns, strict=True)
-    )
-
-
 @dataclass(frozen=True)
-class TrainingSchedule:
-    """Levels of the training scenarios."""
+class LevelColumns:
+    """Levels of scenarios, as columns of equal length."""
 
-    timesteps: tuple[int, ...] = ()
-    """Env-steps from which each level holds, the first 0; empty: all levels at once."""
     num_robots: tuple[int, ...] = tuple(level.num_robots for level in LEVELS)
     """Robots of each level."""
     num_cores: tuple[int, ...] = tuple(level.num_cores for level in LEVELS)
@@ -66,6 +41,26 @@ class TrainingSchedule:
     """Obstacles of each level."""
     min_start_goal_dis: tuple[float, ...] = tuple(level.min_start_goal_dis for level in LEVELS)
     """Smallest start-goal distance of each level (m)."""
+
+    def levels(self) -> tuple[Level, ...]:
+        """The levels; further columns may be empty, for a level's default."""
+        needed = {each.name for each in fields(LevelColumns)}
+        columns = {each.name: getattr(self, each.name, ()) for each in fields(Level)}
+        given = {name: each for name, each in columns.items() if each or name in needed}
+        count = len(self.num_robots)
+        for name, column in given.items():
+            fine = len(column) == count > 0
+            require(fine, f"schedule.{name}", column, f"as long as num_robots, {count} long")
+        rows = zip(*given.values(), strict=True)
+        return tuple(Level(**dict(zip(given, row, strict=True))) for row in rows)
+
+
+@dataclass(frozen=True)
+class TrainingSchedule(LevelColumns):
+    """Levels of the training scenarios."""
+
+    timesteps: tuple[int, ...] = ()
+    """Env-steps from which each level holds, the first 0; empty: all levels at once."""
     encounter: tuple[bool, ...] = ()
     """Whether the courses of all robots of a level meet at the centre of its map; empty: none."""
     map_size: tuple[float, ...] = ()
@@ -85,27 +80,15 @@ class TrainingSchedule:
 
     def curriculum(self) -> Curriculum:
         """The same, as the world wants it."""
-        levels = _levels(
-            self.num_robots, self.num_cores, self.num_obstacles, self.min_start_goal_dis,
-            encounter=self.encounter, map_size=self.map_size, core_speed=self.core_speed,
-        )  # fmt: skip
-        return Curriculum(levels, self.weights, self.timesteps, sampler=self.sampler)
+        return Curriculum(self.levels(), self.weights, self.timesteps, sampler=self.sampler)
 
 
 @dataclass(frozen=True)
-class EvalSchedule:
+class EvalSchedule(LevelColumns):
     """Scenarios of the evaluations during training: a fixed set, the same for all runs."""
 
     num_episodes: Annotated[tuple[int, ...], at_least(0)] = (10,) * len(LEVELS)
     """Scenarios of each level."""
-    num_robots: tuple[int, ...] = tuple(level.num_robots for level in LEVELS)
-    """Robots of each level."""
-    num_cores: tuple[int, ...] = tuple(level.num_cores for level in LEVELS)
-    """Vortex cores of each level."""
-    num_obstacles: tuple[int, ...] = tuple(level.num_obstacles for level in LEVELS)
-    """Obstacles of each level."""
-    min_start_goal_dis: tuple[float, ...] = tuple(level.min_start_goal_dis for level in LEVELS)
-    """Smallest start-goal distance of each level (m)."""
     seed: Annotated[int, at_least(0), at_most(LARGEST_SEED)] = 0
     """Seed that the set is drawn from."""
 
@@ -117,10 +100,6 @@ class EvalSchedule:
         require(sum(self.num_episodes) > 0, "eval_schedule.num_episodes", self.num_episodes,
                 "above 0 in sum")  # fmt: skip
 
-    def levels(self) -> tuple[Level, ...]:
-        """The levels."""
-        return _levels(self.num_robots, self.num_cores, self.num_obstacles, self.min_start_goal_dis)
-
 
 @dataclass(frozen=True)
 class TrainerConfig:
@@ -131,8 +110,6 @@ class TrainerConfig:
     recipe: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size")
     """Sizes that belong together: how often each step is learned from, or the number of updates per
     rollout, depends on all of them."""
-    told: ClassVar[tuple[str, ...]] = ("batch_size",)
-    """Settings that a benchmark states."""
     least_updates: ClassVar[int]
     """Updates, or rollouts, that a profile leaves a run: a few large ones do not replace many."""
     # What follows without a type is a setting of some algorithms only, and so of theirs.
@@ -218,7 +195,6 @@ class OffPolicyConfig(TrainerConfig):
 
     shared: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size", "buffer_size")
     recipe: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size", "train_freq")
-    told: ClassVar[tuple[str, ...]] = ("batch_size", "train_freq", "buffer_size", "n_steps")
     least_updates: ClassVar[int] = 15_000
     steps_per_batch: Count = 1
     """Vector steps between updates of the collector's consumer."""
@@ -287,7 +263,6 @@ class OffPolicyConfig(TrainerConfig):
 class OnPolicyConfig(TrainerConfig):
     """Settings of on-policy algorithms: rollouts and how often they are learned from."""
 
-    told: ClassVar[tuple[str, ...]] = ("batch_size", "rollout_steps", "epochs")
     least_updates: ClassVar[int] = 240
     num_envs: Count = 1024
     """Environments in the batch."""

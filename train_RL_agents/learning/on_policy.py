@@ -188,24 +188,7 @@ class OnPolicy(Algorithm):
             order = torch.where(active, chance, 2.0).argsort()
             for begin in range(0, max(known // size, 1) * size, size):
                 place = torch.arange(begin, begin + size, device=active.device)
-                yield self._chosen(rows, order[place % count.clamp_min(1)])
-
-    @staticmethod
-    def _chosen(rows: RolloutBatch, index: Tensor) -> RolloutBatch:
-        """Some of the rows."""
-
-        def pick(each: Tensor) -> Tensor:
-            return each.index_select(0, index)
-
-        return RolloutBatch(
-            {name: pick(each) for name, each in rows.observation.items()},
-            pick(rows.action),
-            {name: pick(each) for name, each in rows.extras.items()},
-            pick(rows.advantage),
-            pick(rows.target),
-            pick(rows.weight),
-            rows.progress,
-        )
+                yield rows.take(order[place % count.clamp_min(1)])
 
     def set_progress(self, progress: float, policy: PolicyWrapper) -> None:
         """See Algorithm."""

@@ -81,10 +81,17 @@ class EntryEncoder(nn.Module):
     def __init__(self, entry: Entry, config: EncoderConfig) -> None:
         super().__init__()
         self.entry = entry
+        self.scale: Tensor
+        # One over the typical magnitude, to multiply with.
+        self.register_buffer("scale", 1.0 / torch.tensor(entry.scale or (1.0,)), persistent=False)
 
     def forward(self, observation: Observation) -> Tensor:
         """Features [B, width] of observations [B]."""
         raise NotImplementedError
+
+    def scaled(self, observation: Observation) -> Tensor:
+        """The entry [B, *shape], divided by its typical magnitude."""
+        return observation[self.entry.name] * self.scale
 
 
 class VectorEncoder(EntryEncoder):
@@ -94,13 +101,10 @@ class VectorEncoder(EntryEncoder):
         super().__init__(entry, config)
         self.width = config.self_width
         self.layers = nn.Sequential(nn.Linear(math.prod(entry.shape), self.width), nn.ReLU())
-        self.register_buffer("scale", _inverse(entry), persistent=False)
-        self.scale: Tensor
 
     def forward(self, observation: Observation) -> Tensor:
         """See EntryEncoder."""
-        value = observation[self.entry.name] * self.scale
-        features: Tensor = self.layers(_flat(value, self.entry))
+        features: Tensor = self.layers(_flat(self.scaled(observation), self.entry))
         return features
 
 
@@ -113,13 +117,10 @@ class ScanEncoder(EntryEncoder):
         sizes = (math.prod(entry.shape), 2 * self.width, self.width)
         layers = [nn.Linear(*pair) for pair in pairwise(sizes)]
         self.layers = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU())
-        self.register_buffer("scale", _inverse(entry), persistent=False)
-        self.scale: Tensor
 
     def forward(self, observation: Observation) -> Tensor:
         """See EntryEncoder."""
-        closeness = 1.0 - observation[self.entry.name] * self.scale
-        features: Tensor = self.layers(_flat(closeness, self.entry))
+        features: Tensor = self.layers(_flat(1.0 - self.scaled(observation), self.entry))
         return features
 
 
@@ -131,14 +132,12 @@ class SetEncoder(EntryEncoder):
         self.layer = nn.Sequential(nn.Linear(entry.shape[-1], config.object_width), nn.ReLU())
         self.join = ObjectAttention(config.self_width, config.object_width)
         self.width = self.join.width
-        self.register_buffer("scale", _inverse(entry), persistent=False)
-        self.scale: Tensor
 
     def forward(self, observation: Observation) -> Tensor:
         """See EntryEncoder."""
-        value = observation[self.entry.name]
+        value = self.scaled(observation)
         mask = observation.get(self.entry.mask, torch.ones_like(value[..., 0], dtype=torch.bool))
-        encoded = self.layer(value * self.scale)
+        encoded = self.layer(value)
         query = encoded.new_zeros(*encoded.shape[:-2], self.join.query.in_features)
         joined: Tensor = self.join(query, encoded, mask)
         return joined
@@ -161,11 +160,6 @@ def own_encoder(reference: str) -> type[EntryEncoder]:
     require(fine, "agent.entry_encoders", reference, "a class derived from EntryEncoder")
     kind: type[EntryEncoder] = found
     return kind
-
-
-def _inverse(entry: Entry) -> Tensor:
-    """One over the typical magnitude of an entry, to multiply with."""
-    return 1.0 / torch.tensor(entry.scale or (1.0,))
 
 
 def _flat(value: Tensor, entry: Entry) -> Tensor:

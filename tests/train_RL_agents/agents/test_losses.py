@@ -18,7 +18,7 @@ from train_RL_agents.agents.losses import (
 close = pytest.approx
 
 
-def scalar_quantile_huber(quantiles, targets, taus, kappa, weights):
+def scalar_quantile_huber(quantiles, targets, taus, kappa):
     """Equation 3 of Dabney et al. (2018), one pair of fraction and sample at a time."""
     total = 0.0
     for b, row in enumerate(quantiles):
@@ -31,7 +31,7 @@ def scalar_quantile_huber(quantiles, targets, taus, kappa, weights):
                 else:
                     huber = kappa * (abs(delta) - 0.5 * kappa)
                 below = 1.0 if delta < 0.0 else 0.0
-                total += weights[b] * abs(tau - below) * huber / kappa / len(targets[b])
+                total += abs(tau - below) * huber / kappa / len(targets[b])
     return total / len(quantiles)
 
 
@@ -70,8 +70,6 @@ def test_bootstrap_refuses_shapes(reward, discount, value, name):
 def test_squared_error_by_hand():
     values, targets = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 4.0, 3.0])
     assert float(squared_error(values, targets)) == close((0.5 + 2.0 + 0.0) / 3.0)
-    weights = torch.tensor([2.0, 0.5, 7.0])
-    assert float(squared_error(values, targets, weights)) == close((1.0 + 1.0 + 0.0) / 3.0)
 
 
 def test_squared_error_is_half_of_torchrl_l2():
@@ -117,22 +115,14 @@ def test_quantile_huber_sums_over_fractions_and_averages_over_samples():
 
 
 @pytest.mark.parametrize("own_taus", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("kappa", [0.3, 1.0])
-def test_quantile_huber_against_scalar_code(own_taus, weighted, kappa):
+def test_quantile_huber_against_scalar_code(own_taus, kappa):
     generator = seeded(3)
     quantiles = torch.randn(4, 3, generator=generator)
     targets = torch.randn(4, 5, generator=generator)
     taus = torch.rand(*((4, 3) if own_taus else (3,)), generator=generator)
-    weights = torch.rand(4, generator=generator) if weighted else None
-    expected = scalar_quantile_huber(
-        quantiles.tolist(),
-        targets.tolist(),
-        taus.tolist(),
-        kappa,
-        weights.tolist() if weighted else [1.0] * 4,
-    )
-    got = quantile_huber(quantiles, targets, taus, kappa, weights)
+    expected = scalar_quantile_huber(quantiles.tolist(), targets.tolist(), taus.tolist(), kappa)
+    got = quantile_huber(quantiles, targets, taus, kappa)
     assert float(got) == close(expected, rel=1e-5)
 
 
@@ -165,25 +155,18 @@ def test_gradient_of_the_quantile_loss_reaches_quantiles_only_through_the_error(
 
 
 @pytest.mark.parametrize(
-    ("targets", "taus", "weights", "name"),
+    ("targets", "taus", "name"),
     [
-        ((3, 5), (2,), None, "targets"),
-        ((4, 5), (3,), None, "taus"),
-        ((4, 5), (4, 3), None, "taus"),
-        ((4, 5), (2, 2), None, "taus"),
-        ((4,), (2,), None, "targets"),
-        ((4, 5), (2,), (4, 1), "weights"),
-        ((4, 5), (2,), (2,), "weights"),
+        ((3, 5), (2,), "targets"),
+        ((4, 5), (3,), "taus"),
+        ((4, 5), (4, 3), "taus"),
+        ((4, 5), (2, 2), "taus"),
+        ((4,), (2,), "targets"),
     ],
 )
-def test_quantile_huber_refuses_shapes(targets, taus, weights, name):
+def test_quantile_huber_refuses_shapes(targets, taus, name):
     with pytest.raises(ValueError, match=name):
-        quantile_huber(
-            torch.ones(4, 2),
-            torch.ones(targets),
-            torch.ones(taus),
-            weights=None if weights is None else torch.ones(weights),
-        )
+        quantile_huber(torch.ones(4, 2), torch.ones(targets), torch.ones(taus))
 
 
 def test_pessimistic_by_hand():
@@ -199,21 +182,15 @@ def test_pessimistic_by_hand():
 
 def test_critic_error_of_scalars_and_of_quantiles():
     values, targets = torch.randn(2, 6, 4, generator=seeded()).unbind()
-    weights = torch.rand(6, generator=seeded(1))
     fractions = torch.tensor([0.125, 0.375, 0.625, 0.875])
-    for given in (None, weights):
+    for kappa in (1.0, 0.1):
         torch.testing.assert_close(
-            critic_error(values, targets, weights=given),
-            quantile_huber(values, targets, fractions, weights=given),
+            critic_error(values, targets, kappa),
+            quantile_huber(values, targets, fractions, kappa),
         )
-        torch.testing.assert_close(
-            critic_error(values, targets, 0.1, given),
-            quantile_huber(values, targets, fractions, 0.1, given),
-        )
-        torch.testing.assert_close(
-            critic_error(values[:, :1], targets[:, :1], weights=given),
-            squared_error(values[:, 0], targets[:, 0], given),
-        )
+    torch.testing.assert_close(
+        critic_error(values[:, :1], targets[:, :1]), squared_error(values[:, 0], targets[:, 0])
+    )
 
 
 def scalar_projection(reward, discount, probabilities, support):

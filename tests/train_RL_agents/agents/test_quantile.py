@@ -23,7 +23,7 @@ def test_a_level_that_is_asked_for_comes_before_the_configured_one():
     given, asked = make_inputs(3, generator=seeded()), torch.tensor([1.0, 0.5, 0.1])
     for risk in ("neutral", "adaptive"):
         assert risk_level(QuantileConfig(risk=risk), given, asked) is asked
-    assert risk_level(QuantileConfig(risk="neutral"), given, None) is None
+    assert torch.equal(risk_level(QuantileConfig(risk="neutral"), given, None), torch.ones(3))
     level = risk_level(QuantileConfig(risk="adaptive"), given, None)
     assert torch.equal(level, nearness_risk(given))
 
