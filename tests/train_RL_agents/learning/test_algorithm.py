@@ -1,0 +1,73 @@
+"""What all algorithms offer: settings they are chosen by, progress, log, state, memory."""
+
+import pytest
+import torch
+
+from tests.train_RL_agents.tiny_runs import differences, new_run
+from train_RL_agents.agents import AGENTS, BASES
+from train_RL_agents.config.schema import TRAINER_CONFIGS
+from train_RL_agents.learning import ALGORITHMS
+from train_RL_agents.torchrl_trainer import TorchRLTrainer
+
+pytestmark = pytest.mark.usefixtures("tiny")
+NAMES = ["DQN", "PPO"]
+
+
+def trainer_of(tmp_path, name, *words):
+    return TorchRLTrainer(new_run(tmp_path, f"agent_type={name}", *words), quiet=True)
+
+
+def turns(trainer, count):
+    for _ in range(count):
+        trainer.iterate()
+    return trainer.algorithm
+
+
+def test_every_kind_of_settings_has_an_algorithm_and_a_base_of_agents():
+    assert set(ALGORITHMS) == set(TRAINER_CONFIGS.values())
+    assert TRAINER_CONFIGS.keys() == BASES.keys() == {each.algorithm for each in AGENTS.values()}
+    for settings, kind in ALGORITHMS.items():
+        assert kind.config_type is settings
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_progress_sets_the_step_size(tmp_path, name):
+    trainer = trainer_of(tmp_path, name)
+    algorithm, settings = trainer.algorithm, trainer.config.trainer
+    for progress, rate in ((0.0, settings.learning_rate), (1.0, settings.learning_rate_final)):
+        algorithm.set_progress(progress, trainer.collector.policy)
+        assert algorithm.log_scalars()["train/learning_rate"] == pytest.approx(rate)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_log_counts_updates(tmp_path, name):
+    algorithm = turns(trainer_of(tmp_path, name), 4)
+    found = algorithm.log_scalars()
+    assert found["train/updates"] == algorithm.learner.updates > 0
+    assert found["train/micro_batches"] == 1.0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_state_restores_what_updates_depend_on(tmp_path, name):
+    first, other = (trainer_of(tmp_path / part, name) for part in ("first", "other"))
+    turns(first, 5)
+    turns(other, 3)
+    state = first.algorithm.state_dict() | {"env_steps": first.env_steps}
+    assert first.algorithm.missing(state) == ""
+    other.algorithm.load_state_dict(state)
+    assert differences(other.algorithm.state_dict() | {"env_steps": first.env_steps}, state) == []
+    assert other.algorithm.learner.updates == first.algorithm.learner.updates
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_demand_counts_what_is_kept_and_gives_losses_of_any_size(tmp_path, name):
+    trainer = trainer_of(tmp_path, name)
+    step = trainer.collector.env.fake_tensordict()[:1]
+    agent = trainer.algorithm.learner.agent
+    found = type(trainer.algorithm).demand(trainer.config, agent, step)
+    assert all(item.size > 0 for item in found.items)
+    state = torch.get_rng_state()
+    for count in (1, 5):
+        found.loss(count)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert found.joint == (1 if trainer.config.trainer.buffer_size else 3)

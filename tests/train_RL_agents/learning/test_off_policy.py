@@ -1,0 +1,113 @@
+"""Off-policy learning: when updates are due, what is stored, and what a state holds."""
+
+import pytest
+import torch
+
+from marinenav_env import GROUP
+from tests.train_RL_agents.tiny_runs import new_run
+from train_RL_agents.torchrl_trainer import TorchRLTrainer
+
+pytestmark = pytest.mark.usefixtures("tiny")
+
+
+def algorithm_of(tmp_path, *words):
+    trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
+    trainer.algorithm.observe(trainer.collector.collect())
+    return trainer.algorithm
+
+
+@pytest.mark.parametrize("calls", [(96,), (8, 16, 24, 95, 96), (20, 40, 60, 80, 96)])
+def test_updates_do_not_depend_on_how_often_they_are_asked_for(tmp_path, calls):
+    algorithm = algorithm_of(tmp_path, "trainer.train_freq=5", "trainer.learning_starts=20")
+    for env_steps in calls:
+        algorithm.update(env_steps)
+        assert algorithm.learner.updates == max(0, (env_steps - 20) // 5)
+
+
+def test_targets_follow_at_every_multiple_of_their_interval(tmp_path):
+    words = ("trainer.target_update_interval=30", "trainer.tau=1.0")
+    algorithm = algorithm_of(tmp_path, *words, "trainer.learning_starts=1000")
+    moved = []
+    algorithm.learner.update_targets = moved.append
+    for env_steps, expected in ((29, 0), (30, 1), (59, 1), (125, 4)):
+        algorithm.update(env_steps)
+        assert moved == [1.0] * expected
+
+
+def test_without_an_interval_targets_move_with_every_update(tmp_path):
+    algorithm = algorithm_of(tmp_path, "trainer.tau=0.5", "trainer.learning_starts=8")
+    agent = algorithm.learner.agent
+    with torch.no_grad():
+        for each in agent.targets.parameters():
+            each.fill_(100.0)
+    algorithm.update(16)
+    (ours, *_), (target, *_) = (list(each.parameters()) for each in (agent.networks, agent.targets))
+    torch.testing.assert_close(target, 50.0 + 0.5 * ours)
+
+
+@pytest.mark.parametrize("storage", ["device", "host"])
+def test_steps_of_active_robots_are_stored(tmp_path, storage):
+    trainer = TorchRLTrainer(new_run(tmp_path, f"trainer.replay_storage={storage}"), quiet=True)
+    stored = 0
+    for _ in range(3):
+        steps = trainer.collector.collect()
+        stored += int(steps[GROUP, "mask"].sum())
+        trainer.algorithm.observe(steps)
+    assert int(trainer.algorithm.replay.filled) == stored > 0
+    fill = trainer.algorithm.device_scalars()["replay_fill"]
+    assert float(fill) == pytest.approx(stored / 150)
+
+
+def test_progress_moves_exploration_and_importance_weights(tmp_path):
+    words = ("agent_type=Rainbow", "trainer.prioritized=true", "trainer.exploration_fraction=0.5",
+             "trainer.exploration_spread=0.25")  # fmt: skip
+    trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
+    for progress, beta, epsilon in ((0.0, 0.4, 1.0), (0.25, 0.55, 0.525), (1.0, 1.0, 0.05)):
+        trainer.algorithm.set_progress(progress, trainer.collector.policy)
+        assert float(trainer.algorithm.replay.priorities.beta) == pytest.approx(beta)
+        strengths = trainer.collector.policy.exploration[:, 0].tolist()
+        assert strengths[0] == pytest.approx(epsilon)
+        assert strengths[-1] == pytest.approx(0.25 * epsilon)
+
+
+def test_a_state_without_replay_cannot_be_resumed(tmp_path):
+    algorithm = algorithm_of(tmp_path, "save_replay=false")
+    state = algorithm.state_dict()
+    assert state["replay"] is None
+    assert "save_replay=false" in algorithm.missing(state)
+
+
+def test_restarting_drops_open_windows_but_not_replay(tmp_path):
+    algorithm = algorithm_of(tmp_path, "trainer.n_steps=3", "trainer.learning_starts=40")
+    before = int(algorithm.replay.filled)
+    assert algorithm.streams.state_dict()
+    algorithm.restart()
+    assert algorithm.streams.state_dict() == {}
+    assert int(algorithm.replay.filled) == before
+
+
+def test_the_state_knows_which_target_updates_were_made(tmp_path):
+    words = ("trainer.target_update_interval=30", "trainer.learning_starts=1000")
+    first, other = (algorithm_of(tmp_path / part, *words) for part in ("first", "other"))
+    first.update(31)
+    other.load_state_dict(first.state_dict() | {"env_steps": 31})
+    moved = []
+    other.learner.update_targets = moved.append
+    other.update(59)
+    assert moved == []
+    other.update(60)
+    assert len(moved) == 1
+
+
+def test_replay_is_demanded_where_it_is_held(tmp_path):
+    for storage in ("device", "host"):
+        trainer = TorchRLTrainer(
+            new_run(tmp_path / storage, f"trainer.replay_storage={storage}"), quiet=True
+        )
+        algorithm = trainer.algorithm
+        found = algorithm.demand(
+            trainer.config, algorithm.learner.agent, trainer.collector.env.fake_tensordict()[:1]
+        )
+        replay, windows, saved = found.items
+        assert (replay.on_host, windows.on_host, saved.on_host) == (storage == "host", False, True)
+        assert replay.size == saved.size == 151 * found.row // 2
