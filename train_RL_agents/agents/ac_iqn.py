@@ -20,7 +20,7 @@ from train_RL_agents.agents.losses import quantile_huber, td_target, truncated_t
 from train_RL_agents.agents.quantile import QuantileConfig, draw_fractions, midpoints, risk_level
 from train_RL_agents.networks.actors import Actor
 from train_RL_agents.networks.layers import call_without_grad, squash
-from train_RL_agents.networks.observation import Observation, ObservationSpec
+from train_RL_agents.networks.observation import Observation
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,9 @@ class ACIQN(Agent[ACIQNConfig]):
     tau_midpoints: Tensor
     neighbours: Tensor
 
-    def __init__(
-        self, config: ACIQNConfig, num_actions: int = 25, spec: ObservationSpec | None = None
-    ) -> None:
-        super().__init__(config, num_actions, spec)
+    def build(self) -> None:
+        """See Agent."""
+        config = self.config
         self.networks["actor"] = Actor(config, self.spec)
         self.critics = [f"critic_{index}" for index in range(config.critics)]
         for name in self.critics:

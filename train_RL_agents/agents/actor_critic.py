@@ -13,7 +13,7 @@ from train_RL_agents.agents.base import Agent
 from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.networks.actors import normal_log_density, squash_log_slope
 from train_RL_agents.networks.layers import squash
-from train_RL_agents.networks.observation import ACTIVE, Observation, ObservationSpec
+from train_RL_agents.networks.observation import ACTIVE, Observation
 
 ConfigType = TypeVar("ConfigType", bound=ActorCriticConfig)
 
@@ -25,18 +25,16 @@ class ActorCriticAgent(Agent[ConfigType]):
     adds_exploration = False
     output_meanings: ClassVar[dict[str, str]]
 
-    def __init__(
-        self, config: ConfigType, num_actions: int = 25, spec: ObservationSpec | None = None
-    ) -> None:
-        super().__init__(config, num_actions, spec)
-        self.continuous = config.actions != "categorical"
-        self.networks["policy"] = ActorCriticNetwork(config, num_actions, self.spec)
+    def build(self) -> None:
+        """See Agent."""
+        self.continuous = self.config.actions != "categorical"
+        self.networks["policy"] = ActorCriticNetwork(self.config, self.num_actions, self.spec)
         if self.continuous:
             self.output_meanings = {  # type: ignore[misc]
                 "mu": "mean of z, before it is squashed or clipped",
                 "log_sigma": "log standard deviation of z",
             }
-            squashed = "(2 / pi) atan(mu)" if config.actions == "gaussian" else "mu, clipped"
+            squashed = "(2 / pi) atan(mu)" if self.config.actions == "gaussian" else "mu, clipped"
             self.selection_rule = squashed  # type: ignore[misc]
         else:
             self.output_meanings = {"logits": "log probability of each action, but for a constant"}  # type: ignore[misc]

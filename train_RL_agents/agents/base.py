@@ -70,7 +70,7 @@ LossFunction = Callable[[Any, Any], Losses]
 class Agent(nn.Module, ABC, Generic[ConfigType]):
     """A decision maker with shared weights for all robots.
 
-    Subclasses fill ``networks`` (learned) in their constructor and call ``make_targets``.
+    Subclasses fill ``networks`` (learned) in ``build`` and call ``make_targets``.
 
     Args:
         config: the agent's own settings.
@@ -104,6 +104,10 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         self.spec = spec or ObservationSpec.of(WorldConfig())
         self.networks = nn.ModuleDict()
         self.targets = nn.ModuleDict()
+        self.build()
+
+    def build(self) -> None:
+        """Fill ``networks`` and ``targets``, as ``config`` and ``spec`` ask for."""
 
     def make_targets(self, *names: str) -> None:
         """Give the named networks target copies in ``targets``."""

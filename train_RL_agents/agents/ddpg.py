@@ -18,7 +18,7 @@ from train_RL_agents.agents.base import Batch, Losses
 from train_RL_agents.agents.losses import td_target
 from train_RL_agents.networks.actors import Actor
 from train_RL_agents.networks.layers import call_without_grad, squash
-from train_RL_agents.networks.observation import Observation, ObservationSpec
+from train_RL_agents.networks.observation import Observation
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,9 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
     output_meanings: ClassVar[dict[str, str]] = {"action": "left and right command, in [-1, 1]"}
     selection_rule = "the answer is the action"
 
-    def __init__(
-        self, config: DDPGConfig, num_actions: int = 25, spec: ObservationSpec | None = None
-    ) -> None:
-        super().__init__(config, num_actions, spec)
-        self.networks["actor"] = Actor(config, self.spec)
+    def build(self) -> None:
+        """See Agent."""
+        self.networks["actor"] = Actor(self.config, self.spec)
         self.add_critics()
         self.make_targets(*self.networks)
 

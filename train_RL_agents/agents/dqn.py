@@ -58,12 +58,12 @@ class DQN(Agent[DQNConfig]):
     output_meanings: ClassVar[dict[str, str]] = {"values": "value of each action (scaled reward)"}
     selection_rule = "the index of the highest value"
 
-    def __init__(
-        self, config: DQNConfig, num_actions: int = 25, spec: ObservationSpec | None = None
-    ) -> None:
-        super().__init__(config, num_actions, spec)
-        for index in range(config.critics):
-            self.networks[f"critic_{index}"] = ValueNetwork(config, num_actions, self.spec)
+    def build(self) -> None:
+        """See Agent."""
+        for index in range(self.config.critics):
+            self.networks[f"critic_{index}"] = ValueNetwork(
+                self.config, self.num_actions, self.spec
+            )
         self.make_targets(*self.networks)
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:

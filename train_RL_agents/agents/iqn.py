@@ -22,7 +22,7 @@ from train_RL_agents.agents.quantile import (
     midpoints,
     risk_level,
 )
-from train_RL_agents.networks.observation import Observation, ObservationSpec
+from train_RL_agents.networks.observation import Observation
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,12 @@ class IQN(Agent[IQNConfig]):
     tau_midpoints: Tensor
     acting_taus: Tensor
 
-    def __init__(
-        self, config: IQNConfig, num_actions: int = 25, spec: ObservationSpec | None = None
-    ) -> None:
-        super().__init__(config, num_actions, spec)
+    def build(self) -> None:
+        """See Agent."""
+        config = self.config
         for index in range(config.critics):
             self.networks[f"critic_{index}"] = QuantileNetwork(
-                config, config.dueling, num_actions, self.spec
+                config, config.dueling, self.num_actions, self.spec
             )
         self.make_targets(*self.networks)
         self.register_buffer("tau_midpoints", midpoints(config.quantiles), persistent=False)

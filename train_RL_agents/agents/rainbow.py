@@ -81,11 +81,10 @@ class Rainbow(Agent[RainbowConfig]):
     uses_priorities = True
     support: Tensor
 
-    def __init__(
-        self, config: RainbowConfig, num_actions: int = 25, spec: ObservationSpec | None = None
-    ) -> None:
-        super().__init__(config, num_actions, spec)
-        critic = DistributionNetwork(config, num_actions, self.spec)
+    def build(self) -> None:
+        """See Agent."""
+        config = self.config
+        critic = DistributionNetwork(config, self.num_actions, self.spec)
         self.networks["critic"], self.noise_size = critic, sum(critic.noise_sizes)
         self.make_targets("critic")
         support = torch.linspace(config.v_min, config.v_max, config.atoms)

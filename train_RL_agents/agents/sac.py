@@ -19,7 +19,7 @@ from train_RL_agents.agents.base import Batch, Losses
 from train_RL_agents.agents.losses import td_target
 from train_RL_agents.networks.actors import GaussianActor, squashed_sample
 from train_RL_agents.networks.layers import call_without_grad, squash
-from train_RL_agents.networks.observation import Observation, ObservationSpec
+from train_RL_agents.networks.observation import Observation
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,12 @@ class SAC(ActionCriticAgent[SACConfig]):
     }
     selection_rule = "(2 / pi) atan(mu); to sample, (2 / pi) atan(z) with z normal"
 
-    def __init__(
-        self, config: SACConfig, num_actions: int = 25, spec: ObservationSpec | None = None
-    ) -> None:
-        super().__init__(config, num_actions, spec)
-        self.networks["actor"] = GaussianActor(config, self.spec)
+    def build(self) -> None:
+        """See Agent."""
+        self.networks["actor"] = GaussianActor(self.config, self.spec)
         self.add_critics()
         self.make_targets(*self.critics)
-        self.networks["temperature"] = Temperature(config)
+        self.networks["temperature"] = Temperature(self.config)
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
         """Mean and log standard deviation before squashing, [B, 2] each; risk does not apply."""

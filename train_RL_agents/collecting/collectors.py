@@ -7,6 +7,7 @@ collector in this process; worker processes or other hosts; or, on a GPU, CUDA g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -68,40 +69,33 @@ class StepCollector:
         self._restored = False
         self._workers: Workers | None = None
         self._graphs: GraphCollector | None = None
-        self._local: Iterator[TensorDictBase] | None = None
+        self._next: Callable[[], TensorDictBase] | None = None
 
     def collect(self) -> TensorDictBase:
         """The next steps [E, T] of all environments, with TorchRL's keys."""
+        if self._next is None:
+            self._next = self._start()
         steps = self._next()
         self.env_steps += steps.shape[0] * steps.shape[1]
         return steps
 
-    def _next(self) -> TensorDictBase:
-        if self._local is None and self._graphs is None:
-            self._start()
-        if self._graphs is not None:
-            return self._graphs.collect()
-        assert self._local is not None
-        return next(self._local)
-
-    def _start(self) -> None:
+    def _start(self) -> Callable[[], TensorDictBase]:
         """Choose where steps come from, now that a resumed run's state is there."""
         if self.in_place:
             self._graphs = GraphCollector(
                 self.env, self.policy, self._drawn_from, self._display.say,
                 self._config.trainer.vector_steps,
             )  # fmt: skip
-            return
+            return self._graphs.collect
         if self._config.trainer.collector != "local":
             try:
-                self._local = self._from_workers()
-                return
+                return partial(next, self._from_workers())
             except Exception as error:  # of any kind: the run can continue without them
                 self._display.fell_back(self._config.trainer.collector, error)
                 self.env.env_steps = self.env_steps  # which workers made, before a resume
                 if not self._restored:
                     self.on_restart()
-        self._local = self._from_collector()
+        return partial(next, self._from_collector())
 
     def _from_workers(self) -> Iterator[TensorDictBase]:
         """Steps that other processes make."""

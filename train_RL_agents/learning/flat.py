@@ -33,10 +33,13 @@ class FlatWeights:
     def __init__(self, networks: nn.ModuleDict) -> None:
         named = dict(networks.named_parameters())
         self.parameters: list[nn.Parameter] = list(named.values())
-        self.learned = [each for each in self.parameters if each.requires_grad]
+        self._learned = {
+            index: name
+            for index, (name, each) in enumerate(named.items()) if each.requires_grad
+        }  # fmt: skip
+        self.learned = [self.parameters[index] for index in self._learned]
         """Those that get gradients."""
-        self._names = list(named)
-        if len(self._names) != sum(len(list(each.parameters())) for each in networks.values()):
+        if len(named) != sum(len(list(each.parameters())) for each in networks.values()):
             raise ValueError("networks must not share parameters")
         if len({each.dtype for each in self.parameters}) > 1:
             raise ValueError("networks must be of one floating-point type")
@@ -65,7 +68,7 @@ class FlatWeights:
     def learned_views(self, flat: Tensor) -> list[Tensor]:
         """The parts of a tensor [N] that belong to the parameters that get gradients."""
         views = self.views(flat)
-        return [views[index] for index in self._learned_indices()]
+        return [views[index] for index in self._learned]
 
     def of(self, name: str) -> Tensor:
         """The weights of one network: a view."""
@@ -90,13 +93,10 @@ class FlatWeights:
         """
         found = [each.grad for each in self.learned if each.grad is not None]
         if len(found) != len(self.learned):
-            lacking = [self._names[index] for index in self._learned_indices()
+            lacking = [name for index, name in self._learned.items()
                        if self.parameters[index].grad is None]  # fmt: skip
             raise RuntimeError(f"no loss sends a gradient to {', '.join(lacking)}")
         return found
-
-    def _learned_indices(self) -> list[int]:
-        return [index for index, each in enumerate(self.parameters) if each.requires_grad]
 
     def chunks(self, flat: Tensor) -> list[Tensor]:
         """A tensor [N] as what one optimiser is given: whole, or in parts on a GPU."""
@@ -109,7 +109,7 @@ class FlatWeights:
         chunks = [state["state"][index] for index in sorted(state["state"])]
         each: dict[int, dict[str, Tensor]] = {
             index: {"step": chunks[0]["step"].clone()}
-            for index in (self._learned_indices() if chunks else ())
+            for index in (self._learned if chunks else ())
         }
         for name in chunks[0].keys() - {"step"} if chunks else ():
             views = self.views(torch.cat([chunk[name] for chunk in chunks]))
@@ -128,7 +128,7 @@ class FlatWeights:
         chunks = self.chunks(self.weights)
         joined: dict[int, dict[str, Tensor]] = {}
         if saved:
-            learn = self._learned_indices()
+            learn = list(self._learned)
             if sorted(saved) != learn:
                 raise ValueError(f"optimiser's state of {len(saved)} tensors, here {len(learn)}")
             first = saved[learn[0]]
