@@ -40,9 +40,9 @@ def test_active_robots_are_counted(tmp_path):
 
 def test_exploration_with_uniform_actions_is_a_setting_of_off_policy_agents(tmp_path):
     assert collector_of(tmp_path / "a", "agent_type=SAC", "trainer.exploration=uniform")\
-        .policy._uniform  # fmt: skip
-    assert not collector_of(tmp_path / "b", "agent_type=SAC").policy._uniform
-    assert not collector_of(tmp_path / "c", "agent_type=PPO").policy._uniform
+        .policy.uniform  # fmt: skip
+    assert not collector_of(tmp_path / "b", "agent_type=SAC").policy.uniform
+    assert not collector_of(tmp_path / "c", "agent_type=PPO").policy.uniform
 
 
 @pytest.mark.parametrize("in_place", [False, True])
