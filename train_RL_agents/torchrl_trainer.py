@@ -289,14 +289,12 @@ class TorchRLTrainer:
         """Show progress and handle signals; end workers, whatever ends the run."""
         self.display.say(f"updates: {self._update_mode()}")
         self.display.start(self.env_steps, self.config.compile)
-        self.monitor.start()
         try:
             with first_signal(self.stop):
                 yield
         except NoRoomError as error:
             raise NoRoomError(f"{error}; {self._save_in_need()}") from error
         finally:
-            self.monitor.stop()
             self.display.stop()
             self.collector.close()
 

@@ -1,13 +1,12 @@
-"""Use of the machine while a run trains, sampled in a thread.
+"""Use of the machine while a run trains.
 
-A thread looks every few seconds; the loop only picks up the averages when it logs. Nothing here
-asks the device to finish anything: what is said about a GPU comes from its driver.
+Nothing here asks the device to finish anything: what is said about a GPU comes from its driver.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
+import time
 from collections.abc import Callable
 
 import psutil
@@ -18,7 +17,7 @@ from train_RL_agents.utils.extras import need
 Probe = Callable[[], float]
 """Gives one number, now."""
 INTERVAL = 2.0
-"""Seconds between samples."""
+"""Seconds between samples at least, however often there is a log entry."""
 NOTICE = "no utilisation, temperature and power of the GPU in the log: %s"
 
 
@@ -52,56 +51,31 @@ def gpu_probes(device: torch.device) -> dict[str, Probe]:
 
 
 class Monitor:
-    """Samples probes in a thread of its own, from ``start`` to ``stop``.
+    """Samples probes for log entries.
 
     Args:
         probes: by the tag that they are logged under. One that fails is left out from then on.
-        interval: seconds between samples.
+        interval: seconds between samples at least.
     """
 
     def __init__(self, probes: dict[str, Probe], interval: float = INTERVAL) -> None:
         self._probes, self._interval = dict(probes), interval
-        self._sums: dict[str, tuple[float, int]] = {}
-        self._lock, self._ended = threading.Lock(), threading.Event()
-        self._thread: threading.Thread | None = None
+        self._sampled = time.monotonic()
 
     @classmethod
     def of(cls, device: torch.device) -> Monitor:
         """A monitor of the host and, if that is one, the GPU."""
         return cls(host_probes() | gpu_probes(device))
 
-    def start(self) -> None:
-        """Begin to sample."""
-        self._ended.clear()
-        self._thread = threading.Thread(target=self._run, name="monitor", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread; nothing to do if there is none."""
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-
     def read(self) -> dict[str, float]:
-        """Averages since the last reading, of what has been sampled since."""
-        with self._lock:
-            sums, self._sums = self._sums, {}
-        return {tag: total / count for tag, (total, count) in sums.items()}
-
-    def _run(self) -> None:
-        """Sample until told to stop."""
-        while not self._ended.wait(self._interval):
-            self._sample()
-
-    def _sample(self) -> None:
-        """Ask every probe once."""
+        """What the probes give now; nothing if the last sample is too recent."""
+        now = time.monotonic()
+        if now - self._sampled < self._interval:
+            return {}
+        self._sampled, found = now, {}
         for tag, probe in list(self._probes.items()):
             try:
-                value = probe()
+                found[tag] = probe()
             except Exception:  # drivers may raise anything; training continues
                 del self._probes[tag]
-                continue
-            with self._lock:
-                total, count = self._sums.get(tag, (0.0, 0))
-                self._sums[tag] = total + value, count + 1
+        return found

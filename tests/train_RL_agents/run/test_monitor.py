@@ -1,39 +1,22 @@
-"""The monitor: averages, an end in every case, and no cost to the loop."""
+"""The monitor: samples at most so often, and what fails is left out."""
 
 import logging
 import sys
-import threading
-import time
 
 import pytest
 import torch
 
-from tests.train_RL_agents.tiny_runs import at, new_run, scalars
+from tests.train_RL_agents.tiny_runs import new_run, scalars
+from train_RL_agents.run import monitor as monitoring
 from train_RL_agents.run.monitor import Monitor, gpu_probes, host_probes
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 
-def monitors():
-    return [each for each in threading.enumerate() if each.name == "monitor"]
-
-
-def wait_until(condition):
-    until = time.monotonic() + 30.0
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.005)
-
-
-def test_averages_since_the_last_reading():
-    values = iter([1.0, 3.0, 10.0])
-    monitor = Monitor({"a": lambda: next(values)})
-    assert monitor.read() == {}
-    monitor._sample()
-    monitor._sample()
-    assert monitor.read() == {"a": 2.0}
-    monitor._sample()
-    assert monitor.read() == {"a": 10.0}
-    assert monitor.read() == {}
+def test_samples_are_no_closer_than_the_interval(monkeypatch):
+    times, values = iter([0.0, 1.9, 2.0, 3.9, 4.1]), iter([1.0, 3.0])
+    monkeypatch.setattr(monitoring.time, "monotonic", lambda: next(times))
+    monitor = Monitor({"a": lambda: next(values)}, interval=2.0)
+    assert [monitor.read() for _ in range(4)] == [{}, {"a": 1.0}, {}, {"a": 3.0}]
 
 
 def test_a_probe_that_fails_is_left_out_and_the_others_are_not():
@@ -43,26 +26,10 @@ def test_a_probe_that_fails_is_left_out_and_the_others_are_not():
         calls.append(1)
         raise RuntimeError("driver")
 
-    monitor = Monitor({"bad": fail, "good": lambda: 1.0})
+    monitor = Monitor({"bad": fail, "good": lambda: 1.0}, interval=0.0)
     for _ in range(3):
-        monitor._sample()
-    assert monitor.read() == {"good": 1.0}
+        assert monitor.read() == {"good": 1.0}
     assert len(calls) == 1
-
-
-def test_the_thread_samples_and_ends():
-    before, asked = len(monitors()), []
-    monitor = Monitor({"a": lambda: float(len(asked.append(1) or asked))}, interval=0.001)
-    for _ in range(2):
-        monitor.start()
-        assert len(monitors()) == before + 1
-        assert all(each.daemon for each in monitors())
-        count = len(asked)
-        wait_until(lambda count=count: len(asked) > count + 2)
-        monitor.stop()
-        assert len(monitors()) == before
-    monitor.stop()
-    assert monitor.read()["a"] > 1.0
 
 
 def test_the_host_is_known():
@@ -81,49 +48,15 @@ def test_without_the_drivers_package_one_notice_says_so(monkeypatch, caplog):
     assert "pip install 'marinenav[gpu]'" in record.getMessage()
 
 
-def test_a_run_logs_the_averages_and_ends_the_thread(tmp_path, tiny):
-    run = new_run(tmp_path)
+@pytest.mark.parametrize("words", [[], ["monitor=false"]])
+def test_a_run_logs_samples_unless_that_is_switched_off(tmp_path, tiny, words):
+    run = new_run(tmp_path, *words)
     trainer = TorchRLTrainer(run, quiet=True)
-    trainer.monitor._interval = 0.001
+    trainer.monitor._interval = 0.0
     trainer.train()
-    assert not monitors()
     logged = scalars(run)
     for tag in ("system/cpu_percent", "system/memory_gb"):
-        assert logged[tag], tag
-        assert {step for step, _ in logged[tag]} <= {40, 80, 120, 160}
-
-
-def test_an_error_ends_the_thread(tmp_path, tiny):
-    trainer = TorchRLTrainer(new_run(tmp_path), quiet=True)
-
-    def fail():
-        assert len(monitors()) == 1
-        raise RuntimeError("stop here")
-
-    at(trainer, 40, fail)
-    with pytest.raises(RuntimeError, match="stop here"):
-        trainer.train()
-    assert not monitors()
-
-
-def test_it_can_be_switched_off(tmp_path, tiny):
-    run = new_run(tmp_path, "monitor=false")
-    trainer = TorchRLTrainer(run, quiet=True)
-    trainer.monitor._interval = 0.001
-    trainer.train()
-    assert not any(tag.startswith("system/") for tag in scalars(run))
-
-
-def test_the_loop_only_reads_averages(tmp_path, tiny, monkeypatch):
-    """Probes are asked by the monitor's thread alone, and the loop calls nothing but ``read``."""
-    trainer = TorchRLTrainer(new_run(tmp_path), quiet=True)
-    threads, reads, read = set(), [], trainer.monitor.read
-    trainer.monitor._probes = {"a": lambda: threads.add(threading.current_thread().name) or 1.0}
-    trainer.monitor._interval = 0.001
-    monkeypatch.setattr(trainer.monitor, "read", lambda: reads.append(trainer.env_steps) or read())
-    trainer.train()
-    assert threads == {"monitor"}
-    assert reads == [40, 80, 120, 160]  # once per log entry
+        assert [step for step, _ in logged.get(tag, [])] == ([] if words else [40, 80, 120, 160])
 
 
 @pytest.mark.gpu
