@@ -16,6 +16,7 @@ from tests.train_RL_agents.tiny_runs import (
     train,
     usual_signals,
 )
+from tests.train_RL_agents.trials import FakeTrainer
 from train_RL_agents.run.run_folder import RunFolder
 
 
@@ -83,3 +84,12 @@ def command(tmp_path: Path) -> list[str]:
     config = tmp_path / "config.json"
     config.write_text(json.dumps(TINY))
     return ["train", "-C", str(config), f"save_dir={tmp_path / 'runs'}", "--no-bar"]
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeTrainer]:
+    """Trials of studies train nothing."""
+    pytest.importorskip("optuna", reason="needs the extra tune")
+    kind = type("Fake", (FakeTrainer,), {"made": []})
+    monkeypatch.setattr("train_RL_agents.tuning.study.TorchRLTrainer", kind)
+    return kind

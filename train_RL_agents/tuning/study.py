@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,20 +31,8 @@ _MOST_REFUSED = 10
 # What is searched -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Range:
-    """Numbers from low to high."""
-
-    low: float
-    high: float
-    log: bool
-    """Whether ratios count, not differences."""
-    whole: bool
-    """Whether only whole numbers do."""
-
-
-Space = dict[str, Range | tuple[Any, ...]]
-"""A range or a choice of values for each setting."""
+Space = dict[str, Any]
+"""Optuna's distribution of each setting; choices are JSON texts, as Optuna keeps no lists."""
 
 
 def read_space(path: Path, config: TrainConfig[Any]) -> Space:
@@ -61,19 +48,20 @@ def read_space(path: Path, config: TrainConfig[Any]) -> Space:
     content = read_json(path)
     require(len(content) > 0, str(path), content, "an object with one or more settings")
     types = {setting.key: setting.annotation for setting in settings_of(config)}
-    space = {key: _parse(key, value, types.get(key)) for key, value in content.items()}
-    for key, item in space.items():
-        for value in (item.low, item.high) if isinstance(item, Range) else item:
-            changed(config, {key: value})
+    space = {key: _distribution(key, value, types.get(key)) for key, value in content.items()}
+    for key, value in content.items():
+        for each in value if isinstance(value, list) else (value["low"], value["high"]):
+            changed(config, {key: each})
     return space
 
 
-def _parse(key: str, value: Any, annotation: Any) -> Range | tuple[Any, ...]:
+def _distribution(key: str, value: Any, annotation: Any) -> Any:
+    distributions = need("optuna.distributions", "tune")
     require(key != "agent_type", key, value, "left out: a study is of one agent")
     require(annotation is not None, key, value, "of a setting; see marinenav train --help")
     if isinstance(value, list):
         require(len(value) > 0, key, value, "a list with one or more values")
-        return tuple(value)
+        return distributions.CategoricalDistribution([json.dumps(each) for each in value])
     fine = isinstance(value, dict) and {"low", "high"} <= value.keys() <= {"low", "high", "log"}
     require(fine, key, value, "a list of values, or an object with low, high and perhaps log")
     low, high, log = value["low"], value["high"], value.get("log", False)
@@ -81,7 +69,9 @@ def _parse(key: str, value: Any, annotation: Any) -> Range | tuple[Any, ...]:
     require(fine, key, value, "numbers low < high, above 0 where log is true")
     require(isinstance(log, bool), f"{key}.log", log, "true or false")
     require(annotation in (int, float), key, value, "a list: the setting is not a single number")
-    return Range(low, high, log, annotation is int)
+    whole = annotation is int and low % 1 == high % 1 == 0
+    kind = distributions.IntDistribution if whole else distributions.FloatDistribution
+    return kind(low, high, log)
 
 
 def changed(config: TrainConfig[Any], values: dict[str, Any]) -> TrainConfig[Any]:
@@ -89,18 +79,10 @@ def changed(config: TrainConfig[Any], values: dict[str, Any]) -> TrainConfig[Any
     return from_dict(flatten(to_dict(config)) | values)
 
 
-def suggest(trial: Any, space: Space) -> dict[str, Any]:
-    """Let Optuna choose a value for every setting."""
-    chosen: dict[str, Any] = {}
-    for key, item in space.items():
-        if isinstance(item, Range):
-            pick = trial.suggest_int if item.whole else trial.suggest_float
-            chosen[key] = pick(key, item.low, item.high, log=item.log)
-        else:
-            # As text: Optuna keeps no lists.
-            texts = [json.dumps(value) for value in item]
-            chosen[key] = json.loads(trial.suggest_categorical(key, texts))
-    return chosen
+def chosen(params: dict[str, Any], space: Space) -> dict[str, Any]:
+    """The settings that a trial's parameters stand for."""
+    return {key: json.loads(params[key]) if hasattr(item, "choices") else params[key]
+            for key, item in space.items()}  # fmt: skip
 
 
 # A trial ----------------------------------------------------------------------------------------
@@ -170,7 +152,7 @@ class Study:
     def _check_same(self) -> None:
         """Refuse to mix two searches."""
         ours = {
-            "space": repr(sorted(self.space.items())),
+            "space of settings": repr(sorted(self.space.items())),
             "config": json.dumps(to_dict(self.config)),
         }
         before = self.study.user_attrs
@@ -206,14 +188,16 @@ class Study:
             KeyboardInterrupt: when it was asked to stop.
         """
         states = self._optuna.trial.TrialState
-        trial = self.study.ask()
-        chosen = suggest(trial, self.space)
-        words = ", ".join(f"{key}={json.dumps(item)}" for key, item in chosen.items())
-        state, value = states.FAIL, None
+        trial = self.study.ask(self.space)
+        values = chosen(trial.params, self.space)
+        words = ", ".join(f"{key}={json.dumps(item)}" for key, item in values.items())
+        state, success, pruning = states.FAIL, None, Pruning(trial)
         try:
             try:
-                pruning = Pruning(trial)
-                trainer = self._trainer(trial, pruning, chosen, argv, **display)
+                config = changed(self.config, values)
+                parent = self.folder / f"trial_{trial.number:04d}"
+                run = RunFolder.create(config, config.seed[0], argv, parent)
+                trainer = TorchRLTrainer(run, callbacks=[pruning], **display)
             except ConfigError as error:
                 # Settings that are fine one by one may not go together.
                 self._refused += 1
@@ -224,27 +208,13 @@ class Study:
             trainer.train()
             if trainer.stopped and not pruning.pruned:
                 raise KeyboardInterrupt
-            value = trainer.rows[-1]["success_rate"]
+            success = trainer.rows[-1]["success_rate"]
             state = states.PRUNED if pruning.pruned else states.COMPLETE
         finally:
             # Optuna keeps the last report of a pruned trial as its value.
-            self.study.tell(trial, value if state == states.COMPLETE else None, state=state)
+            self.study.tell(trial, success if state == states.COMPLETE else None, state=state)
         end = "pruned at success" if pruning.pruned else "success"
-        return f"trial {trial.number}: {end} {value:.3f} with {words}"
-
-    def _trainer(
-        self,
-        trial: Any,
-        pruning: Pruning,
-        chosen: dict[str, Any],
-        argv: Sequence[str],
-        **display: bool,
-    ) -> TorchRLTrainer:
-        """The trainer of a trial, in a folder of its own."""
-        config = changed(self.config, chosen)
-        parent = self.folder / f"trial_{trial.number:04d}"
-        run = RunFolder.create(config, config.seed[0], argv, parent)
-        return TorchRLTrainer(run, callbacks=[pruning], **display)
+        return f"trial {trial.number}: {end} {success:.3f} with {words}"
 
     def write_best(self) -> Any:
         """Write the configuration of the best trial, so that ``train -C`` takes it.
@@ -256,10 +226,7 @@ class Study:
         if not self.study.get_trials(states=(states.COMPLETE,)):
             return None
         best = self.study.best_trial
-        values = {
-            key: best.params[key] if isinstance(item, Range) else json.loads(best.params[key])
-            for key, item in self.space.items()
-        }
-        content = json.dumps(to_dict(changed(self.config, values)), indent=2) + "\n"
+        config = changed(self.config, chosen(best.params, self.space))
+        content = json.dumps(to_dict(config), indent=2) + "\n"
         write_atomically(self.folder / BEST, content)
         return best

@@ -1,85 +1,34 @@
 """Studies: what is searched, trials, pruning, going on."""
 
-import json
-import sys
-
 import pytest
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import TINY
-from train_RL_agents.cli import main
+from tests.train_RL_agents.trials import write_space
 from train_RL_agents.config.reading import from_dict, load_config
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.tuning import study as tuning
 from train_RL_agents.tuning.study import (
     BEST,
-    STORAGE,
     Pruning,
-    Range,
     Study,
     changed,
     read_space,
 )
 
-SPACE = {
-    "trainer.learning_rate": {"low": 1e-4, "high": 1e-3, "log": True},
-    "trainer.batch_size": {"low": 4, "high": 8},
-    "agent.features": ["raw", "geometric"],
-    "training_schedule.weights": [[1.0, 1.0], [1.0, 3.0]],
-}
 CONFIG = from_dict(TINY)
-
-
-def write_space(path, content=SPACE):
-    (path / "space.json").write_text(json.dumps(content))
-    return path / "space.json"
-
-
-class FakeTrainer:
-    """Makes two evaluations; the better the larger the batch."""
-
-    interrupted = False
-    made: list
-
-    def __init__(self, run, callbacks, **display):
-        self.run, self.callbacks, self.rows = run, callbacks, []
-        self.env_steps, self.stopped = 0, False
-        self.made.append(run)
-
-    @property
-    def finished(self):
-        return self.env_steps == 160
-
-    def stop(self):
-        self.stopped = True
-
-    def train(self):
-        while not (self.finished or self.stopped):
-            self.env_steps += 40
-            if self.env_steps % 80 == 0:
-                self.rows.append({"success_rate": self.run.config.trainer.batch_size / 10})
-            for callback in self.callbacks:
-                callback(self)
-        self.stopped = self.stopped or self.interrupted
-
-
-@pytest.fixture
-def fake(monkeypatch):
-    pytest.importorskip("optuna", reason="needs the extra tune")
-    kind = type("Fake", (FakeTrainer,), {"made": []})
-    monkeypatch.setattr(tuning, "TorchRLTrainer", kind)
-    return kind
 
 
 # The space
 
 
 def test_space_has_ranges_and_choices(tmp_path):
+    kinds = pytest.importorskip("optuna", reason="needs the extra tune").distributions
     space = read_space(write_space(tmp_path), CONFIG)
-    assert space["trainer.learning_rate"] == Range(1e-4, 1e-3, log=True, whole=False)
-    assert space["trainer.batch_size"] == Range(4, 8, log=False, whole=True)
-    assert space["agent.features"] == ("raw", "geometric")
+    assert space["trainer.learning_rate"] == kinds.FloatDistribution(1e-4, 1e-3, log=True)
+    assert space["trainer.batch_size"] == kinds.IntDistribution(4, 8)
+    assert space["agent.features"] == kinds.CategoricalDistribution(['"raw"', '"geometric"'])
 
 
 @pytest.mark.parametrize(("content", "message"), [
@@ -97,6 +46,7 @@ def test_space_has_ranges_and_choices(tmp_path):
     ({"agent.features": {"low": 1, "high": 2}}, "the setting is not a single number"),
 ])  # fmt: skip
 def test_a_space_that_makes_no_sense_is_refused(tmp_path, content, message):
+    pytest.importorskip("optuna", reason="needs the extra tune")
     with pytest.raises(ConfigError) as caught:
         read_space(write_space(tmp_path, content), CONFIG)
     assert message in str(caught.value)
@@ -137,7 +87,7 @@ def test_a_study_goes_on_from_its_storage(tmp_path, fake):
     assert again.done == 1
     assert again.run_trial([]).startswith("trial 3: ")
     with pytest.raises(ConfigError, match="must be new, or of the same space"):
-        Study(tmp_path, CONFIG, {"trainer.batch_size": (4, 8)})
+        Study(tmp_path, CONFIG, read_space(write_space(tmp_path, {"seed": [1, 2]}), CONFIG))
 
 
 def test_settings_that_do_not_go_together_fail_one_trial(tmp_path, fake, monkeypatch):
@@ -212,31 +162,3 @@ def test_a_run_that_is_finished_is_not_pruned(tmp_path, tiny):
     assert [step for _, step in pruning._trial.reports] == [160]
     assert not pruning.pruned
     assert not trainer.stopped
-
-
-# The command
-
-
-def test_command_runs_the_trials_that_are_missing(tmp_path, fake, capsys):
-    (tmp_path / "config.json").write_text(json.dumps(TINY))
-    argv = ["tune", "--space", str(write_space(tmp_path)), "--study", str(tmp_path / "study"),
-            "-C", str(tmp_path / "config.json"), "--quiet", "--trials"]  # fmt: skip
-    assert main([*argv, "2", "trainer.tau=0.5"]) == 0
-    assert main([*argv, "3", "trainer.tau=0.5"]) == 0
-    printed = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in printed] == ["trial 0", "trial 1", "best",
-                                                        "trial 2", "best"]  # fmt: skip
-    assert {run.config.trainer.tau for run in fake.made} == {0.5}
-    assert not any(run.config.save_replay for run in fake.made)
-    assert (tmp_path / "study" / STORAGE).is_file()
-    assert main([*argv, "0"]) == 2
-    assert main([*argv, "3"]) == 2
-    assert "of the same config" in capsys.readouterr().err
-
-
-def test_without_optuna_it_says_what_to_install(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    argv = ["tune", "--space", str(write_space(tmp_path)), "--study", str(tmp_path / "study")]
-    assert main(argv) == 2
-    assert capsys.readouterr().err == ("marinenav: error: optuna is not installed, and this needs "
-                                       "it: pip install 'marinenav[tune]'\n")  # fmt: skip
