@@ -13,7 +13,11 @@ from train_RL_agents.config.resuming import RESUMABLE
 
 if TYPE_CHECKING:
     from train_RL_agents.config.schema import TrainConfig
+    from train_RL_agents.run.run_folder import RunFolder
     from train_RL_agents.torchrl_trainer import TorchRLTrainer
+
+    Maker = Callable[[], TorchRLTrainer]
+    """Makes a trainer: memory is planned for one, so it must be gone before the next."""
 
 OWN_HELP = True
 """Help lists the settings, which takes an import of torch."""
@@ -27,41 +31,33 @@ _SHORTHANDS = {
     "compile": "compile",
 }
 """Options that stand for keys."""
-
-
 _TRACED = 20
 """Batches of the collector in a trace, if not said otherwise."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    plain: dict[str, Any] = {"default": argparse.SUPPRESS}
     parser.usage = f"{parser.prog} [options] [key=value ...]"
+    parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
-    add("-h", "--help", action="store_true", help="show this and all settings", **plain)
-    add("-C", "--config", metavar="FILE", type=Path, help="JSON with settings that differ", **plain)
-    add(
-        "--agent",
-        metavar="NAME",
-        help="agent_type=NAME, or package.module:Class",
-        **plain,
-    )
-    add("-D", "--device", metavar="DEV", help="auto, cpu, cuda, cuda:N; device=DEV", **plain)
-    add("--seed", metavar="N", nargs="+", help="one run for each; seed=N,...", **plain)
-    add("--num-envs", metavar="N", help="trainer.num_envs=N", **plain)
-    add("--total-timesteps", metavar="N", help="env-steps of a run; total_timesteps=N", **plain)
-    add("--compile", action=argparse.BooleanOptionalAction, help="compile=true or false", **plain)
+    add("-h", "--help", action="store_true", help="show this and all settings")
+    add("-C", "--config", metavar="FILE", type=Path, help="JSON with settings that differ")
+    add("--agent", metavar="NAME", help="agent_type=NAME, or package.module:Class")
+    add("-D", "--device", metavar="DEV", help="auto, cpu, cuda, cuda:N; device=DEV")
+    add("--seed", metavar="N", nargs="+", help="one run for each; seed=N,...")
+    add("--num-envs", metavar="N", help="trainer.num_envs=N")
+    add("--total-timesteps", metavar="N", help="env-steps of a run; total_timesteps=N")
+    add("--compile", action=argparse.BooleanOptionalAction, help="compile=true or false")
     add("--profile", metavar="NAME", help="sizes of environments, batch and replay for a device: "
         "auto (default; from the GPU's memory, on the CPU none), none, cpu, 8gb, 16gb, 24gb or "
-        "80gb; settings that are given win", **plain)  # fmt: skip
+        "80gb; settings that are given win")  # fmt: skip
     add("--resume", metavar="RUN", type=Path, help="resume a run, or all runs of a training "
-        f"folder; of the settings, only these may change: {', '.join(RESUMABLE)}",
-        **plain)  # fmt: skip
+        f"folder; of the settings, only these may change: {', '.join(RESUMABLE)}")  # fmt: skip
     add("--profile-trace", metavar="N", nargs="?", type=int, const=_TRACED, help="write a trace of "
         f"N batches of the collector with their updates ({_TRACED} if not said), once everything "
-        "is compiled, into the run folder", **plain)  # fmt: skip
-    add("--quiet", action="store_true", help="print nothing", **plain)
-    add("--no-bar", action="store_true", help="no progress bar", **plain)
+        "is compiled, into the run folder")  # fmt: skip
+    add("--quiet", action="store_true", help="print nothing")
+    add("--no-bar", action="store_true", help="no progress bar")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -70,30 +66,30 @@ def run(arguments: argparse.Namespace) -> int:
     overrides = _shorthands(given) + arguments.overrides
     if "help" in given:
         return _help(arguments.parser, given.get("config"), overrides)
-    display = {"quiet": "quiet" in given, "bar": "no_bar" not in given}
     trace = given.get("profile_trace", 0)
     if "profile_trace" in given and trace < 1:
         arguments.parser.error(f"argument --profile-trace: must be at least 1, not {trace}")
-    if "resume" in given and "config" in given:
-        arguments.parser.error("--resume takes no --config: a run has its own")
-    if "resume" in given and "profile" in given:
-        arguments.parser.error("--resume takes no --profile: a run has its sizes")
+    for option in ("config", "profile"):
+        if "resume" in given and option in given:
+            arguments.parser.error(f"--resume takes no --{option}: a run has its own")
     from train_RL_agents.run.ranks import joined
 
+    display = {"quiet": "quiet" in given, "bar": "no_bar" not in given}
     with joined():
         if "resume" in given:
-            return _resume(given["resume"], overrides, display, trace)
-        return _start(given, overrides, arguments.argv, display, trace)
+            makers = _resumed(given["resume"], overrides, display)
+        else:
+            makers = _new(given, overrides, arguments.argv, display)
+        for make in makers:
+            _train(make, trace, display["quiet"])
+    return 0
 
 
 def _shorthands(given: dict[str, Any]) -> list[str]:
     """Options as key=value words."""
-    words = []
-    for option, key in _SHORTHANDS.items():
-        if option in given:
-            value = given[option]
-            words.append(f"{key}={','.join(value) if isinstance(value, list) else value}")
-    return words
+    values = {key: given[option] for option, key in _SHORTHANDS.items() if option in given}
+    return [f"{key}={','.join(value) if isinstance(value, list) else value}"
+            for key, value in values.items()]  # fmt: skip
 
 
 def _planned(given: dict[str, Any], overrides: list[str], quiet: bool) -> TrainConfig[Any]:
@@ -124,15 +120,10 @@ def _planned(given: dict[str, Any], overrides: list[str], quiet: bool) -> TrainC
     return sized.config
 
 
-def _start(
-    given: dict[str, Any],
-    overrides: list[str],
-    argv: list[str],
-    display: dict[str, Any],
-    trace: int,
-) -> int:
-    """Train every seed in one training folder; a run that is refused leaves none behind."""
-    from marinenav_env.validation import ConfigError
+def _new(
+    given: dict[str, Any], overrides: list[str], argv: list[str], display: dict[str, Any]
+) -> list[Maker]:
+    """Runs of every seed in one training folder; a run that is refused leaves none behind."""
     from train_RL_agents.run.ranks import Ranks
     from train_RL_agents.run.run_folder import RunFolder
     from train_RL_agents.torchrl_trainer import TorchRLTrainer
@@ -144,30 +135,27 @@ def _start(
     def create() -> list[RunFolder]:
         """All at once, so that --resume finds the seeds whose turn had not come."""
         parent = RunFolder.make_parent(config.save_dir)
-        try:
-            return [RunFolder.create(config, seed, argv, parent) for seed in config.seed]
-        except ConfigError:
-            shutil.rmtree(parent)
-            raise
+        make = partial(RunFolder.create, config, argv=argv, parent=parent)
+        return [_kept(partial(make, seed), parent) for seed in config.seed]
 
     folders = ranks.led(create)
-
-    def first() -> TorchRLTrainer:
-        try:
-            return TorchRLTrainer(folders[0], **display)
-        except ConfigError:
-            shutil.rmtree(folders[0].path.parent, ignore_errors=True)
-            raise
-
-    makers: list[Callable[[], TorchRLTrainer]] = [first]
-    makers += [partial(TorchRLTrainer, folder, **display) for folder in folders[1:]]
-    for make in makers:
-        _train(make, trace, display["quiet"])
-    return 0
+    first, *others = [partial(TorchRLTrainer, folder, **display) for folder in folders]
+    return [partial(_kept, first, folders[0].path.parent), *others]
 
 
-def _resume(path: Path, overrides: list[str], display: dict[str, Any], trace: int) -> int:
-    """Resume a run, or every run of a training folder."""
+def _kept(make: Callable[[], Any], parent: Path) -> Any:
+    """What is made in a new training folder, which goes where that is refused."""
+    from marinenav_env.validation import ConfigError
+
+    try:
+        return make()
+    except ConfigError:
+        shutil.rmtree(parent, ignore_errors=True)
+        raise
+
+
+def _resumed(path: Path, overrides: list[str], display: dict[str, Any]) -> list[Maker]:
+    """A run, or every run of a training folder."""
     from marinenav_env.validation import require
     from train_RL_agents.config.reading import override
     from train_RL_agents.run.ranks import Ranks
@@ -181,16 +169,14 @@ def _resume(path: Path, overrides: list[str], display: dict[str, Any], trace: in
         for word in overrides:
             key, _, value = word.partition("=")
             require(key in RESUMABLE, key, value, "left as it is when a run is resumed")
-    for folder in folders:
-        _train(partial(resume, folder, **display), trace, display["quiet"])
-    return 0
+    return [partial(resume, folder, **display) for folder in folders]
 
 
-def _train(make: Callable[[], TorchRLTrainer], trace: int, quiet: bool) -> None:
+def _train(make: Maker, trace: int, quiet: bool) -> None:
     """Train; compiled code is dropped afterwards, as the number of its variants is limited.
 
     Args:
-        make: makes the trainer; memory is planned for one, so it must be gone before the next.
+        make: see Maker.
         trace: batches of the collector in a profiler's trace; 0: none.
         quiet: do not print where the trace is.
 
@@ -199,30 +185,24 @@ def _train(make: Callable[[], TorchRLTrainer], trace: int, quiet: bool) -> None:
     """
     import torch
 
+    from train_RL_agents.run.tracing import Trace
     from train_RL_agents.utils.device import release_memory
 
     trainer = make()
-    if trace:
-        _train_traced(trainer, trace, quiet)
-    else:
-        trainer.train()
+    tracing = Trace(trainer.run.path, trace, trainer.device) if trace else None
+    if tracing is not None:
+        trainer.callbacks.append(tracing)
+    trainer.train()
+    if tracing is not None:
+        tracing.finish()
+        if not quiet:
+            none = "no trace: the run has too few updates"
+            print(f"trace: {tracing.path}" if tracing.path else none)
     torch.compiler.reset()
     if trainer.stopped:
         raise KeyboardInterrupt
-    del trainer
+    del trainer, tracing
     release_memory()
-
-
-def _train_traced(trainer: TorchRLTrainer, trace: int, quiet: bool) -> None:
-    """Train, and say where the trace is."""
-    from train_RL_agents.run.tracing import Trace
-
-    tracing = Trace(trainer.run.path, trace, trainer.device)
-    trainer.callbacks.append(tracing)
-    trainer.train()
-    tracing.finish()
-    if not quiet:
-        print(f"trace: {tracing.path}" if tracing.path else "no trace: the run has too few updates")
 
 
 def _help(parser: argparse.ArgumentParser, path: Path | None, overrides: list[str]) -> int:

@@ -262,6 +262,3 @@ class _LossModule(nn.Module):
     def forward(self, batch: Any, noise: Any) -> Losses:
         """See Agent.loss."""
         return self._losses(batch, noise)
-
-
-__all__ = ["LossFunction", "Ranks", "joined"]

@@ -1,13 +1,10 @@
 import json
-import math
-from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pytest
 
-from marinenav_env import LEVELS, ConfigError, Level
+from marinenav_env import ConfigError
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.help import meanings, settings_help
 from train_RL_agents.config.reading import (
     default_config,
     from_dict,
@@ -63,15 +60,6 @@ def test_nothing_given_is_the_defaults():
 def test_shipped_files_load_and_make_the_round_trip(path):
     config = load_config(path)
     assert from_dict(json.loads(json.dumps(to_dict(config)))) == config
-
-
-def test_published_schedule_is_the_published_one():
-    config = load_config(next(path for path in CONFIGS if path.stem == "published_schedule"))
-    curriculum = config.training_schedule.curriculum()
-    assert curriculum.levels == config.eval_schedule.levels() == LEVELS
-    assert curriculum.timesteps == (0, 1_000_000, 2_000_000, 3_000_000, 4_000_000, 5_000_000)
-    assert (config.total_timesteps, config.eval_freq) == (6_000_000, 60_000)
-    assert config.eval_schedule.num_episodes == (10,) * 6
 
 
 def test_a_file_of_the_field_loads_unchanged(tmp_path):
@@ -232,44 +220,3 @@ def test_unreadable_files(tmp_path, content):
         load_config(path)
     with pytest.raises(ConfigError, match=r"absent\.json"):
         load_config(tmp_path / "absent.json")
-
-
-@pytest.mark.parametrize("agent_type", list(AGENTS))
-def test_help_has_every_setting_with_its_meaning(agent_type):
-    config = default_config(agent_type)
-    text = settings_help(config, 100)
-    assert max(map(len, text.splitlines())) <= 100
-    for setting in settings_of(config):
-        assert f"  {setting.key}=" in text
-    for section in (config, config.agent, config.trainer, config.world.vessel):
-        assert meanings(type(section)).keys() >= {item.name for item in fields(section)}
-    assert "Detection range, to the hull of the object (m). (above 0)" in text
-
-
-def test_meanings_are_inherited():
-    @dataclass
-    class Base:
-        """."""
-
-        first: int = 1
-        """One
-        thing."""
-
-    @dataclass
-    class Derived(Base):
-        """."""
-
-        second: float = math.pi
-        """Another."""
-
-    assert meanings(Derived) == {"first": "One thing.", "second": "Another."}
-
-
-def test_levels_of_encounters_on_maps_of_their_own():
-    schedule = {"num_robots": [5, 2], "num_cores": [0, 1], "num_obstacles": [4, 0],
-                "min_start_goal_dis": [40, 0], "encounter": [False, True]}  # fmt: skip
-    words = ["training_schedule.map_size=0,80", "training_schedule.core_speed=0,1.5"]
-    levels = from_dict({"training_schedule": schedule}, words).training_schedule.curriculum().levels
-    assert levels == (Level(5, 0, 4, 40.0), Level(2, 1, 0, 0.0, True, 80.0, 1.5))
-    with pytest.raises(ConfigError, match=r"encounter=\(True,\): must be as long as num_robots"):
-        from_dict({"training_schedule": schedule | {"encounter": [True]}})

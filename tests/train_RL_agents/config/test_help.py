@@ -1,0 +1,41 @@
+"""The list of settings in the help of train."""
+
+import math
+from dataclasses import dataclass, fields
+
+import pytest
+
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.config.help import meanings, settings_help
+from train_RL_agents.config.reading import default_config, settings_of
+
+
+@pytest.mark.parametrize("agent_type", list(AGENTS))
+def test_help_has_every_setting_with_its_meaning(agent_type):
+    config = default_config(agent_type)
+    text = settings_help(config, 100)
+    assert max(map(len, text.splitlines())) <= 100
+    for setting in settings_of(config):
+        assert f"  {setting.key}=" in text
+    for section in (config, config.agent, config.trainer, config.world.vessel):
+        assert meanings(type(section)).keys() >= {item.name for item in fields(section)}
+    assert "Detection range, to the hull of the object (m). (above 0)" in text
+
+
+def test_meanings_are_inherited():
+    @dataclass
+    class Base:
+        """."""
+
+        first: int = 1
+        """One
+        thing."""
+
+    @dataclass
+    class Derived(Base):
+        """."""
+
+        second: float = math.pi
+        """Another."""
+
+    assert meanings(Derived) == {"first": "One thing.", "second": "Another."}

@@ -1,0 +1,44 @@
+"""Schedules, and what must fit together in a configuration."""
+
+from pathlib import Path
+
+import pytest
+
+from marinenav_env import LEVELS, ConfigError, Level
+from train_RL_agents.config.reading import default_config, from_dict, load_config
+from train_RL_agents.config.schema import OffPolicyConfig, OnPolicyConfig, TrainConfig
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+
+
+def test_published_schedule_is_the_published_one():
+    config = load_config(CONFIGS / "published_schedule.json")
+    curriculum = config.training_schedule.curriculum()
+    assert curriculum.levels == config.eval_schedule.levels() == LEVELS
+    assert curriculum.timesteps == (0, 1_000_000, 2_000_000, 3_000_000, 4_000_000, 5_000_000)
+    assert (config.total_timesteps, config.eval_freq) == (6_000_000, 60_000)
+    assert config.eval_schedule.num_episodes == (10,) * 6
+
+
+def test_levels_of_encounters_on_maps_of_their_own():
+    schedule = {"num_robots": [5, 2], "num_cores": [0, 1], "num_obstacles": [4, 0],
+                "min_start_goal_dis": [40, 0], "encounter": [False, True]}  # fmt: skip
+    words = ["training_schedule.map_size=0,80", "training_schedule.core_speed=0,1.5"]
+    levels = from_dict({"training_schedule": schedule}, words).training_schedule.curriculum().levels
+    assert levels == (Level(5, 0, 4, 40.0), Level(2, 1, 0, 0.0, True, 80.0, 1.5))
+    with pytest.raises(ConfigError, match=r"encounter=\(True,\): must be as long as num_robots"):
+        from_dict({"training_schedule": schedule | {"encounter": [True]}})
+
+
+@pytest.mark.parametrize(("agent", "trainer", "sentence"), [
+    ("PPO", OffPolicyConfig(), "trainer='OffPolicyConfig': must be OnPolicyConfig for this agent"),
+    ("DQN", OnPolicyConfig(), "trainer='OnPolicyConfig': must be OffPolicyConfig for this agent"),
+    ("DQN", OffPolicyConfig(prioritized=True), "trainer.prioritized=True: must be false for DQN"),
+    ("DQN", OffPolicyConfig(learning_starts=0), "trainer.learning_starts=0: must be at least num"),
+    ("DQN", OffPolicyConfig(buffer_size=9), "trainer.buffer_size=9: must be at least 3840, what"),
+])  # fmt: skip
+def test_settings_that_do_not_go_together(agent, trainer, sentence):
+    own = default_config(agent).agent
+    with pytest.raises(ConfigError) as caught:
+        TrainConfig(agent=own, agent_type=agent, trainer=trainer)
+    assert str(caught.value).startswith(sentence)
