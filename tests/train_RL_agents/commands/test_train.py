@@ -21,7 +21,7 @@ def test_start_up_is_no_time_of_training_also_in_a_traced_run(tmp_path, monkeypa
     def slow(collector):
         with collector._clock.phase("compile"):
             time.sleep(0.4)
-        start(collector)
+        return start(collector)
 
     build = TorchRLTrainer._build
     monkeypatch.setattr(StepCollector, "_start", slow)
