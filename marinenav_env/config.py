@@ -201,7 +201,7 @@ class ColregsConfig:
     """Added to the other's radius when the tangent to pass it is drawn (m)."""
     domain: Positive = 8.0
     """Vessels should pass no closer than this, from centre to centre (m)."""
-    horizon: Positive = 10.0
+    horizon: Positive = 20.0
     """There is no risk of collision while the closest approach is farther off than this (s)."""
     stand_on_until: NonNegative = 10.0
     """A vessel that stands on may act by itself when the other is closer than this (m)."""

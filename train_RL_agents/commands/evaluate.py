@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, CONDUCT, Result
+from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, Result
 
 if TYPE_CHECKING:
     import torch
@@ -33,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--policy", metavar="NAME", help="baseline: straight, apf or orca", **plain)
     add("--which", metavar="NAME", default="best",
         help="of a run: best (default), latest or a file's name")  # fmt: skip
-    add("--suite", metavar="NAME", help="paper, fresh, currents, crowd, noise or rules, instead of "
-        "levels", **plain)  # fmt: skip
+    add("--suite", metavar="NAME", help="paper, fresh, currents, crowd, noise, rules, imazu or "
+        "encounters (or imazu_own, encounters_own), instead of levels", **plain)  # fmt: skip
     add("--episodes", metavar="N", type=int, help="a level, or a group of a suite; by default as "
         "while training, or the suite's", **plain)  # fmt: skip
     add("--levels", metavar="L", type=int, nargs="+", help="from 1; all by default", **plain)
@@ -147,7 +147,8 @@ def _results(
     """Run the episodes of every policy; the recording is that of the last one."""
     from train_RL_agents.evaluation.comparison import differences
     from train_RL_agents.evaluation.contenders import described, run_set
-    from train_RL_agents.evaluation.suites import RULES
+    from train_RL_agents.evaluation.marking import run_marked
+    from train_RL_agents.evaluation.suites import MARKED, RULES
 
     results: list[Result] = []
     first: Episodes | None = None
@@ -155,7 +156,13 @@ def _results(
     for name, each in zip(names, found, strict=True):
         # Conduct is told from what was recorded.
         recorded_as = name if acting.quantiles or chosen.name == RULES else None
-        episodes, recording = run_set(each, chosen, world, acting, device, recorded_as)
+        conduct: Any = None
+        if chosen.name in MARKED:
+            episodes, recording, conduct = run_marked(each, chosen, world, acting, device, name)
+        else:
+            episodes, recording = run_set(each, chosen, world, acting, device, recorded_as)
+        if recording and chosen.name == RULES:
+            conduct = _conduct(recording, chosen)
         first = first or episodes
         results.append(
             Result(
@@ -163,7 +170,7 @@ def _results(
                 described(each),
                 episodes.table(chosen.groups) if chosen.groups else _overall(episodes),
                 differences(first, episodes, chosen.groups) if results else None,
-                _conduct(recording, chosen) if recording and chosen.name == RULES else None,
+                conduct,
             )
         )
     return results, recording if acting.quantiles else None
@@ -230,7 +237,7 @@ def _print(setting: dict[str, Any], results: Sequence[Result]) -> None:
     tables.print_meanings(COLUMNS if len(results) == 1 else COMPARED)
     if results[0].conduct is not None:
         tables.print_table(*tables.conduct_rows(results), "\nRules of the sea")
-        tables.print_meanings(CONDUCT)
+        tables.print_meanings(results[0].conduct_columns)
 
 
 def _write_all(given: dict[str, Any], setting: dict[str, Any], results: Sequence[Result]) -> None:
@@ -262,5 +269,5 @@ def _content(setting: dict[str, Any], results: Sequence[Result]) -> dict[str, An
     else:
         content["policies"] = [asdict(each) for each in results]
     if results[0].conduct is not None:
-        content |= {"conduct": results[0].conduct, "conduct_columns": CONDUCT}
+        content |= {"conduct": results[0].conduct, "conduct_columns": results[0].conduct_columns}
     return dict(finite(content))

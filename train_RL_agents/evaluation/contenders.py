@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 import torch
 
-from marinenav_env import ConfigError, WorldConfig
+from marinenav_env import GROUP, ConfigError, WorldConfig
+from marinenav_env.config import VesselConfig
 from marinenav_env.state import Scenario
 from marinenav_env.validation import require
 from train_RL_agents.agents.quantile import nearness_risk
@@ -21,6 +22,8 @@ from train_RL_agents.evaluation.suites import ScenarioSet
 from train_RL_agents.networks.observation import OBSERVATION, observation_of
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
+
+ACTION = (GROUP, "action")
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,30 @@ def with_quantiles(policy: Policy, loaded: LoadedPolicy) -> Policy:
     return act
 
 
+def only_own(policy: Policy, discrete: VesselConfig | None) -> Policy:
+    """Make a policy steer robot 0 alone; the others do not change their thrust.
+
+    Args:
+        policy: steers all.
+        discrete: the commands that actions are indices of; None: actions are continuous.
+    """
+    hold = 0
+    if discrete is not None:
+        left, right = (
+            min(range(len(commands)), key=lambda index: abs(commands[index]))
+            for commands in (discrete.left_thrust_change, discrete.right_thrust_change)
+        )
+        hold = left * len(discrete.right_thrust_change) + right
+
+    def act(step: Any) -> Any:
+        acted = policy(step)
+        action = acted.get(ACTION).clone()
+        action[:, 1:] = hold
+        return acted.set(ACTION, action)
+
+    return act
+
+
 def run_set(
     found: LoadedPolicy | str,
     chosen: ScenarioSet,
@@ -161,12 +188,13 @@ def run_set(
     episodes, recordings = [], []
     for part in chosen.parts:
         options: dict[str, Any] = {"continuous": continuous, "device": device, "seed": chosen.seed}
+        steers = only_own(policy, None if continuous else world.vessel) if part.only_own else policy
         if name is None:
-            episodes.append(evaluation.evaluate(policy, part.scenarios, part.world, **options))
+            episodes.append(evaluation.evaluate(steers, part.scenarios, part.world, **options))
             continue
         groups = _groups(part.scenarios, chosen.groups)
         seen, recording = record(
-            policy, part.scenarios, part.world, name=name, groups=groups, **options
+            steers, part.scenarios, part.world, name=name, groups=groups, **options
         )
         episodes.append(seen)
         recordings.append(recording)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from marinenav_env.config import VesselConfig
 from marinenav_env.dynamics import wrap_to_pi
+from marinenav_env.scenario import blank_scenarios
 from marinenav_env.state import Scenario
 from train_RL_agents.evaluation.recording import Recording
 
@@ -80,30 +81,35 @@ def encounter_scenarios(
     start = CENTRE - distance * ahead + varied(OFFSET, 2)
     heading = course + varied(TURN)
     speed = torch.tensor(encounter.speed, dtype=torch.float64) * (1.0 + varied(SPEED))
-    still = torch.zeros(episodes, 2, dtype=torch.float64)
-    velocity = torch.stack((speed * heading.cos(), speed * heading.sin(), still), -1)
+    mask = torch.ones(episodes, 2, dtype=torch.bool)
+    return under_way(start, CENTRE + RUN * ahead, heading, speed, mask, vessel)
+
+
+def under_way(
+    start: Tensor, goal: Tensor, heading: Tensor, speed: Tensor, mask: Tensor, vessel: VesselConfig
+) -> Scenario:
+    """Scenarios of vessels in motion, with the thrust that keeps their speed, and nothing else.
+
+    Args:
+        start: [P, R, 2] (m).
+        goal: [P, R, 2] (m).
+        heading: [P, R] (rad).
+        speed: [P, R] ahead (m/s).
+        mask: [P, R] bool, which vessels there are.
+        vessel: gives the thrust.
+    """
+    episodes, robots = mask.shape
     linear, quadratic = (
-        torch.atleast_1d(torch.tensor(value, dtype=torch.float64))[:2]
+        torch.atleast_1d(torch.tensor(value, dtype=speed.dtype))[:robots]
         for value in (vessel.xU, vessel.xUU)
     )
     drag = -(linear + quadratic * speed) * speed
-    none = torch.zeros(episodes, 0, dtype=torch.float64)
-    return Scenario(
-        goal=CENTRE + RUN * ahead,
-        start=start,
-        heading=heading,
-        velocity=velocity,
-        thrust=0.5 * drag[..., None].expand(-1, -1, 2),
-        thruster_angle=torch.zeros_like(start),
-        robot_mask=torch.ones(episodes, 2, dtype=torch.bool),
-        obstacle_position=none[..., None].expand(-1, -1, 2),
-        obstacle_radius=none,
-        obstacle_mask=none.to(torch.bool),
-        core_position=none[..., None].expand(-1, -1, 2),
-        core_circulation=none,
-        level=torch.zeros(episodes, dtype=torch.int64),
-        batch_size=[episodes],
-    )
+    drawn = blank_scenarios(episodes, robots, 0, 0, speed.device, speed.dtype)
+    drawn.goal, drawn.start, drawn.heading, drawn.robot_mask = goal, start, heading, mask
+    still = torch.zeros_like(speed)
+    drawn.velocity = torch.stack((speed * heading.cos(), speed * heading.sin(), still), -1)
+    drawn.thrust = 0.5 * drag[..., None].expand(-1, -1, 2)
+    return drawn
 
 
 @dataclass(frozen=True)

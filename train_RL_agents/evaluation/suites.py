@@ -9,6 +9,7 @@ import math
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 
@@ -18,6 +19,7 @@ from marinenav_env.state import Scenario
 from marinenav_env.validation import require
 from train_RL_agents.evaluation.encounters import ENCOUNTERS, encounter_scenarios
 from train_RL_agents.evaluation.episodes import draw_scenarios
+from train_RL_agents.evaluation.meetings import FLEETS, IMAZU, KINDS, imazu, random_encounters
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Part:
     """The world that they are in."""
     scenarios: Scenario | Sequence[Episode]
     """N of them; the ``level`` of scenario tensors is the index of their group in the set."""
+    only_own: bool = False
+    """Whether the policy steers robot 0 alone, and the others keep course and speed."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,18 @@ def _rules(world: WorldConfig, episodes: int, seed: int) -> Drawn:
     return tuple(ENCOUNTERS), tuple(parts)
 
 
+def _imazu(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> Drawn:
+    """Imazu's problems; the seed is that of the measurement noise alone."""
+    parts = tuple(Part(*each, only_own) for each in imazu(world, episodes))
+    return tuple(f"case {number}" for number in range(1, len(IMAZU) + 1)), parts
+
+
+def _encounters(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> Drawn:
+    """Random encounters of two to six vessels."""
+    parts = tuple(Part(*each, only_own) for each in random_encounters(world, episodes, seed))
+    return (*KINDS, *(f"{robots} vessels" for robots in FLEETS)), parts
+
+
 def _of_group(scenarios: Scenario, index: int) -> Scenario:
     """The same scenarios, as a group of that index."""
     marked = scenarios.clone()
@@ -154,7 +170,17 @@ SUITES: dict[str, Suite] = {
     "crowd": Suite("10 to 50 robots on maps that grow with their number", _crowd, 10),
     "noise": Suite("the published levels with sensor noise x 0, 1, 2 and 4", _noise, 10),
     RULES: Suite("two vessels head-on, crossing and overtaking, scored by the rules", _rules, 25),
+    "imazu": Suite("Imazu's 22 problems, scored by safety, rules and delay", _imazu, 20),
+    "encounters": Suite("random encounters of 2 to 6 vessels, scored likewise", _encounters, 25),
+    "imazu_own": Suite(
+        "imazu, the others keeping course and speed", partial(_imazu, only_own=True), 20
+    ),
+    "encounters_own": Suite(
+        "encounters, the others keeping course and speed", partial(_encounters, only_own=True), 25
+    ),
 }
+MARKED = ("imazu", "encounters", "imazu_own", "encounters_own")
+"""Suites that vessels are marked in (see seamanship)."""
 
 
 def make_set(

@@ -40,6 +40,25 @@ CONDUCT = {
 }
 """What each column of the table of conduct means."""
 
+MARKS = {
+    "all_kept": "encounters without a collision in which every vessel that has a duty kept the "
+    "rules",
+    "rules_kept": "vessels with a duty that kept the rules, of those with one; what follows in "
+    "brackets are 95% intervals (Wilson; of means, normal)",
+    "substantial": "vessels that must keep clear and turned (15 degrees) or slowed (30%)",
+    "early": "the same before the other was closer than 10 m",
+    "right_side": "vessels that are head-on and turned to starboard first, or give way crossing "
+    "and did not turn to port first",
+    "not_ahead": "vessels that give way crossing and did not cross ahead",
+    "stood_on": "vessels that only had to stand on and kept course and speed until the risk was "
+    "over or the other closer than 10 m",
+    "safety": "0 at a contact to 1 where the other's domain (8 m) is kept, mean of vessels",
+    "delay": "travel time less that of the same vessel alone (s), mean",
+    "detour": "path over that of the same vessel alone, less 1, mean",
+    "astern": "share of steps astern, mean",
+}
+"""What each column of the table of marks means."""
+
 
 @dataclass(frozen=True)
 class Result:
@@ -53,8 +72,14 @@ class Result:
     """Report by group and overall."""
     differences: dict[str, dict[str, Any]] | None = None
     """Difference to the first policy, likewise; None for the first."""
-    conduct: dict[str, dict[str, float]] | None = None
+    conduct: dict[str, dict[str, Any]] | None = None
     """How the rules of the sea were kept, by encounter; None for other suites."""
+
+    @property
+    def conduct_columns(self) -> dict[str, str]:
+        """What the columns of conduct mean."""
+        rows = list((self.conduct or {}).values())
+        return MARKS if rows and "safety" in rows[0] else CONDUCT
 
 
 Row = list[str]
@@ -101,13 +126,21 @@ def figure_rows(results: Sequence[Result]) -> tuple[Row, list[Row]]:
 
 def conduct_rows(results: Sequence[Result]) -> tuple[Row, list[Row]]:
     """Titles and rows of the table of conduct, encounter by encounter."""
-    rows = []
+    rows, columns = [], results[0].conduct_columns
     for group in results[0].conduct or {}:
         for number, result in enumerate(results):
             values = (result.conduct or {})[group]
             rows.append([group if number == 0 else "", result.name,
-                         *(f"{values[name]:.2f}" for name in CONDUCT)])  # fmt: skip
-    return ["", "policy", *(name.replace("_", " ") for name in CONDUCT)], rows
+                         *(_mark(values, name) for name in columns)])  # fmt: skip
+    return ["", "policy", *(name.replace("_", " ") for name in columns)], rows
+
+
+def _mark(values: dict[str, Any], name: str) -> str:
+    """A figure of conduct as text, with its interval if there is one."""
+    value, ends = values[name], (values.get(f"{name}_low"), values.get(f"{name}_high"))
+    if value is None:
+        return "-"
+    return f"{value:.2f}" + ("" if None in ends else f" [{ends[0]:.2f}, {ends[1]:.2f}]")
 
 
 def print_table(titles: Row, rows: Sequence[Row], heading: str) -> None:

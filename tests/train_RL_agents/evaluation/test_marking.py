@@ -1,0 +1,74 @@
+"""Marks of policies in encounters."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from marinenav_env import WorldConfig
+from train_RL_agents.cli import main
+from train_RL_agents.evaluation.contenders import ActingOptions, run_set
+from train_RL_agents.evaluation.marking import run_marked
+from train_RL_agents.evaluation.suites import make_set
+
+CPU, ACTING = torch.device("cpu"), ActingOptions()
+WORLD = WorldConfig(max_steps=120)
+
+
+def some(name, episodes, kept):
+    """Some groups of a suite."""
+    chosen = make_set(name, WORLD, episodes)
+    parts = []
+    for part in chosen.parts:
+        wanted = torch.isin(part.scenarios.level, torch.tensor(kept))
+        if wanted.any():
+            parts.append(replace(part, scenarios=part.scenarios[wanted]))
+    return replace(chosen, parts=tuple(parts))
+
+
+def test_who_goes_straight_keeps_no_rule_but_to_stand_on():
+    chosen = some("encounters", 2, [0, 1, 2])
+    episodes, recording, table = run_marked("straight", chosen, WORLD, ACTING, CPU, "x")
+    assert list(table) == [*chosen.groups[:3], "overall"] and len(recording.groups) == 6
+    assert episodes.collision.all()
+    for group in table.values():
+        assert group["rules_kept"] == group["all_kept"] == group["safety"] == 0.0
+        assert group["delay"] is None  # nobody arrived
+    assert table["crossing from port"]["stood_on"] == 1.0
+    assert table["head-on"]["stood_on"] is None
+
+
+def test_an_avoiding_policy_is_later_than_alone():
+    chosen = some("imazu", 1, [1])
+    _, _, table = run_marked("apf", chosen, replace(WORLD, max_steps=300), ACTING, CPU, "x")
+    row = table["case 2"]
+    assert row["safety"] > 0.0 and row["delay"] > 0.0 and row["detour"] > 0.0
+    assert 0.0 <= row["astern"] < 1.0
+
+
+@pytest.mark.parametrize("name", ["straight", "apf"])
+def test_others_keep_course_and_speed_where_only_the_own_vessel_is_steered(name):
+    chosen = some("imazu_own", 1, [1, 3])
+    _, recording = run_set(name, chosen, WORLD, ACTING, CPU, "x")
+    under_way = recording.active[:-1, :, 1]
+    assert not recording.actions[:, :, 1].any()
+    turned = recording.poses[1:, :, 1, 2] - recording.poses[:-1, :, 1, 2]
+    assert turned[under_way].abs().max() < 1e-4
+    speed = recording.velocities[1:, :, 1, :2].norm(dim=-1)
+    assert (speed[under_way] - 2.0).abs().max() < 1e-3
+    assert recording.actions[:, :, 0].any()
+    *_, table = run_marked(name, chosen, WORLD, ACTING, CPU, "x")
+    assert table["case 4"]["stood_on"] is not None and table["case 2"]["stood_on"] is None
+
+
+def test_the_command_prints_marks_with_intervals(tmp_path, capsys):
+    path = tmp_path / "marks.json"
+    command = ["evaluate", "--policy", "straight", "--suite", "encounters_own", "--episodes", "1"]
+    assert main([*command, "--json", str(path)]) == 0
+    assert "rules kept: vessels with a duty that kept the rules" in capsys.readouterr().out
+    content = json.loads(path.read_text())
+    assert set(content["conduct"]) == {*content["figures"]}
+    row = content["conduct"]["head-on"]
+    assert row["rules_kept"] == 0.0 and row["rules_kept_high"] > 0.5 and row["delay"] is None
+    assert set(content["conduct_columns"]) <= set(row)

@@ -1,0 +1,93 @@
+"""Geometry of Imazu's problems and of random encounters."""
+
+import math
+
+import pytest
+import torch
+
+from marinenav_env import WorldConfig
+from marinenav_env.roles import ROLES, pairs, roles
+from train_RL_agents.evaluation.meetings import FLEETS, IMAZU, KINDS, SIDE, imazu, random_encounters
+
+WORLD = WorldConfig()
+
+
+def poses(drawn):
+    return torch.cat((drawn.start, drawn.heading[..., None]), -1)
+
+
+def named(drawn, own, other):
+    """Roles of one vessel towards another at the start."""
+    return [ROLES[number] for number in roles(pairs(poses(drawn), drawn.velocity))[own, other]]
+
+
+def apart(drawn):
+    """Distances of the vessels that there are, [N, R, R]; infinite elsewhere."""
+    between = torch.linalg.vector_norm(drawn.start[:, :, None] - drawn.start[:, None], dim=-1)
+    both = drawn.robot_mask[:, :, None] & drawn.robot_mask[:, None]
+    return torch.where(both & ~torch.eye(between.shape[-1], dtype=torch.bool), between, torch.inf)
+
+
+def test_all_vessels_meet_at_one_time_in_the_centre():
+    for _, drawn in (*imazu(WORLD, 2), *random_encounters(WORLD, 4, 0)):
+        to_centre = 0.5 * SIDE - drawn.start
+        along = (to_centre * drawn.velocity[..., :2]).sum(-1) / drawn.velocity.square().sum(-1)
+        assert torch.allclose(drawn.velocity[..., :2] * along[..., None], to_centre)
+        there = drawn.robot_mask
+        assert torch.allclose(along[there], along[:, :1].expand_as(along)[there])
+        assert drawn.start.min() >= 0.0 and drawn.start.max() <= SIDE
+
+
+def test_vessels_start_apart_and_out_of_sight_unless_they_are_nearly_parallel():
+    for _, drawn in imazu(WORLD, 1):
+        distance = apart(drawn)
+        assert distance.min() >= 10.0
+        off = (drawn.heading - drawn.heading[:, :1]).cos()
+        slow = drawn.velocity.norm(dim=-1) < 1.0
+        seen = (distance[:, 0] < 24.9) & drawn.robot_mask
+        assert ((off > math.cos(math.radians(20.0))) | ~seen).all() and not (seen & slow).any()
+
+
+def test_every_problem_has_its_courses():
+    drawn = imazu(WORLD, 3)
+    found = {}
+    for world, part in drawn:
+        for row in range(len(part)):
+            there = part.robot_mask[row]
+            courses = torch.rad2deg(part.heading[row][there]).round().tolist()
+            found.setdefault(int(part.level[row]), []).append(courses)
+            weak = isinstance(world.vessel.max_thrust, tuple)
+            assert weak == (courses[1] == 0)
+    assert found == {row: [[0, *others]] * 3 for row, others in enumerate(IMAZU)}
+    assert drawn[1][0].vessel.max_thrust == (1000.0, 120.0, 1000.0, 1000.0)
+
+
+def test_the_roles_of_the_first_four_problems():
+    plain, slow = (part for _, part in imazu(WORLD, 1))
+    rows = {int(level): row for row, level in enumerate(plain.level)}
+    expected = {0: "head-on", 1: "give-way", 3: "stand-on"}
+    assert {row: named(plain, 0, 1)[rows[row]] for row in expected} == expected
+    assert named(slow, 0, 1)[0] == "overtaking" and named(slow, 1, 0)[0] == "overtaken"
+
+
+def test_random_encounters_have_the_roles_of_their_group():
+    drawn = random_encounters(WORLD, 20, 3)
+    of_group = {}
+    for _, part in drawn:
+        of_group.setdefault(int(part.level[0]), []).append(part)
+    assert [sum(map(len, parts)) for parts in of_group.values()] == [20] * 9
+    expected = ("head-on", "give-way", "stand-on", "overtaking", "overtaken")
+    for (kind, parts), role in zip(of_group.items(), expected, strict=False):
+        assert set(named(parts[0], 0, 1)) == {role}, list(KINDS)[kind]
+    for robots, parts in zip(FLEETS, list(of_group.values())[len(KINDS) :], strict=True):
+        assert all(part.robot_mask.shape[-1] == robots for part in parts)
+        assert all(apart(part).min() > 8.0 for part in parts)
+        assert set(named(parts[1], 0, 1)) == {"overtaking"}
+
+
+@pytest.mark.parametrize("episodes", [1, 3])
+def test_random_encounters_repeat_and_vary(episodes):
+    first, again, other = (random_encounters(WORLD, episodes, seed) for seed in (1, 1, 2))
+    for one, two, three in zip(first, again, other, strict=True):
+        assert torch.equal(one[1].start, two[1].start)
+        assert not torch.equal(one[1].start, three[1].start)

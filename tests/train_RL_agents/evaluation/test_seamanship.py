@@ -1,0 +1,196 @@
+"""Marks of tracks that are drawn by hand, and of random ones by the oracle."""
+
+import math
+
+import pytest
+import torch
+
+from marinenav_env.config import ColregsConfig
+from marinenav_env.roles import ROLES
+from tests.oracle import seamanship as oracle
+from train_RL_agents.evaluation.seamanship import (
+    Marks,
+    Tracks,
+    duties,
+    safety,
+    sailed,
+    summary,
+)
+
+STEPS, RANGE, RADIUS = 40, 20.0, 2.8
+RULES = ColregsConfig()
+
+
+def track(start, course, speed, changes=()):
+    """Frames (x, y, heading, v_x, v_y) of a vessel; changes: by step, turn (degrees) and speed."""
+    (x, y), course, changes, frames = start, math.radians(course), dict(changes), []
+    for number in range(STEPS + 1):
+        turn, speed = changes.get(number, (0.0, speed))
+        course += math.radians(turn)
+        vx, vy = speed * math.cos(course), speed * math.sin(course)
+        frames.append([x, y, course % (2.0 * math.pi), vx, vy])
+        x, y = x + 0.5 * vx, y + 0.5 * vy
+    return frames
+
+
+def tracks(*vessels):
+    """Tracks of one encounter of vessels [R][T+1][5]."""
+    table = torch.tensor(vessels, dtype=torch.float64).transpose(0, 1)[:, None]
+    shape = table.shape[1:3]
+    velocity = torch.cat((table[..., 3:], torch.zeros_like(table[..., :1])), -1)
+    there = torch.ones(table.shape[:3], dtype=torch.bool)
+    return Tracks(table[..., :3], velocity, there, torch.zeros(shape, dtype=torch.bool),
+                  torch.full(shape, RADIUS), torch.full(shape, RANGE))  # fmt: skip
+
+
+NORTH = ((0.0, 0.0), 0.0, 2.0)
+FROM_STARBOARD = track((20.0, 20.0), -90.0, 2.0)
+FROM_AHEAD = ((40.0, 0.0), 180.0, 2.0)
+BACK = (18, (-30.0, 2.0))
+
+
+def found(*vessels):
+    did = duties(tracks(*vessels), RULES)
+    return did, [ROLES[number] for number in did.role[0, [0, 1], [1, 0]].tolist()]
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        ((), False),
+        (((9, (30.0, 2.0)),), True),  # to starboard, astern of the other
+        (((9, (0.0, 0.6)),), True),  # slows down
+        (((9, (-40.0, 2.0)),), False),  # to port
+        (((6, (0.0, 4.5)),), False),  # hurries past ahead
+        (((16, (60.0, 2.0)),), False),  # late
+    ],
+)
+def test_crossing_give_way(changes, kept):
+    did, roles = found(track(*NORTH, changes), FROM_STARBOARD)
+    assert roles == ["give-way", "stand-on"]
+    assert bool(did.broken[0, 0, 1]) != kept
+    assert bool(did.stood_on[0, 1, 0])
+
+
+def test_why_a_give_way_vessel_broke_the_rule():
+    port = found(track(*NORTH, ((9, (-40.0, 2.0)),)), FROM_STARBOARD)[0]
+    fast = found(track(*NORTH, ((6, (0.0, 4.5)),)), FROM_STARBOARD)[0]
+    late = found(track(*NORTH, ((16, (60.0, 2.0)),)), FROM_STARBOARD)[0]
+    flags = ("substantial", "early", "right_side", "crossed_ahead")
+    rows = [[bool(getattr(each, name)[0, 0, 1]) for name in flags] for each in (port, fast, late)]
+    assert rows == [[True, True, False, True], [False, False, True, True],
+                    [True, False, True, False]]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "kept"),
+    [
+        ((10, (30.0, 2.0)), False),  # acts though the other may still give way
+        ((10, (0.0, 0.5)), False),
+        ((16, (30.0, 2.0)), True),  # when it has to
+        ((10, (10.0, 2.0)), True),
+    ],
+)
+def test_stand_on(change, kept):
+    did, roles = found(FROM_STARBOARD, track(*NORTH))
+    assert roles == ["stand-on", "give-way"]
+    own = track((20.0, 20.0), -90.0, 2.0, (change,))
+    did, _ = found(own, track(*NORTH))
+    assert bool(did.broken[0, 0, 1]) != kept
+
+
+def test_stands_on_no_longer_when_the_risk_is_over():
+    turns = track((20.0, 20.0), -90.0, 2.0, ((12, (30.0, 2.0)),))
+    assert found(turns, track(*NORTH))[0].broken[0, 0, 1]
+    assert not found(turns, track(*NORTH, ((9, (60.0, 2.0)),)))[0].broken[0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "broken"),
+    [(30.0, 30.0, [False, False]), (30.0, 0.0, [False, True]), (-30.0, -30.0, [True, True])],
+)
+def test_head_on(own, other, broken):
+    did, roles = found(
+        track(*NORTH, ((10, (own, 2.0)),)), track(*FROM_AHEAD, ((10, (other, 2.0)),))
+    )
+    assert roles == ["head-on", "head-on"]
+    assert did.broken[0, [0, 1], [1, 0]].tolist() == broken
+
+
+@pytest.mark.parametrize("turn", [25.0, -25.0])
+def test_overtaking_on_either_side(turn):
+    own = track(*NORTH, ((8, (turn, 2.0)), (20, (-turn, 2.0))))
+    did, roles = found(own, track((18.0, 0.0), 0.0, 0.8))
+    assert roles == ["overtaking", "overtaken"]
+    assert not did.broken.any()
+
+
+def test_who_must_keep_clear_of_one_need_not_stand_on_for_another():
+    own = track(*NORTH, ((9, (40.0, 2.0)),))
+    from_port = track((20.0, -20.0), 90.0, 2.0)
+    did = duties(tracks(own, FROM_STARBOARD, from_port), RULES)
+    assert ROLES[int(did.role[0, 0, 2])] == "stand-on"
+    assert did.stands_on[0].tolist() == [[False] * 3, [False] * 3, [False] * 3]
+    assert not did.broken[0, 0].any()
+
+
+def test_no_encounter_out_of_sight_or_without_risk():
+    did, roles = found(track(*NORTH), track((20.0, 12.0), 180.0, 2.0))
+    assert roles == ["none", "none"] and not did.broken.any()
+
+
+def test_random_tracks_equal_the_oracle():
+    generator = torch.Generator().manual_seed(2)
+
+    def uniform(*shape):
+        return 2.0 * torch.rand(*shape, generator=generator, dtype=torch.float64) - 1.0
+
+    seen = set()
+    for _ in range(80):
+        vessels = []
+        for _ in range(3):
+            change = (int(8 + 5 * uniform(1)), (60.0 * float(uniform(1)), 2.0 + float(uniform(1))))
+            course = 180.0 * float(uniform(1))
+            start = (-20.0 * math.cos(math.radians(course)), -20.0 * math.sin(math.radians(course)))
+            vessels.append(track(start, course, 2.0, (change,)))
+        did = duties(tracks(*vessels), RULES)
+        for one in range(3):
+            for two in set(range(3)) - {one}:
+                expected = oracle.duty(vessels[one], vessels[two], RANGE + RADIUS)
+                assert ROLES[int(did.role[0, one, two])] == expected.role
+                seen.add(expected.role)
+                if expected.role == "none":
+                    continue
+                for name in ("substantial", "early", "right_side", "crossed_ahead", "stood_on"):
+                    got = bool(getattr(did, name)[0, one, two])
+                    assert got == getattr(expected, name), (name, expected)
+                    seen.add((name, got))
+    assert {"none", "head-on", "give-way", "stand-on"} <= seen and len(seen) >= 14
+
+
+def test_safety_from_contact_to_domain():
+    seen = tracks(track(*NORTH), track((40.0, 6.8), 180.0, 2.0), track((0.0, -30.0), 0.0, 2.0))
+    expected = [(6.8 - 5.6) / (8.0 - 5.6)] * 2 + [1.0]
+    assert safety(seen, RULES.domain)[0].tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_sailed():
+    seen = tracks(track(*NORTH), track((9.0, 9.0), 90.0, -1.0))
+    seen.there[11:, 0, 0] = False
+    steps, path, astern = sailed(seen)
+    assert steps.tolist() == [[10, 40]] and astern.tolist() == [[0, 40]]
+    assert path[0].tolist() == pytest.approx([10.0, 20.0])
+
+
+def test_summary_counts_encounters_and_vessels():
+    nan = math.nan
+    rows = {name: torch.zeros(3, 2, dtype=torch.float64) for name in Marks.__annotations__}
+    rows["rules_kept"] = torch.tensor([[1.0, nan], [0.0, 1.0], [nan, nan]], dtype=torch.float64)
+    rows["delay"] = torch.tensor([[1.0, 3.0], [nan, 2.0], [9.0, 9.0]], dtype=torch.float64)
+    rows["stood_on"] = rows["stood_on"] * nan
+    seen = summary(Marks(**rows), torch.tensor([True, True, False]))
+    assert seen["all_kept"] == 0.5 and seen["rules_kept"] == pytest.approx(2 / 3)
+    assert seen["delay"] == 2.0 and seen["delay_low"] == pytest.approx(
+        2.0 - 1.96 * (2 / 9) ** 0.5, abs=1e-3
+    )
+    assert seen["stood_on"] is None and 0.0 < seen["rules_kept_low"] < 2 / 3

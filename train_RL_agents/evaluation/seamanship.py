@@ -1,0 +1,266 @@
+"""How vessels behave in encounters: safety, the rules kept by role, delay.
+
+After Woerner, Benjamin, Novitzky and Leonard, "Quantifying protocol evaluation for autonomous
+collision avoidance", Autonomous Robots 43 (2019). An encounter of two vessels begins when one sees
+the other and there is a risk of collision (the zones of ``colregs``: ``domain``, ``horizon``); the
+roles are those of that moment (see marinenav_env.roles) and hold until the closest approach.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from marinenav_env.config import ColregsConfig
+from marinenav_env.dynamics import wrap_to_pi
+from marinenav_env.roles import GIVE_WAY, HEAD_ON, OVERTAKEN, OVERTAKING, STAND_ON, pairs, roles
+from train_RL_agents.evaluation.episodes import wilson_interval
+from train_RL_agents.evaluation.recording import Recording
+
+TURN, SLOW = math.radians(15.0), 0.3
+"""A manoeuvre is substantial when the bow has turned this far (rad), or this share of the speed is
+lost; a vessel that stands on must change neither by that."""
+ASTERN = -0.05
+"""A vessel slower than this along its bow goes astern (m/s)."""
+SHARES = (
+    "all_kept", "rules_kept", "substantial", "early", "right_side", "not_ahead", "stood_on",
+)  # fmt: skip
+"""Marks that are 0 or 1."""
+EARLY = 10.0
+"""A manoeuvre is early when it is substantial before the vessels are this close (m)."""
+
+
+@dataclass(frozen=True)
+class Tracks:
+    """How E encounters of R vessels went, in T + 1 frames."""
+
+    poses: Tensor
+    """[T+1, E, R, 3] x, y (m), yaw (rad)."""
+    velocities: Tensor
+    """[T+1, E, R, 3] over ground: x, y (m/s), yaw rate (rad/s)."""
+    there: Tensor
+    """[T+1, E, R] bool: present, and not ended before this frame."""
+    collided: Tensor
+    """[E, R] bool."""
+    radius: Tensor
+    """[E, R] collision radius (m)."""
+    range: Tensor
+    """[E, R] of the sensor (m)."""
+
+
+def tracks(recording: Recording) -> Tracks:
+    """The tracks of a recording."""
+    # The last positions of a vessel count, too, although it is not active in them.
+    there = torch.cat((recording.active[:1], recording.active[:-1]))
+    return Tracks(recording.poses, recording.velocities, there, recording.collided.any(0),
+                  recording.vessel_radius, recording.sensor_range)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Duties:
+    """What every vessel (own) did towards every other; [E, R, R] bool but for the first."""
+
+    role: Tensor
+    """[E, R, R] int64 role when the encounter began; 0: there was none."""
+    substantial: Tensor
+    """Turned or slowed substantially until the closest approach."""
+    early: Tensor
+    """The same, early."""
+    right_side: Tensor
+    """Its first turn was none to port; head-on: was one to starboard."""
+    crossed_ahead: Tensor
+    """Passed from one side of the other's course to the other side, ahead of it."""
+    stood_on: Tensor
+    """Kept course and speed until the risk was over or it had to act."""
+
+    @property
+    def keeps_clear(self) -> Tensor:
+        """[E, R, R] bool: the own vessel has to keep out of the way."""
+        return (self.role == HEAD_ON) | (self.role == GIVE_WAY) | (self.role == OVERTAKING)
+
+    @property
+    def stands_on(self) -> Tensor:
+        """[E, R, R] bool: it has to stand on, and has to keep out of nobody's way."""
+        free = ~self.keeps_clear.any(-1, keepdim=True)
+        return ((self.role == STAND_ON) | (self.role == OVERTAKEN)) & free
+
+    @property
+    def broken(self) -> Tensor:
+        """[E, R, R] bool: the own vessel did not do what its role asks for."""
+        side = self.right_side | (self.role == OVERTAKING)
+        ahead = self.crossed_ahead & (self.role == GIVE_WAY)
+        kept = self.substantial & self.early & side & ~ahead
+        return (self.keeps_clear & ~kept) | (self.stands_on & ~self.stood_on)
+
+
+def duties(seen: Tracks, rules: ColregsConfig) -> Duties:
+    """Tell what every vessel did towards every other.
+
+    Args:
+        seen: the tracks.
+        rules: when there is a risk of collision.
+    """
+    frames = seen.there.shape[:2]
+    heading = seen.poses[..., 2]
+    speed = torch.linalg.vector_norm(seen.velocities[..., :2], dim=-1)
+    met = pairs(seen.poses.flatten(0, 1), seen.velocities.flatten(0, 1))
+
+    def by_frame(each: Tensor) -> Tensor:
+        return each.unflatten(-1, frames).permute(2, 3, 0, 1)
+
+    distance, time, miss, role = map(by_frame, (met.distance, met.time, met.miss, roles(met)))
+    both = seen.there[..., None] & seen.there[..., None, :] & (role > 0)
+    reach = seen.range[..., None] + seen.radius[:, None]
+    close = (time > 0.0) & (time <= rules.horizon) & (miss.abs() < rules.domain)
+    risk = both & close & (distance <= reach)
+    frame = torch.arange(len(role))[:, None, None, None]
+    began = _first(risk)
+    closest = torch.where(both, distance, torch.inf).argmin(0)
+    during = risk.any(0) & (frame >= began) & (frame <= closest)
+
+    def at(each: Tensor, number: Tensor) -> Tensor:
+        return each.expand(distance.shape).gather(0, number[None].clamp_max(len(distance) - 1))[0]
+
+    off = wrap_to_pi(heading[..., None] - at(heading[..., None], began))
+    share = speed[..., None] / at(speed[..., None], began).clamp_min(1e-6)
+    turned = during & (off.abs() >= TURN)
+    acted = turned | (during & (share < 1.0 - SLOW))
+    turn = torch.where(turned.any(0), at(off, _first(turned)).sign(), 0.0)
+    # The other's first course counts: its own turns do not make it pass on another side.
+    aspect = wrap_to_pi(by_frame(met.aspect) + heading[:, :, None] - at(heading[:, :, None], began))
+    ahead = (aspect[1:] * aspect[:-1] <= 0.0) & (aspect[1:].abs() < 0.5 * math.pi)
+    ahead = ahead & (both & (frame > began) & (distance <= reach))[1:]
+    role = torch.where(risk.any(0), at(role, began), 0)
+    free = (frame > began) & ((distance < rules.stand_on_until) | (miss.abs() >= rules.domain))
+    holding = during & (frame < _first(free))
+    left = holding & ((off.abs() >= TURN) | ((share - 1.0).abs() >= SLOW))
+    return Duties(
+        role=role,
+        substantial=acted.any(0),
+        early=acted.any(0) & (at(distance, _first(acted)) >= EARLY),
+        right_side=torch.where(role == HEAD_ON, turn > 0.0, turn >= 0.0),
+        crossed_ahead=ahead.any(0),
+        stood_on=~left.any(0),
+    )
+
+
+def _first(happens: Tensor) -> Tensor:
+    """Number of the first frame [...] in which something [T+1, ...] happens; T + 1 if none."""
+    return torch.where(happens.any(0), happens.to(torch.int8).argmax(0), len(happens))
+
+
+def safety(seen: Tracks, domain: float) -> Tensor:
+    """From 0 at a contact to 1 where no other came closer than the domain, [E, R].
+
+    Args:
+        seen: the tracks.
+        domain: distance that vessels should keep from centre to centre (m).
+    """
+    position = seen.poses[..., :2]
+    distance = torch.linalg.vector_norm(position[..., None, :] - position[..., None, :, :], dim=-1)
+    both = seen.there[..., None] & seen.there[..., None, :]
+    both = both & ~torch.eye(position.shape[-2], dtype=torch.bool)
+    closest = torch.where(both, distance, torch.inf).amin(0)
+    contact = seen.radius[..., None] + seen.radius[:, None]
+    return ((closest - contact) / (domain - contact)).clamp(0.0, 1.0).amin(-1)
+
+
+def sailed(seen: Tracks) -> tuple[Tensor, Tensor, Tensor]:
+    """Frames under way, path (m), and frames in which a vessel goes astern; [E, R] each."""
+    step = seen.poses[1:, ..., :2] - seen.poses[:-1, ..., :2]
+    moving = seen.there[1:]
+    heading = seen.poses[1:, ..., 2]
+    vx, vy = seen.velocities[1:, ..., :2].unbind(-1)
+    astern = moving & (heading.cos() * vx + heading.sin() * vy < ASTERN)
+    path = (torch.linalg.vector_norm(step, dim=-1) * moving).sum(0)
+    return moving.sum(0), path, astern.sum(0)
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Marks of vessels, [E, R] each; nan where one does not apply."""
+
+    safety: Tensor
+    rules_kept: Tensor
+    substantial: Tensor
+    early: Tensor
+    right_side: Tensor
+    not_ahead: Tensor
+    stood_on: Tensor
+    delay: Tensor
+    detour: Tensor
+    astern: Tensor
+
+
+def marks(
+    recording: Recording, alone: tuple[Tensor, Tensor], scored: Tensor, rules: ColregsConfig
+) -> Marks:
+    """Mark every vessel of a recording.
+
+    Args:
+        recording: of E encounters.
+        alone: control steps and path (m) of every vessel where there is no other, [E, R] each.
+        scored: [E, R] bool, which vessels are marked.
+        rules: when there is a risk of collision.
+    """
+    seen = tracks(recording)
+    did = duties(seen, rules)
+    clear, crossing = did.keeps_clear, did.role == GIVE_WAY
+    sided = crossing | (did.role == HEAD_ON)
+    arrived = recording.arrived.any(0)
+    steps, path, astern = sailed(seen)
+
+    def share(kept: Tensor, asked: Tensor) -> Tensor:
+        """Whether all that was asked of a vessel was kept."""
+        kept = (kept | ~asked).all(-1).double()
+        return torch.where(asked.any(-1), kept, torch.nan)
+
+    kept = share(~did.broken, clear | did.stands_on)
+    found = Marks(
+        safety=safety(seen, rules.domain),
+        rules_kept=torch.where(seen.collided, 0.0 * kept, kept),
+        substantial=share(did.substantial, clear),
+        early=share(did.early, clear),
+        right_side=share(did.right_side, sided),
+        not_ahead=share(~did.crossed_ahead, crossing),
+        stood_on=share(did.stood_on, did.stands_on),
+        delay=torch.where(arrived, (steps - alone[0]) * recording.dt, torch.nan),
+        detour=torch.where(arrived, path / alone[1] - 1.0, torch.nan),
+        astern=astern / steps.clamp_min(1),
+    )
+    return Marks(**{
+        item.name: torch.where(scored, getattr(found, item.name).double(), torch.nan)
+        for item in fields(Marks)
+    })  # fmt: skip
+
+
+def summary(found: Marks, rows: Tensor) -> dict[str, float | None]:
+    """Mean of every mark with its 95% interval, by name; None where it does not apply.
+
+    ``all_kept`` is the share of encounters in which every vessel that has a duty kept the rules.
+
+    Args:
+        found: marks [E, R].
+        rows: [E] bool, which encounters.
+    """
+    values = {name: each[rows] for name, each in vars(found).items()}
+    kept = values["rules_kept"]
+    everyone = torch.where(kept.isnan().all(-1), torch.nan, (kept != 0.0).all(-1).double())
+    result: dict[str, float | None] = {}
+    for name, value in {"all_kept": everyone, **values}.items():
+        given = value[~value.isnan()]
+        figures = _interval(given, name in SHARES) if len(given) else (None, None, None)
+        result |= dict(zip((name, f"{name}_low", f"{name}_high"), figures, strict=True))
+    return result
+
+
+def _interval(values: Tensor, is_share: bool) -> tuple[float, float, float]:
+    """Mean and the ends of its 95% interval: Wilson's of a share, else the normal one."""
+    count, mean = len(values), float(values.mean())
+    if is_share:
+        return mean, *wilson_interval(int(values.sum()), count)
+    half = 1.959964 * float(values.std(correction=0)) / math.sqrt(count)
+    return mean, mean - half, mean + half
