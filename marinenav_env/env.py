@@ -17,7 +17,7 @@ from torchrl.envs import EnvBase
 from marinenav_env import plugins
 from marinenav_env.config import WorldConfig
 from marinenav_env.entries import Entry
-from marinenav_env.parameters import shared_parameters
+from marinenav_env.parameters import build_parameters
 from marinenav_env.reset_pool import (
     Curriculum,
     FixedPool,
@@ -152,7 +152,7 @@ class MarineNavEnv(EnvBase):
                     lambda tensor: tensor.to(self.dtype) if tensor.is_floating_point() else tensor
                 )
                 robots = given.robot_mask.shape[-1]
-            constants, quantiles = shared_parameters(config, robots, device, self.dtype)
+            constants, quantiles = build_parameters([config], robots, device, self.dtype)
         else:
             self._source, constants, quantiles = stack_episodes(given, device, self.dtype)
         self._all_constants = constants
@@ -397,9 +397,10 @@ def _matching(config: WorldConfig, given: Curriculum | Sequence[Episode] | Scena
     """The configuration, with the time step and the object slots that given episodes ask for."""
     if isinstance(given, Curriculum | Scenario):
         return config
-    steps = {(episode.dt, episode.substeps) for episode in given}
+    worlds = [episode.world for episode in given]
+    steps = {(world.dt, world.substeps) for world in worlds}
     require(len(steps) == 1, "dt, N", sorted(steps), "the same in all episodes of a batch")
     dt, substeps = steps.pop()
-    slots = max(config.sensor.slots, *(episode.sensor.slots for episode in given))
+    slots = max(config.sensor.slots, *(world.sensor.slots for world in worlds))
     sensor = replace(config.sensor, max_objects=slots)
     return replace(config, dt=dt, substeps=substeps, sensor=sensor)

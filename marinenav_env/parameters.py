@@ -9,85 +9,43 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env.config import PerRobot, RewardConfig, SensorConfig, VesselConfig, WorldConfig
+from marinenav_env.config import VesselConfig, WorldConfig
 from marinenav_env.perception import von_mises_quantiles
 from marinenav_env.state import Parameters, Rules, Sensor, Vessel
 from marinenav_env.validation import require
 
+COMMANDS = ("left_thrust_change", "right_thrust_change")
+"""Fields of VesselConfig that list what all robots may choose from."""
+
 
 def _per_robot(
-    values: Sequence[PerRobot], robots: int, key: str, options: dict[str, Any]
+    worlds: Sequence[WorldConfig], section: str, name: str, robots: int, **options: Any
 ) -> Tensor:
-    """Stack one value per environment into [E, R], or [E, 1] where all robots share it."""
-    for value in values:
-        fine = not isinstance(value, tuple) or len(value) >= robots
-        require(fine, key, value, f"one number, or one for each of {robots} robots")
-    if any(isinstance(value, tuple) for value in values):
-        rows = [value[:robots] if isinstance(value, tuple) else (value,) * robots
-                for value in values]  # fmt: skip
-    else:
-        rows = [(value,) for value in values]  # type: ignore[misc]
-    return torch.tensor(rows, **options)
+    """Stack one value per environment into [E, R], or [E, 1] where all robots share it.
 
-
-def _vessel(vessels: Sequence[VesselConfig], robots: int, options: dict[str, Any]) -> Vessel:
-    """The vessels' parameters, batch [len(vessels)]."""
-    tensors = {}
-    for item in fields(VesselConfig):
-        values = [getattr(vessel, item.name) for vessel in vessels]
-        key = f"world.vessel.{item.name}"
-        if item.name.endswith("_thrust_change"):
-            same = len({len(value) for value in values}) == 1
-            require(same, key, values, "equally long in all environments")
-            tensors[item.name] = torch.tensor(values, **options)[:, None]
-        else:
-            tensors[item.name] = _per_robot(values, robots, key, options)
-    return Vessel(**tensors, batch_size=[len(vessels)])
-
-
-def _sensor(
-    sensors: Sequence[SensorConfig], robots: int, options: dict[str, Any]
-) -> tuple[Sensor, Tensor]:
-    """The sensors' parameters, batch [len(sensors)], and the table [rows, points] they refer to."""
-
-    def stacked(name: str, **others: Any) -> Tensor:
-        values = [getattr(sensor, name) for sensor in sensors]
-        return _per_robot(values, robots, f"world.sensor.{name}", options | others)
-
-    names = ("range", "angle", "pos_std", "vel_std", "r_mean_ratio")
-    tensors = {name: stacked(name) for name in names}
-    kappas, table_row = torch.unique(stacked("r_kappa"), return_inverse=True)
-    max_objects = stacked("max_objects", dtype=torch.int64)
-    sensor = Sensor(
-        **tensors, table_row=table_row, max_objects=max_objects, batch_size=[len(sensors)]
-    )
-    return sensor, von_mises_quantiles(kappas.tolist()).to(**options)
-
-
-def _rules(
-    rewards: Sequence[RewardConfig], core_radii: Sequence[float], options: dict[str, Any]
-) -> Rules:
-    """The parameters of rewards and currents, batch [len(rewards)]."""
-    tensors = {
-        item.name: torch.tensor([getattr(reward, item.name) for reward in rewards], **options)
-        for item in fields(RewardConfig)
-        if item.name in Rules.__annotations__
-    }
-    radius = torch.tensor(core_radii, **options)
-    return Rules(**tensors, core_radius=radius, batch_size=[len(rewards)])
+    Commands are stacked into [E, 1, n].
+    """
+    values = [getattr(getattr(world, section), name) for world in worlds]
+    key = f"world.{section}.{name}"
+    if name in COMMANDS:
+        same = len({len(value) for value in values}) == 1
+        require(same, key, values, "equally long in all environments")
+    elif any(isinstance(value, tuple) for value in values):
+        values = [value if isinstance(value, tuple) else (value,) * robots for value in values]
+        for value in values:
+            allowed = f"one number, or one for each of {robots} robots"
+            require(len(value) >= robots, key, value, allowed)
+        return torch.tensor([value[:robots] for value in values], **options)
+    return torch.tensor(values, **options)[:, None]
 
 
 def build_parameters(
-    worlds: Sequence[tuple[VesselConfig, SensorConfig, RewardConfig, float]],
-    robots: int,
-    device: torch.device,
-    dtype: torch.dtype,
+    worlds: Sequence[WorldConfig], robots: int, device: torch.device, dtype: torch.dtype
 ) -> tuple[Parameters, Tensor]:
     """Turn configurations into parameter tensors.
 
     Args:
-        worlds: vessel, sensor, reward and vortex-core radius of each environment; a single entry
-            is shared by all environments.
+        worlds: of each environment; a single one is shared by all environments.
         robots: R, robot slots.
         device: where the tensors live.
         dtype: their floating-point type.
@@ -100,17 +58,31 @@ def build_parameters(
             commands differ between environments.
     """
     options: dict[str, Any] = {"device": device, "dtype": dtype}
-    vessels, sensors, rewards, core_radii = zip(*worlds, strict=True)
-    vessel = _vessel(vessels, robots, options)
-    sensor, quantiles = _sensor(sensors, robots, options)
-    rules = _rules(rewards, core_radii, options)
     batch = [len(worlds)]
+
+    def sensed(name: str, **changes: Any) -> Tensor:
+        return _per_robot(worlds, "sensor", name, robots, **options | changes)
+
+    def ruled(values: list[float]) -> Tensor:
+        return torch.tensor(values, **options)
+
+    names = [item.name for item in fields(VesselConfig)]
+    tensors = {name: _per_robot(worlds, "vessel", name, robots, **options) for name in names}
+    vessel = Vessel(**tensors, batch_size=batch)
+    kappas, table_row = torch.unique(sensed("r_kappa"), return_inverse=True)
+    sensor = Sensor(
+        **{name: sensed(name) for name in ("range", "angle", "pos_std", "vel_std", "r_mean_ratio")},
+        max_objects=sensed("max_objects", dtype=torch.int64),
+        table_row=table_row,
+        batch_size=batch,
+    )
+    rules = Rules(
+        timestep_penalty=ruled([world.reward.timestep_penalty for world in worlds]),
+        COLREGs_penalty=ruled([world.reward.COLREGs_penalty for world in worlds]),
+        collision_penalty=ruled([world.reward.collision_penalty for world in worlds]),
+        goal_reward=ruled([world.reward.goal_reward for world in worlds]),
+        core_radius=ruled([world.scenario.core_radius for world in worlds]),
+        batch_size=batch,
+    )
+    quantiles = von_mises_quantiles(kappas.tolist()).to(**options)
     return Parameters(vessel=vessel, sensor=sensor, rules=rules, batch_size=batch), quantiles
-
-
-def shared_parameters(
-    config: WorldConfig, robots: int, device: torch.device, dtype: torch.dtype
-) -> tuple[Parameters, Tensor]:
-    """Parameters of a world whose environments are equal; see build_parameters."""
-    world = (config.vessel, config.sensor, config.reward, config.scenario.core_radius)
-    return build_parameters([world], robots, device, dtype)

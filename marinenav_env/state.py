@@ -6,8 +6,12 @@ that may be seen, K objects kept in an observation. Slots that a scenario lacks 
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from tensordict import TensorClass, TensorDict
 from torch import Tensor
+
+from marinenav_env.config import VesselConfig
 
 
 class State(TensorClass):
@@ -63,42 +67,12 @@ class Scenario(TensorClass):
 
 
 class Vessel(TensorClass):
-    """VesselConfig as tensors; every field is [E or 1, R or 1], broadcast where shared."""
+    """VesselConfig as tensors; every field is [E or 1, R or 1], broadcast where shared.
 
-    length: Tensor
-    width: Tensor
-    radius: Tensor
-    detect_radius: Tensor
-    goal_distance: Tensor
-    power_coefficient: Tensor
-    min_thrust: Tensor
-    max_thrust: Tensor
-    max_thrust_rate: Tensor
-    m: Tensor
-    Izz: Tensor
-    xDotU: Tensor
-    yDotV: Tensor
-    yDotR: Tensor
-    nDotR: Tensor
-    nDotV: Tensor
-    xU: Tensor
-    xUU: Tensor
-    yV: Tensor
-    yVV: Tensor
-    yR: Tensor
-    yRV: Tensor
-    yVR: Tensor
-    yRR: Tensor
-    nR: Tensor
-    nRR: Tensor
-    nV: Tensor
-    nVV: Tensor
-    nRV: Tensor
-    nVR: Tensor
-    left_thrust_change: Tensor
-    """[E or 1, R or 1, A] discrete commands of the left side (N/s)."""
-    right_thrust_change: Tensor
-    """[E or 1, R or 1, B] discrete commands of the right side (N/s)."""
+    The discrete commands of a side have one more dimension, [E or 1, 1, n].
+    """
+
+    __annotations__ = {item.name: Tensor for item in fields(VesselConfig)}
 
 
 class Sensor(TensorClass):

@@ -10,7 +10,7 @@ import marinenav_env
 import train_RL_agents
 
 WORLD = (
-    "state", "validation", "layout", "endings", "host_reads", "config", "plugins", "current",
+    "validation", "layout", "endings", "host_reads", "config", "state", "plugins", "current",
     "entries", "encounters", "scenario", "thrust", "dynamics", "roles", "reward", "perception",
     "range_scan", "reset_pool", "colregs", "parameters", "observation", "scenario_file", "world",
     "env", "scripted", "single", "pettingzoo_env", "gymnasium_env",

@@ -13,7 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marinenav_env.config import RewardConfig, ScenarioConfig, SensorConfig, VesselConfig
+from marinenav_env.config import (
+    RewardConfig,
+    ScenarioConfig,
+    SensorConfig,
+    VesselConfig,
+    WorldConfig,
+)
 from marinenav_env.perception import Noise, draw_noise, look_up_quantile
 from marinenav_env.scenario_file import Episode, stack_episodes
 from marinenav_env.state import Parameters, Scenario, State
@@ -98,17 +104,19 @@ def random_episode(
         cores=[
             [*row, rng.choice((-1, 1)) * rng.uniform(2.0, 9.0)] for row in rows(cores, span, span)
         ],
-        vessel=VesselConfig(**vessel),
-        sensor=SensorConfig(**sensor),
-        reward=RewardConfig(
-            timestep_penalty=rng.uniform(-1.0, 0.0),
-            COLREGs_penalty=rng.uniform(-1.0, 0.0),
-            collision_penalty=rng.uniform(-9.0, -1.0),
-            goal_reward=rng.uniform(1.0, 20.0),
+        world=WorldConfig(
+            vessel=VesselConfig(**vessel),
+            sensor=SensorConfig(**sensor),
+            reward=RewardConfig(
+                timestep_penalty=rng.uniform(-1.0, 0.0),
+                COLREGs_penalty=rng.uniform(-1.0, 0.0),
+                collision_penalty=rng.uniform(-9.0, -1.0),
+                goal_reward=rng.uniform(1.0, 20.0),
+            ),
+            scenario=ScenarioConfig(core_radius=rng.uniform(0.3, 3.0)),
+            dt=0.04,
+            substeps=7,
         ),
-        scenario=ScenarioConfig(core_radius=rng.uniform(0.3, 3.0)),
-        dt=0.04,
-        substeps=7,
         seed=rng.randrange(1000),
     )
 
@@ -125,18 +133,18 @@ def oracle_vessel(episode: Episode, robot: int) -> VesselParams:
         item.name for item in fields(VesselConfig)
     }
     return VesselParams(
-        dt=episode.dt,
-        substeps=episode.substeps,
+        dt=episode.world.dt,
+        substeps=episode.world.substeps,
         left_angle=left,
         right_angle=right,
-        **{name: of_robot(getattr(episode.vessel, name), robot) for name in names},
+        **{name: of_robot(getattr(episode.world.vessel, name), robot) for name in names},
     )
 
 
 def oracle_sensor(episode: Episode, robot: int) -> Sensor:
     """The oracle's sensor of a robot."""
     names = (item.name for item in fields(Sensor))
-    return Sensor(**{name: of_robot(getattr(episode.sensor, name), robot) for name in names})
+    return Sensor(**{name: of_robot(getattr(episode.world.sensor, name), robot) for name in names})
 
 
 def oracle_cores(episode: Episode) -> list[Core]:
@@ -167,8 +175,8 @@ class World:
             Robot(
                 rows[i],
                 (goal[0], goal[1]),
-                of_robot(episode.vessel.radius, i),
-                of_robot(episode.vessel.detect_radius, i),
+                of_robot(episode.world.vessel.radius, i),
+                of_robot(episode.world.vessel.detect_radius, i),
                 bool(state.active[i]),
             )
             for i, goal in enumerate(episode.goal)
@@ -241,7 +249,7 @@ def simple_episode(
         thruster_angle=[[0.0, 0.0] for _ in range(count)],
         thrust=[[0.0, 0.0] for _ in range(count)],
         obstacles=[list(obstacle) for obstacle in obstacles],
-        sensor=sensor,
+        world=WorldConfig(sensor=sensor),
     )
 
 

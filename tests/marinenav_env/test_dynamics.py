@@ -7,7 +7,7 @@ import torch
 
 from marinenav_env import dynamics
 from marinenav_env.config import VesselConfig, WorldConfig
-from marinenav_env.parameters import shared_parameters
+from marinenav_env.parameters import build_parameters
 from marinenav_env.state import Vessel
 from tests.marinenav_env.helpers import (
     CPU,
@@ -33,7 +33,7 @@ def each_robot(world: World) -> list[tuple[int, int]]:
 
 
 def vessel_of(config: VesselConfig, robots: int = 1) -> Vessel:
-    parameters, _ = shared_parameters(WorldConfig(vessel=config), robots, CPU, torch.float64)
+    parameters, _ = build_parameters([WorldConfig(vessel=config)], robots, CPU, torch.float64)
     return parameters.vessel
 
 
@@ -117,7 +117,7 @@ def test_control_step_equals_the_oracle(world: World) -> None:
     episode = world.episodes[0]
     core_radius = world.parameters.rules.core_radius
     moved = dynamics.control_step(
-        state, rates, world.scenario, vessel, core_radius, episode.dt, episode.substeps
+        state, rates, world.scenario, vessel, core_radius, episode.world.dt, episode.world.substeps
     )
     got = torch.cat(moved, -1)
     thrust = moved[3]
@@ -131,7 +131,7 @@ def test_control_step_equals_the_oracle(world: World) -> None:
             oracle_vessel(episode, i),
             tuple(rates[e, i].tolist()),
             oracle_cores(episode),
-            episode.scenario.core_radius,
+            episode.world.scenario.core_radius,
         )
         assert got[e, i].tolist() == pytest.approx(expected, abs=1e-10)
 

@@ -111,7 +111,7 @@ def test_specs(continuous: bool, kind: str, dtype: torch.dtype) -> None:
     td = env.rollout(9, break_when_any_done=False)
     (envs, robots), slots = (4, 3), 3
     if kind == "episodes":
-        slots = max(episode.sensor.slots for episode in episodes())
+        slots = max(episode.world.sensor.slots for episode in episodes())
         assert slots > 3
     assert td.batch_size == (envs, 9)
     group = td[GROUP]
@@ -166,7 +166,9 @@ def test_a_batch_has_one_time_step() -> None:
     with pytest.raises(
         ConfigError, match=r"^dt, N=\[\(0\.04, 7\), \(0\.05, 7\)\]: must be the same"
     ):
-        MarineNavEnv(scenarios=[given[0], replace(given[1], dt=0.05)])
+        MarineNavEnv(
+            scenarios=[given[0], replace(given[1], world=WorldConfig(dt=0.05, substeps=7))]
+        )
 
 
 def test_slots_are_as_many_as_any_robot_of_a_file_may_use(tmp_path: Any) -> None:
@@ -428,8 +430,8 @@ def test_given_scenarios_are_gone_through_with_their_parameters() -> None:
             count = len(episode.start)
             assert env.scenario.start[e, :count].tolist() == episode.start
             assert env.scenario.robot_mask[e].sum() == count
-            assert env.constants.vessel.m[e, :count].tolist() == list(episode.vessel.m)
-            assert env.constants.rules.goal_reward[e] == episode.reward.goal_reward
+            assert env.constants.vessel.m[e, :count].tolist() == list(episode.world.vessel.m)
+            assert env.constants.rules.goal_reward[e] == episode.world.reward.goal_reward
         td = advance(env, td, actions_of(env, 3))[1]
 
 

@@ -199,7 +199,7 @@ def test_scenario_files_leave_the_entries_of_a_world_alone(tmp_path: Any) -> Non
     env = MarineNavEnv(config("Alone"), 2, scenarios=CURRICULUM)
     episodes = episodes_of(env.scenario, env.config)
     write_scenarios(tmp_path / "few.json", episodes)
-    assert read_scenarios(tmp_path / "few.json")[0].sensor.entries == ()
+    assert read_scenarios(tmp_path / "few.json")[0].world.sensor.entries == ()
     assert "alone" in MarineNavEnv(config("Alone"), scenarios=tmp_path / "few.json").entries
 
 

@@ -3,8 +3,14 @@
 import pytest
 import torch
 
-from marinenav_env.config import RewardConfig, SensorConfig, VesselConfig, WorldConfig
-from marinenav_env.parameters import build_parameters, shared_parameters
+from marinenav_env.config import (
+    RewardConfig,
+    ScenarioConfig,
+    SensorConfig,
+    VesselConfig,
+    WorldConfig,
+)
+from marinenav_env.parameters import build_parameters
 from marinenav_env.perception import von_mises_quantiles
 from marinenav_env.validation import ConfigError
 from tests.marinenav_env.helpers import CPU
@@ -16,7 +22,7 @@ def test_shared_values_take_one_slot_and_per_robot_values_one_each() -> None:
     config = WorldConfig(
         vessel=VesselConfig(m=(1.0, 2.0, 3.0, 4.0)), sensor=SensorConfig(max_objects=(2, 3, 1, 9))
     )
-    parameters, _ = shared_parameters(config, 3, CPU, DOUBLE)
+    parameters, _ = build_parameters([config], 3, CPU, DOUBLE)
     vessel, sensor = parameters.vessel, parameters.sensor
     assert parameters.batch_size == torch.Size([1])
     assert vessel.m.tolist() == [[1.0, 2.0, 3.0]]  # numbers for more robots than there are
@@ -28,8 +34,16 @@ def test_shared_values_take_one_slot_and_per_robot_values_one_each() -> None:
 
 def test_environments_may_differ() -> None:
     worlds = [
-        (VesselConfig(m=7.0), SensorConfig(range=3.0), RewardConfig(goal_reward=1.0), 0.5),
-        (VesselConfig(m=(8.0, 9.0)), SensorConfig(), RewardConfig(goal_reward=2.0), 0.75),
+        WorldConfig(
+            vessel=VesselConfig(m=7.0),
+            sensor=SensorConfig(range=3.0),
+            reward=RewardConfig(goal_reward=1.0),
+        ),
+        WorldConfig(
+            vessel=VesselConfig(m=(8.0, 9.0)),
+            reward=RewardConfig(goal_reward=2.0),
+            scenario=ScenarioConfig(core_radius=0.75),
+        ),
     ]
     parameters, _ = build_parameters(worlds, 2, CPU, DOUBLE)
     assert parameters.batch_size == torch.Size([2])
@@ -42,7 +56,7 @@ def test_environments_may_differ() -> None:
 
 def test_every_robot_reads_the_quantiles_of_its_own_concentration() -> None:
     sensors = [SensorConfig(r_kappa=(4.0, 0.0, 1.0)), SensorConfig(r_kappa=1.0)]
-    worlds = [(VesselConfig(), sensor, RewardConfig(), 0.5) for sensor in sensors]
+    worlds = [WorldConfig(sensor=sensor) for sensor in sensors]
     parameters, table = build_parameters(worlds, 3, CPU, DOUBLE)
     kappas = [[4.0, 0.0, 1.0], [1.0, 1.0, 1.0]]
     for row, numbers in zip(parameters.sensor.table_row, kappas, strict=True):
@@ -51,7 +65,7 @@ def test_every_robot_reads_the_quantiles_of_its_own_concentration() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_dtype(dtype: torch.dtype) -> None:
-    parameters, table = shared_parameters(WorldConfig(), 2, CPU, dtype)
+    parameters, table = build_parameters([WorldConfig()], 2, CPU, dtype)
     assert table.dtype == dtype
     floating = [t for t in parameters.values(True, True) if t.is_floating_point()]
     assert len(floating) > 40 and {t.dtype for t in floating} == {dtype}
@@ -68,11 +82,11 @@ def test_dtype(dtype: torch.dtype) -> None:
 )
 def test_too_few_numbers_are_refused(vessel: VesselConfig, sensor: SensorConfig, key: str) -> None:
     with pytest.raises(ConfigError, match=rf"^{key}=\(.*one for each of 3 robots$"):
-        shared_parameters(WorldConfig(vessel=vessel, sensor=sensor), 3, CPU, DOUBLE)
+        build_parameters([WorldConfig(vessel=vessel, sensor=sensor)], 3, CPU, DOUBLE)
 
 
 def test_discrete_commands_must_be_equally_many() -> None:
     vessels = [VesselConfig(), VesselConfig(right_thrust_change=(0.0, 1.0))]
-    worlds = [(vessel, SensorConfig(), RewardConfig(), 0.5) for vessel in vessels]
+    worlds = [WorldConfig(vessel=vessel) for vessel in vessels]
     with pytest.raises(ConfigError, match=r"^world\.vessel\.right_thrust_change=.*equally long"):
         build_parameters(worlds, 2, CPU, DOUBLE)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from marinenav_env import perception
 from marinenav_env.config import SensorConfig, WorldConfig
-from marinenav_env.parameters import shared_parameters
+from marinenav_env.parameters import build_parameters
 from marinenav_env.perception import Noise
 from marinenav_env.state import Observation
 from tests.marinenav_env.helpers import (
@@ -151,7 +151,7 @@ def measured(sensor: SensorConfig, count: int, seed: int) -> Tensor:
     state = world.state.clone()
     state.pose[0] = torch.tensor([[0.0, 0.0, 0.0], [7.0, 4.0, 1.0]])
     state.velocity_ground[0] = torch.tensor([[0.0, 0.0, 0.0], [3.0, -1.0, 0.0]])
-    parameters, quantiles = shared_parameters(WorldConfig(sensor=sensor), 2, CPU, torch.float64)
+    parameters, quantiles = build_parameters([WorldConfig(sensor=sensor)], 2, CPU, torch.float64)
     generator = torch.Generator().manual_seed(seed)
     observation, _ = perception.observe(
         state.expand(count).clone(),

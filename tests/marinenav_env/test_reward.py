@@ -124,7 +124,7 @@ def test_a_reward_is_kept_by_name_and_not_in_scenario_files(tmp_path: Any) -> No
     path = tmp_path / "few.json"
     write_scenarios(path, episodes_of(env.scenario, env.config))
     assert "function" not in path.read_text()
-    assert read_scenarios(path)[0].reward == RewardConfig()
+    assert read_scenarios(path)[0].world.reward == RewardConfig()
     plain, own = (
         sail(MarineNavEnv(config(name), scenarios=path), 3) for name in ("", "everything")
     )

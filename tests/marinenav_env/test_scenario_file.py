@@ -43,16 +43,16 @@ def test_reads_what_the_recordings_say() -> None:
         signs = [1 if turn else -1 for turn in env["cores"]["clockwise"]]
         gammas = [s * g for s, g in zip(signs, env["cores"]["Gamma"], strict=True)]
         assert [core[2] for core in episode.cores] == gammas
-        assert (episode.dt, episode.substeps, episode.seed) == (0.05, 10, env["seed"])
+        assert (episode.world.dt, episode.world.substeps, episode.seed) == (0.05, 10, env["seed"])
         for config_, given, other in (
             (
-                episode.vessel,
+                episode.world.vessel,
                 robots,
                 {"radius": "r", "detect_radius": "detect_r", "goal_distance": "goal_dis"},
             ),
-            (episode.sensor, robots["perception"], {"max_objects": "max_obj_num"}),
-            (episode.reward, env, {}),
-            (episode.scenario, env, {"core_radius": "r"}),
+            (episode.world.sensor, robots["perception"], {"max_objects": "max_obj_num"}),
+            (episode.world.reward, env, {}),
+            (episode.world.scenario, env, {"core_radius": "r"}),
         ):
             compared = 0
             for name, value in vars(config_).items():
@@ -61,7 +61,7 @@ def test_reads_what_the_recordings_say() -> None:
                     assert value == (tuple(theirs) if isinstance(theirs, list) else theirs), name
                     compared += 1
             assert compared >= 4
-        assert list(episode.vessel.left_thrust_change) == robots["left_thrust_change"][0]
+        assert list(episode.world.vessel.left_thrust_change) == robots["left_thrust_change"][0]
 
 
 def assert_same_world(first: list[Episode], second: list[Episode]) -> None:
@@ -85,9 +85,10 @@ def test_what_is_written_reads_back_the_same(kind: str, tmp_path: Path) -> None:
     again = read_scenarios(str(path))
     assert_same_world(episodes, again)
     # The format has no place for one number that all robots share.
+    vessels = [replace(e.world.vessel, max_thrust_rate=(1000.0,) * len(e.start)) for e in episodes]
     spread = [
-        replace(e, vessel=replace(e.vessel, max_thrust_rate=(1000.0,) * len(e.start)))
-        for e in episodes
+        replace(e, world=replace(e.world, vessel=vessel))
+        for e, vessel in zip(episodes, vessels, strict=True)
     ]
     assert again == spread
     write_scenarios(path, again)
@@ -137,12 +138,12 @@ def test_drawn_scenarios_can_be_written(tmp_path: Path) -> None:
     write_scenarios(path, episodes)
     again = read_scenarios(path)
     assert_same_world(episodes, again)
-    assert [episode.vessel.m for episode in again] == [
+    assert [episode.world.vessel.m for episode in again] == [
         (401.0, 402.0),
         (401, 402, 403, 404),
         (401, 402),
     ]
-    assert {(episode.dt, episode.seed) for episode in again} == {(0.1, 7)}
+    assert {(episode.world.dt, episode.seed) for episode in again} == {(0.1, 7)}
     tensors, _, _ = stack_episodes(again, CPU, torch.float64)
     for name in ("start", "goal", "robot_mask", "obstacle_position", "obstacle_radius",
                  "obstacle_mask", "core_position", "core_circulation"):  # fmt: skip
@@ -236,15 +237,15 @@ BAD: dict[str, tuple[Callable[[Entry], Any], str]] = {
     "a length too few": (changed("robots", "length", to=shorter),
                          r"a\[1\]\.robots\.length=\[.*one value for each of 6"),
     "length in words": (changed("robots", "length", to=first("long")),
-                        r"a\[1\]: world\.vessel\.length=\('long', .*: must be a number or .*"),
+                        r"a\[1\]: world\.vessel\.length=\['long', .*: must be a number or .*"),
     "length negative": (changed("robots", "length", to=first(-5.0)),
-                        r"a\[1\]: world\.vessel\.length=\(-5\.0, .*: must be above 0"),
+                        r"a\[1\]: world\.vessel\.length=\[-5\.0, .*: must be above 0"),
     "range too few": (changed(*SEEN, "range", to=shorter),
                       r"a\[1\]\.robots\.perception\.range=\[.*one value for each of 6"),
     "range negative": (changed(*SEEN, "range", to=first(-1.0)),
-                       r"a\[1\]: world\.sensor\.range=\(-1\.0, .*: must be above 0"),
+                       r"a\[1\]: world\.sensor\.range=\[-1\.0, .*: must be above 0"),
     "half an object": (changed(*SEEN, "max_obj_num", to=first(0.5)),
-                       r"a\[1\]: world\.sensor\.max_objects=\(0\.5, .*: must be a whole number.*"),
+                       r"a\[1\]: world\.sensor\.max_objects=\[0\.5, .*: must be a whole number.*"),
     "unequal dt": (changed("robots", "dt", to=first(0.1)),
                    r"a\[1\]\.robots\.dt=\[0\.1, 0\.05,.*: must be equal for all robots"),
     "negative dt": (changed("robots", "dt", to=[-0.1] * 6), r"a\[1\]: world\.dt=-0\.1: must be .*"),
@@ -253,13 +254,13 @@ BAD: dict[str, tuple[Callable[[Entry], Any], str]] = {
     "unequal commands": (changed("robots", "left_thrust_change", to=first([1.0])),
                          r"a\[1\]\.robots\.left_thrust_change=.*: must be equal for all robots"),
     "no commands": (changed("robots", "left_thrust_change", to=[[]] * 6),
-                    r"a\[1\]: world\.vessel\.left_thrust_change=\(\): must be one or more numbers"),
+                    r"a\[1\]: world\.vessel\.left_thrust_change=\[\]: must be one or more numbers"),
     "another number of robots": (changed("env", "num_robots", to=7),
                                  r"a\[1\]\.env\.num_robots=7: must be 6, .*"),
     "v_range of one": (changed("env", "v_range", to=[1.0]),
-                       r"a\[1\]: world\.scenario\.v_range=\(1\.0,\): must be a list of 2 numbers"),
+                       r"a\[1\]: world\.scenario\.v_range=\[1\.0\]: must be a list of 2 numbers"),
     "v_range reversed": (changed("env", "v_range", to=[2.0, 1.0]),
-                         r"a\[1\]: world\.scenario\.v_range=\(2\.0, 1\.0\): must be a range, .*"),
+                         r"a\[1\]: world\.scenario\.v_range=\[2\.0, 1\.0\]: must be a range, .*"),
     "core radius zero": (changed("env", "r", to=0.0),
                          r"a\[1\]: world\.scenario\.core_radius=0\.0: must be above 0"),
     "reward in words": (changed("env", "goal_reward", to="much"),
@@ -279,7 +280,7 @@ BAD: dict[str, tuple[Callable[[Entry], Any], str]] = {
     "core in 3D": (changed("env", "cores", "positions", to=first([1.0, 2.0, 3.0])),
                    r"a\[1\]\.env\.cores\.positions=.*a list of lists of 2 finite numbers"),
     "clearance in a list": (changed("env", "clear_r", to=[1.0]),
-                            r"a\[1\]: world\.scenario\.clear_r=\(1\.0,\): must be a number"),
+                            r"a\[1\]: world\.scenario\.clear_r=\[1\.0\]: must be a number"),
     "commands of one number": (changed("robots", "left_thrust_change", to=[3.0] * 6),
                                r"a\[1\]\.robots\.left_thrust_change\[0\]=3\.0: must be a list.*"),
     "command in words": (changed("robots", "right_thrust_change", to=[[1.0, "x"]] * 6),
@@ -330,7 +331,9 @@ def test_stacking_pads_to_the_largest() -> None:
         count = len(episode.start)
         assert scenario.start[e, :count].tolist() == episode.start
         assert not scenario.start[e, count:].any()
-        assert parameters.vessel.m[e, :count].tolist() == list(episode.vessel.m)
-        assert parameters.sensor.max_objects[e, :count].tolist() == list(episode.sensor.max_objects)
-        assert parameters.rules.goal_reward[e] == episode.reward.goal_reward
-        assert parameters.rules.core_radius[e] == episode.scenario.core_radius
+        assert parameters.vessel.m[e, :count].tolist() == list(episode.world.vessel.m)
+        assert parameters.sensor.max_objects[e, :count].tolist() == list(
+            episode.world.sensor.max_objects
+        )
+        assert parameters.rules.goal_reward[e] == episode.world.reward.goal_reward
+        assert parameters.rules.core_radius[e] == episode.world.scenario.core_radius

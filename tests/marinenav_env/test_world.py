@@ -174,8 +174,8 @@ def test_control_steps_equal_the_oracle(busy: World, tmp_path: Path) -> None:
 
     slots = 5
     config = WorldConfig(
-        dt=busy.episodes[0].dt,
-        substeps=busy.episodes[0].substeps,
+        dt=busy.episodes[0].world.dt,
+        substeps=busy.episodes[0].world.substeps,
         max_steps=STEPS,
         sensor=SensorConfig(max_objects=slots),
     )
@@ -226,7 +226,7 @@ def test_control_steps_equal_the_oracle(busy: World, tmp_path: Path) -> None:
 def test_initial_state(busy: World) -> None:
     state = world.initial_state(busy.scenario, busy.parameters.rules.core_radius)
     for e, episode in enumerate(busy.episodes):
-        radius = episode.scenario.core_radius
+        radius = episode.world.scenario.core_radius
         for i, (x, y) in enumerate(episode.start):
             current = current_at(x, y, oracle_cores(episode), radius)
             v_x, v_y, turn = episode.velocity[i]

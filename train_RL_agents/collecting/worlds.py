@@ -36,16 +36,21 @@ def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
 
     Collisions cost ``trainer.collision_penalty`` in both.
     """
-    schedule, penalty = config.training_schedule, config.trainer.collision_penalty
+    schedule = config.training_schedule
     if not schedule.scenarios:
         return schedule.curriculum()
     return [
-        replace(episode, reward=replace(episode.reward, collision_penalty=penalty))
+        replace(episode, world=_trained(episode.world, config))
         for episode in read_scenarios(schedule.scenarios)
     ]
 
 
 def training_world(config: TrainConfig[Any]) -> WorldConfig:
     """The world's settings while training."""
+    return _trained(config.world, config)
+
+
+def _trained(world: WorldConfig, config: TrainConfig[Any]) -> WorldConfig:
+    """The same world with the trainer's settings of the reward."""
     trained = {name: getattr(config.trainer, name) for name in TRAINED}
-    return replace(config.world, reward=replace(config.world.reward, **trained))
+    return replace(world, reward=replace(world.reward, **trained))

@@ -211,7 +211,7 @@ def _check_fit(found: LoadedPolicy | str, chosen: ScenarioSet) -> None:
         return
     listed = (part.scenarios for part in chosen.parts if not isinstance(part.scenarios, Scenario))
     for episode in (each for scenarios in listed for each in scenarios):
-        slots, commands = episode.sensor.slots, episode.vessel.num_actions
+        slots, commands = episode.world.sensor.slots, episode.world.vessel.num_actions
         known, most = found.agent.num_actions, found.config.world.sensor.slots
         fine = slots <= most or found.config.agent.encoder != "concat"
         require(fine, "max_obj_num", slots, f"at most {most}, as the policy was trained with")

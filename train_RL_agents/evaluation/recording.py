@@ -292,7 +292,7 @@ def record(
     if isinstance(scenarios, Scenario):
         maps = [world.scenario] * len(scenarios)
     else:
-        maps = [episode.scenario for episode in scenarios]
+        maps = [episode.world.scenario for episode in scenarios]
     sizes = torch.tensor([[each.width, each.height] for each in maps])
     return episodes, recorder.finish(name, groups, sizes)
 

@@ -58,9 +58,8 @@ def test_files_that_do_not_fit_a_policy_are_refused():
     episodes = episodes_of(draw_scenarios(WORLD, (Level(2, 0, 0, 20.0),), (1,), 0), WORLD, 0)
 
     def run(found, **vessel_or_sensor):
-        given = ScenarioSet(
-            "file", (), (Part(WORLD, [replace(episodes[0], **vessel_or_sensor)]),), 0
-        )
+        episode = replace(episodes[0], world=replace(episodes[0].world, **vessel_or_sensor))
+        given = ScenarioSet("file", (), (Part(WORLD, [episode]),), 0)
         return run_set(found, given, WORLD, ActingOptions(), CPU)
 
     few = replace(WORLD.vessel, left_thrust_change=(0.0, 500.0))

@@ -84,7 +84,7 @@ def episode(starts, goals, headings, obstacles=(), noise=0.0):
         thruster_angle=[[0.0, 0.0] for _ in range(count)],
         thrust=[[0.0, 0.0] for _ in range(count)],
         obstacles=[list(each) for each in obstacles],
-        sensor=sensor,
+        world=WorldConfig(sensor=sensor),
     )
 
 
