@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -32,12 +33,18 @@ from train_RL_agents.run.checkpoint import (
 from train_RL_agents.run.monitor import Monitor
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import CONFIG, RunFolder
-from train_RL_agents.utils.device import set_precision
+from train_RL_agents.utils.device import release_memory, set_precision
 from train_RL_agents.utils.progress import Clock, Display
 from train_RL_agents.utils.signals import first_signal
 
+_REWINDS = 3
+"""Times that a run goes back to its last state, see ``on_divergence``."""
 Callback = Callable[["TorchRLTrainer"], None]
 """Called after every turn of the loop."""
+
+
+class DivergedError(ConfigError):
+    """Rewards, losses, gradients or weights are no longer finite."""
 
 
 class TorchRLTrainer:
@@ -69,9 +76,20 @@ class TorchRLTrainer:
         torch.set_num_threads(ranks.threads(config.threads))
         set_precision(self.device, config.precision, config.tf32)
         self.env_steps, self._before, self._logged_at, self.stopped = 0, 0, 0, False
+        self._checked_at, self._rewinds = 0, 0
+        self._saved_at: int | None = None
         self.clock = Clock(self._compiled)
         self.display = Display(config.total_timesteps, quiet or not ranks.leads, bar)
         self.monitor = Monitor.of(self.device) if config.monitor else Monitor({})
+        self._set_up()
+        if config.on_divergence == "rewind" and self._saved_at is None:
+            self.save()
+
+    # Set-up -------------------------------------------------------------------------------------
+
+    def _set_up(self) -> None:
+        """Make all parts, with the saved state if there is one."""
+        run, ranks = self.run, self.ranks
         self._generators = self._make_generators(ranks.seed(run.seed))
         with torch.random.fork_rng(devices=[]):
             # Weights are drawn on the CPU, so a GPU's global generator is left alone.
@@ -84,8 +102,7 @@ class TorchRLTrainer:
             else:
                 with ranks.together():
                     self._start()
-
-    # Set-up -------------------------------------------------------------------------------------
+        self.algorithm.learner.rate_factor = 0.5**self._rewinds
 
     def _make_generators(self, seed: int) -> dict[str, torch.Generator]:
         """Separate streams, so that what is learned does not depend on the policy's draws."""
@@ -132,7 +149,10 @@ class TorchRLTrainer:
         """Train to the end, or until a signal asks to stop; then save and return."""
         with self._running():
             while not (self.finished or self.ranks.any(self.stopped)):
-                self.iterate()
+                try:
+                    self.iterate()
+                except DivergedError as error:
+                    self._rewind(error)
         if not self.finished:
             self.save()
         self._close()
@@ -162,6 +182,55 @@ class TorchRLTrainer:
     def stop(self) -> None:
         """Ask the loop to save and return after this turn."""
         self.stopped = True
+
+    # Divergence ---------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Check that rewards, losses, gradients and weights have been finite up to now.
+
+        Raises:
+            DivergedError: when they have not.
+        """
+        found = not_finite(self.ranks.mean(self._health()))
+        if found:
+            saved, since = self._saved_at, self._checked_at
+            kept = "" if saved is None else f"the state of {saved:,} env-steps is kept; "
+            # The actions of a policy that is not finite give rewards that are not.
+            advice = "check the reward" if found == ["reward"] else (
+                "go on with a smaller rate: marinenav train --resume "
+                f"{self.run.path} trainer.learning_rate={0.5 * self.config.trainer.learning_rate:g}"
+            )  # fmt: skip
+            raise DivergedError(
+                f"{', '.join(found)} became infinite or NaN between {since:,} and "
+                f"{self.env_steps:,} env-steps; {kept}{advice}"
+            )
+        self._checked_at = self.env_steps
+
+    def _health(self) -> dict[str, float]:
+        """See Algorithm.health; of this process, in one transfer from the device."""
+        health = self.algorithm.health()
+        values = torch.stack([each.float() for each in health.values()]).tolist()
+        return dict(zip(health, values, strict=True))
+
+    def _rewind(self, error: DivergedError) -> None:
+        """Go back to the last saved state, with half the step size.
+
+        Raises:
+            DivergedError: when that is not asked for, or was done often enough.
+        """
+        if self.config.on_divergence == "stop" or self._rewinds >= _REWINDS:
+            with self.ranks.together():
+                raise error
+        self._rewinds += 1
+        self.collector.close()
+        self.run.close()  # what is logged next replaces what came after that state
+        # Memory was planned for one of each.
+        del self.collector, self.algorithm, self.history
+        release_memory()
+        self._set_up()
+        rate = self.algorithm.learner.rate_factor * self.config.trainer.learning_rate
+        self.display.say(f"{str(error).partition(';')[0]}; back at {self.env_steps:,} env-steps "
+                         f"with a rate of {rate:g} ({self._rewinds} of {_REWINDS})")  # fmt: skip
 
     # Evaluation and log -------------------------------------------------------------------------
 
@@ -218,11 +287,17 @@ class TorchRLTrainer:
     # Saving -------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Save everything that the rest of the run depends on."""
+        """Save everything that the rest of the run depends on.
+
+        Raises:
+            DivergedError: when it is not finite; the last state is kept.
+        """
+        self.check()
         with self.clock.phase("save"):
             # First, so that no event from before the checkpoint is missing after a resume.
             self.run.flush()
             self.ranks.write_state(self.run.checkpoints, self._state())
+        self._saved_at = self.env_steps
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -231,6 +306,7 @@ class TorchRLTrainer:
             "config": json.dumps(to_dict(self.config)),
             "ranks": self.ranks.size,
             "env_steps": self.env_steps,
+            "rewinds": self._rewinds,
             **self.collector.state_dict(),
             **self.algorithm.state_dict(),
             "clock": self.clock.state_dict(),
@@ -257,11 +333,17 @@ class TorchRLTrainer:
             for name, each in self._generators.items():
                 each.set_state(state["generators"][name].cpu())
             self.history.load_state_dict(state)
+            # Never fewer than were made in this process; states of before have none.
+            self._rewinds = max(self._rewinds, state.get("rewinds", 0))
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
             # torch lists every misfit, a line each after a headline: one is enough.
             lines = (str(error) or type(error).__name__).splitlines()
             reason = lines[:2][-1].strip()
             raise ConfigError(f"{path}: does not fit the run's configuration ({reason})") from error
+        self._saved_at = self._checked_at = self.env_steps
+        found = not_finite(self._health())
+        if found:
+            raise ConfigError(f"{path}: infinite or NaN ({', '.join(found)}); start a new run")
 
     def _refuse_changes(self, saved: str | None) -> None:
         """Refuse to resume with settings that would change the run.
@@ -321,8 +403,8 @@ class TorchRLTrainer:
         """Save when memory is short; says whether that could be done."""
         try:
             self.save()
-        except (RuntimeError, MemoryError) as error:
-            if not out_of_memory(error):
+        except (RuntimeError, MemoryError, DivergedError) as error:
+            if not (isinstance(error, DivergedError) or out_of_memory(error)):
                 raise
             return "the last checkpoint is kept"
         return "saved"
@@ -337,15 +419,22 @@ class TorchRLTrainer:
         )
 
 
+def not_finite(values: dict[str, float]) -> list[str]:
+    """Names of the values that are infinite or NaN."""
+    return [name for name, value in values.items() if not math.isfinite(value)]
+
+
 def log(trainer: TorchRLTrainer) -> None:
-    """Callback: log every ``log_freq`` env-steps."""
+    """Callback: check and log every ``log_freq`` env-steps."""
     if trainer.crossed(trainer.config.log_freq):
+        trainer.check()
         trainer.log()
 
 
 def evaluate_and_save(trainer: TorchRLTrainer) -> None:
     """Callback: evaluate and save every ``eval_freq`` env-steps and at the end."""
     if trainer.crossed(trainer.config.eval_freq) or trainer.finished:
+        trainer.check()
         trainer.evaluate()
         trainer.save()
 

@@ -242,15 +242,22 @@ def test_evaluate_refuses_seeds_that_no_generator_takes(capsys, policy, seed):
     assert said.startswith(f"--seed={seed}: must be from 0 to ")
 
 
-def test_evaluate_writes_what_a_broken_policy_comes_to(capsys, tmp_path, policy):
-    content = torch.load(policy)
-    for weights in content["weights"].values():
-        weights.fill_(torch.nan)
-    torch.save(content, tmp_path / "broken.pt")
-    path = tmp_path / "broken.json"
-    _, written = evaluated(capsys, path, tmp_path / "broken.pt", "--levels", "1")
-    assert "NaN" not in path.read_text()
-    assert written["figures"]["overall"]["success_rate"] == 0.0
+@pytest.mark.parametrize("command", [
+    ("evaluate", "--checkpoint"), ("play", "--checkpoint"), ("info",), ("export", "--checkpoint"),
+    ("train", "--resume"),
+], ids=lambda command: command[0])  # fmt: skip
+@pytest.mark.parametrize("value", [torch.nan, -torch.inf])
+def test_a_policy_that_is_not_finite_is_refused(capsys, tmp_path, policy, command, value):
+    content, path = torch.load(policy), tmp_path / "broken.pt"
+    name, weights = next(iter(content["weights"].items()))
+    weights.view(-1)[0] = value
+    torch.save(content, path)
+    words = [*command, str(path), *(["--out", str(tmp_path)] if command[0] == "export" else [])]
+    if command[0] == "train":
+        words = ["train", f"load_model={path}", f"save_dir={tmp_path / 'runs'}", "device=cpu",
+                 "--quiet"]  # fmt: skip
+    assert refused(capsys, *words) == f"{path}: {name}='nan or inf': must be finite"
+    assert not list(tmp_path.glob("runs/*"))
 
 
 def test_evaluate_a_scenario_file(capsys, tmp_path, policy):

@@ -335,6 +335,9 @@ class TrainConfig(Generic[ConfigType]):
     """On a GPU, launch collection and updates as CUDA graphs; without effect on a CPU."""
     monitor: bool = True
     """Log use of processors, memory and GPU."""
+    on_divergence: Literal["stop", "rewind"] = "stop"
+    """When rewards, losses or weights become infinite or NaN: stop, or go back to the last saved
+    state with half the step size, at most three times."""
     load_model: str = ""
     """Checkpoint whose weights training starts from."""
     imitation_learning: bool = False

@@ -11,6 +11,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from marinenav_env import GROUP
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import TrainConfig, TrainerConfig
 from train_RL_agents.learning.learner import Learner
@@ -88,6 +89,7 @@ class Algorithm(ABC):
     def __init__(self, setup: Setup, tau: float = 0.0) -> None:
         self._config, self._ranks, self._clock = setup.config, setup.ranks, setup.clock
         self._generator, self.meter = setup.generators["learner"], Meter()
+        self._reward_sum = torch.zeros((), device=setup.device)
         self.learner = Learner(
             setup.agent, setup.config, self._generator, setup.ranks, setup.say, tau
         )
@@ -105,7 +107,19 @@ class Algorithm(ABC):
 
     @abstractmethod
     def observe(self, steps: TensorDictBase) -> None:
-        """Take steps [E, T] of the collector, with TorchRL's keys."""
+        """Take steps [E, T] of the collector, with TorchRL's keys; see also add_rewards."""
+
+    def add_rewards(self, steps: TensorDictBase) -> None:
+        """Take the rewards of steps into their sum, which ``health`` gives."""
+        self._reward_sum.add_(steps.get(("next", GROUP, "reward")).sum())
+
+    def health(self) -> dict[str, Tensor]:
+        """Scalars on the device, each of which is finite as long as what it sums up is."""
+        return {
+            "reward": self._reward_sum,
+            **self.meter.losses,
+            "weights": self.learner.squared_weights(),
+        }
 
     @abstractmethod
     def update(self, env_steps: int) -> None:

@@ -129,7 +129,7 @@ class Learner:
         self.optimizer = make_optimizer(
             settings.optimizer, self._weights, settings.learning_rate, config.fused_optimizer
         )
-        self.learning_rate = settings.learning_rate
+        self.learning_rate, self.rate_factor = settings.learning_rate, 1.0
         losses: LossFunction = agent.loss
         losses = in_bfloat16(losses, generator.device) if config.precision == "bf16" else losses
         losses = compiled(losses, generator.device) if config.compile else losses
@@ -162,7 +162,8 @@ class Learner:
     def set_progress(self, progress: float) -> None:
         """Set the step size for this share of the run done."""
         settings = self._settings
-        self._set_rate(cosine(progress, settings.learning_rate, settings.learning_rate_final))
+        rate = cosine(progress, settings.learning_rate, settings.learning_rate_final)
+        self._set_rate(self.rate_factor * rate)
 
     def _set_rate(self, rate: float) -> None:
         self.learning_rate = rate
@@ -288,6 +289,10 @@ class Learner:
         with torch.no_grad():
             for target, online in zip(self._target, self._online, strict=True):
                 target.lerp_(online, tau)
+
+    def squared_weights(self) -> Tensor:
+        """Sum of the squared learned and EMA weights, a scalar on the device."""
+        return self._flat.weights.square().sum() + self._averages.square().sum()
 
     def copy_buffers(self) -> None:
         """Give the EMA the buffers of the agent, such as running statistics."""

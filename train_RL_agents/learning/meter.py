@@ -23,6 +23,12 @@ class Meter:
             self._sums[name] = self._sums[name] + value if name in self._sums else value.clone()
             self._counts[name] = self._counts.get(name, 0) + 1
 
+    @property
+    def losses(self) -> dict[str, Tensor]:
+        """Sums since the last reading of what is minimised, and of the gradients' norm."""
+        return {name: total for name, total in self._sums.items()
+                if name.startswith("loss") or name == "grad_norm"}  # fmt: skip
+
     def read(self, others: dict[str, Tensor] | None = None) -> dict[str, float]:
         """The means since the last reading, and other scalars as they are, in one transfer."""
         means = {name: total / self._counts[name] for name, total in self._sums.items()}

@@ -82,6 +82,7 @@ class OffPolicy(Algorithm):
 
     def _store_rows(self, steps: TensorDictBase) -> TensorDictBase:
         """Make rows; a replay on the device takes them within the same graph."""
+        self.add_rewards(steps)
         rows = self.streams.rows(steps)
         if self.replay.on_device:
             self.replay.extend(rows)

@@ -114,7 +114,7 @@ def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None
     """Put weights into an agent's networks and their target copies.
 
     Raises:
-        ConfigError: when they are of another architecture.
+        ConfigError: when they are of another architecture, or not finite.
     """
     ours = {name: list(weight.shape) for name, weight in agent.networks.state_dict().items()}
     theirs = {name: list(weight.shape) for name, weight in weights.items()}
@@ -122,6 +122,9 @@ def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None
         here, there = ours.get(name, "absent"), theirs.get(name, "absent")
         if here != there:
             raise ConfigError(f"{path}: does not fit this agent ({name} is {there}, here {here})")
+    for name, weight in weights.items():
+        fine = not weight.is_floating_point() or bool(weight.isfinite().all())
+        require(fine, f"{path}: {name}", "nan or inf", "finite")
     agent.networks.load_state_dict(weights)
     for name, target in agent.targets.items():
         target.load_state_dict(agent.networks[name].state_dict())

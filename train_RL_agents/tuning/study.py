@@ -15,7 +15,7 @@ from marinenav_env.validation import ConfigError, is_number, require
 from train_RL_agents.config.reading import flatten, from_dict, read_json, settings_of, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.torchrl_trainer import TorchRLTrainer
+from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
 from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.extras import need
 from train_RL_agents.utils.files import write_atomically
@@ -205,7 +205,11 @@ class Study:
                     raise
                 return f"trial {trial.number}: refused, {error}; it had {words}"
             self._refused = 0
-            trainer.train()
+            try:
+                trainer.train()
+            except DivergedError as error:
+                state = states.PRUNED
+                return f"trial {trial.number}: {error}; it had {words}"
             if trainer.stopped and not pruning.pruned:
                 raise KeyboardInterrupt
             success = trainer.rows[-1]["success_rate"]

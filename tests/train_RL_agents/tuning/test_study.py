@@ -7,7 +7,7 @@ from tests.train_RL_agents.tiny_runs import TINY
 from tests.train_RL_agents.trials import write_space
 from train_RL_agents.config.reading import from_dict, load_config
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.torchrl_trainer import TorchRLTrainer
+from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
 from train_RL_agents.tuning import study as tuning
 from train_RL_agents.tuning.study import (
     BEST,
@@ -58,6 +58,18 @@ def test_changed_takes_dotted_keys():
 
 
 # The study
+
+
+def test_a_trial_that_diverges_is_pruned(tmp_path, fake, monkeypatch):
+    def diverge(trainer):
+        raise DivergedError("loss became infinite or NaN between 0 and 40 env-steps")
+
+    monkeypatch.setattr(fake, "train", diverge)
+    study = Study(tmp_path / "study", CONFIG, read_space(write_space(tmp_path), CONFIG))
+    line = study.run_trial(["marinenav"])
+    assert line.startswith("trial 0: loss became infinite or NaN between 0 and 40 env-steps; it ")
+    assert study.done == 1
+    assert study.write_best() is None
 
 
 def test_a_study_keeps_trials_and_the_best_configuration(tmp_path, fake):

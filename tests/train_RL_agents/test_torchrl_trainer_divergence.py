@@ -1,0 +1,200 @@
+"""Runs whose rewards, losses or weights become infinite or NaN."""
+
+import math
+import re
+from unittest.mock import patch
+
+import pytest
+import torch
+
+from marinenav_env import GROUP, ConfigError
+from tests.train_RL_agents.tiny_runs import (
+    at,
+    begin,
+    differences,
+    new_run,
+    results,
+    saved,
+    train,
+)
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.cli import main
+from train_RL_agents.run.checkpoint import STATE, load_policy
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
+
+pytestmark = pytest.mark.usefixtures("surroundings")
+SEEN = {"DQN": 120, "SAC": 120, "PPO": 128}
+"""When what goes wrong at 112 env-steps is seen: at the next entry in the log."""
+NAMES = list(SEEN)
+
+
+def spoil_loss(trainer, value):
+    """One loss of the next update is not finite."""
+    agent = trainer.algorithm.learner.agent
+    losses = trainer.algorithm.learner._losses
+
+    def spoilt(batch, noise):
+        trainer.algorithm.learner._losses = losses
+        found = losses(batch, noise)
+        name = next(name for name in found if name.startswith("loss"))
+        return found | {name: value * found[name]}
+
+    assert agent is not None
+    trainer.algorithm.learner._losses = spoilt
+
+
+def spoil_weight(trainer, value):
+    """One weight is not finite."""
+    with torch.no_grad():
+        next(trainer.algorithm.learner.agent.networks.parameters()).view(-1)[0] = value
+
+
+def spoil_reward(trainer, value):
+    """One reward of the step at hand is not finite."""
+    observe = trainer.algorithm.observe
+
+    def spoilt(steps):
+        trainer.algorithm.observe = observe
+        steps["next", GROUP, "reward"].view(-1)[0] = value
+        observe(steps)
+
+    trainer.algorithm.observe = spoilt
+
+
+FAULTS = {"loss": spoil_loss, "weights": spoil_weight, "reward": spoil_reward}
+
+
+def spoil(trainer, fault, env_steps, value=math.nan):
+    """Something goes wrong in the batch that ends at so many env-steps."""
+    if fault == "reward":
+        at(trainer, env_steps - 8 * trainer.config.trainer.vector_steps,
+           lambda: spoil_reward(trainer, value))  # fmt: skip
+    else:
+        at(trainer, env_steps, lambda: FAULTS[fault](trainer, value))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_first_one_stops_the_run_and_the_last_good_state_is_kept(tmp_path, name, fault, value):
+    run = new_run(tmp_path, f"agent_type={name}")
+    trainer = TorchRLTrainer(run, quiet=True)
+    spoil(trainer, fault, 112, value)
+    with pytest.raises(DivergedError) as caught:
+        trainer.train()
+    said = str(caught.value)
+    assert len(said) < 400 + len(str(run.path))
+    assert re.fullmatch(
+        rf"[\w, ]*\b{fault}[\w, ]* became infinite or NaN between 80 and {SEEN[name]} env-steps; "
+        r"the state of 80 env-steps is kept; .*", said
+    )  # fmt: skip
+    assert saved(run)["env_steps"] == 80
+    assert load_policy(run.path, "latest").env_steps == 80
+    assert [file.name for file in run.checkpoints.glob("policy_*")] == ["policy_000000000080.pt"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_resumed_run_goes_on_as_if_nothing_had_happened(tmp_path, uninterrupted, name):
+    words = (f"agent_type={name}",)
+    run = new_run(tmp_path, *words)
+    trainer = TorchRLTrainer(run, quiet=True)
+    spoil(trainer, "loss", 112)
+    with pytest.raises(DivergedError):
+        trainer.train()
+    train(RunFolder.open(run.path))
+    assert differences(uninterrupted(*words), results(run)) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_rate_that_is_too_large_can_be_made_smaller(tmp_path, capsys, command, name):
+    run = new_run(tmp_path, f"agent_type={name}", "trainer.learning_rate=1e30", "log_freq=16",
+                  "trainer.learning_rate_final=1e30")  # fmt: skip
+    resume = ["train", "--resume", str(run.path), "--no-bar"]
+    assert main(resume) == 2
+    said = capsys.readouterr().err
+    assert re.fullmatch(
+        r"marinenav: error: .* became infinite or NaN between \d+ and \d+ env-steps; go on with a "
+        rf"smaller rate: marinenav train --resume {run.path} trainer\.learning_rate=5e\+29\n", said
+    )  # fmt: skip
+    assert not (run.checkpoints / STATE).exists()
+    rates = ["trainer.learning_rate=1e-3", "trainer.learning_rate_final=1e-4"]
+    assert main([*resume, *rates]) == 0
+    assert saved(run)["env_steps"] == 160
+    assert RunFolder.open(run.path).config.trainer.learning_rate == 1e-3
+
+
+def test_a_signal_does_not_save_what_is_not_finite(tmp_path):
+    run = new_run(tmp_path)
+    trainer = TorchRLTrainer(run, quiet=True)
+    spoil(trainer, "weights", 112)
+    at(trainer, 112, trainer.stop)
+    with pytest.raises(DivergedError):
+        trainer.train()
+    assert saved(run)["env_steps"] == 80
+
+
+def test_a_state_that_is_not_finite_is_not_resumed(tmp_path):
+    run = new_run(tmp_path)
+    trainer = TorchRLTrainer(run, quiet=True)
+    spoil(trainer, "weights", 8)
+    with patch.object(TorchRLTrainer, "check"):
+        train_to(trainer, 24)
+        trainer.save()
+    with pytest.raises(ConfigError, match=r"infinite or NaN \(.*weights\); start a new run"):
+        begin(RunFolder.open(run.path))
+
+
+def train_to(trainer, env_steps):
+    while trainer.env_steps < env_steps:
+        trainer.iterate()
+
+
+# Going back -------------------------------------------------------------------------------------
+
+REWIND = "on_divergence=rewind"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_goes_back_with_half_the_rate(tmp_path, capsys, name, fault):
+    run = new_run(tmp_path, f"agent_type={name}", REWIND, "trainer.learning_rate_final=5e-4",
+                  "trainer.learning_rate=5e-4")  # fmt: skip
+    trainer = TorchRLTrainer(run, bar=False)
+    spoil(trainer, fault, 112)
+    trainer.train()
+    said = capsys.readouterr().out
+    assert said.count(f"became infinite or NaN between 80 and {SEEN[name]} env-steps") == 1
+    assert "; back at 80 env-steps with a rate of 0.00025 (1 of 3)\n" in said
+    state = saved(run)
+    assert (state["env_steps"], state["rewinds"]) == (160, 1)
+    assert trainer.algorithm.learner.learning_rate == pytest.approx(2.5e-4)
+    # A resumed run keeps the rate.
+    again = begin(RunFolder.open(run.path))
+    again.algorithm.set_progress(0.5, again.collector.policy)
+    assert again.algorithm.learner.learning_rate == pytest.approx(2.5e-4)
+
+
+def test_before_the_first_evaluation_it_goes_back_to_the_start(tmp_path, capsys):
+    trainer = TorchRLTrainer(new_run(tmp_path, REWIND), bar=False)
+    assert saved(trainer.run)["env_steps"] == 0
+    spoil(trainer, "loss", 32)
+    trainer.train()
+    assert "back at 0 env-steps" in capsys.readouterr().out
+    assert saved(trainer.run)["env_steps"] == 160
+
+
+def test_it_goes_back_three_times_at_most(tmp_path, monkeypatch, capsys):
+    losses = AGENTS["DQN"].loss
+    monkeypatch.setattr(
+        AGENTS["DQN"], "loss",
+        lambda agent, batch, noise: losses(agent, batch, noise) | {"loss": math.nan * losses(
+            agent, batch, noise)["loss"]},
+    )  # fmt: skip
+    run = new_run(tmp_path, REWIND)
+    with pytest.raises(DivergedError):
+        TorchRLTrainer(run, bar=False).train()
+    assert re.findall(r"with a rate of (\S+) \((\d) of 3\)", capsys.readouterr().out) == [
+        ("0.00025", "1"), ("0.000125", "2"), ("6.25e-05", "3")
+    ]  # fmt: skip
+    assert saved(run)["env_steps"] == 0
