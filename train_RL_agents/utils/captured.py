@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -68,8 +69,11 @@ class CudaRecorder:
     ) -> tuple[Callable[[], None], Any]:
         """See Recorder."""
         gc.collect()  # nothing may be freed while a capture is active
-        graph = torch.cuda.CUDAGraph()
-        before = [each.clone_state() for each in generators]
+        graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
+        usual, index = torch.cuda.current_stream(self._device), self._stream.device_index
+        # A capture takes the device's own generator as well.
+        every = [*generators, torch.cuda.default_generators[index]]
+        before = [each.clone_state() for each in every]
         try:
             with torch.cuda.device(self._device):
                 for each in generators:
@@ -77,14 +81,28 @@ class CudaRecorder:
                     graph.register_generator_state(each)
                 # Other threads may allocate meanwhile.
                 mode = "thread_local"
-                with torch.cuda.graph(graph, stream=self._stream, capture_error_mode=mode):
+                with torch.cuda.graph(graph, pool, self._stream, capture_error_mode=mode):
                     results = call()
         except BaseException:
-            # A capture that broke off leaves a generator refusing to draw outside of one.
-            for each, state in zip(generators, before, strict=True):
+            _end_allocation(index, pool)
+            # A capture that broke off leaves a generator refusing to draw outside of one. Graphs
+            # captured before keep the state that is replaced: see Captured.
+            for each, state in zip(every, before, strict=True):
                 each.graphsafe_set_state(state)
             raise
+        finally:
+            # Before torch 2.12 a capture that fails leaves its own stream as the current one.
+            torch.cuda.set_stream(usual)
         return graph.replay, results
+
+
+def _end_allocation(index: int, pool: Any) -> None:
+    """Stop allocating from the pool of a capture that failed, and release the pool."""
+    # From torch 2.12 on that is done (pytorch/pytorch#180395): the first call refuses.
+    memory: Any = torch.cuda.memory
+    with suppress(RuntimeError):
+        memory._cuda_endAllocateToPool(index, pool)
+        memory._cuda_releasePool(index, pool)
 
 
 class Captured:
@@ -92,6 +110,9 @@ class Captured:
 
     The first calls are real ones, so nothing is done twice. Where there is nothing to capture with
     (on the CPU, if not asked for, or after a capture that failed) it is the function itself.
+
+    After a capture that failed, its generators have other states than those in the graphs of other
+    functions that draw from them; these functions are captured again.
 
     Args:
         function: as the module's text says; without effects in Python that must happen every time.
@@ -104,6 +125,9 @@ class Captured:
         in_place: whether inputs are the same tensors in every call, such as the results of another
             graph, which need no copy. Calls on other tensors then run without the graph.
     """
+
+    _known: ClassVar[WeakSet[Captured]] = WeakSet()
+    """All that there are in this process."""
 
     def __init__(
         self,
@@ -124,6 +148,7 @@ class Captured:
             recorder = CudaRecorder(device)
         self._recorder = recorder
         self.reset()
+        self._known.add(self)
 
     def reset(self) -> None:
         """Forget the graph: needed after tensors that the function touches were replaced.
@@ -132,6 +157,9 @@ class Captured:
         """
         self.captures = self._recorder is not None
         """Whether calls are, or are going to be, a graph."""
+        self._forget()
+
+    def _forget(self) -> None:
         self._left = WARM_UPS
         self._inputs: list[Tensor] = []
         self._call: Callable[[], Any] | None = None
@@ -207,5 +235,8 @@ class Captured:
             error = error.__context__
         reason = first_line(error)
         self._say(f"{self._name} goes on without a CUDA graph: the capture failed ({reason})")
-        self.reset()
         self.captures = False
+        own = {id(each) for each in self._generators}
+        for other in list(self._known):
+            if other is self or own & {id(each) for each in other._generators}:
+                other._forget()

@@ -1,12 +1,16 @@
 """Captured functions: without a graph, with a stand-in for one, and with CUDA graphs."""
 
-from contextlib import nullcontext
+import subprocess
+import sys
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch.utils._pytree import tree_leaves
 
-from train_RL_agents.utils.captured import WARM_UPS, Captured
+from train_RL_agents.utils.captured import WARM_UPS, Captured, CudaRecorder
 
 CPU = torch.device("cpu")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -130,6 +134,98 @@ def test_a_capture_that_fails_costs_nothing_but_the_graph():
     assert captured.captures  # another try
 
 
+def test_functions_that_share_a_generator_with_a_failed_capture_are_captured_again():
+    """Their graphs hold the state that the generator had before."""
+    functions = [counter(), counter(), counter()]
+    shared, tapes = functions[0][2], [Tape(total) for _, total, _ in functions]
+    said = []
+    first, other = (
+        Captured(function, CPU, [generator], recorder=tape)
+        for (function, _, generator), tape in zip(functions[:2], tapes, strict=False)
+    )
+    outcomes(first, functions[0][1])
+    outcomes(other, functions[1][1])
+    failing = Captured(
+        lambda value: {"sum": value + torch.rand(2, generator=shared)}, CPU, [shared],
+        say=said.append, recorder=Tape(error=RuntimeError("broken")),
+    )  # fmt: skip
+    for _ in range(WARM_UPS + 2):
+        failing(torch.ones(2))
+    assert len(said) == 1 and not failing.captures
+    for captured, (_, total, _) in zip((first, other), functions, strict=False):
+        outcomes(captured, total)
+    assert [tape.recorded for tape in tapes] == [2, 1, 0]
+    # It draws on from where the generator is.
+    state = shared.get_state()
+    found = first(*inputs(1))["noise"].clone()
+    shared.set_state(state)
+    assert torch.equal(found, torch.rand(2, generator=shared))
+
+
+class FakeCuda:
+    """What recording asks of torch.cuda, noted; ending the capture fails.
+
+    Args:
+        left: whether the allocator is left capturing, as before torch 2.12.
+    """
+
+    def __init__(self, left):
+        self.left, self.calls, self.current = left, [], "usual"
+
+    def install(self, monkeypatch):
+        cuda = torch.cuda
+        generator = self.generator("default")
+        for owner, name, value in (
+            (cuda, "CUDAGraph", lambda: SimpleNamespace(
+                register_generator_state=lambda each: self.calls.append(("registered", each)))),
+            (cuda, "graph_pool_handle", lambda: (0, 7)),
+            (cuda, "Stream", lambda device: SimpleNamespace(device_index=0)),
+            (cuda, "current_stream", lambda device: self.current),
+            (cuda, "set_stream", lambda stream: setattr(self, "current", stream)),
+            (cuda, "device", lambda device: nullcontext()),
+            (cuda, "default_generators", (generator,)),
+            (cuda, "graph", self.graph),
+            (cuda.memory, "_cuda_endAllocateToPool", self.end),
+            (cuda.memory, "_cuda_releasePool", lambda *given: self.calls.append(("freed", given))),
+        ):  # fmt: skip
+            monkeypatch.setattr(owner, name, value, raising=False)
+        return generator
+
+    def generator(self, name):
+        return SimpleNamespace(
+            clone_state=lambda: f"state of {name}",
+            graphsafe_set_state=lambda state: self.calls.append((name, state)),
+        )
+
+    @contextmanager
+    def graph(self, graph, pool, stream, capture_error_mode):
+        assert (pool, capture_error_mode) == ((0, 7), "thread_local")
+        self.current = stream
+        yield
+        raise RuntimeError("capture_end")
+
+    def end(self, *given):
+        if not self.left:
+            raise RuntimeError("not currently recording to mempool_id")
+        self.calls.append(("ended", given))
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_a_failed_capture_leaves_the_device_as_it_was(monkeypatch, left):
+    cuda = FakeCuda(left)
+    cuda.install(monkeypatch)
+    generator = cuda.generator("own")
+    recorder = CudaRecorder(torch.device("cuda", 0))
+    with pytest.raises(RuntimeError, match="capture_end"):
+        recorder.record(lambda: None, [generator])
+    pool = [("ended", (0, (0, 7))), ("freed", (0, (0, 7)))]
+    assert cuda.calls == [
+        ("registered", generator), *(pool if left else []), ("own", "state of own"),
+        ("default", "state of default"),
+    ]  # fmt: skip
+    assert cuda.current == "usual"
+
+
 def test_what_would_freeze_or_not_fit_is_refused():
     captured = Captured(lambda *given: given, CPU, name="f", recorder=Tape())
     with pytest.raises(TypeError, match=r"f: would freeze 0\.1; give a tensor"):
@@ -229,3 +325,55 @@ def test_a_host_read_breaks_the_capture_and_not_the_run():
     generator.manual_seed(0)
     expected = [function(torch.ones(2, device=device))["sum"] for _ in rows]
     torch.testing.assert_close(rows, expected, rtol=0, atol=0)
+
+
+BREAK = """
+import torch
+from train_RL_agents.utils.captured import WARM_UPS, Captured
+
+device = torch.device("cuda:0")
+shared, said = torch.Generator(device).manual_seed(0), []
+usual = torch.cuda.current_stream()
+
+
+def draw(value):
+    return {"noise": value + torch.rand(2, generator=shared, device=device)}
+
+
+def read(value):
+    noise = torch.rand(2, generator=shared, device=device)
+    large = torch.ones(2**28, dtype=torch.uint8, device=device)
+    return {"sum": noise + value.sum().item() + large[:2]}
+
+
+good = Captured(draw, device, [shared], say=said.append)
+broken = Captured(read, device, [shared], say=said.append)
+zeros = torch.zeros(2, device=device)
+found = [good(zeros)["noise"].clone() for _ in range(WARM_UPS + 2)]
+found += [broken(zeros)["sum"] - 1.0 for _ in range(WARM_UPS + 2)]
+assert len(said) == 1 and good.captures and not broken.captures, said
+assert torch.cuda.current_stream() == usual
+found += [good(zeros)["noise"].clone() for _ in range(WARM_UPS + 3)]
+shared.manual_seed(0)
+expected = [torch.rand(2, generator=shared, device=device) for _ in found]
+# One stream of numbers, whoever draws.
+torch.testing.assert_close(found, expected)
+torch.rand(2, device=device)  # the device's own generator draws again
+torch.cuda.synchronize()
+torch.cuda.empty_cache()
+# The pool of the capture that failed is given back.
+assert torch.cuda.memory_reserved() < 2**27, torch.cuda.memory_reserved()
+torch.empty(2**28, dtype=torch.uint8, device=device)
+print("fine")
+"""
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_a_failed_capture_spoils_nothing_in_its_process():
+    """In a process of its own: what is left behind would spoil the tests after it."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", BREAK], capture_output=True, text=True,
+        cwd=Path(__file__).parents[3], check=False,
+    )  # fmt: skip
+    assert done.stdout == "fine\n", done.stderr
