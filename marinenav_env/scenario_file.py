@@ -37,7 +37,7 @@ _WORLD_ONLY = {
 
 
 def _names(config_type: type, **other: str) -> dict[str, str]:
-    """The fields of a config that files have, by their names there; ``other``: those that differ."""
+    """Fields of a config that files have, by their names there; ``other``: those that differ."""
     names = [item.name for item in fields(config_type) if item.name not in _WORLD_ONLY]
     return {other.get(name, name): name for name in names}
 
