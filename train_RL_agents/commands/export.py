@@ -14,19 +14,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of a run: best (default), latest or a file's name")  # fmt: skip
     add("--out", metavar="DIR", type=Path, required=True,
         help="folder for the files and contract.json; made if it is not there")  # fmt: skip
-    add("--format", metavar="NAME", nargs="+", default=["torchscript", "torch"],
-        help="torchscript (for C++), torch (a torch.export program, .pt2), onnx (needs "
-        "'marinenav[export]'); by default the first two")  # fmt: skip
+    add("--format", nargs="+", choices=("torchscript", "torch", "onnx"),
+        default=["torchscript", "torch"], help="torchscript (for C++), torch (a torch.export "
+        "program, .pt2), onnx (needs 'marinenav[export]'); by default the first two")  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from train_RL_agents.exporting.export import CHECKS, CONTRACT, choose_formats, export
+    from train_RL_agents.exporting.export import CHECKS, CONTRACT, export
     from train_RL_agents.run.checkpoint import load_policy
 
-    formats = choose_formats(arguments.format)
     loaded = load_policy(arguments.checkpoint, arguments.which)
-    written = export(loaded, arguments.out, formats)
+    written = export(loaded, arguments.out, arguments.format)
     for each in written["files"].values():
         print(f"{arguments.out / each['file']}: differs from the agent by at most "
               f"{each['largest_difference']:.1e} on {CHECKS} observations")  # fmt: skip

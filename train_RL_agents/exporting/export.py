@@ -22,12 +22,11 @@ import torch
 from torch import Tensor, nn
 
 from marinenav_env import WorldConfig
-from marinenav_env.entries import Entry
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.validation import ConfigError
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.exporting import torchscript
-from train_RL_agents.exporting.torchscript import Answers
+from train_RL_agents.exporting.torchscript import Answers, as_tuple
 from train_RL_agents.networks.observation import Observation
 from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.utils.extras import need
@@ -59,8 +58,8 @@ class Deployed(nn.Module):
         for name in list(self.agent.networks):
             if name not in agent.output_networks():
                 del self.agent.networks[name]
-        self.entries = list(entries(agent))
-        self.extras = list(self.agent.extra_inputs(observations(self.agent, 1)))
+        self.entries = agent.spec.without(agent.config.excluded).entries
+        self.extras = list(self.agent.extra_inputs(self.observations(1)))
 
     @property
     def input_names(self) -> list[str]:
@@ -76,51 +75,42 @@ class Deployed(nn.Module):
 
     def answers(self, *inputs: Tensor) -> Answers:
         """The same, always as a tuple."""
-        outputs = self(*inputs)
-        return outputs if isinstance(outputs, tuple) else (outputs,)
+        return as_tuple(self(*inputs))
 
+    def observations(self, count: int, seed: int = 0) -> Observation:
+        """Random observations [B] of the size that the world's have, in float64.
 
-def entries(agent: Agent[Any]) -> dict[str, Entry]:
-    """The entries of the observation that an agent's networks are given."""
-    return agent.spec.without(agent.config.excluded).entries
+        Args:
+            count: B, how many.
+            seed: of the draw; the first observation is all zero.
+        """
+        options: dict[str, Any] = {"generator": torch.Generator().manual_seed(seed),
+                                   "dtype": torch.float64}  # fmt: skip
+        found: Observation = {}
+        for name, entry in self.entries.items():
+            shape = (count, *entry.shape)
+            if entry.kind == "mask":
+                found[name] = (torch.rand(shape, **options) < 0.6).double()
+            else:
+                scale = torch.tensor(entry.scale or (1.0,), dtype=torch.float64)
+                drawn = torch.randn(shape, **options) * scale
+                # Distances and radii are not negative.
+                lowest = torch.tensor([low for low, _ in entry.limits], dtype=torch.float64)
+                found[name] = torch.where(lowest < 0.0, drawn, drawn.abs())
+        for name, entry in self.entries.items():
+            if entry.kind == "objects":
+                # Slots that are not filled are zero, and the radius is the last column.
+                found[name][..., -1].abs_()
+                if entry.mask:
+                    found[name] *= found[entry.mask][..., None]
+        for each in found.values():
+            each[0] = 0.0
+        return found
 
-
-def observations(agent: Agent[Any], count: int, seed: int = 0) -> Observation:
-    """Observations [B] of the size that the world's have, in float64.
-
-    Args:
-        agent: whose inputs they are.
-        count: B, how many.
-        seed: of the draw; the first observation is all zero.
-    """
-    options: dict[str, Any] = {"generator": torch.Generator().manual_seed(seed),
-                               "dtype": torch.float64}  # fmt: skip
-    found: Observation = {}
-    for name, entry in entries(agent).items():
-        shape = (count, *entry.shape)
-        if entry.kind == "mask":
-            found[name] = (torch.rand(shape, **options) < 0.6).double()
-        else:
-            scale = torch.tensor(entry.scale or (1.0,), dtype=torch.float64)
-            drawn = torch.randn(shape, **options) * scale
-            # Distances and radii are not negative.
-            lowest = torch.tensor([low for low, _ in entry.limits], dtype=torch.float64)
-            found[name] = torch.where(lowest < 0.0, drawn, drawn.abs())
-    for name, entry in entries(agent).items():
-        if entry.kind == "objects":
-            # Slots that are not filled are zero, and the radius is the last column.
-            found[name] = torch.cat((found[name][..., :-1], found[name][..., -1:].abs()), -1)
-            if entry.mask:
-                found[name] = found[name] * found[entry.mask][..., None]
-    there = (torch.arange(count) > 0).double()
-    return {name: each * there.view(-1, *[1] * (each.ndim - 1)) for name, each in found.items()}
-
-
-def random_inputs(agent: Agent[Any], count: int, seed: int = 0) -> tuple[Tensor, ...]:
-    """Observations as ``observations`` gives them, and further inputs of agents that take them."""
-    drawn = observations(agent, count, seed)
-    exact = copy.deepcopy(agent).cpu().double()
-    return (*drawn.values(), *exact.extra_inputs(drawn).values())
+    def inputs(self, count: int, seed: int = 0) -> tuple[Tensor, ...]:
+        """``observations``, and further inputs of agents that take them."""
+        drawn = self.observations(count, seed)
+        return (*drawn.values(), *self.agent.extra_inputs(drawn).values())
 
 
 # Formats ----------------------------------------------------------------------------------------
@@ -139,9 +129,8 @@ class Format:
 
 
 def _make_torchscript(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
-    return torchscript.traced(
-        network, tuple(tensor[:1] for tensor in example), len(network.entries)
-    )
+    single = tuple(tensor[:1] for tensor in example)
+    return torchscript.traced(network, single, len(network.entries))
 
 
 def _make_program(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
@@ -153,12 +142,7 @@ def _make_program(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
 
 def _load_program(path: Path, entries: int) -> Call:
     module = torch.export.load(path).module()
-
-    def call(*inputs: Tensor) -> Answers:
-        answers = module(*inputs)
-        return answers if isinstance(answers, tuple) else (answers,)
-
-    return call
+    return lambda *inputs: as_tuple(module(*inputs))
 
 
 def _any_batch(example: tuple[Tensor, ...]) -> tuple[tuple[dict[int, Any], ...]]:
@@ -223,7 +207,7 @@ def _load_onnx(path: Path, entries: int) -> Call:
     return call
 
 
-FORMATS: dict[str, Format] = {
+FORMATS = {
     "torchscript": Format(torchscript.file_name, _make_torchscript, torchscript.load),
     "torch": Format(lambda agent: f"{agent}.pt2", _make_program, _load_program),
     "onnx": Format(lambda agent: f"{agent}.onnx", _make_onnx, _load_onnx),
@@ -240,7 +224,7 @@ def export(loaded: LoadedPolicy, out: Path, formats: list[str]) -> dict[str, Any
     Args:
         loaded: the policy.
         out: folder; made if it is not there.
-        formats: names from FORMATS.
+        formats: names from FORMATS; each is written once.
 
     Returns:
         The contract.
@@ -249,10 +233,10 @@ def export(loaded: LoadedPolicy, out: Path, formats: list[str]) -> dict[str, Any
         ConfigError: when a package is missing, or a file does not answer as the agent does.
     """
     network, agent_type = Deployed(loaded.agent), loaded.config.agent_type
-    example = random_inputs(loaded.agent, CHECKS)
+    example = network.inputs(CHECKS)
     make_folder(out)
     files = {}
-    for name in formats:
+    for name in dict.fromkeys(formats):
         kind = FORMATS[name]
         # Of a user's package.module:Class the class: a colon is not for file names.
         path = out / kind.name(agent_type.rpartition(":")[2])
@@ -277,7 +261,8 @@ def check(path: Path, kind: str, agent: Agent[Any]) -> float:
     Raises:
         ConfigError: when an answer differs by more than TOLERANCE, or leads to another action.
     """
-    exact, inputs = Deployed(agent), random_inputs(agent, CHECKS, seed=1)
+    exact = Deployed(agent)
+    inputs = exact.inputs(CHECKS, seed=1)
     call = FORMATS[kind].load(path, len(exact.entries))
     expected = exact.answers(*inputs)
     got = call(*inputs)
@@ -288,7 +273,7 @@ def check(path: Path, kind: str, agent: Agent[Any]) -> float:
     # Not what the file answers but what becomes of it: the agent's own action.
     names = exact.agent.output_meanings
     chosen = exact.agent.select(dict(zip(names, got, strict=True)))
-    wanted = copy.deepcopy(agent).cpu().double().act(observations(agent, CHECKS, seed=1))
+    wanted = copy.deepcopy(agent).cpu().double().act(exact.observations(CHECKS, seed=1))
     same = torch.allclose(chosen.double(), wanted.double(), rtol=0.0, atol=TOLERANCE)
     if not (difference <= TOLERANCE and same):
         path.unlink()
@@ -311,7 +296,7 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
     """
     agent, world = loaded.agent, loaded.config.world
     network = Deployed(agent)
-    answers = network.answers(*random_inputs(agent, 1))
+    answers = network.answers(*network.inputs(1))
     arguments = [f"({', '.join(network.entries)})", *network.extras]
     names = zip(agent.output_meanings.items(), answers, strict=True)
     return {
@@ -328,7 +313,7 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
             "world": "x north, y east; yaw from x towards y, clockwise from above",
         },
         "scaling": "none: inputs are raw, in the units given; networks scale by themselves",
-        "inputs": _inputs(agent, world),
+        "inputs": _inputs(network, world),
         "outputs": [
             {"name": name, "shape": list(answer.shape), "meaning": meaning}
             for (name, meaning), answer in names
@@ -342,7 +327,7 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _inputs(agent: Agent[Any], world: WorldConfig) -> list[dict[str, Any]]:
+def _inputs(network: Deployed, world: WorldConfig) -> list[dict[str, Any]]:
     """The inputs: name, shape and the meaning of every column."""
     own = ["goal x (m, body)", "goal y (m, body)", "velocity over ground x (m/s, body)",
            "velocity over ground y (m/s, body)", "yaw rate (rad/s)", "left thrust (N)",
@@ -358,15 +343,15 @@ def _inputs(agent: Agent[Any], world: WorldConfig) -> list[dict[str, Any]]:
     }
     inputs: list[dict[str, Any]] = [
         {"name": name, "shape": [1, *entry.shape], **details.get(name, {"meaning": entry.meaning})}
-        for name, entry in entries(agent).items()
+        for name, entry in network.entries.items()
     ]
-    far = observations(agent, 1)  # nothing in sight
+    agent, far = network.agent, network.observations(1)  # nothing in sight
     fractions = {
         "meaning": "fractions in (0, 1); multiplied by x < 1, they select the worst share x; with "
         "risk adaptive, x = clip(distance of the closest object / 10 m, 0, 1)",
         "risk": getattr(agent.config, "risk", None),
     }
-    for name, extra in copy.deepcopy(agent).cpu().double().extra_inputs(far).items():
+    for name, extra in agent.extra_inputs(far).items():
         described = {"name": name, "shape": [1, *extra.shape[1:]], "usual": extra[0].tolist()}
         inputs.append(described | (fractions if agent.supports_risk else {}))
     return inputs
@@ -390,14 +375,3 @@ def _action(agent: Agent[Any], world: WorldConfig) -> dict[str, Any]:
              for right in vessel.right_thrust_change]  # fmt: skip
     meaning = "index of a pair of rates (left, right)"
     return {**common, "rates": {"value": pairs, "unit": "N/s"}, "meaning": meaning}
-
-
-def choose_formats(names: list[str]) -> list[str]:
-    """The formats asked for, each once.
-
-    Raises:
-        ConfigError: for a name that is not known.
-    """
-    for name in names:
-        require(name in FORMATS, "--format", name, f"one or more of {', '.join(FORMATS)}")
-    return list(dict.fromkeys(names))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents.agents import Agent
@@ -101,9 +101,9 @@ def import_agent(agent_type: str, weights: dict[str, Tensor], source: Path) -> A
         ConfigError: when they are not the weights of such a network.
     """
     agent = _untrained(agent_type)
-    misfits = _misfits(agent.networks[agent.output_networks()[0]], weights)
+    misfits = _misfits(agent, weights)
     if misfits:
-        others = [name for name in NETWORKS if not _misfits_of(name, weights)]
+        others = [name for name in NETWORKS if not _misfits(_untrained(name), weights)]
         hint = f"; they fit {' and '.join(others)}" if others else ""
         more = f" and {len(misfits) - 3} more" if len(misfits) > 3 else ""
         raise ConfigError(
@@ -122,13 +122,9 @@ def _untrained(agent_type: str) -> Agent[Any]:
         return make_agent(config, config.world.vessel.num_actions, torch.device("cpu"))
 
 
-def _misfits_of(agent_type: str, weights: dict[str, Tensor]) -> list[str]:
-    agent = _untrained(agent_type)
-    return _misfits(agent.networks[agent.output_networks()[0]], weights)
-
-
-def _misfits(network: nn.Module, weights: dict[str, Tensor]) -> list[str]:
-    """What keeps weights from being those of a network."""
+def _misfits(agent: Agent[Any], weights: dict[str, Tensor]) -> list[str]:
+    """What keeps weights from being those of an agent's acting network."""
+    network = agent.networks[agent.output_networks()[0]]
     wanted = {name: tuple(value.shape) for name, value in network.named_parameters()}
     given = {name: tuple(value.shape) for name, value in weights.items()}
     return [

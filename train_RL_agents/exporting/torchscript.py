@@ -18,6 +18,11 @@ from torch import Tensor, nn
 Answers = tuple[Tensor, ...]
 
 
+def as_tuple(answers: Tensor | Answers) -> Answers:
+    """One tensor or several, as a tuple."""
+    return answers if isinstance(answers, tuple) else (answers,)
+
+
 class _Planner(nn.Module):
     """A network of separate inputs, with the observation as one tuple."""
 
@@ -64,9 +69,4 @@ def load(path: Path, entries: int) -> Callable[..., Answers]:
     """The network in a file, as a function of separate inputs; ``entries`` as in traced."""
     with _knowingly():
         module = torch.jit.load(str(path))
-
-    def call(*inputs: Tensor) -> Answers:
-        answers = module(inputs[:entries], *inputs[entries:])
-        return answers if isinstance(answers, tuple) else (answers,)
-
-    return call
+    return lambda *inputs: as_tuple(module(inputs[:entries], *inputs[entries:]))
