@@ -350,7 +350,7 @@ class MarineNavEnv(EnvBase):
                 "truncated": (over & ~terminated)[:, None],
             }
         return TensorDict(
-            {GROUP: TensorDict(group, group_shape), **root}, self.batch_size, device=self.device
+            {GROUP: TensorDict(group, group_shape), **root}, group_shape[:1], device=self.device
         )
 
     def _idle_action(self) -> Tensor:

@@ -187,7 +187,8 @@ def run_set(
     policy, continuous = steering(found, world, acting)
     episodes, recordings = [], []
     for part in chosen.parts:
-        options: dict[str, Any] = {"continuous": continuous, "device": device, "seed": chosen.seed}
+        options: dict[str, Any] = {"continuous": continuous, "device": device, "seed": chosen.seed,
+                                   "drop_ended": not acting.stochastic}  # fmt: skip
         steers = only_own(policy, None if continuous else world.vessel) if part.only_own else policy
         if name is None:
             episodes.append(evaluation.evaluate(steers, part.scenarios, part.world, **options))

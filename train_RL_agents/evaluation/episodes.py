@@ -10,23 +10,43 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
+from marinenav_env.host_reads import host_reads_are_free
+from marinenav_env.layout import env_first, env_last
+from marinenav_env.perception import Noise
 from marinenav_env.scenario import ScenarioSampler
-from marinenav_env.state import Scenario, State
+from marinenav_env.state import Outcome, Scenario
 from marinenav_env.validation import require
+from marinenav_env.world import StepNoise, WorldState
 
 Policy = Callable[[TensorDictBase], TensorDictBase]
-Watch = Callable[[TensorDictBase, State, MarineNavEnv], None]
-"""Called with every step: the policy's input and action, the state before, and the world after."""
 GAMMA = 0.99
-_CHECK_EVERY = 25
-"""Vector steps between two host reads of whether all episodes have ended."""
+CHECK_EVERY = 25
+"""Vector steps between two host reads of whether all episodes have ended, where reads cost time."""
+SMALLEST_BATCH = 32
+"""Episodes below which a batch is not reduced further."""
+
+
+class Moment(NamedTuple):
+    """A control step of the B episodes of the batch, which episodes that have ended may leave."""
+
+    rows: Tensor
+    """[B] int64, ascending: which of the N episodes these are."""
+    acted: TensorDictBase
+    """The policy's input and action."""
+    before: WorldState
+    after: WorldState
+    outcome: Outcome
+
+
+Watch = Callable[[Moment, MarineNavEnv], None]
+"""Called with every step, and with the world in which all N episodes started."""
 
 
 def finite(content: Any) -> Any:
@@ -167,39 +187,34 @@ class _Tally:
     def __init__(self, env: MarineNavEnv) -> None:
         self.counting = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
         self.collided = torch.zeros_like(self.counting)
+        self.arrived = torch.zeros_like(env.state.active)
         self.sums = {
             name: torch.zeros_like(env.state.pose[..., 0]) for name in ("time", "energy", "return")
         }
         self.seconds = env.config.dt * env.config.substeps
 
-    def add(self, number: int, active: Tensor, step: TensorDictBase, env: MarineNavEnv) -> None:
-        """Add a step.
+    def add(self, number: int, moment: Moment) -> None:
+        """Add a step, the number of which is counted from 0."""
+        rows, outcome, counting = moment.rows, moment.outcome, self.counting[moment.rows]
+        active = moment.before.now.state.active & counting[:, None]
+        self.sums["time"][rows] += self.seconds * active
+        self.sums["energy"][rows] += outcome.energy * active
+        self.sums["return"][rows] += GAMMA**number * outcome.reward * active
+        self.arrived[rows] |= outcome.arrived
+        collided = outcome.collided.any(-1)
+        self.collided[rows] |= collided & counting
+        self.counting[rows] &= ~collided & ~outcome.episode_done
 
-        Args:
-            number: of the step, from 0.
-            active: [E, R] robots that were active before it.
-            step: what the world gave.
-            env: the world after it.
-        """
-        active = active & self.counting[:, None]
-        reward = step.get((GROUP, "reward")).squeeze(-1)
-        self.sums["time"] += self.seconds * active
-        self.sums["energy"] += env.outcome.energy * active
-        self.sums["return"] += GAMMA**number * reward * active
-        self.collided |= env.outcome.collided.any(-1) & self.counting
-        self.counting &= ~self.collided & ~step.get("done").squeeze(-1)
-
-    def episodes(self, env: MarineNavEnv) -> Episodes:
+    def episodes(self, scenario: Scenario) -> Episodes:
         """What happened, once all is over."""
-        present, arrived = env.scenario.robot_mask, env.state.arrived
-        robots = present.sum(-1)
+        present, robots = scenario.robot_mask, scenario.robot_mask.sum(-1)
         means = {name: (total.sum(-1) / robots).double().cpu() for name, total in self.sums.items()}
         return Episodes(
-            level=env.scenario.level.cpu(),
-            success=(arrived | ~present).all(-1).cpu(),
+            level=scenario.level.cpu(),
+            success=(self.arrived | ~present).all(-1).cpu(),
             collision=self.collided.cpu(),
             robots=robots.cpu(),
-            robots_arrived=arrived.sum(-1).cpu(),
+            robots_arrived=self.arrived.sum(-1).cpu(),
             time=means["time"],
             energy=means["energy"],
             returns=means["return"],
@@ -216,10 +231,14 @@ def evaluate(
     device: torch.device,
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
-    compile_step: bool = False,
+    drop_ended: bool = True,
     watch: Watch | None = None,
 ) -> Episodes:
     """Run every scenario once, all in one batch.
+
+    On the CPU the batch shrinks as episodes end. The measurement noise is drawn for all episodes
+    nevertheless, so that an episode does not depend on when others end. On a GPU a step takes as
+    long for few episodes as for many.
 
     Args:
         policy: writes actions; must be in evaluation mode.
@@ -229,7 +248,7 @@ def evaluate(
         device: where to run.
         seed: of the measurement noise.
         dtype: of the world.
-        compile_step: see MarineNavEnv.
+        drop_ended: whether the batch may shrink; false for policies that draw random numbers.
         watch: looks on.
 
     Returns:
@@ -241,24 +260,56 @@ def evaluate(
     # Nothing ends at a collision here: the tally stops there by itself.
     world = replace(world, ends_at_first_collision=False)
     env = MarineNavEnv(
-        world, scenarios=scenarios, continuous=continuous, device=device, dtype=dtype, seed=seed,
-        compile_step=compile_step,
-    )  # fmt: skip
+        world, scenarios=scenarios, continuous=continuous, device=device, dtype=dtype, seed=seed
+    )
     empty = (~env.scenario.robot_mask.any(-1)).sum().item()
     require(empty == 0, "scenarios without a robot", empty, "0")
-    step = env.reset()
-    tally = _Tally(env)
+    step, now = env.reset(), env.world_state
+    tally, rows = _Tally(env), torch.arange(env.num_envs, device=device)
+    reads_are_free = host_reads_are_free(device)
     for number in range(world.max_steps):
-        if number % _CHECK_EVERY == 0 and not env.state.active.any():
-            break
-        active, before = step.get((GROUP, "mask")), env.state
+        if reads_are_free or number % CHECK_EVERY == 0:
+            running = now.now.state.active.any(-1)
+            if not running.any():
+                break
+            kept = _kept(running) if reads_are_free and drop_ended else None
+            if kept is not None:
+                rows, now = rows[kept], env.world.begin(now, kept)
+                step = env.to_tensordict(now)
         acted = policy(step)
-        step = env.step(acted).get("next")
+        after, outcome = env.world.step(now, acted.get((GROUP, "action")), _draw_noise(env, rows))
+        moment, now = Moment(rows, acted, now, after, outcome), after
         if watch is not None:
-            watch(acted, before, env)
-        tally.add(number, active, step, env)
-        step = step.exclude((GROUP, "reward"))
-    return tally.episodes(env)
+            watch(moment, env)
+        tally.add(number, moment)
+        step = env.to_tensordict(now, outcome).exclude((GROUP, "reward"))
+    return tally.episodes(env.scenario)
 
 
-__all__ = ["Episodes", "Policy", "Report", "Watch", "draw_scenarios", "evaluate"]
+def _kept(running: Tensor) -> Tensor | None:
+    """Rows of a batch that a smaller one consists of, ascending; None as long as it stays.
+
+    Sizes are powers of two, filled with episodes that have ended: matrix products of other sizes
+    may be rounded differently.
+
+    Args:
+        running: [B] bool, at least one.
+    """
+    size = max(SMALLEST_BATCH, 1 << (int(running.sum()) - 1).bit_length())
+    if size >= len(running):
+        return None
+    return running.to(torch.int8).argsort(descending=True, stable=True)[:size].sort().values
+
+
+def _draw_noise(env: MarineNavEnv, rows: Tensor) -> StepNoise:
+    """The noise of a step: drawn for all episodes, so that each gets the same whoever has ended."""
+    noise = env.world.draw_noise(env.generator, env.scenario, env.dtype)
+    if len(rows) == env.num_envs:
+        return noise
+    normal, uniform = noise.perception
+    chosen = Noise(env_first(env_last(normal.movedim(0, -1))[..., rows]).movedim(-1, 0),
+                   env_first(env_last(uniform)[..., rows]))  # fmt: skip
+    return StepNoise(chosen, tuple(each if each is None else each[rows] for each in noise.entries))
+
+
+__all__ = ["Episodes", "Moment", "Policy", "Report", "Watch", "draw_scenarios", "evaluate"]

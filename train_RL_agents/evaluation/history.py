@@ -8,13 +8,17 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import MarineNavEnv
-from marinenav_env.state import State
 from train_RL_agents.agents import Agent
-from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate, finite
+from train_RL_agents.evaluation.episodes import (
+    Episodes,
+    Moment,
+    draw_scenarios,
+    evaluate,
+    finite,
+)
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.checkpoint import save_policy
 from train_RL_agents.run.run_folder import RunFolder
@@ -25,7 +29,7 @@ class Probe(Protocol):
 
     first_quantiles: Tensor | None
 
-    def __call__(self, acted: TensorDictBase, before: State, env: MarineNavEnv) -> None:
+    def __call__(self, moment: Moment, env: MarineNavEnv) -> None:
         """See a control step."""
 
     def picture(self, title: str, map_size: tuple[float, float]) -> NDArray[np.uint8] | None:

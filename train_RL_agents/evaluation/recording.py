@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP, ConfigError, Episode, MarineNavEnv, WorldConfig
@@ -25,7 +24,7 @@ from marinenav_env.config import ColregsConfig
 from marinenav_env.dynamics import continuous_rates, discrete_rates
 from marinenav_env.state import Scenario, State
 from marinenav_env.validation import require
-from train_RL_agents.evaluation.episodes import Episodes, Policy, evaluate
+from train_RL_agents.evaluation.episodes import Episodes, Moment, Policy, evaluate
 from train_RL_agents.policy_wrapper import QUANTILES
 from train_RL_agents.utils.files import write_atomically
 
@@ -138,7 +137,7 @@ class Recorder:
     """Collects what happens, step by step; nothing is read from the device before ``finish``.
 
     Args:
-        rows: indices of the environments to record, on their device; None for all.
+        rows: indices of the episodes to record, on their device; None for all.
     """
 
     def __init__(self, rows: Tensor | None = None) -> None:
@@ -146,30 +145,32 @@ class Recorder:
         self._collected: dict[str, list[Tensor]] = defaultdict(list)
         self._env: MarineNavEnv | None = None
 
-    def __call__(self, acted: TensorDictBase, before: State, env: MarineNavEnv) -> None:
-        """Add a control step.
+    def __call__(self, moment: Moment, env: MarineNavEnv) -> None:
+        """Add a control step; see Watch."""
+        active = moment.before.now.state.active[..., None]
+        observation = moment.acted.get((GROUP, "observation"))
+        tensors = _frame(moment.after.now.state)
+        tensors |= {name: observation.get(name)
+                    for name in ("self_state", "objects_state", "objects_mask")}  # fmt: skip
+        tensors |= {name: getattr(moment.outcome, name)
+                    for name in ("reward", "colregs", "phi", "collided", "arrived")}  # fmt: skip
+        to_rates = continuous_rates if env.continuous else discrete_rates
+        vessel = moment.before.parameters.vessel
+        tensors["actions"] = to_rates(moment.acted.get((GROUP, "action")), vessel) * active
+        if QUANTILES in moment.acted.keys(True):
+            tensors["quantiles"] = moment.acted.get(QUANTILES) * active
+        first, self._env = self._env is None, env
+        if first:
+            self._add(moment.rows, _frame(env.state))
+        self._add(moment.rows, tensors)
 
-        Args:
-            acted: observation and action.
-            before: the state that the step began with.
-            env: the world after the step.
-        """
-        if self._env is None:
-            self._add(_frame(before))
-        self._env = env
-        observation, outcome = acted.get((GROUP, "observation")), env.outcome
-        self._add(_frame(env.state))
-        self._add({name: observation.get(name)
-                   for name in ("self_state", "objects_state", "objects_mask")})  # fmt: skip
-        self._add({name: getattr(outcome, name)
-                   for name in ("reward", "colregs", "phi", "collided", "arrived")})  # fmt: skip
-        self._add({"actions": _rates(acted, env) * before.active[..., None]})
-        if QUANTILES in acted.keys(True):
-            self._add({"quantiles": acted.get(QUANTILES) * before.active[..., None]})
-
-    def _add(self, tensors: Mapping[str, Tensor]) -> None:
+    def _add(self, rows: Tensor, tensors: Mapping[str, Tensor]) -> None:
+        """Add tensors of the episodes of the batch; those of others are zero."""
+        assert self._env is not None
         for name, tensor in tensors.items():
-            self._collected[name].append(tensor if self._rows is None else tensor[self._rows])
+            whole = tensor.new_zeros((self._env.num_envs, *tensor.shape[1:]))
+            whole[rows] = tensor
+            self._collected[name].append(whole if self._rows is None else whole[self._rows])
 
     def finish(self, policy: str, groups: Sequence[str], map_size: Tensor) -> Recording:
         """Make the recording, with every episode cut at its end.
@@ -213,12 +214,6 @@ def _frame(state: State) -> dict[str, Tensor]:
         "thrust": state.thrust,
         "active": state.active,
     }
-
-
-def _rates(acted: TensorDictBase, env: MarineNavEnv) -> Tensor:
-    """Commanded thrust rates [E, R, 2] (N/s) of continuous or discrete actions."""
-    to_rates = continuous_rates if env.continuous else discrete_rates
-    return to_rates(acted.get((GROUP, "action")), env.constants.vessel)
 
 
 def _on_host(tensor: Tensor) -> Tensor:
@@ -270,6 +265,7 @@ def record(
     continuous: bool,
     device: torch.device,
     seed: int = 0,
+    drop_ended: bool = True,
 ) -> tuple[Episodes, Recording]:
     """Evaluate, and record on the way.
 
@@ -282,13 +278,14 @@ def record(
         continuous: whether the policy's actions are continuous.
         device: where to run.
         seed: of the measurement noise.
+        drop_ended: whether the batch may shrink.
 
     Returns:
         The same figures as without recording, and the recording.
     """
     recorder = Recorder()
     episodes = evaluate(policy, scenarios, world, continuous=continuous, device=device, seed=seed,
-                        watch=recorder)  # fmt: skip
+                        drop_ended=drop_ended, watch=recorder)  # fmt: skip
     if isinstance(scenarios, Scenario):
         maps = [world.scenario] * len(scenarios)
     else:

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP, MarineNavEnv
-from marinenav_env.state import State
 from train_RL_agents.agents import Agent
+from train_RL_agents.evaluation.episodes import Moment
 from train_RL_agents.evaluation.recording import Recorder, Recording
 from train_RL_agents.figures import drawing
 from train_RL_agents.figures.episode_view import EpisodeView, view_episode
@@ -61,15 +60,16 @@ class EvaluationProbe:
         """Quantiles of the return of the first actions of all robots (scaled rewards), in one row;
         None if the agent does not know them."""
 
-    def __call__(self, acted: TensorDictBase, before: State, env: MarineNavEnv) -> None:
-        """See a control step; arguments as those of Recorder."""
+    def __call__(self, moment: Moment, env: MarineNavEnv) -> None:
+        """See a control step; see Watch."""
         if not self._looked:
             self._looked = True
-            action = acted.get((GROUP, "action"))
-            known = self._agent.return_quantiles(observation_of(acted.get(OBSERVATION)), action)
-            self.first_quantiles = None if known is None else known[before.active].flatten().cpu()
+            action, active = moment.acted.get((GROUP, "action")), moment.before.now.state.active
+            observation = observation_of(moment.acted.get(OBSERVATION))
+            known = self._agent.return_quantiles(observation, action)
+            self.first_quantiles = None if known is None else known[active].flatten().cpu()
         if self._recorder is not None:
-            self._recorder(acted, before, env)
+            self._recorder(moment, env)
 
     def picture(self, title: str, map_size: tuple[float, float]) -> NDArray[np.uint8] | None:
         """Draw the first episode of each level.
