@@ -12,6 +12,7 @@ from tensordict.nn import TensorDictModuleBase
 from marinenav_env import GROUP, LEVELS, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import SensorConfig
 from train_RL_agents.agents import AGENTS
+from train_RL_agents.evaluation import episodes as episodes_module
 from train_RL_agents.evaluation.episodes import (
     Episodes,
     Report,
@@ -369,6 +370,53 @@ def test_stops_soon_after_the_last_episode():
 
     evaluate(counted, EPISODES[4:5], WorldConfig(max_steps=100), continuous=True, device=CPU)
     assert 0 < sum(asked) == len(asked) < 100
+
+
+def noisy(step):
+    """Steers for the goal; a little of what is measured of the others goes into the action."""
+    step = to_the_goal(step)
+    seen = step[GROUP, "observation", "objects_state"].sum(-1).sum(-1, keepdim=True)
+    return step.set((GROUP, "action"), (step[GROUP, "action"] + 1e-3 * seen).clamp(-1.0, 1.0))
+
+
+def test_episodes_that_have_ended_leave_the_batch_and_change_nothing(monkeypatch):
+    """Of 40 episodes those with noise see others' noise if it is not drawn for all."""
+    monkeypatch.setattr(episodes_module, "SMALLEST_BATCH", 2)
+    pair = [replace(each, sensor=SensorConfig()) for each in (EPISODES[6], EPISODES[2])]
+    many = [*EPISODES[4:6] * 10, *pair * 10]
+    sizes, seen = [], []
+
+    def counted(step):
+        sizes.append(len(step[GROUP, "mask"]))
+        return noisy(step)
+
+    def watch(moment, env):
+        assert len(moment.rows) == len(moment.acted[GROUP, "mask"])
+        assert env.num_envs == 40
+        seen.append(moment.rows)
+
+    options = {"continuous": True, "device": CPU, "dtype": torch.float64}
+    dropped = evaluate(counted, many, WORLD, watch=watch, **options)
+    assert sizes[0] == 40
+    assert sizes == sorted(sizes, reverse=True)
+    assert {16, 32} <= set(sizes) <= {2, 4, 8, 16, 32, 40}
+    whole = evaluate(noisy, many, WORLD, drop_ended=False, **options)
+    for name, value in whole.state_dict().items():
+        torch.testing.assert_close(dropped.state_dict()[name], value, rtol=1e-9, atol=1e-9)
+    # Those that needed all the time are in the last batch.
+    assert set(range(1, 20, 2)) <= set(seen[-1].tolist())
+
+
+def test_a_policy_that_draws_random_numbers_keeps_the_whole_batch(monkeypatch):
+    monkeypatch.setattr(episodes_module, "SMALLEST_BATCH", 1)
+    sizes = []
+
+    def counted(step):
+        sizes.append(len(step[GROUP, "mask"]))
+        return to_the_goal(step)
+
+    evaluate(counted, EPISODES, WORLD, continuous=True, device=CPU, drop_ended=False)
+    assert set(sizes) == {len(EPISODES)}
 
 
 # Scenarios ---------------------------------------------------------------------------------------

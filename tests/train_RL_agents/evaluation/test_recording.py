@@ -10,6 +10,7 @@ import torch
 from marinenav_env import GROUP, ConfigError, MarineNavEnv
 from marinenav_env.config import ColregsConfig
 from tests.train_RL_agents.evaluation.test_episodes import EPISODES, WORLD, to_the_goal
+from train_RL_agents.evaluation import episodes as episodes_module
 from train_RL_agents.evaluation.episodes import evaluate
 from train_RL_agents.evaluation.recording import QUANTILES, TENSORS, concatenate, load, record, save
 
@@ -40,6 +41,15 @@ def test_recording_changes_no_figure(whole):
     plain = evaluate(to_the_goal, EPISODES, WORLD, continuous=True, device=CPU)
     for name, value in plain.state_dict().items():
         assert torch.equal(value, whole[0].state_dict()[name]), name
+
+
+def test_a_batch_that_shrinks_is_recorded_alike(whole, monkeypatch):
+    monkeypatch.setattr(episodes_module, "SMALLEST_BATCH", 1)
+    shrunk = recorded(EPISODES)[1]
+    for name in TENSORS:
+        ours, theirs = getattr(shrunk, name), getattr(whole[1], name)
+        if theirs is not None:
+            torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
 def test_outcomes_and_lengths(whole):
