@@ -382,7 +382,10 @@ def noisy(step):
 def test_episodes_that_have_ended_leave_the_batch_and_change_nothing(monkeypatch):
     """Of 40 episodes those with noise see others' noise if it is not drawn for all."""
     monkeypatch.setattr(episodes_module, "SMALLEST_BATCH", 2)
-    pair = [replace(each, sensor=SensorConfig()) for each in (EPISODES[6], EPISODES[2])]
+    pair = [
+        replace(each, world=replace(each.world, sensor=SensorConfig()))
+        for each in (EPISODES[6], EPISODES[2])
+    ]
     many = [*EPISODES[4:6] * 10, *pair * 10]
     sizes, seen = [], []
 
