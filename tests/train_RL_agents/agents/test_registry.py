@@ -244,12 +244,16 @@ def test_terminal_transitions_do_not_bootstrap(name):
     batch, noise = make_batch(agent, 32, seeded()), agent.loss_noise(32, seeded())
     other = make_inputs(32, generator=seeded(9))
 
-    def target(discount, following):
-        changed = batch._replace(discount=torch.full((32,), discount), next_observation=following)
+    def target(discount, following, bonus=0.0):
+        changed = batch._replace(
+            discount=torch.full((32,), discount), next_observation=following,
+            reward=batch.reward + bonus,
+        )  # fmt: skip
         return agent.loss(changed, noise)["target"]
 
-    for following in (batch.next_observation, other):
-        torch.testing.assert_close(target(0.0, following), batch.reward.mean(), atol=1e-5, rtol=0.0)
+    ended = target(0.0, batch.next_observation)
+    torch.testing.assert_close(target(0.0, other), ended)
+    torch.testing.assert_close(target(0.0, other, bonus=0.5), ended + 0.5)
     assert abs(float(target(0.9, batch.next_observation) - target(0.9, other))) > 1e-3
 
 
