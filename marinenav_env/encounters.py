@@ -8,40 +8,53 @@ from typing import Any
 import torch
 from torch import Tensor
 
-SEPARATION = math.radians(40.0)
+SEPARATION = math.radians(20.0)
 """Courses of an encounter differ by at least this, where the draws allow (rad)."""
 KINDS = tuple(math.radians(degrees) for degrees in (180.0, -90.0, 90.0))
 """Courses of the others where the first heads north: head-on, from starboard, from port (rad)."""
-SPREADS = tuple(math.radians(degrees) for degrees in (10.0, 50.0, 50.0))
+SPREADS = tuple(math.radians(degrees) for degrees in (10.0, 70.0, 70.0))
 """Largest deviation from them (rad)."""
 CANDIDATES = 256
 """Draws of an encounter, of which the first that keeps the separation is taken."""
 
 
-def draw_courses(size: int, robots: int, generator: torch.Generator, **options: Any) -> Tensor:
+def smallest_angle(course: Tensor, present: Tensor) -> Tensor:
+    """Smallest difference between the courses of vessels that are present (rad).
+
+    Args:
+        course: [..., R] (rad).
+        present: [..., R] bool.
+
+    Returns:
+        [...], pi where there is only one.
+    """
+    apart = torch.acos((course[..., None] - course[..., None, :]).cos().clamp(-1.0, 1.0))
+    same = torch.eye(course.shape[-1], dtype=torch.bool, device=course.device)
+    both = present[..., None] & present[..., None, :] & ~same
+    return torch.where(both, apart, math.pi).amin((-1, -2))
+
+
+def draw_courses(present: Tensor, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
     """Courses of vessels that meet; the first heads north.
 
     Args:
-        size: P, encounters.
-        robots: R.
+        present: [P, R] bool, which vessels there are.
         generator: source of randomness.
-        options: device and dtype.
+        dtype: floating-point type.
 
     Returns:
         [P, R] (rad, clockwise from north).
     """
+    size, robots = present.shape
+    options: dict[str, Any] = {"dtype": dtype, "device": present.device}
     shape = (size, CANDIDATES, robots - 1)
-    kind = torch.randint(len(KINDS), shape, generator=generator, device=options.get("device"))
+    kind = torch.randint(len(KINDS), shape, generator=generator, device=present.device)
     middle, spread = (torch.tensor(each, **options)[kind] for each in (KINDS, SPREADS))
     others = middle + spread * (2.0 * torch.rand(shape, generator=generator, **options) - 1.0)
     courses = torch.nn.functional.pad(others, (1, 0))
-    apart = courses[..., None] - courses[..., None, :]
-    apart = torch.acos(apart.cos().clamp(-1.0, 1.0))
-    same = torch.eye(robots, dtype=torch.bool, device=apart.device)
-    closest = apart.masked_fill(same, math.pi).amin((-1, -2)).clamp_max(SEPARATION)
+    closest = smallest_angle(courses, present[:, None]).clamp_max(SEPARATION)
     best = closest >= closest.amax(-1, keepdim=True)
-    chosen = best.to(torch.int8).argmax(-1)
-    return courses[torch.arange(size, device=chosen.device), chosen]
+    return courses[torch.arange(size, device=best.device), best.to(torch.int8).argmax(-1)]
 
 
 def meeting(

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import Level, ScenarioConfig
-from marinenav_env.encounters import draw_courses, meeting
+from marinenav_env.encounters import draw_courses, meeting, smallest_angle
 from marinenav_env.state import Scenario
 
 ENCOUNTER_DISTANCE, ENCOUNTER_OFFSET = (15.0, 25.0), 1.5
@@ -223,9 +223,14 @@ class ScenarioSampler:
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Starts, goals and mask where the level is an encounter, else as given; and courses."""
         scenarios, robots = mask.shape
-        course = draw_courses(scenarios, robots, generator, **self._options)
+        slot = torch.arange(robots, device=level.device)
+        present = slot < self.levels.counts[level][:, :1]
+        course = draw_courses(present, generator, self._options["dtype"])
         near, far = ENCOUNTER_DISTANCE
         before, beyond = near + (far - near) * self._uniform(generator, 2, scenarios, 1)
+        # On nearly parallel courses they start farther off, so as to keep apart.
+        chord = 2.0 * torch.sin(0.5 * smallest_angle(course, present))[:, None]
+        before = torch.maximum(before, (self.config.clear_r + 2.0 * ENCOUNTER_OFFSET) / chord)
         jitter = 2.0 * self._uniform(generator, 2, scenarios, robots, 2) - 1.0
         ends = meeting(
             course, before.expand(mask.shape), beyond.expand(mask.shape), 0.5 * self._size(level)
@@ -235,8 +240,6 @@ class ScenarioSampler:
             torch.where(meet[..., None], new + ENCOUNTER_OFFSET * each, old)
             for new, each, old in zip(ends, jitter, (start, goal), strict=True)
         )
-        slot = torch.arange(robots, device=level.device)
-        present = slot < self.levels.counts[level][:, :1]
         return start, goal, torch.where(meet, present, mask), course
 
     def _robots(self, level: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:

@@ -18,7 +18,7 @@ def seeded() -> torch.Generator:
 
 @pytest.mark.parametrize("robots", [1, 2, 6])
 def test_courses_keep_apart(robots: int) -> None:
-    courses = draw_courses(100, robots, seeded(), dtype=DOUBLE, device=CPU)
+    courses = draw_courses(torch.ones(100, robots, dtype=torch.bool), seeded(), DOUBLE)
     assert courses.shape == (100, robots) and not courses[:, 0].any()
     apart = (courses[..., None] - courses[:, None]).abs().remainder(2.0 * math.pi)
     apart = torch.minimum(apart, 2.0 * math.pi - apart)[:, *torch.triu_indices(robots, robots, 1)]
@@ -26,10 +26,10 @@ def test_courses_keep_apart(robots: int) -> None:
 
 
 def test_two_meet_head_on_and_crossing_from_either_side() -> None:
-    course = draw_courses(300, 2, seeded(), dtype=DOUBLE)[:, 1]
+    course = draw_courses(torch.ones(300, 2, dtype=torch.bool), seeded(), DOUBLE)[:, 1]
     shares = [(course.cos() < -0.9).double().mean()]
     shares += [(side * course.sin() > 0.6).double().mean() for side in (1.0, -1.0)]
-    assert all(0.2 < share < 0.5 for share in shares)
+    assert all(0.2 < share < 0.5 for share in shares), shares
 
 
 def test_courses_meet_at_a_point() -> None:
@@ -55,7 +55,10 @@ def test_a_level_of_encounters_beside_a_published_one() -> None:
     from_centre = (drawn.start[met][:, :2] - 40.0).norm(dim=-1)
     near, far = ENCOUNTER_DISTANCE
     slack = math.sqrt(2.0) * ENCOUNTER_OFFSET
-    assert near - slack < from_centre.min() and from_centre.max() < far + slack
+    assert near - slack < from_centre.min() and from_centre.median() < far + slack
+    # Where their courses are nearly parallel they start farther off.
+    assert (drawn.start[met][:, 0] - drawn.start[met][:, 1]).norm(dim=-1).min() > 8.0
+    assert from_centre.max() > far + slack
     to_goal = drawn.goal[met] - drawn.start[met]
     off = torch.atan2(to_goal[..., 1], to_goal[..., 0]) - drawn.heading[met]
     assert off[:, :2].cos().min() > math.cos(0.2)

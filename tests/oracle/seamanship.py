@@ -32,6 +32,7 @@ def duty(
     own: Sequence[Frame],
     other: Sequence[Frame],
     reach: float,
+    contact: float,
     domain: float = 8.0,
     horizon: float = 20.0,
     until: float = 10.0,
@@ -56,10 +57,11 @@ def duty(
         if held and (abs(turn) >= 15.0 or abs(share - 1.0) >= 0.3):
             stood_on = False
     kind = role(met[began])
+    soon = min(10.0, 0.5 * (distances[began] + contact))
     return Did(
         kind,
         substantial=acted_at is not None,
-        early=acted_at is not None and acted_at >= 10.0,
+        early=acted_at is not None and acted_at >= soon,
         right_side=first_turn > 0.0 if kind == "head-on" else first_turn >= 0.0,
         crossed_ahead=any(
             distances[k] <= reach and _passes_ahead(own[k - 1 : k + 1], other[k - 1 : k + 1],

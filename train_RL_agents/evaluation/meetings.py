@@ -36,6 +36,8 @@ SPEED, SLOW_SHARE, SLOW_THRUST = 2.0, 0.39, 120.0
 """Speed (m/s), the share of it that slow vessels make, and their largest thrust of a side (N)."""
 APART, TIMES = 25.0, (12.0, 30.0)
 """Distance of the others from the own vessel at first (m), and range of the time to meet (s)."""
+CLEAR = 10.0
+"""Least distance of any two vessels at first (m)."""
 RUN, SIDE = 20.0, 120.0
 """Distance from the meeting point to the goals, and side of the map (m)."""
 KINDS = {
@@ -68,8 +70,10 @@ def scenarios_of(
     is_slow = torch.arange(robots) == (-1 if slow is None else slow)
     speed = torch.where(is_slow, SLOW_SHARE * SPEED, SPEED).to(course.dtype).expand_as(course)
     velocity = speed[..., None] * torch.stack((course.cos(), course.sin()), -1)
-    closing = (velocity[:, 1:] - velocity[:, :1]).norm(dim=-1)
-    time = torch.where(mask[:, 1:], APART / closing, 0.0).amax(-1, keepdim=True).clamp(*TIMES)
+    closing = (velocity[:, :, None] - velocity[:, None]).norm(dim=-1)
+    both = mask[:, :, None] & mask[:, None] & (closing > 0.0)
+    own = torch.where(both[:, 0], APART / closing[:, 0], 0.0).amax(-1, keepdim=True).clamp(*TIMES)
+    time = torch.maximum(own, torch.where(both, CLEAR / closing, 0.0).amax((1, 2))[:, None])
     centre = torch.tensor(0.5 * SIDE, dtype=course.dtype)
     start, goal = meeting(course, speed * time, torch.full_like(course, RUN), centre)
     drawn = under_way(start, goal, course, speed, mask, world.vessel)
@@ -108,7 +112,8 @@ def random_encounters(
         course = torch.stack((torch.zeros_like(other), other), -1)
         drawn.append(_all_there(course, SLOW_SLOT.get(kind), group, world))
     for group, robots in enumerate(FLEETS, start=len(KINDS)):
-        course = draw_courses(episodes, robots, generator, dtype=torch.float64)
+        present = torch.ones(episodes, robots, dtype=torch.bool)
+        course = draw_courses(present, generator, torch.float64)
         half = episodes // 2
         drawn.append(_all_there(course[half:], None, group, world))
         if half:

@@ -30,7 +30,8 @@ SHARES = (
 )  # fmt: skip
 """Marks that are 0 or 1."""
 EARLY = 10.0
-"""A manoeuvre is early when it is substantial before the vessels are this close (m)."""
+"""A manoeuvre is early when it is substantial before the vessels are this close (m), or while more
+than half of the gap at the beginning is left."""
 
 
 @dataclass(frozen=True)
@@ -137,10 +138,12 @@ def duties(seen: Tracks, rules: ColregsConfig) -> Duties:
     free = (frame > began) & ((distance < rules.stand_on_until) | (miss.abs() >= rules.domain))
     holding = during & (frame < _first(free))
     left = holding & ((off.abs() >= TURN) | ((share - 1.0).abs() >= SLOW))
+    contact = seen.radius[..., None] + seen.radius[:, None]
+    soon = torch.minimum(0.5 * (at(distance, began) + contact), torch.tensor(EARLY))
     return Duties(
         role=role,
         substantial=acted.any(0),
-        early=acted.any(0) & (at(distance, _first(acted)) >= EARLY),
+        early=acted.any(0) & (at(distance, _first(acted)) >= soon),
         right_side=torch.where(role == HEAD_ON, turn > 0.0, turn >= 0.0),
         crossed_ahead=ahead.any(0),
         stood_on=~left.any(0),

@@ -125,6 +125,14 @@ def test_overtaking_on_either_side(turn):
     assert not did.broken.any()
 
 
+def test_early_for_vessels_that_are_close_from_the_start():
+    for step, early in ((8, True), (13, False)):
+        own = track(*NORTH, ((step, (0.0, 1.2)),))
+        converging = track((0.0, 8.0), -10.0, 2.0)
+        did, roles = found(own, converging)
+        assert roles[0] == "give-way" and bool(did.early[0, 0, 1]) == early
+
+
 def test_who_must_keep_clear_of_one_need_not_stand_on_for_another():
     own = track(*NORTH, ((9, (40.0, 2.0)),))
     from_port = track((20.0, -20.0), 90.0, 2.0)
@@ -156,7 +164,7 @@ def test_random_tracks_equal_the_oracle():
         did = duties(tracks(*vessels), RULES)
         for one in range(3):
             for two in set(range(3)) - {one}:
-                expected = oracle.duty(vessels[one], vessels[two], RANGE + RADIUS)
+                expected = oracle.duty(vessels[one], vessels[two], RANGE + RADIUS, 2.0 * RADIUS)
                 assert ROLES[int(did.role[0, one, two])] == expected.role
                 seen.add(expected.role)
                 if expected.role == "none":
