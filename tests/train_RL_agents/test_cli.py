@@ -243,7 +243,7 @@ def test_evaluate_refuses_seeds_that_no_generator_takes(capsys, policy, seed):
 
 
 @pytest.mark.parametrize("command", [
-    ("evaluate", "--checkpoint"), ("play", "--checkpoint"), ("info",), ("export", "--checkpoint"),
+    ("evaluate", "--checkpoint"), ("play", "--checkpoint"), ("info",), ("export",),
     ("train", "--resume"),
 ], ids=lambda command: command[0])  # fmt: skip
 @pytest.mark.parametrize("value", [torch.nan, -torch.inf])

@@ -370,7 +370,7 @@ def test_files_of_another_kind_or_version_are_refused(tmp_path):
 @pytest.mark.parametrize(
     "words", [("agent_type=AC-IQN",), ("agent.critics=1",), ("agent.dueling=false",),
               ("trainer.num_envs=9",), ("trainer.buffer_size=100",), ("trainer.buffer_size=999",),
-              ("trainer.gamma=0.9",), ("trainer.learning_rate=1e-4", "trainer.tau=0.5"),
+              ("trainer.gamma=0.9",), ("trainer.reward_scale=0.2", "trainer.tau=0.5"),
               ("world.reward.timestep_penalty=-0.5",), ("training_schedule.num_robots=2,4",)],
     ids=" ".join)  # fmt: skip
 def test_a_state_of_another_configuration_is_refused(tmp_path, trained, words):
