@@ -202,8 +202,8 @@ def test_evaluate_prints_a_table_with_its_meaning_and_writes_all(capsys, tmp_pat
         assert word in text
     setting, figures = written["setting"], written["figures"]
     assert setting["checkpoint"] == str(policy)
-    assert setting["levels"]["level 2"] == {"num_robots": 4, "num_cores": 0, "num_obstacles": 0,
-                                            "min_start_goal_dis": 35.0, "episodes": 2}  # fmt: skip
+    expected = {"num_robots": 4, "num_cores": 0, "num_obstacles": 0, "min_start_goal_dis": 35.0}
+    assert setting["levels"]["level 2"].items() >= (expected | {"episodes": 2}).items()
     assert (setting["seed"], setting["episodes"], setting["risk"]) == (0, 12, None)
     assert "torch" in setting["versions"]
     assert figures["overall"]["episodes"] == 12
