@@ -288,11 +288,17 @@ def test_evaluate_stochastic_policies(capsys, tmp_path, policy):
     ("argv", "expected"),
     [
         (["--levels", "7"], "--levels=7: must be from 1 to 6"),
-        (["--stochastic", "--risk", "1"], "argument --risk: not allowed with --stochastic"),
+        (
+            ["--stochastic", "--risk", "1"],
+            "argument --risk: not allowed with argument --stochastic",
+        ),
         (["--episodes", "0"], "argument --episodes: must be at least 1, not 0"),
         (["--risk", "0"], "argument --risk: must be adaptive, or above 0 and at most 1"),
-        (["--fresh", "--seed", "1"], "argument --seed: not allowed with --fresh"),
-        (["--scenarios", "x", "--levels", "1"], "argument --levels: not allowed with --scenarios"),
+        (["--fresh", "--seed", "1"], "argument --seed: not allowed with argument --fresh"),
+        (
+            ["--scenarios", "x", "--levels", "1"],
+            "argument --levels: not allowed with argument --scenarios",
+        ),
         (["--scenarios", "absent.json"], "absent.json: cannot be read as a scenario file"),
         (["-D", "tpu"], "device='tpu': must be auto or one of those here"),
     ],
@@ -389,21 +395,36 @@ def test_episodes_are_recorded(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("--policy x", "--policy='x': must be one of straight, apf, orca"),
+        ("--policy x", "x: neither a checkpoint nor a baseline (straight, apf, orca)"),
         ("nobody", "nobody: neither a checkpoint nor a baseline (straight, apf, orca)"),
         ("apf --suite x", "--suite='x': must be one of paper, fresh, currents"),
         ("apf --suite paper --episodes 3", "--episodes=3: must be left out"),
-        ("apf --suite paper --levels 1", "argument --levels: not allowed with --suite"),
-        ("apf --suite paper --scenarios f", "argument --scenarios: not allowed with --suite"),
+        ("apf --suite paper --levels 1", "argument --levels: not allowed with argument --suite"),
+        (
+            "apf --suite paper --scenarios f",
+            "argument --scenarios/--scenario: not allowed with argument --suite",
+        ),
         ("apf orca --record x.npz", "argument --record: takes one policy"),
         ("apf --policy apf", "a POLICY is given twice"),
-        ("--checkpoint absent", "checkpoint='absent': must be a policy file or a run folder"),
+        ("--json x.json", "a POLICY is needed: a run folder, a policy file or a baseline"),
+        ("--checkpoint absent", "absent: neither a checkpoint nor a baseline"),
         ("setup.cfg", "setup.cfg: damaged, or not a checkpoint of this program"),
     ],
 )
 def test_wrong_policies_and_suites(capsys, monkeypatch, line, expected):
     monkeypatch.chdir(Path(train_RL_agents.__file__).parents[1])
     assert refused(capsys, "evaluate", *line.split()).startswith(expected)
+
+
+@pytest.mark.parametrize("option", ["--json", "--csv", "--markdown", "--record"])
+def test_an_evaluation_does_not_write_over_what_it_reads(capsys, tmp_path, policy, option):
+    copy, link = tmp_path / "policy.pt", tmp_path / "link.pt"
+    copy.write_bytes(policy.read_bytes())
+    link.symlink_to(copy)
+    for out in (copy, link):
+        said = refused(capsys, "evaluate", str(copy), option, str(out))
+        assert said == f"{out}: is read by this command, and not written over"
+    assert copy.read_bytes() == policy.read_bytes()
 
 
 # Info

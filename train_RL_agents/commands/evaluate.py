@@ -10,6 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from train_RL_agents.commands.choosing import add_choice
+from train_RL_agents.evaluation import tables
 from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, Result
 
 if TYPE_CHECKING:
@@ -22,33 +24,26 @@ if TYPE_CHECKING:
     from train_RL_agents.evaluation.suites import ScenarioSet
     from train_RL_agents.run.checkpoint import LoadedPolicy
 
+_OUTPUTS = ("json", "csv", "markdown", "record")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     plain: dict[str, Any] = {"default": argparse.SUPPRESS}
     add = parser.add_argument
-    add("policies", metavar="POLICY", nargs="*", help="run folders, policy files or baselines; "
-        "several are compared to the first")  # fmt: skip
-    add("--checkpoint", metavar="PATH", help="run folder or policy file", **plain)
-    add("--policy", metavar="NAME", help="baseline: straight, apf or orca", **plain)
-    add("--which", metavar="NAME", default="best",
-        help="of a run: best (default), latest or a file's name")  # fmt: skip
-    add("--suite", metavar="NAME", help="paper, fresh, currents, crowd, noise, rules, imazu or "
-        "encounters (or imazu_own, encounters_own), instead of levels", **plain)  # fmt: skip
-    add("--episodes", metavar="N", type=int, help="a level, or a group of a suite; by default as "
-        "while training, or the suite's", **plain)  # fmt: skip
-    add("--levels", metavar="L", type=int, nargs="+", help="from 1; all by default", **plain)
-    add("--scenarios", metavar="FILE", type=Path, help="scenario file, instead of levels", **plain)
-    add("--seed", metavar="N", type=int, help="of scenarios and noise; by default the fixed set's",
-        **plain)  # fmt: skip
-    add("--fresh", action="store_true", help="scenarios and noise never seen before", **plain)
+    add("policies", metavar="POLICY", nargs="*", help="run folders, policy files or baselines "
+        "(straight, apf, orca); several are compared to the first")  # fmt: skip
+    add("--checkpoint", "--policy", metavar="POLICY", dest="more", action="append", default=[],
+        help="the same as an option")  # fmt: skip
+    add_choice(parser)
     add("-D", "--device", metavar="DEV", default="auto", help="auto (default), cpu, cuda, cuda:N")
-    add("--risk", metavar="X", type=_risk, help="share of the worst outcomes to act on, for "
-        "agents that know return distributions; adaptive: clip(distance of the closest object / "
-        "10 m, 0, 1); by default the policy's own agent.risk", **plain)  # fmt: skip
-    add("--stochastic", action="store_true", help="act as while training, but without added "
-        "exploration: SAC samples, Rainbow keeps its noise, IQN draws its fractions if "
-        "agent.random_fractions is set, the others stay the same", **plain)  # fmt: skip
+    acting = parser.add_mutually_exclusive_group()
+    acting.add_argument("--risk", metavar="X", type=_risk, help="share of the worst outcomes to "
+        "act on, for agents that know return distributions; adaptive: clip(distance of the closest "
+        "object / 10 m, 0, 1); by default the policy's own agent.risk", **plain)  # fmt: skip
+    acting.add_argument("--stochastic", action="store_true", help="act as while training, but "
+        "without added exploration: SAC samples, Rainbow keeps its noise, IQN draws its fractions "
+        "if agent.random_fractions is set, the others stay the same", **plain)  # fmt: skip
     add("--json", metavar="OUT", type=Path, help="write setting and figures there", **plain)
     add("--csv", metavar="OUT", type=Path, help="write the figures there", **plain)
     add("--markdown", metavar="OUT", type=Path, help="write the tables there", **plain)
@@ -73,14 +68,24 @@ def _risk(text: str) -> float | str:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     given = vars(arguments)
-    names = [*given["policies"], *(given[key] for key in ("checkpoint", "policy") if key in given)]
-    _check(arguments.parser, given, names)
-    from train_RL_agents.evaluation.contenders import ActingOptions, common_world
+    names = [*arguments.policies, *arguments.more]
+    error = arguments.parser.error
+    if not names:
+        error("a POLICY is needed: a run folder, a policy file or a baseline")
+    if len(set(names)) < len(names):
+        error("a POLICY is given twice")
+    if "record" in given and len(names) > 1:
+        error("argument --record: takes one policy")
+    from train_RL_agents.evaluation.contenders import ActingOptions, common_world, find
+    from train_RL_agents.evaluation.recording import save
     from train_RL_agents.evaluation.selection import choose_set, defaults
     from train_RL_agents.utils.device import resolve_device
+    from train_RL_agents.utils.files import keep_inputs
 
     device = resolve_device(arguments.device)
-    found = _find(given, device)
+    found = [find(name, given.get("which", "best"), device) for name in names]
+    read = [*(each.path for each in found if not isinstance(each, str)), given.get("scenarios")]
+    keep_inputs([given.get(name) for name in _OUTPUTS], read)
     schedule, world = defaults(found)
     world = common_world(found, world)
     chosen, levels = choose_set(world, schedule, given)
@@ -89,51 +94,11 @@ def run(arguments: argparse.Namespace) -> int:
     )
     results, recording = _results(names, found, chosen, world, acting, device)
     setting = _setting(results, chosen, levels, given, str(device), world)
-    _print(setting, results)
+    tables.show(results, _heading(setting, results))
     _write_all(given, setting, results)
     if recording is not None:
-        from train_RL_agents.evaluation.recording import save
-
         save(recording, given["record"])
     return 0
-
-
-def _check(parser: argparse.ArgumentParser, given: dict[str, Any], names: Sequence[str]) -> None:
-    """Refuse options that contradict each other or are out of range.
-
-    Raises:
-        SystemExit: after a message.
-    """
-    if not names:
-        parser.error("a POLICY, --checkpoint or --policy is needed")
-    if len(set(names)) < len(names):
-        parser.error("a POLICY is given twice")
-    clashes = (("fresh", "seed"), ("scenarios", "levels"), ("scenarios", "episodes"),
-               ("stochastic", "risk"), ("suite", "levels"), ("suite", "scenarios"))  # fmt: skip
-    for first, second in clashes:
-        if first in given and second in given:
-            parser.error(f"argument --{second}: not allowed with --{first}")
-    if given.get("episodes", 1) < 1:
-        parser.error(f"argument --episodes: must be at least 1, not {given['episodes']}")
-    if "record" in given and len(names) > 1:
-        parser.error("argument --record: takes one policy")
-
-
-def _find(given: dict[str, Any], device: torch.device) -> list[LoadedPolicy | str]:
-    """The policies asked for, in the order of their names."""
-    from marinenav_env.validation import require
-    from train_RL_agents.baselines import BASELINES
-    from train_RL_agents.evaluation.contenders import find
-    from train_RL_agents.run.checkpoint import load_policy
-
-    found = [find(name, given["which"], device) for name in given["policies"]]
-    if "checkpoint" in given:
-        found.append(load_policy(given["checkpoint"], given["which"], device))
-    if "policy" in given:
-        name = given["policy"]
-        require(name in BASELINES, "--policy", name, f"one of {', '.join(BASELINES)}")
-        found.append(name)
-    return found
 
 
 def _results(
@@ -229,20 +194,8 @@ def _whom(result: Result) -> str:
     return f"{about['agent_type']} after {about['env_steps']:,} env-steps, {about['checkpoint']}"
 
 
-def _print(setting: dict[str, Any], results: Sequence[Result]) -> None:
-    """Print the tables, with what each column means below them."""
-    from train_RL_agents.evaluation import tables
-
-    tables.print_table(*tables.figure_rows(results), _heading(setting, results))
-    tables.print_meanings(COLUMNS if len(results) == 1 else COMPARED)
-    if results[0].conduct is not None:
-        tables.print_table(*tables.conduct_rows(results), "\nRules of the sea")
-        tables.print_meanings(results[0].conduct_columns)
-
-
 def _write_all(given: dict[str, Any], setting: dict[str, Any], results: Sequence[Result]) -> None:
     """Write the files asked for."""
-    from train_RL_agents.evaluation import tables
     from train_RL_agents.utils.files import write_atomically
 
     if "json" in given:
@@ -251,11 +204,8 @@ def _write_all(given: dict[str, Any], setting: dict[str, Any], results: Sequence
     if "csv" in given:
         write_atomically(given["csv"], tables.csv_text(tables.result_rows(results)))
     if "markdown" in given:
-        parts = [_heading(setting, results) + "\n\n",
-                 tables.markdown_table(*tables.figure_rows(results))]  # fmt: skip
-        if results[0].conduct is not None:
-            parts += ["\n", tables.markdown_table(*tables.conduct_rows(results))]
-        write_atomically(given["markdown"], "".join(parts))
+        text = tables.markdown_text(results, _heading(setting, results))
+        write_atomically(given["markdown"], text)
 
 
 def _content(setting: dict[str, Any], results: Sequence[Result]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from train_RL_agents.commands.choosing import add_choice
+
 if TYPE_CHECKING:
     from train_RL_agents.evaluation.recording import Recording
     from train_RL_agents.figures.episode_view import EpisodeView
@@ -24,16 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "or baseline; two of them with --html")  # fmt: skip
     source.add_argument("--recording", metavar="FILE", type=Path, nargs="+", help="recorded "
                         "evaluation; two of the same scenarios with --html")  # fmt: skip
-    add("--which", metavar="NAME", help="of a run: best (default), latest or a file's name",
-        **plain)  # fmt: skip
-    add("--scenarios", "--scenario", metavar="FILE", type=Path, help="scenario file, instead of "
-        "levels", **plain)  # fmt: skip
-    add("--suite", metavar="NAME", help="see evaluate, instead of levels", **plain)
-    add("--levels", metavar="L", type=int, nargs="+", help="from 1; all by default", **plain)
-    add("--episodes", metavar="N", type=int, help="a level; by default as while training", **plain)
-    add("--seed", metavar="N", type=int, help="of scenarios and noise; by default the fixed set's",
-        **plain)  # fmt: skip
-    add("--fresh", action="store_true", help="scenarios and noise never seen before", **plain)
+    add_choice(parser)
     add("--episode", metavar="K", type=int, help="which of these, from 1: by default the first, "
         "with --html and --overview all", **plain)  # fmt: skip
     add("--vessel", metavar="N", type=int, default=1, help="whose view is shown, from 1 (default)")
@@ -54,12 +47,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     given = vars(arguments)
     _check(arguments.parser, given)
+    from train_RL_agents.utils.files import keep_inputs
+
     if arguments.recording is not None:
         from train_RL_agents.evaluation.recording import load
 
         recordings = [load(path) for path in arguments.recording]
     else:
         recordings = _play(given)
+    inputs = [given.get("scenarios"), *(given["recording"] or map(Path, given["checkpoint"]))]
+    keep_inputs([given.get("html"), given.get("overview")], inputs)
     sides = [_views(recording, given) for recording in recordings]
     for path in _write(sides, given):
         print(path)
@@ -72,15 +69,9 @@ def _check(parser: argparse.ArgumentParser, given: dict[str, Any]) -> None:
     Raises:
         SystemExit: after a message.
     """
-    clashes = [("fresh", "seed"), ("scenarios", "levels"), ("scenarios", "episodes"),
-               ("suite", "levels"), ("suite", "scenarios")]  # fmt: skip
-    if given["recording"] is not None:
-        clashes += [("recording", name) for name in _CHOICES]
-    for first, second in clashes:
-        if first in given and second in given:
-            parser.error(f"argument --{second}: not allowed with --{first}")
-    if given.get("episodes", 1) < 1:
-        parser.error(f"argument --episodes: must be at least 1, not {given['episodes']}")
+    for name in _CHOICES:
+        if given["recording"] is not None and name in given:
+            parser.error(f"argument --{name}: not allowed with --recording")
     if not 0.1 <= given["speed"] <= 100.0:
         parser.error(f"argument --speed: must be from 0.1 to 100, not {given['speed']}")
     source = "checkpoint" if given["recording"] is None else "recording"

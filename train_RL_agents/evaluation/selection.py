@@ -52,6 +52,8 @@ def choose_set(
         return _draw(world, schedule, seed, given)
 
     file = str(given["scenarios"])
+    fine = "episodes" not in given
+    require(fine, "--episodes", given.get("episodes"), f"left out: {file} has its own")
     # A file does not say which level its episodes are of.
     return ScenarioSet("scenarios", (), (Part(world, read_scenarios(file)),), seed), None
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from train_RL_agents.utils.text_tables import TextTable, print_meanings
+
 COLUMNS = {
     "success": "episodes in which every robot arrives, with the 95% Wilson interval; "
     "an episode stops at its first collision",
@@ -82,10 +84,7 @@ class Result:
         return MARKS if rows and "safety" in rows[0] else CONDUCT
 
 
-Row = list[str]
-
-
-def cells(row: dict[str, Any]) -> Row:
+def cells(row: dict[str, Any]) -> list[str]:
     """A report as texts: episodes, then one for each of COLUMNS."""
 
     def number(name: str, digits: int) -> str:
@@ -109,30 +108,33 @@ def difference_cell(row: dict[str, Any] | None) -> str:
     return f"{row['difference']:+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
-def figure_rows(results: Sequence[Result]) -> tuple[Row, list[Row]]:
-    """Titles and rows of the table of figures, group by group."""
-    groups = list(results[0].figures)
-    if len(results) == 1:
-        only = results[0]
-        return ["", "episodes", *COLUMNS], [[name, *cells(only.figures[name])] for name in groups]
+_IMPORTANT = ("success", DIFFERENCE, "collision", "time-out", "time", "robot success", "episodes",
+              "return", "energy")  # fmt: skip
+
+
+def figure_table(results: Sequence[Result]) -> TextTable:
+    """The figures, group by group."""
+    several = len(results) > 1
     rows = []
-    for group in groups:
+    for group in results[0].figures:
         for number, result in enumerate(results):
+            keys = ["" if number else group, *([result.name] if several else [])]
             difference = result.differences and result.differences[group]
-            rows.append([group if number == 0 else "", result.name,
-                         *cells(result.figures[group]), difference_cell(difference)])  # fmt: skip
-    return ["", "policy", "episodes", *COMPARED], rows
+            compared = [difference_cell(difference)] if several else []
+            rows.append([*keys, *cells(result.figures[group]), *compared])
+    titles = ["", "policy", "episodes", *COMPARED] if several else ["", "episodes", *COLUMNS]
+    return TextTable(titles, rows, 2 if several else 1, _IMPORTANT)
 
 
-def conduct_rows(results: Sequence[Result]) -> tuple[Row, list[Row]]:
-    """Titles and rows of the table of conduct, encounter by encounter."""
+def conduct_table(results: Sequence[Result]) -> TextTable:
+    """How the rules were kept, encounter by encounter."""
     rows, columns = [], results[0].conduct_columns
     for group in results[0].conduct or {}:
         for number, result in enumerate(results):
             values = (result.conduct or {})[group]
-            rows.append([group if number == 0 else "", result.name,
+            rows.append(["" if number else group, result.name,
                          *(_mark(values, name) for name in columns)])  # fmt: skip
-    return ["", "policy", *(name.replace("_", " ") for name in columns)], rows
+    return TextTable(["", "policy", *(name.replace("_", " ") for name in columns)], rows, 2)
 
 
 def _mark(values: dict[str, Any], name: str) -> str:
@@ -143,39 +145,34 @@ def _mark(values: dict[str, Any], name: str) -> str:
     return f"{value:.2f}" + ("" if None in ends else f" [{ends[0]:.2f}, {ends[1]:.2f}]")
 
 
-def print_table(titles: Row, rows: Sequence[Row], heading: str) -> None:
-    """Print a table below a heading."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE, caption_justify="left", caption_style="")
-    for title in titles:
-        words = not title or title == "policy"
-        table.add_column(title, justify="left" if words else "right", no_wrap=True)
-    for row in rows:
-        # Square brackets are markup unless they are escaped.
-        table.add_row(*(cell.replace("[", "\\[") for cell in row))
-    # Without a terminal there is no width to fit into.
-    console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=200)
-    console.print(heading, soft_wrap=True, markup=False)
-    console.print(table)
+def show(results: Sequence[Result], heading: str) -> None:
+    """Print the tables, with what each column means below them."""
+    print_with_meanings(figure_table(results), heading, COMPARED)
+    if results[0].conduct is not None:
+        meanings = {name.replace("_", " "): text
+                    for name, text in results[0].conduct_columns.items()}  # fmt: skip
+        print()
+        print_with_meanings(conduct_table(results), "Rules of the sea", meanings)
 
 
-def print_meanings(meanings: dict[str, str]) -> None:
-    """Print what the columns mean."""
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    for title, meaning in meanings.items():
-        console.print(f"{title.replace('_', ' ')}: {meaning}", soft_wrap=True, markup=False)
+def print_with_meanings(table: TextTable, heading: str, meanings: dict[str, str]) -> None:
+    """Print a table, and the meanings of those columns that it shows."""
+    hidden = table.print(heading)
+    shown = [title for title in table.titles if title in meanings and title not in hidden]
+    print_meanings({title: meanings[title] for title in shown})
 
 
-def markdown_table(titles: Row, rows: Sequence[Row]) -> str:
+def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table in Markdown."""
     lines = [titles, ["---"] * len(titles), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def markdown_text(results: Sequence[Result], heading: str) -> str:
+    """The tables in Markdown, below a heading."""
+    shown = [figure_table(results)]
+    shown += [conduct_table(results)] if results[0].conduct is not None else []
+    return "\n".join([heading + "\n", *(markdown_table(each.titles, each.rows) for each in shown)])
 
 
 def result_rows(results: Sequence[Result]) -> list[dict[str, Any]]:

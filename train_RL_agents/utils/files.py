@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,18 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{path}: the folder cannot be made ({error.strerror})") from error
+
+
+def keep_inputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
+    """Refuse to write over what is read, also by another name of the same file.
+
+    Raises:
+        ConfigError: when an output is an input.
+    """
+    read = [path for path in inputs if path is not None and path.exists()]
+    for output in outputs:
+        if output is not None and output.exists() and any(map(output.samefile, read)):
+            raise ConfigError(f"{output}: is read by this command, and not written over")
 
 
 def write_atomically(path: Path, content: dict[str, Any] | str | bytes) -> None:

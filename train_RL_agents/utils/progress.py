@@ -140,10 +140,9 @@ class Display:
             return f"{'-':>{form[0]}}" if value is None else f"{value:{form}}"
 
         self._console.print(
-            f"{env_steps:>12,} env-steps  {seconds / 60:6.1f} min  "
+            f"{env_steps:>11,} env-steps {seconds / 60:6.1f} min  "
             f"success {figures['success_rate']:.3f}  collision {figures['collision_rate']:.3f}  "
-            f"time-out {figures['timeout_rate']:.3f}  time {shown('avg_time', '5.1f')} s  "
-            f"return {shown('avg_return', '6.2f')}{'  best' if best else ''}"
+            f"{shown('avg_time', '5.1f')} s{'  best' if best else ''}"
         )
 
     def stop(self) -> None:

@@ -1,0 +1,84 @@
+"""Tables fit into lines of any width: keys and numbers stay whole, columns leave by importance."""
+
+import sys
+
+import pytest
+
+from train_RL_agents.utils import text_tables
+from train_RL_agents.utils.text_tables import TextTable, line_width, print_meanings
+
+ONE = TextTable(
+    ["", "episodes", "success", "robot success", "energy"],
+    [["level 1", "100", "0.971 [0.955, 0.982]", "0.988", "31193"],
+     ["overall", "600", "1.000 [0.994, 1.000]", "0.500", "9"]],
+    important=("success", "robot success"),
+)  # fmt: skip
+TWO = TextTable(
+    ["", "policy", "episodes", "success", "than the first"],
+    [["crossing from port", "runs/a_long_name/seed_0", "25", "0.971 [0.955, 0.982]", "-"],
+     ["", "orca", "25", "0.500 [0.250, 0.750]", "-0.471 [-0.500, -0.250]"]],
+    2,
+    ("success", "than the first"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("table", [ONE, TWO])
+@pytest.mark.parametrize("width", range(26, 140))
+def test_lines_fit_and_nothing_is_cut(table, width):
+    lines, left_out = table.lines(width)
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    for row in table.rows:
+        for title, cell in zip(table.titles, row, strict=True):
+            assert (cell in text) or title in left_out, (title, cell)
+    assert "success" not in left_out
+    # What is left out is less important than what is shown.
+    order = [*table.important, *(t for t in table.titles if t and t not in table.important)]
+    shown = [title for title in order if title not in left_out and title != "policy"]
+    assert order.index(shown[-1]) < min([order.index(t) for t in left_out], default=99)
+
+
+def test_a_table_with_room_has_every_column_in_its_order():
+    lines, left_out = ONE.lines(100)
+    assert left_out == []
+    assert lines == [
+        "                                           robot",
+        "         episodes               success  success  energy",
+        "────────────────────────────────────────────────────────",
+        "level 1       100  0.971 [0.955, 0.982]    0.988   31193",
+        "overall       600  1.000 [0.994, 1.000]    0.500       9",
+    ]
+
+
+def test_keys_are_stacked_before_numbers_are_left_out():
+    lines, left_out = TWO.lines(88)
+    assert left_out == []
+    assert "crossing from port" in lines
+    assert lines[-1].startswith("  orca   ")
+    lines, left_out = TWO.lines(50)
+    assert left_out == ["episodes"]
+    assert lines[-2:] == ["  orca", "  0.500 [0.250, 0.750]  -0.471 [-0.500, -0.250]"]
+
+
+def test_keys_longer_than_a_line_are_not_cut():
+    key = "runs/" + 90 * "a"
+    lines, _ = TextTable(["", "success"], [[key, "0.5"]]).lines(80)
+    assert key in "\n".join(lines)
+
+
+def test_print_names_what_is_left_out_in_lines_of_the_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(text_tables, "line_width", lambda: 40)
+    assert ONE.print("A heading of several words, which is wrapped") == ["episodes", "energy"]
+    print_meanings({"success": "episodes in which every robot arrives in time"})
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 40
+    assert "left out for want of room: episodes," in lines
+    assert lines[-1].startswith("  ")
+
+
+def test_without_a_terminal_lines_have_no_end(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
+    assert line_width() > 10_000
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert line_width() == 80

@@ -1,0 +1,41 @@
+"""Options that choose scenarios, which several commands have."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def add_choice(parser: argparse.ArgumentParser) -> None:
+    """Declare the options; those not given are not in the result."""
+    plain: dict[str, Any] = {"default": argparse.SUPPRESS}
+    add = parser.add_argument
+    add("--which", metavar="NAME", help="of a run: best (default), latest or a file's name",
+        **plain)  # fmt: skip
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--levels", metavar="L", type=int, nargs="+",
+                        help="from 1; all by default", **plain)  # fmt: skip
+    source.add_argument("--suite", metavar="NAME", help="paper, fresh, currents, crowd, noise, "
+                        "rules, imazu or encounters (or imazu_own, encounters_own), instead of "
+                        "levels", **plain)  # fmt: skip
+    source.add_argument("--scenarios", "--scenario", metavar="FILE", type=Path,
+                        help="scenario file, instead of levels", **plain)  # fmt: skip
+    add("--episodes", metavar="N", type=_count, help="a level, or a group of a suite; by default "
+        "as while training, or the suite's", **plain)  # fmt: skip
+    seeds = parser.add_mutually_exclusive_group()
+    seeds.add_argument("--seed", metavar="N", type=int, help="of scenarios and noise; by default "
+                       "the fixed set's", **plain)  # fmt: skip
+    seeds.add_argument("--fresh", action="store_true", help="scenarios and noise never seen before",
+                       **plain)  # fmt: skip
+
+
+def _count(text: str) -> int:
+    """A number of episodes.
+
+    Raises:
+        ArgumentTypeError: when it is none.
+    """
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {text}")
+    return int(text)
