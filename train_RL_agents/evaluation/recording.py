@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 import torch
@@ -26,6 +27,7 @@ from marinenav_env.state import Scenario, State
 from marinenav_env.validation import require
 from train_RL_agents.evaluation.episodes import Episodes, Moment, Policy, evaluate
 from train_RL_agents.policy_wrapper import QUANTILES
+from train_RL_agents.utils.arrays import LARGEST, read_arrays
 from train_RL_agents.utils.files import write_atomically
 
 FORMAT, VERSION = "marinenav recording", 1
@@ -35,81 +37,81 @@ FORMAT, VERSION = "marinenav recording", 1
 class Recording:
     """E episodes of up to T control steps, R robot slots, K object slots; tensors on the CPU.
 
+    The annotation of a tensor gives its kind of numbers and its shape; O obstacle slots, C cores.
     An episode ends after ``steps`` control steps: when every robot has ended, at its first
     collision, or when time is up. What is later is there for the shape only: poses, velocities and
     thrusts stay what they were at the end, everything else is zero or false.
     """
 
-    poses: Tensor
-    """[T+1, E, R, 3] x, y (m) in the world frame (north, east), yaw (rad) in [0, 2 pi)."""
-    velocities: Tensor
-    """[T+1, E, R, 3] over ground: x, y (m/s, world frame), yaw rate (rad/s)."""
-    thrust: Tensor
-    """[T+1, E, R, 2] left and right (N)."""
-    active: Tensor
-    """[T+1, E, R] bool: active, so that it acts in the next step; false for all from the
-    end of the episode on."""
-    self_state: Tensor
-    """[T, E, R, 7] what a robot knew of itself before the step; see Observation."""
-    objects_state: Tensor
-    """[T, E, R, K, 5] what it saw before the step; see Observation."""
-    objects_mask: Tensor
-    """[T, E, R, K] bool: the slot holds an object."""
-    actions: Tensor
-    """[T, E, R, 2] commanded change of the left and right thrust (N/s), also of discrete actions;
+    poses: Annotated[Tensor, float, "T+1, E, R, 3"]
+    """x, y (m) in the world frame (north, east), yaw (rad) in [0, 2 pi)."""
+    velocities: Annotated[Tensor, float, "T+1, E, R, 3"]
+    """Over ground: x, y (m/s, world frame), yaw rate (rad/s)."""
+    thrust: Annotated[Tensor, float, "T+1, E, R, 2"]
+    """Left and right (N)."""
+    active: Annotated[Tensor, bool, "T+1, E, R"]
+    """It acts in the next step; false for all from the end of the episode on."""
+    self_state: Annotated[Tensor, float, "T, E, R, 7"]
+    """What a robot knew of itself before the step; see Observation."""
+    objects_state: Annotated[Tensor, float, "T, E, R, K, 5"]
+    """What it saw before the step; see Observation."""
+    objects_mask: Annotated[Tensor, bool, "T, E, R, K"]
+    """The slot holds an object."""
+    actions: Annotated[Tensor, float, "T, E, R, 2"]
+    """Commanded change of the left and right thrust (N/s), also of discrete actions;
     zero for robots that are not active."""
-    reward: Tensor
-    """[T, E, R]."""
-    colregs: Tensor
-    """[T, E, R] bool: after the step the rules of the sea ask for a turn."""
-    phi: Tensor
-    """[T, E, R] angle of that turn (rad, to starboard), 0 if there is none."""
-    collided: Tensor
-    """[T, E, R] bool: collided in this step."""
-    arrived: Tensor
-    """[T, E, R] bool: arrived in this step."""
-    steps: Tensor
-    """[E] int64: control steps of the episode."""
-    robot_mask: Tensor
-    """[E, R] bool: the robot exists."""
-    starts: Tensor
-    """[E, R, 2] (m)."""
-    goals: Tensor
-    """[E, R, 2] (m)."""
-    goal_distance: Tensor
-    """[E, R] a robot has arrived within this distance of its goal (m)."""
-    vessel_length: Tensor
-    """[E, R] (m)."""
-    vessel_width: Tensor
-    """[E, R] (m)."""
-    vessel_radius: Tensor
-    """[E, R] collision radius (m)."""
-    sensor_range: Tensor
-    """[E, R] (m)."""
-    obstacle_position: Tensor
-    """[E, O, 2] centre (m)."""
-    obstacle_radius: Tensor
-    """[E, O] (m)."""
-    obstacle_mask: Tensor
-    """[E, O] bool: the obstacle exists."""
-    core_position: Tensor
-    """[E, C, 2] centre (m)."""
-    core_circulation: Tensor
-    """[E, C] (m^2/s), positive for a clockwise core."""
-    core_radius: Tensor
-    """[E, C] (m)."""
-    core_mask: Tensor
-    """[E, C] bool: the core exists."""
-    map_size: Tensor
-    """[E, 2] along x and y (m)."""
+    reward: Annotated[Tensor, float, "T, E, R"]
+    """Of the step, unscaled."""
+    colregs: Annotated[Tensor, bool, "T, E, R"]
+    """After the step the rules of the sea ask for a turn."""
+    phi: Annotated[Tensor, float, "T, E, R"]
+    """Angle of that turn (rad, to starboard), 0 if there is none."""
+    collided: Annotated[Tensor, bool, "T, E, R"]
+    """Collided in this step."""
+    arrived: Annotated[Tensor, bool, "T, E, R"]
+    """Arrived in this step."""
+    steps: Annotated[Tensor, int, "E"]
+    """Control steps of the episode."""
+    robot_mask: Annotated[Tensor, bool, "E, R"]
+    """The robot exists."""
+    starts: Annotated[Tensor, float, "E, R, 2"]
+    """Positions at the start (m)."""
+    goals: Annotated[Tensor, float, "E, R, 2"]
+    """Positions (m)."""
+    goal_distance: Annotated[Tensor, float, "E, R"]
+    """A robot has arrived within this distance of its goal (m)."""
+    vessel_length: Annotated[Tensor, float, "E, R"]
+    """Of the hull (m)."""
+    vessel_width: Annotated[Tensor, float, "E, R"]
+    """Of the hull (m)."""
+    vessel_radius: Annotated[Tensor, float, "E, R"]
+    """Collision radius (m)."""
+    sensor_range: Annotated[Tensor, float, "E, R"]
+    """Objects are seen within this distance (m)."""
+    obstacle_position: Annotated[Tensor, float, "E, O, 2"]
+    """Centre (m)."""
+    obstacle_radius: Annotated[Tensor, float, "E, O"]
+    """Of the disc (m)."""
+    obstacle_mask: Annotated[Tensor, bool, "E, O"]
+    """The obstacle exists."""
+    core_position: Annotated[Tensor, float, "E, C, 2"]
+    """Centre (m)."""
+    core_circulation: Annotated[Tensor, float, "E, C"]
+    """Circulation (m^2/s), positive for a clockwise core."""
+    core_radius: Annotated[Tensor, float, "E, C"]
+    """Of the core, within which the water turns as a whole (m)."""
+    core_mask: Annotated[Tensor, bool, "E, C"]
+    """The core exists."""
+    map_size: Annotated[Tensor, float, "E, 2"]
+    """Along x and y (m)."""
     dt: float
     """Length of a control step (s)."""
     policy: str
     """Who steered."""
     groups: tuple[str, ...]
     """Per episode, the group of scenarios that it belongs to, such as "level 1"."""
-    quantiles: Tensor | None = None
-    """[T, E, R, N] ascending quantiles of the return of the chosen action (scaled rewards), where
+    quantiles: Annotated[Tensor | None, float, "T, E, R, N"] = None
+    """Ascending quantiles of the return of the chosen action (scaled rewards), where
     the policy knows them."""
     rules: ColregsConfig = field(default_factory=ColregsConfig)
     """The rules of the sea of the world; the published ones in files that do not say."""
@@ -124,13 +126,14 @@ class Recording:
 
 
 _TEXTS = ("dt", "policy", "groups", "rules")
-TENSORS = tuple(item.name for item in fields(Recording) if item.name not in _TEXTS)
+_TENSORS: dict[str, tuple[type, list[str]]] = {
+    name: (hint.__metadata__[0], hint.__metadata__[1].split(", "))
+    for name, hint in get_type_hints(Recording, include_extras=True).items()
+    if name not in _TEXTS
+}
+TENSORS = tuple(_TENSORS)
 """Names of the tensors, which are those of the arrays in the file."""
 _HELD = ("poses", "velocities", "thrust")
-_OVER_TIME = (
-    *_HELD, "active", "self_state", "objects_state", "objects_mask", "actions", "reward", "colregs",
-    "phi", "collided", "arrived", "quantiles",
-)  # fmt: skip
 
 
 class Recorder:
@@ -310,7 +313,7 @@ def concatenate(recordings: Sequence[Recording]) -> Recording:
         if name in _HELD:
             time = torch.arange(last + 1)
             tensors = [tensor[time.clamp_max(tensor.shape[0] - 1)] for tensor in tensors]
-        joined[name] = _join(tensors, 1 if name in _OVER_TIME else 0)
+        joined[name] = _join(tensors, _TENSORS[name][1].index("E"))
     groups = tuple(group for each in recordings for group in each.groups)
     return Recording(**joined, dt=first.dt, policy=first.policy, groups=groups,
                      rules=first.rules)  # fmt: skip
@@ -332,13 +335,16 @@ def save(recording: Recording, path: Path) -> None:
     """Write a recording.
 
     Raises:
-        ConfigError: when it cannot be written.
+        ConfigError: when it cannot be written, or could not be read again.
     """
     about = {"format": FORMAT, "version": VERSION}
     about |= {name: getattr(recording, name) for name in _TEXTS}
     about["rules"] = asdict(recording.rules)
     tensors = {name: getattr(recording, name) for name in TENSORS}
     arrays = {name: tensor.numpy() for name, tensor in tensors.items() if tensor is not None}
+    size = sum(array.nbytes for array in arrays.values())
+    fine = size < LARGEST
+    require(fine, "--record", size, f"below {LARGEST:,} bytes, which fewer episodes have")
     content = io.BytesIO()
     np.savez_compressed(content, about=np.array(json.dumps(about)), **arrays)
     write_atomically(path, content.getvalue())
@@ -350,27 +356,51 @@ def load(path: Path) -> Recording:
     Raises:
         ConfigError: when there is none, or it is damaged, of another format or of a later version.
     """
+    arrays = read_arrays(path, "recording")
     refusal = f"{path}: damaged, or not a recording of this program"
     try:
-        # Opened here: np.load leaves a file that it cannot read open.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
         about = json.loads(str(arrays.pop("about")))
-    except FileNotFoundError as error:
-        raise ConfigError(f"{path}: there is no such recording") from error
-    except Exception as error:  # damaged bytes can lead anywhere
-        raise ConfigError(refusal) from error
-    found = about.get("format") if isinstance(about, dict) else None
-    require(found == FORMAT, str(path), found, f"a {FORMAT}")
-    version = about["version"]
-    require(version <= VERSION, f"{path}: version", version, f"at most {VERSION}; update marinenav")
-    try:
+        found = about.get("format")
+        require(found == FORMAT, str(path), found, f"a {FORMAT}")
+        version = about["version"]
+        require(isinstance(version, int) and version <= VERSION, f"{path}: version", version,
+                f"at most {VERSION}; update marinenav")  # fmt: skip
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        return Recording(**tensors, dt=about["dt"], policy=about["policy"],
-                         groups=tuple(about["groups"]),
-                         rules=_rules_of(about.get("rules", {})))  # fmt: skip
-    except (KeyError, TypeError, AttributeError, ConfigError) as error:
+        recording = Recording(**tensors, dt=about["dt"], policy=about["policy"],
+                              groups=tuple(about["groups"]),
+                              rules=_rules_of(about.get("rules", {})))  # fmt: skip
+        misfit = _misfit(recording)
+    except ConfigError as error:
+        raise error if str(error).startswith(str(path)) else ConfigError(refusal) from error
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise ConfigError(refusal) from error
+    if misfit:
+        raise ConfigError(f"{refusal} ({misfit})")
+    return recording
+
+
+def _misfit(recording: Recording) -> str:
+    """What is wrong with the tensors or texts of a recording; empty if nothing is."""
+    sizes: dict[str, int] = {}
+    kinds = {bool: "b", int: "i", float: "f"}
+    for name, (kind, dimensions) in _TENSORS.items():
+        tensor = getattr(recording, name)
+        if tensor is None:
+            continue
+        if tensor.numpy().dtype.kind != kinds[kind] or tensor.ndim != len(dimensions):
+            return f"{name} is of another type or shape"
+        for letter, size in zip(dimensions, tensor.shape, strict=True):
+            letter, size = ("T", size - 1) if letter == "T+1" else (letter, size)
+            if size != (int(letter) if letter.isdecimal() else sizes.setdefault(letter, size)):
+                return f"{name} is of another shape"
+    longest = sizes["T"]
+    if sizes["E"] < 1 or not ((recording.steps >= 1) & (recording.steps <= longest)).all():
+        return "steps are out of range"
+    texts = [recording.policy, *recording.groups]
+    if len(recording.groups) != sizes["E"] or not all(isinstance(each, str) for each in texts):
+        return "policy or groups are out of shape"
+    fine = isinstance(recording.dt, float | int) and 0.0 < recording.dt < math.inf
+    return "" if fine else "dt is out of range"
 
 
 def _rules_of(values: dict[str, Any]) -> ColregsConfig:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,7 +19,7 @@ from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.checkpoint import load_weights
-from train_RL_agents.utils.errors import first_line
+from train_RL_agents.utils.arrays import read_arrays, require_file
 
 NOTE = "acting network only; all others are untrained"
 
@@ -62,13 +61,14 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     """
     suffixes = (".npz", ".pt", ".pth")
     require(path.suffix in suffixes, "weights", str(path), f"a file in {', '.join(suffixes)}")
-    try:
-        found = _read_arrays(path) if path.suffix == ".npz" else _read_state_dict(path)
-    except FileNotFoundError as error:
-        raise ConfigError(f"{path}: there is no such file") from error
-    except Exception as error:  # a damaged archive raises whatever its bytes lead to
-        reason = first_line(error)
-        raise ConfigError(f"{path}: cannot be read as weights ({reason})") from error
+    found: dict[str, Any]
+    if path.suffix == ".npz":
+        arrays = read_arrays(path, "file of weights")
+        real = {name: array.dtype.kind in "iuf" for name, array in arrays.items()}
+        found = {name: torch.from_numpy(array) if real[name] else array
+                 for name, array in arrays.items()}  # fmt: skip
+    else:
+        found = _read_state_dict(path)
     for name, value in found.items():
         fine = isinstance(value, Tensor) and value.is_floating_point()
         require(fine, f"{path}: {name}", type(value).__name__, "an array of real numbers")
@@ -76,14 +76,12 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     return found
 
 
-def _read_arrays(path: Path) -> dict[str, Any]:
-    # Opened here: np.load leaves a file that it cannot read open.
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        return {name: torch.from_numpy(archive[name]) for name in archive.files}
-
-
 def _read_state_dict(path: Path) -> dict[str, Any]:
-    return dict(torch.load(path, map_location="cpu", weights_only=True))
+    require_file(path, "file of weights")
+    try:
+        return dict(torch.load(path, map_location="cpu", weights_only=True))
+    except Exception as error:  # damaged bytes can lead anywhere
+        raise ConfigError(f"{path}: damaged, or not a file of weights") from error
 
 
 def import_agent(agent_type: str, weights: dict[str, Tensor], source: Path) -> Agent[Any]:

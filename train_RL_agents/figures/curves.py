@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents.config.reading import read_json
 from train_RL_agents.evaluation.episodes import wilson_interval
-from train_RL_agents.utils.errors import first_line
+from train_RL_agents.utils.arrays import read_arrays
 
 Array = NDArray[np.float64]
 METRICS = {
@@ -86,14 +86,14 @@ def _read(path: Path) -> list[Run]:
 
 
 def _read_arrays(path: Path) -> Run:
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            known = {"timesteps", *(name for names in _KEYS.values() for name in names)}
-            found = {name: np.asarray(archive[name], np.float64)
-                     for name in archive.files if name in known}  # fmt: skip
-    except Exception as error:  # a damaged archive raises whatever its bytes lead to
-        reason = first_line(error)
-        raise ConfigError(f"{path}: cannot be read as evaluations ({reason})") from error
+    known = {"timesteps", *(name for names in _KEYS.values() for name in names)}
+    arrays = read_arrays(path, "file of evaluations")
+    found = {name: array for name, array in arrays.items() if name in known}
+    for name, array in found.items():
+        fine = array.dtype.kind in "bif" and array.ndim >= (1 if name == "timesteps" else 2)
+        require(fine and array.size > 0, f"{path}: {name}", f"{array.dtype} {array.shape}",
+                "numbers, a row for each evaluation")  # fmt: skip
+        found[name] = array.astype(np.float64)
     require("timesteps" in found, str(path), sorted(found), "arrays with timesteps")
     episodes = {}
     for metric, names in _KEYS.items():

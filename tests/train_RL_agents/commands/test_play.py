@@ -103,9 +103,9 @@ def test_page_of_one_episode(played):
     [
         ("--checkpoint {}/nowhere", "nowhere: neither a checkpoint nor a baseline"),
         ("--checkpoint {}/recording.npz", "damaged, or not a checkpoint"),
-        ("--recording {}/nowhere.npz", "there is no such recording"),
-        ("--recording {}/text.npz", "not a recording of this program"),
-        ("--recording {}/policy.pt", "not a recording of this program"),
+        ("--recording {}/nowhere.npz", "must be a file that is there"),
+        ("--recording {}/text.npz", "damaged, or not a recording"),
+        ("--recording {}/policy.pt", "damaged, or not a recording"),
         ("--checkpoint {}/policy.pt --scenario {}/text.npz", "cannot be read as a scenario file"),
         ("--recording {}/recording.npz --episode 9", "--episode=9: must be from 1 to 8"),
         ("--recording {}/recording.npz --episode 0", "--episode=0: must be from 1 to 8"),

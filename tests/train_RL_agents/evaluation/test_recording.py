@@ -11,6 +11,7 @@ from marinenav_env import GROUP, ConfigError, MarineNavEnv
 from marinenav_env.config import ColregsConfig
 from tests.train_RL_agents.evaluation.test_episodes import EPISODES, WORLD, to_the_goal
 from train_RL_agents.evaluation import episodes as episodes_module
+from train_RL_agents.evaluation import recording as recording_module
 from train_RL_agents.evaluation.episodes import evaluate
 from train_RL_agents.evaluation.recording import QUANTILES, TENSORS, concatenate, load, record, save
 
@@ -181,9 +182,54 @@ def test_rules_that_make_no_sense_are_refused(whole, tmp_path, rules):
         load(tmp_path / "a.npz")
 
 
+def changed(path, **changes):
+    """Write other arrays into a file; of a text, other values of ``about``."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    about = json.loads(str(arrays["about"])) | changes.pop("about", {})
+    np.savez(path, **(arrays | changes | {"about": np.array(json.dumps(about))}))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"poses": np.zeros((3, 7, 3, 3), np.float32)},
+        {"poses": np.zeros(3, np.float32)},
+        {"poses": np.array("text")},
+        {"active": np.zeros((41, 7, 3), np.float32)},
+        {"steps": np.full(7, 10**9)},
+        {"steps": np.zeros(7, np.int64)},
+        {"goals": np.zeros((7, 3, 3), np.float32)},
+        {"unknown": np.zeros(3)},
+        {"about": {"dt": -1.0}},
+        {"about": {"dt": None}},
+        {"about": {"groups": ["one"]}},
+        {"about": {"groups": 7}},
+        {"about": {"policy": 7}},
+        {"about": {"version": None}},
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_together_is_refused(whole, tmp_path, changes):
+    path = tmp_path / "a.npz"
+    save(whole[1], path)
+    changed(path, **changes)
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    assert str(path) in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_recording_that_could_not_be_read_is_not_written(whole, tmp_path, monkeypatch):
+    monkeypatch.setattr(recording_module, "LARGEST", 1000)
+    with pytest.raises(ConfigError, match="below 1,000 bytes"):
+        save(whole[1], tmp_path / "a.npz")
+    assert not list(tmp_path.iterdir())
+
+
 def test_other_files_are_refused(whole, tmp_path):
     path = tmp_path / "a.npz"
-    with pytest.raises(ConfigError, match="there is no such recording"):
+    with pytest.raises(ConfigError, match="must be a file that is there"):
         load(path)
     for content in (b"", b"text", b"PK\x03\x04"):
         path.write_bytes(content)

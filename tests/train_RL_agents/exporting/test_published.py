@@ -249,14 +249,16 @@ def test_unreadable_files(capsys, tmp_path, suffix, content):
 def test_files_of_other_kinds(capsys, tmp_path):
     out = tmp_path / "policy.pt"
     absent = import_command("DQN", tmp_path / "absent.npz", out)
-    assert "there is no such file" in refused(capsys, absent)
+    assert "must be a file that is there" in refused(capsys, absent)
     text = tmp_path / "weights.txt"
     text.write_text("1 2 3")
     said = refused(capsys, import_command("DQN", text, out))
     assert "must be a file in .npz, .pt, .pth" in said
     pickled = tmp_path / "pickled.npz"
     np.savez(pickled, weights=np.array([{}], dtype=object))
-    assert "cannot be read as weights" in refused(capsys, import_command("DQN", pickled, out))
+    assert "damaged, or not a file of weights" in refused(
+        capsys, import_command("DQN", pickled, out)
+    )
     torch.save([torch.zeros(3)], tmp_path / "list.pt")
     refused(capsys, import_command("DQN", tmp_path / "list.pt", out))
     assert not out.exists()

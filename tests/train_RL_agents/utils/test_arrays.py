@@ -1,0 +1,58 @@
+"""Files of arrays: what should not be opened is refused in a sentence."""
+
+import os
+import zipfile
+
+import numpy as np
+import pytest
+
+from marinenav_env import ConfigError
+from train_RL_agents.utils import arrays
+from train_RL_agents.utils.arrays import read_arrays
+
+
+def refused(path):
+    with pytest.raises(ConfigError) as caught:
+        read_arrays(path, "recording")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+    return str(caught.value)
+
+
+def test_arrays_by_name(tmp_path):
+    np.savez(tmp_path / "a.npz", one=np.arange(3), two=np.array("text"))
+    found = read_arrays(tmp_path / "a.npz", "recording")
+    assert found["one"].tolist() == [0, 1, 2]
+    assert str(found["two"]) == "text"
+
+
+def test_what_is_no_regular_file(tmp_path):
+    assert "must be a file that is there" in refused(tmp_path / "absent.npz")
+    assert "must be a regular file" in refused(tmp_path)
+    os.mkfifo(tmp_path / "pipe.npz")
+    assert "must be a regular file" in refused(tmp_path / "pipe.npz")
+
+
+def test_what_is_too_large_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr(arrays, "LARGEST", 100_000)
+    np.savez_compressed(tmp_path / "a.npz", zeros=np.zeros(100_000))
+    assert (tmp_path / "a.npz").stat().st_size < 100_000
+    assert "must be at most 100,000, also unpacked" in refused(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("header", [(2**40,), (2**62, 2**10)])
+def test_headers_of_more_than_there_is(tmp_path, header):
+    path = tmp_path / "a.npz"
+    text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {header}}}".ljust(117) + "\n"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.npy", b"\x93NUMPY\x01\x00v\x00" + text.encode())
+    assert refused(path).endswith("damaged, or not a recording")
+
+
+def test_pickled_objects_and_damage(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, a=np.array([{}], dtype=object))
+    assert "damaged" in refused(path)
+    for content in (b"", b"text", b"PK\x03\x04 torn"):
+        path.write_bytes(content)
+        assert "damaged, or not a recording" in refused(path)
