@@ -54,11 +54,13 @@ class ActorCriticAgent(Agent[ConfigType]):
         mean, log_std = outputs.chunk(2, -1)
         return {"mu": mean, "log_sigma": log_std}
 
+    def scores(self, outputs: dict[str, Tensor]) -> Tensor | None:
+        """The logits, if actions are discrete."""
+        return outputs.get("logits")
+
     def select(self, outputs: dict[str, Tensor]) -> Tensor:
         """The most probable action."""
-        if self.continuous:
-            return self._bounded(outputs["mu"])
-        return outputs["logits"].argmax(-1)
+        return self._bounded(outputs["mu"]) if self.continuous else super().select(outputs)
 
     def _bounded(self, sample: Tensor) -> Tensor:
         """A normal number as an action in [-1, 1]."""

@@ -129,13 +129,20 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
             The tensors named in ``output_meanings``, [B, ...].
         """
 
-    @abstractmethod
+    def scores(self, outputs: dict[str, Tensor]) -> Tensor | None:
+        """Numbers [B, A] of which ``select`` takes the highest; None for continuous actions."""
+        return None
+
     def select(self, outputs: dict[str, Tensor]) -> Tensor:
-        """The best action for outputs, deterministic.
+        """The best action for outputs, deterministic; continuous agents override this.
 
         Returns:
             [B, 2] in [-1, 1], or [B] int64.
         """
+        scores = self.scores(outputs)
+        if scores is None:
+            raise NotImplementedError(f"{type(self).__name__} has neither scores nor select")
+        return scores.argmax(-1)
 
     def act(self, observation: Observation, risk: Tensor | None = None) -> Tensor:
         """The best action for observations [B]; see outputs and select."""

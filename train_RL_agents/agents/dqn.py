@@ -70,9 +70,9 @@ class DQN(Agent[DQNConfig]):
         """Values [B, A], averaged over the critics; risk does not apply."""
         return {"values": self._mean_values(observation)}
 
-    def select(self, outputs: dict[str, Tensor]) -> Tensor:
-        """The action of the highest value."""
-        return outputs["values"].argmax(-1)
+    def scores(self, outputs: dict[str, Tensor]) -> Tensor:
+        """The values."""
+        return outputs["values"]
 
     def loss(self, batch: Batch, noise: Any) -> Losses:
         """Squared temporal-difference error of every critic."""

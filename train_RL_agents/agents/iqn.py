@@ -77,9 +77,9 @@ class IQN(Agent[IQNConfig]):
         quantiles = [net(observation, taus) for net in _all(self.networks)]
         return {"quantiles": torch.stack(quantiles).mean(0)}
 
-    def select(self, outputs: dict[str, Tensor]) -> Tensor:
-        """The action of the highest mean."""
-        return outputs["quantiles"].mean(-2).argmax(-1)
+    def scores(self, outputs: dict[str, Tensor]) -> Tensor:
+        """Means over the fractions."""
+        return outputs["quantiles"].mean(-2)
 
     def extra_inputs(self, observation: Observation) -> dict[str, Tensor]:
         """The fractions."""

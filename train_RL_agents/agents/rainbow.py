@@ -94,9 +94,9 @@ class Rainbow(Agent[RainbowConfig]):
         """Probabilities [B, A, atoms], without noise; risk does not apply."""
         return {"probabilities": self.networks["critic"](observation).exp()}
 
-    def select(self, outputs: dict[str, Tensor]) -> Tensor:
-        """The action of the highest mean."""
-        return (outputs["probabilities"] * self.support).sum(-1).argmax(-1)
+    def scores(self, outputs: dict[str, Tensor]) -> Tensor:
+        """Means over the atoms."""
+        return (outputs["probabilities"] * self.support).sum(-1)
 
     def explore(self, observation: Observation, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The action of the highest mean under one draw of the noise."""
