@@ -3,9 +3,7 @@
 import base64
 import json
 import re
-import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,12 +13,6 @@ from marinenav_env.config import ColregsConfig
 from tests.train_RL_agents.recorded import CROSSING_PAIR, small_recording
 from train_RL_agents.figures.episode_view import HEAD_ON, NO_RULE, RULES, view_episode
 from train_RL_agents.figures.replay_page import write_page
-
-CHROMIUM = shutil.which("chromium")
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-)  # fmt: skip
 
 
 def views(quantiles=True):
@@ -90,37 +82,10 @@ def test_policies_that_met_different_scenarios_are_refused():
 # In a browser
 
 
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    with sync_api.sync_playwright() as playwright:
-        program = CHROMIUM or playwright.chromium.executable_path
-        if not Path(program).exists():
-            pytest.skip("needs chromium")
-        opened = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
-        yield opened
-        opened.close()
-
-
 @pytest.fixture
-def open_page(browser, tmp_path):
-    """Opens a page of these sides; any error or request beyond the file fails the test."""
-    complaints = []
-
-    def opened(sides):
-        file = tmp_path / "replay.html"
-        file.write_text(write_page(sides), encoding="utf-8")
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.on("console", lambda message: complaints.append(message.text)
-                if message.type == "error" else None)  # fmt: skip
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: complaints.append(request.url)
-                if not request.url.startswith(("file:", "data:")) else None)  # fmt: skip
-        page.goto(file.as_uri())
-        return page
-
-    yield opened
-    assert complaints == []
+def open_page(open_page):
+    """Opens a page of these sides."""
+    return lambda sides: open_page(write_page(sides))
 
 
 @pytest.mark.slow
