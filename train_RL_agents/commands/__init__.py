@@ -9,6 +9,7 @@ from types import ModuleType
 
 from train_RL_agents.commands import (
     bench,
+    demo,
     evaluate,
     export,
     import_weights,
@@ -23,6 +24,7 @@ COMMANDS: dict[str, ModuleType] = {
     "train": train,
     "evaluate": evaluate,
     "play": play,
+    "demo": demo,
     "export": export,
     "import": import_weights,
     "info": info,

@@ -1,0 +1,61 @@
+"""marinenav demo: the page that it writes, and what it refuses."""
+
+import webbrowser
+
+import pytest
+import torch
+
+from tests.train_RL_agents.test_cli import refused
+from train_RL_agents.cli import main
+from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.run.checkpoint import save_policy
+
+
+@pytest.fixture
+def opened(monkeypatch, tmp_path):
+    """Addresses that a browser has been sent to; the present folder is empty."""
+    monkeypatch.chdir(tmp_path)
+    found = []
+    monkeypatch.setattr(webbrowser, "open", found.append)
+    monkeypatch.setenv("DISPLAY", ":0")
+    return found
+
+
+def save(path, **settings):
+    config = from_dict({"agent_type": "DQN", "agent": {"hidden_sizes": (8,)}, **settings})
+    agent = make_agent(config, 25, torch.device("cpu"))
+    save_policy(path, agent, config, env_steps=12_345, metrics={})
+
+
+def test_page_is_written_and_opened(opened, tmp_path, capsys):
+    save(tmp_path / "policy.pt")
+    assert main(["demo", "policy.pt", "--out", "page.html"]) == 0
+    assert capsys.readouterr().out == "page.html\n"
+    assert "DQN after 12,345 env-steps" in (tmp_path / "page.html").read_text()
+    assert opened == [(tmp_path / "page.html").as_uri()]
+
+
+def test_shipped_policy_by_default_and_nothing_opened(opened, tmp_path):
+    assert main(["demo", "--no-open"]) == 0
+    assert "AC-IQN after" in (tmp_path / "demo.html").read_text()
+    assert opened == []
+
+
+def test_no_browser_where_there_is_no_display(opened, tmp_path, monkeypatch):
+    save(tmp_path / "policy.pt")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    assert main(["demo", "policy.pt"]) == 0
+    assert opened == []
+
+
+def test_refusals_are_one_sentence(opened, tmp_path, capsys):
+    save(tmp_path / "scan.pt", **{"world.sensor.scan_beams": 8})
+    said = refused(capsys, "demo", "scan.pt")
+    assert said == "scan.pt='scan': must be a policy that observes its own state and objects only"
+    assert "must be a policy file or a run folder" in refused(capsys, "demo", "nowhere")
+    save(tmp_path / "policy.pt")
+    assert "cannot be written" in refused(capsys, "demo", "policy.pt", "--out", "missing/page.html")
+    assert opened == []

@@ -1,0 +1,69 @@
+// What the tests of the demo page run, in Node or in the page itself: both have its scripts.
+const checks = {
+  // Recorded episodes steered as recorded: the largest difference of each quantity.
+  replayed(episodes) {
+    const worst = {};
+    const compare = (name, found, recorded) => {
+      const [a, b] = [found, recorded].map((each) => [each].flat(9).map(Number));
+      if (a.length !== b.length) throw new Error(`${name}: ${a.length} numbers, not ${b.length}`);
+      a.forEach((value, i) => { worst[name] = Math.max(worst[name] ?? 0, Math.abs(value - b[i])); });
+    };
+    for (const { config, episode, rates, recorded } of episodes) {
+      const k = world.setting(config, episode);
+      let now = { state: { ...world.start(k, episode, 1) } };
+      Object.assign(now, world.observe(k, now.state));
+      for (let t = 0; ; t++) {
+        const { state, observations, outcomes } = now, { vessels } = state;
+        compare("state", vessels.map((v) =>
+          [v.x, v.y, v.theta, v.wx, v.wy, v.r, v.gx, v.gy, v.gr, v.left, v.right]), recorded.state[t]);
+        compare("self_obs", observations.map((o) => Array.from(o.self_state)), recorded.self_obs[t]);
+        compare("objects", observations.map((o) => Array.from(o.objects_state)), recorded.objects[t]);
+        compare("mask", observations.map((o) => Array.from(o.objects_mask)), recorded.mask[t]);
+        compare("colregs", observations.map((o) => o.rule.name !== ""), recorded.colregs[t]);
+        compare("phi", observations.map((o) => o.rule.phi), recorded.phi[t]);
+        if (t > 0) {
+          compare("reward", outcomes.map((o) => o?.reward ?? 0), recorded.reward[t - 1]);
+          compare("energy", outcomes.map((o) => o?.energy ?? 0), recorded.energy[t - 1]);
+          compare("collision", vessels.map((v) => v.collided), recorded.collision[t - 1]);
+          compare("reach_goal", vessels.map((v) => v.arrived), recorded.reach_goal[t - 1]);
+          compare("deactivated", vessels.map((v) => !v.active), recorded.deactivated[t - 1]);
+        }
+        if (t === rates.length) break;
+        now = world.step(k, state, rates[t], now.random);
+      }
+    }
+    return worst;
+  },
+
+  // What a policy does for observations [{ name: numbers }], at risk levels or as configured.
+  decided({ policy, observations, risks, actions }) {
+    const loaded = policies.load(policy);
+    return observations.map((observation, i) => ({
+      ...loaded.decide(observation, risks ? risks[i] : null),
+      quantiles: actions && loaded.returns(observation, [actions[i]].flat()),
+    }));
+  },
+
+  // A voyage of a session without noise: the poses of every frame.
+  sailed({ data, scenario }) {
+    const session = sessions.make(data);
+    session.open(scenario);
+    session.edit((state) => { state.noise = 0; });
+    while (session.advance());
+    return session.frames.map(({ state }) => state.vessels.map(({ x, y, theta }) => [x, y, theta]));
+  },
+
+  // Angles at quantiles of the noise on radii.
+  vonMises({ kappa, quantiles }) {
+    return quantiles.map((quantile) => perception.vonMisesAt(kappa, quantile));
+  },
+
+  // Measurements of an object of radius 1 at (10, 0) from the origin.
+  measured({ config, noise, count }) {
+    const k = world.setting(config), draws = perception.source(1), { hull, sensor } = k.of(0);
+    const vessels = [{ x: 0, y: 0, theta: 0, gx: 0, gy: 0, gr: 0, goal: [5, 5], left: 0, right: 0, present: true }];
+    const known = perception.objects(vessels, [[10, 0, 1]], [hull]);
+    return Array.from({ length: count }, () => Array.from(perception.observe(
+      0, vessels, known, [hull], sensor, k.slots, noise, draws).objects_state.subarray(0, 5)));
+  },
+};

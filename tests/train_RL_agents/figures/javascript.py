@@ -1,0 +1,33 @@
+"""The demo page's scripts, run by Node or in the page."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from train_RL_agents.figures.demo import SCRIPTS, read_part
+
+NODE = shutil.which("node")
+CHECKS = Path(__file__).with_name("demo_checks.js").read_text()
+
+
+def in_node(name, argument):
+    """Call one of the checks in Node."""
+    if NODE is None:
+        pytest.skip("needs node")
+    call = f"checks.{name}(JSON.parse(require('fs').readFileSync(0)))"
+    source = [*(read_part(part) for part in SCRIPTS[:-1]), CHECKS,
+              f"process.stdout.write(JSON.stringify({call}))"]  # fmt: skip
+    done = subprocess.run(
+        [NODE, "-e", "\n".join(source)], input=json.dumps(argument), text=True, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def in_page(page):
+    """Calls one of the checks in an open demo page."""
+    page.add_script_tag(content=CHECKS)
+    return lambda name, argument: page.evaluate(f"(given) => checks.{name}(given)", argument)

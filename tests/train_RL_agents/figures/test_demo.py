@@ -1,0 +1,519 @@
+"""The page in which a policy steers: what is in it, and what Node and (slow) Chromium make of it.
+
+The page's scripts compute in float64, so that they agree with Python to rounding.
+"""
+
+import copy
+import json
+import re
+from dataclasses import asdict, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from marinenav_env import ConfigError, Episode, MarineNavEnv, WorldConfig
+from marinenav_env.perception import von_mises_quantiles
+from marinenav_env.scenario_file import parse_scenarios
+from tests.marinenav_env.helpers import QUIET, recordings
+from tests.train_RL_agents.figures.javascript import in_node, in_page
+from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.exporting.export import Deployed
+from train_RL_agents.exporting.graph import policy_graphs
+from train_RL_agents.figures.demo import write_page
+from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.run.checkpoint import load_policy
+
+PRETRAINED = Path(__file__).parents[3] / "pretrained"
+AGENTS = ("ac_iqn", "iqn", "ddpg", "dqn", "sac", "rainbow", "ppo", "a2c")
+TOLERANCE = 1e-9
+LIMIT = 2_000_000
+"""Largest size of a page (bytes)."""
+VARIANTS = {
+    "AC-IQN": ({}, {"embedding": "published", "layer_norm": False, "refine": False},
+               {"features": "raw", "critics": 1, "risk": "neutral"}),
+    "IQN": ({"embedding": "published", "dueling": False}, {"encoder": "max"},
+            {"risk": "neutral", "acting_quantiles": 7}),
+    "DDPG": ({}, {"critic": "scalar", "dropped": 0}, {"action_input": "published"}),
+    "DQN": ({"encoder": "attention"}, {"features": "scaled", "dueling": False, "critics": 1}),
+    "SAC": ({}, {"hidden_sizes": (33, 17, 6)}),
+    "Rainbow": ({}, {"atoms": 11, "excluded": ("objects_state",)}),
+    "PPO": ({}, {"actions": "gaussian", "state_dependent_std": True},
+            {"actions": "clipped_gaussian", "normalize_observations": True, "critic": "fleet"}),
+    "A2C": ({"encoder": "concat"},),
+}  # fmt: skip
+"""Settings under which networks differ, for each agent."""
+
+
+@cache
+def pretrained(name):
+    return load_policy(PRETRAINED / name)
+
+
+def page_of(name):
+    loaded = pretrained(name)
+    risk = getattr(loaded.config.agent, "risk", None)
+    return write_page(loaded.config.agent_type, loaded.config.world, policy_graphs(loaded.agent),
+                      loaded.agent.continuous, risk)  # fmt: skip
+
+
+def data_in(page):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>',
+                                page, re.DOTALL)[1])  # fmt: skip
+
+
+def in_javascript(observed):
+    """Observations [B] as one dictionary of plain numbers for each."""
+    rows = {name: each.double().flatten(1).tolist() for name, each in observed.items()}
+    return [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
+
+
+def recorded_observations(count):
+    """Observations of active robots of the recorded episodes."""
+    found = {name: [] for name in ("self_obs", "objects", "mask")}
+    for _, arrays in recordings().values():
+        active = arrays["self_obs"].any(-1)
+        for name, rows in found.items():
+            rows.append(arrays[name][active])
+    names = zip(("self_state", "objects_state", "objects_mask"), found.values(), strict=True)
+    chosen = np.random.default_rng(0).permutation(sum(map(len, found["mask"])))[:count]
+    return {name: torch.from_numpy(np.concatenate(rows)[chosen]).double() for name, rows in names}
+
+
+def agree(check, agent, observed):
+    """Assert that actions, scores and returns are Python's, as configured and at risk levels."""
+    exact = copy.deepcopy(agent).cpu().double().eval()
+    count, seen = len(observed["self_state"]), in_javascript(observed)
+    levels = torch.rand(count, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    policy = policy_graphs(agent)
+    for risk in (None, levels) if agent.supports_risk else (None,):
+        with torch.no_grad():
+            outputs = exact.outputs(observed, risk)
+            action, scores = exact.select(outputs), exact.scores(outputs)
+            quantiles = exact.return_quantiles(observed, action)
+        found = check("decided", {
+            "policy": policy, "observations": seen, "actions": action.tolist(),
+            "risks": None if risk is None else risk.tolist(),
+        })  # fmt: skip
+        expected = action.double().reshape(count, -1)
+        assert close([each["action"] for each in found], expected) <= TOLERANCE
+        for name, numbers in (("scores", scores), ("quantiles", quantiles)):
+            if numbers is None:
+                assert all(each.get(name) is None for each in found)
+            else:
+                assert close([each[name] for each in found], numbers) <= TOLERANCE
+
+
+def close(found, expected):
+    found = np.array(found)
+    assert found.shape == expected.shape
+    return np.abs(found - expected.numpy()).max()
+
+
+# What is in it
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_page_needs_nothing_else_and_is_small(name):
+    page = page_of(name)
+    assert len(page.encode()) < LIMIT
+    assert not re.search(r"__[A-Z]+__", page)
+    addresses = set(re.findall(r"https?://[^\"' ]*", page))
+    assert addresses == {"http://www.w3.org/2000/svg"}  # a namespace, which nothing requests
+    assert not re.search(r"\ssrc=|@import|fetch\(|XMLHttpRequest|url\(|\bimport\(", page)
+    assert re.findall(r'href="([^"]*)"', page) == ["data:,"]
+
+
+def test_scenarios_are_those_of_the_suites():
+    scenarios = data_in(page_of("dqn"))["scenarios"]
+    names = [each["name"] for each in scenarios]
+    assert names[:60] == [
+        f"level {row}, {number}" for row in range(1, 7) for number in range(1, 11)
+    ]
+    assert {"head-on, 3", "overtaking, 3", "case 1", "case 22"} <= set(names)
+    assert len(set(names)) == len(names)
+    sixth = scenarios[names.index("level 6, 1")]["episode"]
+    assert len(sixth["start"]) == 5 and len(sixth["obstacles"]) == 4
+    slow = scenarios[names.index("overtaking, 1")]["episode"]
+    assert slow["vessel"]["max_thrust"] == [1000.0, 120.0]
+
+
+def test_a_name_cannot_end_the_data():
+    page = write_page("</script><b>", WorldConfig(), {"graphs": {}}, False, None)
+    assert data_in(page)["title"] == "</script><b>"
+
+
+def test_operators_that_the_page_lacks_are_named():
+    policy = {"graphs": {"decide": {"nodes": [["linear", []], ["fft_fft", []]]}}}
+    with pytest.raises(ConfigError, match=r"a policy.*fft_fft"):
+        write_page("a policy", WorldConfig(), policy, False, None)
+
+
+# Its world and its policies, in Node
+
+
+@cache
+def recorded_episodes():
+    """Recorded episodes with the rates of their actions."""
+    found = []
+    for entry, arrays in recordings().values():
+        (episode,) = parse_scenarios([entry])
+        robots, action = entry["config"]["robots"], arrays["action"]
+        left, right = (np.array(robots[f"{side}_thrust_change"][0]) for side in ("left", "right"))
+        if entry["continuous"]:
+            rates = action.clip(-1.0, 1.0) * WorldConfig().vessel.max_thrust_rate
+        else:
+            rates = np.stack((left[action // len(right)], right[action % len(right)]), -1)
+        found.append({
+            "config": asdict(episode.world), "episode": asdict(episode), "rates": rates.tolist(),
+            "recorded": {name: each.tolist() for name, each in arrays.items()},
+        })  # fmt: skip
+    return found
+
+
+FLAGS = ("mask", "colregs", "collision", "reach_goal", "deactivated")
+
+
+def recordings_agree(check):
+    worst = check("replayed", recorded_episodes())
+    assert {worst.pop(name) for name in FLAGS} == {0}
+    assert set(worst) == {"state", "self_obs", "objects", "phi", "reward", "energy"}
+    assert max(worst.values()) <= TOLERANCE, worst
+
+
+def test_world_reproduces_the_recorded_episodes():
+    recordings_agree(in_node)
+
+
+@pytest.mark.parametrize(
+    ("agent_type", "settings"),
+    [(name, each) for name, all_ in VARIANTS.items() for each in all_],
+    ids=lambda each: str(each),
+)
+def test_policy_decides_as_in_python(agent_type, settings):
+    torch.manual_seed(0)
+    config = from_dict({"agent_type": agent_type, "agent": settings})
+    agent = make_agent(config, 25, torch.device("cpu"))
+    agree(in_node, agent, Deployed(agent).observations(20, seed=2))
+
+
+def voyage(name, scenario):
+    """Poses [T + 1, R, 3] of a voyage without noise, in Python."""
+    loaded = pretrained(name)
+    given = data_in(page_of(name))["scenarios"][scenario]["episode"]
+    episode = Episode(**given, world=replace(loaded.config.world, sensor=QUIET))
+    env = MarineNavEnv(scenarios=[episode], continuous=loaded.agent.continuous, dtype=torch.float64)
+    policy = PolicyWrapper(copy.deepcopy(loaded.agent).double().eval())
+    step, poses = env.reset(), [env.state.pose[0]]
+    while env.state.active.any() and len(poses) <= 1000:
+        step = env.step(policy(step))["next"]
+        poses.append(env.state.pose[0].clone())
+    return torch.stack(poses).numpy()
+
+
+@pytest.mark.parametrize("name", ["ac_iqn", "dqn"])
+def test_a_whole_voyage_is_pythons(name):
+    scenario = 50  # the first of level 6
+    expected = voyage(name, scenario)
+    found = np.array(in_node("sailed", {"data": data_in(page_of(name)), "scenario": scenario}))
+    assert found.shape == expected.shape and len(found) > 30
+    assert np.abs(found - expected).max() <= TOLERANCE
+
+
+def test_noise_is_that_of_the_specification():
+    config, count = asdict(WorldConfig()), 20_000
+    found = np.array(in_node("measured", {"config": config, "noise": 2.0, "count": count}))
+    assert found.mean(0) == pytest.approx([10.0, 0.0, 0.0, 0.0, 0.8], abs=0.01)
+    assert found.std(0)[:4] == pytest.approx(0.1, rel=0.03)
+    none = np.array(in_node("measured", {"config": config, "noise": 0, "count": 2}))
+    assert none.tolist() == [[10.0, 0.0, 0.0, 0.0, 1.0]] * 2
+    quantiles = np.linspace(0.0, 0.999, 50).tolist()
+    angles = in_node("vonMises", {"kappa": 1.0, "quantiles": quantiles})
+    (table,) = von_mises_quantiles([1.0]).numpy()
+    grid = np.linspace(0.0, 1.0, len(table))
+    assert angles == pytest.approx(np.interp(quantiles, grid, table), abs=2e-3)
+
+
+# In a browser
+
+
+@pytest.fixture
+def open_demo(open_page):
+    """Opens the page of a policy."""
+    return lambda name="dqn", **options: open_page(page_of(name), **options)
+
+
+@pytest.mark.slow
+def test_chromium_reproduces_the_recorded_episodes(open_demo):
+    recordings_agree(in_page(open_demo()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AGENTS)
+def test_chromium_decides_as_python_on_1000_observations(open_demo, name):
+    agent = pretrained(name).agent
+    drawn, real = Deployed(agent).observations(500, seed=3), recorded_observations(500)
+    both = {entry: torch.cat((drawn[entry], real[entry])) for entry in drawn}
+    agree(in_page(open_demo()), agent, both)
+
+
+def begin(page, name):
+    """Open a scenario."""
+    find = "(name) => demo.open(demo.session.scenarios.findIndex((each) => each.name === name))"
+    page.evaluate(find, name)
+
+
+def state(page):
+    return page.evaluate("demo.session.now().state")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("speed", [1, 10])
+def test_it_keeps_up_with_time(open_demo, speed):
+    """Five vessels; drawn frames are counted too."""
+    page = open_demo("ac_iqn", viewport={"width": 1280, "height": 720})
+    page.select_option("#speed", str(speed))
+    page.keyboard.press("Escape")
+    for _ in range(3):
+        page.evaluate("demo.pause(); demo.open(50); demo.play()")
+        page.wait_for_timeout(300)
+    steps, seconds = page.evaluate("""async () => {
+      const from = demo.session.at, began = performance.now();
+      await new Promise((done) => setTimeout(done, 1500));
+      return [demo.session.at - from, (performance.now() - began) / 1000];
+    }""")
+    assert steps == pytest.approx(2 * speed * seconds, rel=0.1, abs=1.01)
+
+
+@pytest.mark.slow
+def test_time_goes_on_back_and_on_again(open_demo):
+    page = open_demo()
+    page.click("#step")
+    page.click("#step")
+    page.keyboard.press(".")
+    there = state(page)
+    assert there["steps"] == 3
+    page.click("#back")
+    page.keyboard.press(",")
+    assert state(page)["steps"] == 1
+    page.keyboard.press("End")
+    assert state(page) == there
+    page.keyboard.press("Home")
+    assert state(page)["steps"] == 0
+    page.fill("#time", "2")
+    assert state(page)["steps"] == 2
+    page.keyboard.press("Tab")
+    page.click("#step")
+    assert state(page) == there, "the same noise is drawn again"
+    page.click("#play")
+    page.wait_for_function("demo.session.at > 4")
+    page.keyboard.press(" ")  # on the button that has just been clicked
+    assert not page.evaluate("demo.playing()")
+
+
+@pytest.mark.slow
+def test_keys_take_the_helm(open_demo):
+    page = open_demo()
+    page.keyboard.press("2")
+    page.keyboard.press("h")
+    assert page.evaluate("[demo.session.chosen, demo.session.helm]") == [1, 1]
+    page.keyboard.down("d")
+    page.keyboard.press(".")
+    page.keyboard.up("d")
+    vessel = state(page)["vessels"][1]
+    assert [vessel["left"], vessel["right"]] == [500, -500]
+    page.focus("[data-key=ahead]")
+    page.keyboard.down("Enter")
+    page.evaluate("demo.step()")
+    page.keyboard.up("Enter")
+    vessel = state(page)["vessels"][1]
+    assert [vessel["left"], vessel["right"]] == [1000, 0]
+    page.keyboard.press("h")
+    assert page.evaluate("demo.session.helm") is None
+
+
+@pytest.mark.slow
+def test_pointer_moves_vessels_goals_and_obstacles(open_demo):
+    page = open_demo()
+    box = page.locator("#map").bounding_box()
+
+    def drag(place, to):
+        (x, y), (to_x, to_y) = (page.evaluate("(at) => demo.toCanvas(...at)", each)
+                                for each in (place, to))  # fmt: skip
+        page.mouse.move(box["x"] + 1 + x, box["y"] + 1 + y)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 1 + to_x, box["y"] + 1 + to_y, steps=3)
+        page.mouse.up()
+
+    before = state(page)
+    vessel = before["vessels"][2]
+    drag([vessel["x"], vessel["y"]], [30, 30])
+    drag(vessel["goal"], [12, 40])
+    drag(before["obstacles"][1][:2], [8, 8])
+    after = state(page)
+    assert [after["vessels"][2]["x"], after["vessels"][2]["y"]] == pytest.approx([30, 30], abs=0.2)
+    assert after["vessels"][2]["goal"] == pytest.approx([12, 40], abs=0.2)
+    assert after["obstacles"][1][:2] == pytest.approx([8, 8], abs=0.2)
+    assert page.evaluate("demo.session.chosen") == 2
+    assert page.evaluate("demo.session.now().observations[2].self_state[1]") != 0
+
+
+@pytest.mark.slow
+def test_a_finger_moves_a_vessel(open_demo):
+    page = open_demo(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    vessel = state(page)["vessels"][3]
+    page.evaluate("""([from, to]) => {
+      const canvas = document.getElementById('map'), box = canvas.getBoundingClientRect();
+      const send = (type, place) => {
+        const [x, y] = demo.toCanvas(...place);
+        const at = { clientX: box.left + 1 + x, clientY: box.top + 1 + y };
+        canvas.dispatchEvent(new PointerEvent(type, { ...at, pointerId: 1, pointerType: 'touch' }));
+      };
+      canvas.setPointerCapture = () => {};
+      send('pointerdown', from);
+      send('pointermove', to);
+      send('pointerup', to);
+    }""", [[vessel["x"], vessel["y"]], [27, 27]])  # fmt: skip
+    moved = state(page)["vessels"][3]
+    assert [moved["x"], moved["y"]] == pytest.approx([27, 27], abs=0.3)
+
+
+@pytest.mark.slow
+def test_keys_move_and_turn_an_item(open_demo):
+    page = open_demo()
+    page.focus("#map")
+    before = state(page)["vessels"][0]
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("e")
+    after = state(page)["vessels"][0]
+    assert after["x"] == before["x"] + 0.5
+    assert after["theta"] == pytest.approx(before["theta"] + np.pi / 36)
+    page.select_option("#item", "obstacle 0")
+    radius = page.get_by_label("radius (m)")
+    radius.focus()
+    page.keyboard.press("ArrowUp")
+    assert state(page)["obstacles"][0][2] == 1.5
+
+
+@pytest.mark.slow
+def test_things_are_added_and_removed(open_demo):
+    page = open_demo()
+    for kind in ("vessel", "obstacle", "vortex"):
+        page.click(f"[data-add={kind}]")
+    now = state(page)
+    assert (len(now["vessels"]), len(now["obstacles"]), len(now["cores"])) == (6, 5, 1)
+    page.fill("#current", "5")
+    speed = state(page)["cores"][0][2] / (2 * np.pi * 0.5)
+    assert speed == pytest.approx(5.0)
+    for _ in range(10):
+        page.evaluate("demo.step()")
+    page.click("#remove")
+    assert state(page)["cores"] == []
+    page.select_option("#item", "vessel 0")
+    page.click("#remove")
+    assert len(state(page)["vessels"]) == 5
+    page.evaluate("demo.step()")
+
+
+@pytest.mark.slow
+def test_noise_and_risk_are_set(open_demo):
+    page = open_demo("iqn")
+    page.fill("#noise", "0")
+    seen = page.evaluate("Array.from(demo.session.now().observations[0].objects_state)")
+    assert seen[4] == pytest.approx(WorldConfig().vessel.detect_radius, abs=1e-12)
+    page.uncheck("#configured")
+    page.fill("#risk", "0.25")
+    assert page.evaluate("demo.session.risk") == 0.25
+    assert page.inner_text("#risk-text") == "0.25"
+    page.check("#configured")
+    assert page.evaluate("demo.session.risk") is None
+    assert not open_demo("dqn").is_visible("#risk")
+
+
+@pytest.mark.slow
+def test_the_rule_and_the_decision_are_shown(open_demo):
+    page = open_demo("ac_iqn")
+    begin(page, "head-on, 1")
+    for _ in range(20):
+        page.evaluate("demo.step()")
+        if page.evaluate("demo.session.now().observations[0].rule.name"):
+            break
+    page.wait_for_timeout(100)
+    text = page.inner_text("#rule")
+    assert text.startswith("Head-on with vessel 2: turn ") and " to starboard, to course " in text
+    assert page.locator("#dot").is_visible()
+    scores = page.locator("#scores tbody td").all_inner_texts()
+    assert len(scores) == 25 and all(re.fullmatch(r"-?\d+\.\d\d", each) for each in scores)
+    assert "mean (dashed)" in page.inner_text("#return-text")
+    page = open_demo("ppo")
+    assert page.locator("td.chosen").count() == 1
+    assert not page.is_visible("#returns")
+
+
+@pytest.mark.slow
+def test_a_link_holds_the_state(open_demo, open_page):
+    page = open_demo("iqn")
+    page.keyboard.press("4")
+    page.fill("#noise", "2")
+    page.uncheck("#configured")
+    page.fill("#risk", "0.5")
+    for _ in range(12):
+        page.evaluate("demo.step()")
+    page.click("#share")
+    link = page.input_value("#link")
+    assert link == page.url and len(link) < 2000
+    other = open_page(page_of("iqn"), "#" + link.partition("#")[2])
+    assert state(other) == state(page)
+    assert other.evaluate("[demo.session.chosen, demo.session.risk]") == [3, 0.5]
+    for each in (page, other):
+        each.evaluate("demo.step(); demo.step()")
+    assert state(other) == state(page)
+    other.evaluate("location.hash = '#state=AAAA'")
+    other.wait_for_function("document.getElementById('status').textContent.includes('does not')")
+
+
+SIZES = {"desktop": {"width": 1280, "height": 720}, "phone": {"width": 390, "height": 844}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_is_accessible(open_demo, size, scheme):
+    """No violation by axe-core of its rules, those of best practice included."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-core")
+    page = open_demo("ac_iqn", viewport=SIZES[size], color_scheme=scheme)
+    page.click("summary")
+    page.click("#helm")
+    for _ in range(3):
+        page.evaluate("demo.step()")
+    page.wait_for_timeout(100)
+    found = axe.Axe().run(page).response["violations"]
+    assert [(each["id"], [node["target"] for node in each["nodes"]]) for each in found] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", SIZES)
+def test_every_control_is_reached_by_tab(open_demo, size):
+    page = open_demo("ac_iqn", viewport=SIZES[size])
+    page.click("#helm")
+    page.evaluate("document.activeElement.blur()")
+    wanted = page.evaluate("""() => Array.from(
+      document.querySelectorAll('button, select, input, summary, canvas')).filter(
+      (each) => !each.disabled && each.checkVisibility()).map((each, number) => {
+        each.dataset.number = number;
+        return number;
+      })""")
+    reached = set()
+    for _ in range(len(wanted) + 2):
+        page.keyboard.press("Tab")
+        number = page.evaluate("document.activeElement.dataset.number")
+        if number is not None:
+            reached.add(int(number))
+            visible = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+            assert visible == "solid"
+    assert len(wanted) > 20
+    assert reached == set(wanted)

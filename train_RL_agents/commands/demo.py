@@ -1,0 +1,57 @@
+"""Write a page in which a policy steers in the browser, to play with."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import webbrowser
+from pathlib import Path
+
+SHIPPED = Path(__file__).parents[2] / "pretrained" / "ac_iqn"
+MEASURED = {"self_state", "objects_state", "objects_mask"}
+"""The entries of the observation that the page's world measures."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add = parser.add_argument
+    add("policy", metavar="POLICY", type=Path, nargs="?", default=SHIPPED,
+        help="run folder or policy file; pretrained/ac_iqn by default")  # fmt: skip
+    add("--which", metavar="NAME", default="best",
+        help="of a run: best (default), latest or a file's name")  # fmt: skip
+    add("--out", metavar="FILE", type=Path, default=Path("demo.html"),
+        help="the page; demo.html by default")  # fmt: skip
+    add("--no-open", action="store_true", help="do not open the page in a browser")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from marinenav_env.validation import require
+    from train_RL_agents.exporting.graph import policy_graphs
+    from train_RL_agents.figures.demo import write_page
+    from train_RL_agents.run.checkpoint import load_policy
+    from train_RL_agents.utils.files import write_atomically
+
+    loaded = load_policy(arguments.policy, arguments.which)
+    observed = set(loaded.agent.spec.without(loaded.config.agent.excluded).entries)
+    fine = observed <= MEASURED
+    require(fine, str(arguments.policy), ", ".join(sorted(observed - MEASURED)),
+            "a policy that observes its own state and objects only")  # fmt: skip
+    config = loaded.config
+    title = f"{config.agent_type} after {loaded.env_steps:,} env-steps"
+    risk = getattr(config.agent, "risk", None) if loaded.agent.supports_risk else None
+    page = write_page(
+        title, config.world, policy_graphs(loaded.agent), loaded.agent.continuous, risk
+    )
+    write_atomically(arguments.out, page)
+    print(arguments.out)
+    if not arguments.no_open and _has_display():
+        webbrowser.open(arguments.out.resolve().as_uri())
+    return 0
+
+
+def _has_display() -> bool:
+    """Whether a browser has a window to open; else one of a terminal might take it over."""
+    shown = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    return shown or sys.platform in ("darwin", "win32")

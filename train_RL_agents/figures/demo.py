@@ -1,0 +1,106 @@
+"""The page in which a policy steers: world and network in one HTML file that needs nothing else.
+
+Its scripts are the files of ``demo_page``, each in an element of its own, in the order of SCRIPTS.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict
+from importlib.resources import files
+from typing import Any
+
+from marinenav_env import Episode, WorldConfig
+from marinenav_env.scenario_file import episodes_of
+from marinenav_env.state import Scenario
+from marinenav_env.validation import require
+from train_RL_agents.evaluation.suites import make_set
+from train_RL_agents.figures.drawing import COLOURS
+from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULES, zone_outline
+
+SCRIPTS = (
+    "tensors.js", "policies.js", "dynamics.js", "perception.js", "world.js", "sessions.js",
+    "maps.js", "cards.js", "page.js",
+)  # fmt: skip
+"""Each uses only what stands before it; the last one alone needs a page."""
+SCENARIOS = (("paper", None), ("rules", 3), ("imazu", 1), ("currents", 5))
+"""Suites in the page, and how many episodes of each of their groups."""
+_STARTS = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust", "obstacles", "cores")
+
+
+def read_part(name: str) -> str:
+    """A file of the page."""
+    return files("train_RL_agents.figures").joinpath("demo_page", name).read_text(encoding="utf-8")
+
+
+def write_page(
+    title: str, config: WorldConfig, policy: dict[str, Any], continuous: bool, risk: str | None
+) -> str:
+    """Make the page.
+
+    Args:
+        title: names the policy.
+        config: the world that it was trained in.
+        policy: its graphs and weights, see exporting.graph.
+        continuous: whether its actions are continuous.
+        risk: its risk setting, if it has one.
+
+    Returns:
+        HTML.
+
+    Raises:
+        ConfigError: when the policy computes with an operator that the page does not have.
+    """
+    missing = operators_of(policy) - known_operators()
+    require(not missing, title, ", ".join(sorted(missing)), "a policy of the page's operators")
+    zones = {RULES[rule]: zone_outline(rule, config.colregs) for rule in (CROSSING, HEAD_ON)}
+    data = {
+        "title": title, "config": asdict(config), "policy": policy, "continuous": continuous,
+        "risk": risk, "scenarios": scenarios(config), "first": "level 6, 1", "colours": COLOURS,
+        "zones": {rule: outline.tolist() for rule, outline in zones.items()},
+    }  # fmt: skip
+    # A text in the data must not end the element that the data are in.
+    text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
+    scripts = "\n".join(f"<script>\n{read_part(name)}</script>" for name in SCRIPTS)
+    page = read_part("page.html").replace("__STYLE__", read_part("page.css").strip())
+    return page.replace("__SCRIPTS__", scripts).replace("__DATA__", text)
+
+
+def operators_of(policy: dict[str, Any]) -> set[str]:
+    """The operators that a policy's graphs use."""
+    return {node[0] for graph in policy["graphs"].values() for node in graph["nodes"]}
+
+
+def known_operators() -> set[str]:
+    """The operators that the page has, by ATen's names."""
+    table = read_part("tensors.js").partition("const OPERATORS = {")[2].partition("\n  };")[0]
+    return set(re.findall(r"^    (\w+)[:,]", table, re.MULTILINE))
+
+
+def scenarios(config: WorldConfig) -> list[dict[str, Any]]:
+    """The scenarios to choose from: suite, name and what the episode starts from."""
+    found = []
+    for suite, count in SCENARIOS:
+        chosen = make_set(suite, config, count)
+        rows: dict[str, list[Episode]] = {group: [] for group in chosen.groups}
+        for part in chosen.parts:
+            assert isinstance(part.scenarios, Scenario)  # as all of these suites draw them
+            episodes = episodes_of(part.scenarios, part.world)
+            for level, episode in zip(part.scenarios.level.tolist(), episodes, strict=True):
+                rows[chosen.groups[level]].append(episode)
+        for group, episodes in rows.items():
+            for number, episode in enumerate(episodes, 1):
+                name = group if len(episodes) == 1 else f"{group}, {number}"
+                found.append({"suite": suite, "name": name, "episode": _start(episode, config)})
+    return found
+
+
+def _start(episode: Episode, config: WorldConfig) -> dict[str, Any]:
+    """What an episode starts from, and what its world has that the given one has not."""
+    common, own = asdict(config), asdict(episode.world)
+    other = {name: value for name, value in own.items() if value != common[name]}
+    return {name: getattr(episode, name) for name in _STARTS} | other
+
+
+__all__ = ["write_page"]

@@ -1,0 +1,36 @@
+"use strict";
+// The policy: what it does for an observation, and what it expects of actions.
+const policies = (() => {
+  function unpack({ entries, data }) {
+    const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
+    const numbers = new Float32Array(bytes.buffer), size = (shape) => shape.reduce((a, b) => a * b, 1);
+    return Object.fromEntries(entries.map(([name, shape, offset]) =>
+      [name, tensors.constant(shape, numbers.subarray(offset, offset + size(shape)))]));
+  }
+
+  // Makes a policy of what Python wrote (train_RL_agents/exporting/graph.py). An observation is
+  // { self_state, objects_state, objects_mask }, flat; risk is the share of the worst outcomes to
+  // act on, or null for what is configured.
+  function load(packed) {
+    const weights = unpack(packed.weights);
+    const networks = Object.fromEntries(Object.entries(packed.graphs).map(([name, graph]) =>
+      [name, tensors.network(graph, weights)]));
+    const { decide, decide_at_risk: decideAtRisk, returns } = networks;
+    return {
+      supportsRisk: Boolean(decideAtRisk),
+      knowsReturns: Boolean(returns),
+      // { action: [index], or [left, right] in [-1, 1]; scores: of all actions, if there are some }
+      decide(observation, risk) {
+        const atRisk = risk !== null && decideAtRisk;
+        const found = atRisk ? decideAtRisk({ ...observation, risk: [risk] }) : decide(observation);
+        return { action: Array.from(found.action), scores: found.scores && Array.from(found.scores) };
+      },
+      // Rising quantiles of the return of an action, at even fractions; null if not known.
+      returns(observation, action) {
+        return returns ? Array.from(returns({ ...observation, action }).quantiles) : null;
+      },
+    };
+  }
+
+  return { load };
+})();

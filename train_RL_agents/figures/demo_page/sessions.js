@@ -1,0 +1,212 @@
+"use strict";
+// A session: the states so far, who steers, and what the policy thinks of the present one. It knows
+// nothing of the page.
+const sessions = (() => {
+  const CENTRE_CLEAR = 8, LINK_VERSION = 1;
+
+  // data: { config, scenarios, policy } as Python wrote them.
+  function make(data) {
+    const policy = policies.load(data.policy);
+    const session = {
+      policy, scenarios: data.scenarios, scenario: 0, k: null, frames: [], at: 0, chosen: 0,
+      risk: null, helm: null, command: [0, 0],
+    };
+    const now = () => session.frames[session.at];
+
+    function setTo(scenario, state) {
+      session.scenario = scenario;
+      session.k = world.setting(data.config, data.scenarios[scenario].episode);
+      session.frames = [{ state, ...world.observe(session.k, state) }];
+      session.at = 0;
+      choose(session.chosen);
+    }
+
+    function open(scenario) {
+      const { episode } = data.scenarios[scenario];
+      session.helm = null;
+      setTo(scenario, {
+        ...world.start(world.setting(data.config, episode), episode, scenario + 1),
+        noise: session.frames.length ? now().state.noise : 1,
+      });
+    }
+
+    function choose(vessel) {
+      const count = now().state.vessels.length;
+      session.chosen = Math.max(0, Math.min(vessel, count - 1));
+      if (session.helm !== null) session.helm = session.chosen;
+    }
+
+    // Decisions ----------------------------------------------------------------------------------
+
+    // What the policy would do as each vessel, whoever steers; null for those that have ended.
+    function decisions(frame = now()) {
+      if (!frame.decisions || frame.risk !== session.risk) {
+        frame.risk = session.risk;
+        frame.insight = null;
+        frame.decisions = frame.observations.map((observation, i) =>
+          (frame.state.vessels[i].active ? policy.decide(observation, session.risk) : null));
+      }
+      return frame.decisions;
+    }
+
+    // All pairs of thrust rates that a discrete policy chooses from (N/s), left-major.
+    function pairs(vessel) {
+      const { hull } = session.k.of(vessel.kind);
+      return hull.left_thrust_change.flatMap((left) =>
+        hull.right_thrust_change.map((right) => [left, right]));
+    }
+
+    const limit = (value) => Math.max(-1, Math.min(1, value));
+
+    function ratesOf(vessel, action) {
+      const most = session.k.of(vessel.kind).hull.max_thrust_rate;
+      return data.continuous ? action.map((part) => limit(part) * most) : pairs(vessel)[action[0]];
+    }
+
+    // What can be said about the decision of the chosen vessel: { rates, scores, quantiles }.
+    function insight(frame = now()) {
+      const decision = decisions(frame)[session.chosen], vessel = frame.state.vessels[session.chosen];
+      if (!decision) return null;
+      if (frame.insight?.chosen === session.chosen) return frame.insight;
+      const observation = frame.observations[session.chosen];
+      const quantiles = policy.returns(observation, decision.action);
+      const all = pairs(vessel), most = session.k.of(vessel.kind).hull.max_thrust_rate;
+      let { scores } = decision;
+      if (!scores && policy.knowsReturns) {
+        const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
+        scores = all.map((rates) =>
+          mean(policy.returns(observation, rates.map((rate) => limit(rate / most)))));
+      }
+      frame.insight = {
+        chosen: session.chosen, rates: ratesOf(vessel, decision.action), pairs: all, scores, quantiles,
+        index: data.continuous ? -1 : decision.action[0],
+      };
+      return frame.insight;
+    }
+
+    // Time ---------------------------------------------------------------------------------------
+
+    function advance() {
+      const frame = now(), { vessels } = frame.state;
+      if (world.isOver(session.k, frame.state)) return false;
+      const rates = decisions(frame).map((decision, i) => {
+        if (!decision) return [0, 0];
+        const { hull } = session.k.of(vessels[i].kind);
+        if (i === session.helm) return session.command.map((part) => part * hull.max_thrust_rate);
+        return ratesOf(vessels[i], decision.action);
+      });
+      const next = world.step(session.k, frame.state, rates, frame.random);
+      session.frames.splice(session.at + 1, Infinity, next);
+      session.at += 1;
+      return true;
+    }
+
+    function seek(at) {
+      session.at = Math.max(0, Math.min(session.frames.length - 1, at));
+      choose(session.chosen);
+    }
+
+    // Change the present state; what came after it is forgotten. Where things have been moved,
+    // the water that vessels drift with is another.
+    function edit(change, moved = true) {
+      const state = structuredClone(now().state);
+      change(state);
+      for (const vessel of moved ? state.vessels : []) {
+        const [cx, cy] = dynamics.current(vessel.x, vessel.y, state.cores, session.k.core_radius);
+        const drift = { gx: vessel.wx + cx, gy: vessel.wy + cy };
+        if (vessel.active) Object.assign(vessel, { present: true, ...drift });
+      }
+      const frame = { state, ...world.observe(session.k, state), edited: true };
+      session.frames.splice(session.at, Infinity, frame);
+      choose(session.chosen);
+    }
+
+    // A place near the middle with room around it.
+    function freePlace(state) {
+      const { width, height } = session.k.scenario, taken = [
+        ...state.vessels.map(({ x, y }) => [x, y]), ...state.obstacles, ...state.cores];
+      let best = [width / 2, height / 2], room = -1;
+      for (let x = 6; x < width; x += 4) {
+        for (let y = 6; y < height; y += 4) {
+          const gap = Math.min(CENTRE_CLEAR, ...taken.map((at) => Math.hypot(at[0] - x, at[1] - y)));
+          const middle = -0.01 * Math.hypot(x - width / 2, y - height / 2);
+          if (gap + middle > room) [best, room] = [[x, y], gap + middle];
+        }
+      }
+      return best;
+    }
+
+    const adding = {
+      vessel(state, [x, y]) {
+        const goal = [session.k.scenario.width - x, session.k.scenario.height - y];
+        state.vessels.push({
+          x, y, theta: dynamics.wrap(Math.atan2(goal[1] - y, goal[0] - x)), wx: 0, wy: 0, r: 0, gx: 0,
+          gy: 0, gr: 0, left: 0, right: 0, angles: [0, 0], goal, kind: 0, active: true, present: true,
+          collided: false, arrived: false,
+        });
+      },
+      obstacle: (state, place) => state.obstacles.push([...place, 1]),
+      vortex: (state, place) => state.cores.push([...place, 2 * Math.PI * session.k.core_radius * 3]),
+    };
+
+    const add = (kind) => edit((state) => adding[kind](state, freePlace(state)));
+
+    // Links --------------------------------------------------------------------------------------
+
+    // The present state as numbers, in base64 for the address of the page.
+    function link() {
+      const { state } = now(), flag = (value) => (value ? 1 : 0);
+      const numbers = [
+        LINK_VERSION, session.scenario, session.chosen, session.helm === null ? 0 : 1,
+        session.risk ?? -1, state.steps, state.random, state.noise,
+        state.vessels.length, state.obstacles.length, state.cores.length,
+        ...state.vessels.flatMap((v) => [
+          v.x, v.y, v.theta, v.wx, v.wy, v.r, v.gx, v.gy, v.gr, v.left, v.right, ...v.angles, ...v.goal,
+          v.kind, flag(v.active), flag(v.present), flag(v.collided), flag(v.arrived)]),
+        ...state.obstacles.flat(), ...state.cores.flat(),
+      ];
+      const bytes = new Uint8Array(Float64Array.from(numbers).buffer);
+      const text = btoa(String.fromCharCode(...bytes));
+      return text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+    }
+
+    // Go to the state of a link; false if the text is not one.
+    function follow(text) {
+      let numbers;
+      try {
+        const letters = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
+        numbers = Array.from(new Float64Array(Uint8Array.from(letters, (c) => c.charCodeAt(0)).buffer));
+      } catch { return false; }
+      const [version, scenario, chosen, helm, risk, steps, random, noise, ...counts] = numbers;
+      const [vessels, obstacles, cores] = counts, rest = counts.slice(3);
+      if (version !== LINK_VERSION || !(scenario in data.scenarios) || !(vessels >= 1) ||
+          !numbers.every(Number.isFinite) || rest.length !== 20 * vessels + 3 * (obstacles + cores)) {
+        return false;
+      }
+      const take = (count) => rest.splice(0, count);
+      const state = { steps, random, noise };
+      state.vessels = Array.from({ length: vessels }, () => {
+        const [x, y, theta, wx, wy, r, gx, gy, gr, left, right] = take(11);
+        const angles = take(2), goal = take(2), [kind] = take(1);
+        const [active, present, collided, arrived] = take(4).map(Boolean);
+        return { x, y, theta, wx, wy, r, gx, gy, gr, left, right, angles, goal, kind, active, present,
+          collided, arrived };
+      });
+      state.obstacles = Array.from({ length: obstacles }, () => take(3));
+      state.cores = Array.from({ length: cores }, () => take(3));
+      session.risk = risk < 0 || !policy.supportsRisk ? null : risk;
+      session.helm = null;
+      setTo(scenario, state);
+      session.helm = helm ? chosen : null;
+      choose(chosen);
+      return true;
+    }
+
+    open(data.scenarios.findIndex(({ name }) => name === data.first));
+    return Object.assign(session, {
+      now, open, choose, decisions, insight, advance, seek, edit, add, link, follow,
+    });
+  }
+
+  return { make };
+})();

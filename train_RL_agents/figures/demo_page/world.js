@@ -1,0 +1,111 @@
+"use strict";
+// The world as pure functions (marinenav_env/world.py, reward.py and endings.py). A state is plain
+// data: vessels, obstacles [x, y, radius], cores [x, y, circulation], the control steps done, the
+// state of the random numbers, and a factor of the measurement noise.
+const world = (() => {
+  // Parameters of a vessel: its own where the configuration has a list with one for each.
+  function ofVessel(section, kind) {
+    const lists = ["left_thrust_change", "right_thrust_change", "entries"];
+    return Object.fromEntries(Object.entries(section).map(([name, value]) =>
+      [name, Array.isArray(value) && !lists.includes(name) ? value[kind % value.length] : value]));
+  }
+
+  // What is constant over an episode, from the configuration of a world and what the episode
+  // changes of it.
+  function setting(config, episode = {}) {
+    const all = { ...config, ...episode }, { max_objects: most } = all.sensor;
+    const known = new Map();
+    return {
+      ...all,
+      slots: Math.max(...[most].flat()),
+      core_radius: all.scenario.core_radius,
+      of(kind) {
+        if (!known.has(kind)) {
+          known.set(kind, { hull: ofVessel(all.vessel, kind), sensor: ofVessel(all.sensor, kind) });
+        }
+        return known.get(kind);
+      },
+    };
+  }
+
+  function start(k, episode, seed) {
+    const vessels = episode.start.map(([x, y], i) => {
+      const [wx, wy, r] = episode.velocity[i], [left, right] = episode.thrust[i];
+      const [cx, cy] = dynamics.current(x, y, episode.cores, k.core_radius);
+      return {
+        x, y, theta: dynamics.wrap(episode.heading[i]), wx, wy, r, gx: wx + cx, gy: wy + cy, gr: r,
+        left, right, angles: [...episode.thruster_angle[i]], goal: [...episode.goal[i]], kind: i,
+        active: true, present: true, collided: false, arrived: false,
+      };
+    });
+    const copy = (rows) => rows.map((row) => [...row]);
+    return {
+      vessels, obstacles: copy(episode.obstacles), cores: copy(episode.cores), steps: 0,
+      random: seed >>> 0, noise: 1,
+    };
+  }
+
+  const goalDistance = ({ x, y, goal }) =>
+    Math.sqrt((goal[0] - x) * (goal[0] - x) + (goal[1] - y) * (goal[1] - y));
+
+  // What all vessels observe of a state, each with the rule that applies; and the random numbers'
+  // state afterwards. The same state gives the same measurements.
+  function observe(k, state) {
+    const { vessels, obstacles, noise } = state, draws = perception.source(state.random);
+    const hulls = vessels.map((vessel) => k.of(vessel.kind).hull);
+    const known = perception.objects(vessels, obstacles, hulls);
+    const observations = vessels.map((vessel, i) => {
+      const { sensor } = k.of(vessel.kind);
+      const seen = perception.observe(i, vessels, known, hulls, sensor, k.slots, noise, draws);
+      return { ...seen, rule: perception.rule(seen, hulls[i].radius, k.colregs) };
+    });
+    return { observations, random: draws.state };
+  }
+
+  // A control step with thrust rates [left, right] (N/s) of each vessel. `random` is what observe
+  // left of the random numbers.
+  function step(k, state, rates, random) {
+    const paths = [];
+    const moved = state.vessels.map((vessel, i) => {
+      if (!vessel.active) return { ...vessel, present: false };
+      const { hull } = k.of(vessel.kind);
+      const { path, ...motion } = dynamics.move(
+        vessel, rates[i], hull, state.cores, k.core_radius, k.dt, k.substeps);
+      paths[i] = path;
+      return { ...vessel, ...motion, present: true };
+    });
+    const next = { ...state, vessels: moved, steps: state.steps + 1, random };
+    const seen = observe(k, next);
+    const outcomes = state.vessels.map((before, i) =>
+      (before.active ? outcome(k, before, moved[i], seen.observations[i]) : null));
+    outcomes.forEach((each, i) => {
+      if (!each) return;
+      moved[i].collided = each.collided;
+      moved[i].arrived = each.arrived;
+      moved[i].active = !each.collided && !each.arrived;
+    });
+    return { state: next, ...seen, outcomes, paths };
+  }
+
+  // The published reward by its terms, the energy spent, and whether the vessel has ended.
+  function outcome(k, before, after, { touching: collided, rule }) {
+    const { hull } = k.of(after.kind), distance = goalDistance(after);
+    const arrived = distance <= hull.goal_distance && !collided;
+    const terms = {
+      time: k.reward.timestep_penalty,
+      progress: goalDistance(before) - distance,
+      rules: k.reward.COLREGs_penalty * rule.phi,
+      end: collided ? k.reward.collision_penalty : arrived ? k.reward.goal_reward : 0,
+    };
+    const energy = hull.power_coefficient * (Math.abs(after.left) + Math.abs(after.right)) *
+      (k.dt * k.substeps);
+    const reward = terms.time + terms.progress + terms.rules + terms.end;
+    return { collided, arrived, terms, reward, energy };
+  }
+
+  // Whether no vessel is under way any more, or the time is up.
+  const isOver = (k, state) =>
+    state.steps >= k.max_steps || state.vessels.every((vessel) => !vessel.active);
+
+  return { setting, start, observe, step, isOver, goalDistance };
+})();
