@@ -19,7 +19,7 @@ from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.checkpoint import load_weights
-from train_RL_agents.utils.arrays import read_arrays, require_file
+from train_RL_agents.utils.arrays import is_whole, read_arrays, require_file
 
 NOTE = "acting network only; all others are untrained"
 
@@ -70,7 +70,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     else:
         found = _read_state_dict(path)
     for name, value in found.items():
-        fine = isinstance(value, Tensor) and value.is_floating_point()
+        fine = is_whole(value) and value.is_floating_point()
         require(fine, f"{path}: {name}", type(value).__name__, "an array of real numbers")
         require(bool(value.isfinite().all()), f"{path}: {name}", "nan or inf", "finite")
     return found

@@ -6,6 +6,7 @@ and the *training state* (everything that the rest of a run depends on, one per 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import zipfile
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import parse_json, read_json, saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.utils.arrays import is_whole, require_file
 from train_RL_agents.utils.files import write_atomically
 
 POLICY, TRAINING = "marinenav policy", "marinenav training state"
@@ -110,11 +112,11 @@ class LoadedPolicy:
     metrics: dict[str, Any]
 
 
-def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None:
-    """Put weights into an agent's networks and their target copies.
+def check_shapes(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None:
+    """Refuse weights of another architecture.
 
     Raises:
-        ConfigError: when they are of another architecture, or not finite.
+        ConfigError: when they do not fit the agent.
     """
     ours = {name: list(weight.shape) for name, weight in agent.networks.state_dict().items()}
     theirs = {name: list(weight.shape) for name, weight in weights.items()}
@@ -122,6 +124,15 @@ def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None
         here, there = ours.get(name, "absent"), theirs.get(name, "absent")
         if here != there:
             raise ConfigError(f"{path}: does not fit this agent ({name} is {there}, here {here})")
+
+
+def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None:
+    """Put weights into an agent's networks and their target copies.
+
+    Raises:
+        ConfigError: when they are of another architecture, or not finite.
+    """
+    check_shapes(agent, weights, path)
     for name, weight in weights.items():
         fine = not weight.is_floating_point() or bool(weight.isfinite().all())
         require(fine, f"{path}: {name}", "nan or inf", "finite")
@@ -146,11 +157,39 @@ def load_policy(
     """
     device = device or torch.device("cpu")
     file = find_policy(Path(path), which)
+    if file.exists():
+        require_file(file, "checkpoint")
     content = read_checked(file, POLICY, device)
+    if not _is_policy(content):
+        raise ConfigError(f"{file}: damaged, or not a checkpoint of this program")
     config = saved_config(parse_json(content["config"], f"{file}: config"))
-    agent = make_agent(config, content["num_actions"], device)
-    load_weights(agent, content["weights"], file)
+    weights, actions = content["weights"], content["num_actions"]
+    # Of another size than its weights, an agent might not fit into memory. An agent of a user's
+    # may be one that cannot be made without memory.
+    with contextlib.suppress(NotImplementedError, RuntimeError), torch.device("meta"):
+        check_shapes(make_agent(config, actions, torch.device("meta")), weights, file)
+    agent = make_agent(config, actions, device)
+    load_weights(agent, weights, file)
     return LoadedPolicy(agent.eval(), config, file, content["env_steps"], content["metrics"])
+
+
+def _is_policy(content: dict[str, Any]) -> bool:
+    """Whether a policy file's content is of the right types."""
+    weights, metrics = content.get("weights"), content.get("metrics")
+    actions, steps = content.get("num_actions"), content.get("env_steps")
+    return (
+        isinstance(weights, dict)
+        and all(isinstance(name, str) and is_whole(each) for name, each in weights.items())
+        and isinstance(metrics, dict)
+        and all(
+            isinstance(each, str if name == "note" else int | float | None)
+            for name, each in metrics.items()
+        )
+        and isinstance(actions, int)
+        and actions >= 1
+        and isinstance(steps, int)
+        and steps >= 0
+    )
 
 
 def find_policy(path: Path, which: str = "best") -> Path:

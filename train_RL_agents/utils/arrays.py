@@ -7,12 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from marinenav_env.validation import ConfigError, require
 
 LARGEST = 1536 * 2**20
 """Bytes that a file may have, also unpacked."""
+
+
+def is_whole(value: object) -> bool:
+    """Whether this is a tensor with a number in memory for each of its elements.
+
+    A file of a few bytes may hold a tensor of any size, all of whose elements are one number.
+    """
+    return (
+        isinstance(value, torch.Tensor)
+        and value.layout == torch.strided
+        and value.numel() * value.element_size() <= value.untyped_storage().nbytes()
+    )
 
 
 def require_file(path: Path, what: str) -> None:

@@ -269,6 +269,49 @@ def test_weights_that_do_not_fit_are_refused_and_change_nothing(tmp_path, change
     assert differences(dict(agent.state_dict()), before) == []
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"weights": None},
+        {"weights": {"critic_0.bias": "text"}},
+        {"weights": {7: torch.zeros(3)}},
+        {"weights": {"critic_0.bias": torch.zeros(1).expand(2**40)}},
+        {"weights": {"critic_0.bias": torch.eye(3).to_sparse()}},
+        {"metrics": [1.0]},
+        {"metrics": {"success_rate": "high"}},
+        {"metrics": {"note": 7}},
+        {"num_actions": None},
+        {"num_actions": -1},
+        {"env_steps": "many"},
+    ],
+    ids=str,
+)
+def test_policies_of_other_content_are_refused(tmp_path, changes):
+    path = tmp_path / "policy.pt"
+    write_policy(path)
+    torch.save(torch.load(path) | changes, path)
+    assert refusal(load_policy, path).endswith("damaged, or not a checkpoint of this program")
+
+
+def test_a_network_that_its_weights_do_not_fill_is_not_made(tmp_path):
+    """One of 67 GB."""
+    path = tmp_path / "policy.pt"
+    write_policy(path)
+    content = torch.load(path)
+    config = json.loads(content["config"])
+    config["agent"]["hidden_sizes"] = 1000 * [4096]
+    torch.save(content | {"config": json.dumps(config)}, path)
+    assert "does not fit this agent" in refusal(load_policy, path)
+
+
+def test_a_policy_that_is_no_regular_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "policy.pt")
+    assert "must be a policy file" in refusal(load_policy, tmp_path / "policy.pt")
+    run = RunFolder.create(from_dict(TINY), 0, parent=tmp_path)
+    os.mkfifo(run.checkpoints / "pipe.pt")
+    assert "must be a regular file" in refusal(load_policy, run.path, "pipe.pt")
+
+
 def test_loaded_weights_reach_the_targets_too(tmp_path):
     path = tmp_path / "policy.pt"
     given, _ = write_policy(path, env_steps=1)
