@@ -320,7 +320,7 @@ class TorchRLTrainer:
         Raises:
             ConfigError: when the state is not complete or is of another configuration.
         """
-        self._refuse_changes(state.get("config"))
+        before = self._refuse_changes(state.get("config"))
         missing = self.algorithm.missing(state)
         if missing:
             raise ConfigError(f"{self.run.path}: {missing}")
@@ -333,8 +333,9 @@ class TorchRLTrainer:
             for name, each in self._generators.items():
                 each.set_state(state["generators"][name].cpu())
             self.history.load_state_dict(state)
-            # Never fewer than were made in this process; states of before have none.
-            self._rewinds = max(self._rewinds, state.get("rewinds", 0))
+            if before["trainer.learning_rate"] == self.config.trainer.learning_rate:
+                # Never fewer than were made in this process; states of before have none.
+                self._rewinds = max(self._rewinds, state.get("rewinds", 0))
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
             # torch lists every misfit, a line each after a headline: one is enough.
             lines = (str(error) or type(error).__name__).splitlines()
@@ -345,11 +346,14 @@ class TorchRLTrainer:
         if found:
             raise ConfigError(f"{path}: infinite or NaN ({', '.join(found)}); start a new run")
 
-    def _refuse_changes(self, saved: str | None) -> None:
+    def _refuse_changes(self, saved: str | None) -> dict[str, Any]:
         """Refuse to resume with settings that would change the run.
 
         Args:
             saved: the configuration in the training state.
+
+        Returns:
+            Its settings by dotted key.
         """
         path = self.run.checkpoints / STATE
         if saved is None:
@@ -365,6 +369,7 @@ class TorchRLTrainer:
                 f"{path}: was made with other settings than {self.run.path / CONFIG} has: "
                 f"{'; '.join(changed)}"
             )
+        return before
 
     @contextmanager
     def _running(self) -> Iterator[None]:

@@ -19,6 +19,7 @@ from tests.train_RL_agents.tiny_runs import (
 )
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.cli import main
+from train_RL_agents.config.reading import override
 from train_RL_agents.run.checkpoint import STATE, load_policy
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
@@ -169,10 +170,19 @@ def test_a_run_goes_back_with_half_the_rate(tmp_path, capsys, name, fault):
     state = saved(run)
     assert (state["env_steps"], state["rewinds"]) == (160, 1)
     assert trainer.algorithm.learner.learning_rate == pytest.approx(2.5e-4)
-    # A resumed run keeps the rate.
-    again = begin(RunFolder.open(run.path))
-    again.algorithm.set_progress(0.5, again.collector.policy)
-    assert again.algorithm.learner.learning_rate == pytest.approx(2.5e-4)
+    # A resumed run keeps the rate, unless it is given another.
+    for given, rate in ((5e-4, 2.5e-4), (3e-4, 4e-4)):
+        again = RunFolder.open(run.path)
+        again.config = override(again.config, [f"trainer.learning_rate={given}"])
+        again = begin(again)
+        again.algorithm.set_progress(0.5, again.collector.policy)
+        assert again.algorithm.learner.learning_rate == pytest.approx(rate)
+
+
+def test_without_a_saved_replay_there_is_nothing_to_go_back_to(tmp_path):
+    with pytest.raises(ConfigError, match=r"on_divergence='rewind': must be stop with save_replay"):
+        new_run(tmp_path, REWIND, "save_replay=false")
+    new_run(tmp_path, REWIND, "save_replay=false", "agent_type=PPO")
 
 
 def test_before_the_first_evaluation_it_goes_back_to_the_start(tmp_path, capsys):

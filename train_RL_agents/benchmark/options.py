@@ -101,5 +101,5 @@ def sized(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]:
     evaluations = replace(config.eval_schedule, num_episodes=(1, *[0] * (count - 1)))
     return replace(
         config, trainer=settings, total_timesteps=_FOREVER, eval_freq=_FOREVER,
-        eval_schedule=evaluations, save_replay=False,
+        eval_schedule=evaluations, save_replay=False, on_divergence="stop",
     )  # fmt: skip

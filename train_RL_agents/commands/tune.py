@@ -37,7 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.parser.error(f"argument --trials: must be at least 1, not {arguments.trials}")
     need("optuna", "tune")
     # A replay buffer kept for each trial would fill the disk, and trials are not resumed.
-    config = load_config(arguments.config, ["save_replay=false", *arguments.overrides])
+    words = ["save_replay=false", "on_divergence=stop", *arguments.overrides]
+    config = load_config(arguments.config, words)
     study = Study(arguments.study, config, read_space(arguments.space, config))
     while study.done < arguments.trials:
         line = study.run_trial(arguments.argv, quiet=arguments.quiet)

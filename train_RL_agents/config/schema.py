@@ -360,6 +360,8 @@ class TrainConfig(Generic[ConfigType]):
         require(len(set(self.seed)) == len(self.seed) > 0, "seed", self.seed,
                 "one or more different numbers")  # fmt: skip
         require(not self.imitation_learning, "imitation_learning", True, "false")
+        fine = self.save_replay or not self.trainer.buffer_size or self.on_divergence == "stop"
+        require(fine, "on_divergence", self.on_divergence, "stop with save_replay=false")
         agent = agent_class(self.agent_type)
         kind = TRAINER_CONFIGS[agent.algorithm]
         fine = isinstance(self.trainer, kind)
