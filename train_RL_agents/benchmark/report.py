@@ -10,6 +10,7 @@ from rich.table import Table
 
 from train_RL_agents.benchmark import PARTS
 from train_RL_agents.benchmark.timing import Row, grouped
+from train_RL_agents.utils.text_tables import TextTable, line_width
 
 _WIDTH = 100
 """Characters of a line where the output is no terminal."""
@@ -42,14 +43,14 @@ def show(console: Console, rows: Sequence[Row]) -> None:
     """Print the tables of a part."""
     for group in grouped(rows, "unit").values():
         console.print()
-        console.print(_rates(group))
+        console.print(_rates(group), markup=False, soft_wrap=True)
         # Within a CUDA graph nothing is told apart.
         split = [row for row in group if f"{_SHARE}world" in row["notes"]]
         if split:
-            console.print(_shares(split))
+            console.print(_shares(split), markup=False, soft_wrap=True)
 
 
-def _rates(rows: Sequence[Row]) -> Table:
+def _rates(rows: Sequence[Row]) -> str:
     """Rates of rows that have their sizes in common."""
     part, unit = rows[0]["part"], rows[0]["unit"]
     sizes = [name for name in _SIZES if name in rows[0]]
@@ -65,7 +66,7 @@ def _rates(rows: Sequence[Row]) -> Table:
     ))  # fmt: skip
 
 
-def _shares(rows: Sequence[Row]) -> Table:
+def _shares(rows: Sequence[Row]) -> str:
     """Shares of the loop's time."""
     names = [name for name in rows[0]["notes"] if name.startswith(_SHARE)]
     cells = ((row["mode"], *(f"{row['notes'][name]:.1%}" for name in names)) for row in rows)
@@ -73,11 +74,8 @@ def _shares(rows: Sequence[Row]) -> Table:
     return _table(title, [name.removeprefix(_SHARE) for name in names], cells)
 
 
-def _table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """A row for each mode, with numbers on the right."""
-    table = Table("mode", title=title, title_justify="left", title_style="bold")
-    for name in names:
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(*row)
-    return table
+def _table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A row for each mode, with numbers on the right, as wide as the terminal."""
+    lines, left_out = TextTable(["mode", *names], list(rows)).lines(line_width())
+    more = [f"left out for want of room: {', '.join(left_out)}"] if left_out else []
+    return "\n".join([title, *lines, *more])

@@ -80,7 +80,10 @@ class TextTable:
             ]
             return (" " * indent + (" " * gap).join(parts)).rstrip()
 
-        titles = {column: wrap(self.titles[column], max(widths[column], 1)) for column in kept}
+        titles = {
+            column: wrap(self.titles[column], max(widths[column], 1), break_on_hyphens=False)
+            for column in kept
+        }
         height = max(map(len, titles.values()))
         lines = [
             line({column: [*[""] * (height - len(words)), *words][number]
