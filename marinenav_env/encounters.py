@@ -10,10 +10,10 @@ from torch import Tensor
 
 SEPARATION = math.radians(20.0)
 """Courses of an encounter differ by at least this, where the draws allow (rad)."""
-KINDS = tuple(math.radians(degrees) for degrees in (180.0, -90.0, 90.0))
-"""Courses of the others where the first heads north: head-on, from starboard, from port (rad)."""
-SPREADS = tuple(math.radians(degrees) for degrees in (10.0, 70.0, 70.0))
-"""Largest deviation from them (rad)."""
+KINDS = {math.pi: math.radians(10.0), -math.pi / 2: math.radians(70.0),
+         math.pi / 2: math.radians(70.0)}  # fmt: skip
+"""Courses of the others where the first heads north, head-on, from starboard and from port, and
+the largest deviation from each (rad)."""
 CANDIDATES = 256
 """Draws of an encounter, of which the first that keeps the separation is taken."""
 
@@ -49,7 +49,11 @@ def draw_courses(present: Tensor, generator: torch.Generator, dtype: torch.dtype
     options: dict[str, Any] = {"dtype": dtype, "device": present.device}
     shape = (size, CANDIDATES, robots - 1)
     kind = torch.randint(len(KINDS), shape, generator=generator, device=present.device)
-    middle, spread = (torch.tensor(each, **options)[kind] for each in (KINDS, SPREADS))
+    middle, spread = torch.zeros(2, *shape, **options)
+    # Filled with scalars: a GPU would wait for a tensor made of Python numbers.
+    for number, (course, deviation) in enumerate(KINDS.items()):
+        middle.masked_fill_(kind == number, course)
+        spread.masked_fill_(kind == number, deviation)
     others = middle + spread * (2.0 * torch.rand(shape, generator=generator, **options) - 1.0)
     courses = torch.nn.functional.pad(others, (1, 0))
     closest = smallest_angle(courses, present[:, None]).clamp_max(SEPARATION)

@@ -46,25 +46,31 @@ class RangeScan(EntrySensor):
     def observe(self, scene: Scene, noise: Tensor | None) -> Tensor:
         """[E, R, n] measured distances; the longest one, without noise, where nothing is hit."""
         sensor, radius = scene.config.sensor, scene.parameters.vessel.radius
-        angles = beam_angles(sensor.scan_beams, sensor.scan_angle)
+        angles = beam_angles(sensor.scan_beams, sensor.scan_angle, radius.device)
         distance = cast_rays(scene.state, scene.scenario, radius, angles, sensor.scan_range)
         measured = distance if noise is None else distance + sensor.scan_std * noise
         measured = measured.clamp(0.0, sensor.scan_range)
         return torch.where(distance < sensor.scan_range, measured, sensor.scan_range)
 
 
-def beam_angles(beams: int, field: float) -> list[float]:
+def beam_angles(beams: int, field: float, device: torch.device | None = None) -> Tensor:
     """Direction of each beam from the bow, clockwise (rad).
 
     Args:
         beams: n.
         field: total angle, centred on the bow (rad).
+        device: where the directions are made.
+
+    Returns:
+        [n] float64.
     """
-    return [field * ((beam + 0.5) / beams - 0.5) for beam in range(beams)]
+    # Not from a list of Python numbers, which a GPU would wait for.
+    beam = torch.arange(beams, dtype=torch.float64, device=device)
+    return field * ((beam + 0.5) / beams - 0.5)
 
 
 def cast_rays(
-    state: State, scenario: Scenario, radius: Tensor, angles: list[float], longest: float
+    state: State, scenario: Scenario, radius: Tensor, angles: Tensor, longest: float
 ) -> Tensor:
     """Distance from every robot's centre to the nearest disc along beams.
 
@@ -74,7 +80,7 @@ def cast_rays(
         state: batch [E].
         scenario: batch [E].
         radius: [E or 1, R or 1] of the robots (m).
-        angles: direction of each of n beams from the bow (rad).
+        angles: [n] direction of each beam from the bow (rad).
         longest: what is returned where nothing nearer is hit (m).
 
     Returns:
@@ -85,7 +91,7 @@ def cast_rays(
     # intermediate result reads at most four tensors: hence lengths in radii of the disc.
     theta = env_last(state.pose)[2]
     x, y, radii = _discs(state, scenario, radius)
-    beam = torch.tensor(angles, dtype=x.dtype, device=x.device)[:, None, None]
+    beam = angles.to(x.dtype)[:, None, None]
     cos, sin = torch.stack(((theta + beam).cos(), (theta + beam).sin()))
     ahead, aside = x * cos + y * sin, x * sin - y * cos
     chord = 1.0 - aside.square()

@@ -136,13 +136,29 @@ class ResetPool(ABC):
             [E] int64.
         """
 
-    @abstractmethod
-    def refresh(self, env_steps: int) -> None:
-        """Called once per vector step; a sampled pool draws new entries here.
+    def due(self, env_steps: int) -> list[Tensor]:
+        """What is to be drawn anew by ``renew`` now; called once per vector step.
 
         Args:
             env_steps: of the run so far, which a curriculum may depend on.
+
+        Returns:
+            For each call of ``renew`` the first entry, [] int64.
         """
+        return []
+
+    def renew(self, begin: Tensor) -> None:
+        """Replace some entries in place; can be captured.
+
+        Args:
+            begin: the first of them.
+        """
+        raise NotImplementedError
+
+    def refresh(self, env_steps: int) -> None:
+        """Renew what is due; called once per vector step, in place of ``due``."""
+        for begin in self.due(env_steps):
+            self.renew(begin)
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
@@ -155,6 +171,8 @@ class ResetPool(ABC):
 
 class SampledPool(ResetPool):
     """Reset states of drawn scenarios, refreshed during the run.
+
+    A few entries are replaced every few steps, and all of them when the level changes.
 
     Args:
         sampler: draws scenarios.
@@ -175,28 +193,40 @@ class SampledPool(ResetPool):
         self._sampler, self._curriculum = sampler, curriculum
         self._make_reset_state = make_reset_state
         self._num_envs, self._generator = num_envs, generator
+        device, size = generator.device, curriculum.refresh_size
         shares = torch.tensor(curriculum.weights or (1.0,) * len(curriculum.levels))
-        self._cumulative = (shares.cumsum(0) / shares.sum()).to(generator.device)
+        self._cumulative = (shares.cumsum(0) / shares.sum()).to(device)
         self._level = curriculum.level_at(0)
+        self._device_level = torch.tensor(self._level, device=device)
+        self._rows = torch.arange(size, device=device)
+        self._begins = torch.arange(0, curriculum.pool_size, size, device=device).unbind()
         self._cursor, self._ticks = 0, 0
-        self.states = self._draw_all()
+        self.states = ResetState.cat([self._draw() for _ in self._begins])
 
     def index(self, done: Tensor | None) -> Tensor:
         """Any entry with equal probability."""
         size, device = self.states.batch_size[0], self._generator.device
         return torch.randint(size, (self._num_envs,), generator=self._generator, device=device)
 
-    def refresh(self, env_steps: int) -> None:
-        """Replace a few entries every few steps, and all of them when the level changes."""
+    def due(self, env_steps: int) -> list[Tensor]:
+        """See ResetPool."""
+        begins: list[Tensor] = []
         level = self._curriculum.level_at(env_steps)
         if level != self._level:
-            self._level = level
-            self._refill()
+            self._set_level(level)
+            begins += self._begins
         self._ticks += 1
         if self._ticks % self._curriculum.refresh_interval == 0:
-            begin, self._cursor = self._cursor, self._cursor + self._curriculum.refresh_size
-            self.states[begin : self._cursor] = self._draw()
+            begins.append(self._begins[self._cursor // self._curriculum.refresh_size])
+            self._cursor += self._curriculum.refresh_size
             self._cursor %= self._curriculum.pool_size
+        return begins
+
+    def renew(self, begin: Tensor) -> None:
+        """See ResetPool."""
+        rows, drawn = begin + self._rows, self._draw()
+        for name in drawn.keys(include_nested=True, leaves_only=True):
+            self.states.get(name).index_copy_(0, rows, drawn.get(name))
 
     def state_dict(self) -> dict[str, Any]:
         """Pool, level and counters."""
@@ -206,32 +236,28 @@ class SampledPool(ResetPool):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore them."""
         restore(self.states, state["starts"])
-        self._level, self._cursor, self._ticks = state["level"], state["cursor"], state["ticks"]
+        self._set_level(state["level"])
+        self._cursor, self._ticks = state["cursor"], state["ticks"]
 
-    def _refill(self) -> None:
-        """Replace all entries, in the same memory, which a captured reset reads."""
-        size = self._curriculum.refresh_size
-        for begin in range(0, self._curriculum.pool_size, size):
-            self.states[begin : begin + size] = self._draw()
-
-    def _draw_all(self) -> ResetState:
-        chunks = self._curriculum.pool_size // self._curriculum.refresh_size
-        return ResetState.cat([self._draw() for _ in range(chunks)])
+    def _set_level(self, level: int) -> None:
+        """Draw from another level; also in a captured ``renew``, which reads the tensor."""
+        self._level = level
+        self._device_level.fill_(level)
 
     def _draw(self) -> ResetState:
         """Draw refresh_size reset states of the current level or mixture."""
-        size, device = self._curriculum.refresh_size, self._generator.device
-        if self._level >= 0:
-            level = torch.full((size,), self._level, device=device)
+        size = self._curriculum.refresh_size
+        if self._curriculum.timesteps:
+            level = self._device_level.repeat(size)
         else:
-            chance = torch.rand(size, generator=self._generator, device=device)
+            chance = torch.rand(size, generator=self._generator, device=self._generator.device)
             last = len(self._cumulative) - 1
             level = torch.searchsorted(self._cumulative, chance, right=True).clamp_max(last)
         scenario = self._sampler.sample(level, self._generator)
         expected = [size, self._sampler.max_robots]
         found = list(scenario.robot_mask.shape)
         require(found == expected, "curriculum.sampler: robot_mask.shape", found, f"{expected}")
-        return self._make_reset_state(scenario, torch.arange(size, device=device))
+        return self._make_reset_state(scenario, self._rows)
 
 
 class FixedPool(ResetPool):
@@ -271,9 +297,6 @@ class FixedPool(ResetPool):
         # After a round an environment's scenarios repeat; shift them unless it took all P.
         shift = number // self._round if self._round < size * stride else 0
         return (number + shift) % size
-
-    def refresh(self, env_steps: int) -> None:
-        """Does nothing: the scenarios are given."""
 
     def state_dict(self) -> dict[str, Any]:
         """The pool and the number of each environment's next episode."""

@@ -10,6 +10,7 @@ been rejected by the loop too, so the accepted ones are the same.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,26 +23,6 @@ from marinenav_env.state import Scenario
 ENCOUNTER_DISTANCE, ENCOUNTER_OFFSET = (15.0, 25.0), 1.5
 """Range of the distance from a start, and from a goal, to where an encounter's courses meet, and
 largest deviation of both along either axis (m)."""
-
-
-class Levels:
-    """Levels as tensors, to be indexed by the level of each scenario."""
-
-    def __init__(self, levels: tuple[Level, ...], device: torch.device, dtype: torch.dtype) -> None:
-        self.levels = levels
-        counts = [[level.num_robots, level.num_cores, level.num_obstacles] for level in levels]
-        self.counts = torch.tensor(counts, device=device)
-        distances = [level.min_start_goal_dis for level in levels]
-        self.min_start_goal_dis = torch.tensor(distances, device=device, dtype=dtype)
-        self.map_size, self.core_speed = (
-            torch.tensor([getattr(each, name) for each in levels], device=device, dtype=dtype)
-            for name in ("map_size", "core_speed")
-        )
-        self.encounter = torch.tensor([level.encounter for level in levels], device=device)
-        self.has_encounters = any(level.encounter for level in levels)
-        self.max_robots, self.max_cores, self.max_obstacles = (
-            max(column) for column in zip(*counts, strict=True)
-        )
 
 
 def blank_scenarios(
@@ -80,45 +61,59 @@ def blank_scenarios(
 
 
 def _distance(a: Tensor, b: Tensor) -> Tensor:
-    """Distance between points [..., 2] (m)."""
-    # Coordinate by coordinate, as a norm over so short a dimension is slow.
-    x, y = a[..., 0] - b[..., 0], a[..., 1] - b[..., 1]
-    return (x.square() + y.square()).sqrt()
+    """Distance between points, each [2, ...] (m)."""
+    # Coordinate by coordinate, as a sum over so short a dimension is slow.
+    dx, dy = a - b
+    return dx.square_().add_(dy.square_()).sqrt_()
+
+
+def _last(coordinates: Tensor) -> Tensor:
+    """Points [2, P, N] as [P, N, 2]."""
+    return coordinates.movedim(0, -1).contiguous()
 
 
 def _to_nearest(points: Tensor, others: Tensor, present: Tensor) -> Tensor:
-    """Distance of points [P, B, 2] to the nearest of others [P, N, 2] (m), [P, B].
+    """Distance of points [2, P, B] to the nearest of others [2, P, N] (m), [P, B].
 
     Args:
         points: candidates.
         others: what they are to stay away from.
         present: [P, N] bool, which of the others count; infinite where none does.
     """
-    x, y = torch.where(present[..., None], others, torch.inf).unbind(-1)
-    # [P, N, B], so that neighbours in memory are handled together.
-    dx, dy = points[:, None, :, 0] - x[..., None], points[:, None, :, 1] - y[..., None]
-    return dx.square_().add_(dy.square_()).amin(1).sqrt()
+    # [2, P, N, B], so that neighbours in memory are handled together.
+    dx, dy = points[:, :, None] - torch.where(present, others, torch.inf)[..., None]
+    return dx.square_().add_(dy.square_()).amin(1).sqrt_()
 
 
-def _take(candidates: Tensor, index: Tensor) -> Tensor:
-    """Row ``index`` [P] of candidates [P, B, ...], as [P, ...]."""
-    return candidates[torch.arange(index.shape[0], device=index.device), index]
-
-
-def _accept(open_: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Accept the first open candidate where one more is wanted.
+def _choose(
+    candidates: Tensor,
+    open_: Tensor,
+    wanted: Tensor,
+    slots: int,
+    clash: Callable[[Tensor], Tensor],
+) -> tuple[Tensor, Tensor]:
+    """Accept the first open candidate, slot by slot, and strike out those that clash with it.
 
     Args:
-        open_: [P, B] bool: candidates neither struck out nor passed by.
-        wanted: [P] bool.
+        candidates: [n, P, B], n numbers of each.
+        open_: [P, B] bool: which may be accepted.
+        wanted: [P] how many.
+        slots: N.
+        clash: from an accepted candidate [n, P, 1] to those that clash with it, [P, B] bool.
 
     Returns:
-        Index of the accepted candidate [P], whether there is one [P], and what stays open [P, B].
+        The accepted ones [n, P, N], zero where there is none, and [P, N] bool: where there is one.
     """
-    first = open_.to(torch.int8).argmax(-1)
-    found = _take(open_, first) & wanted
-    later = torch.arange(open_.shape[-1], device=open_.device) > first[:, None]
-    return first, found, open_ & later
+    number = torch.arange(open_.shape[-1], device=open_.device)
+    accepted, mask = [candidates[..., :0]], [open_[:, :0]]
+    for slot in range(slots):
+        first = open_.to(torch.int8).argmax(-1, keepdim=True)
+        found = open_.gather(-1, first) & (slot < wanted)[:, None]
+        one = candidates.gather(-1, first.expand(*candidates.shape[:2], 1))
+        open_ = open_ & (number > first) & ~(clash(one) & found)
+        accepted.append(one * found)
+        mask.append(found)
+    return torch.cat(accepted, -1), torch.cat(mask, -1)
 
 
 class ScenarioSampler:
@@ -139,13 +134,20 @@ class ScenarioSampler:
         dtype: torch.dtype,
     ) -> None:
         self.config = config
-        self.levels = Levels(levels, device, dtype)
         self._options: dict[str, Any] = {"device": device, "dtype": dtype}
-
-    @property
-    def max_robots(self) -> int:
-        """Robot slots R: as many as the largest level has."""
-        return self.levels.max_robots
+        counts = [[level.num_robots, level.num_cores, level.num_obstacles] for level in levels]
+        sides = [[level.map_size or side for level in levels]
+                 for side in (config.width, config.height)]  # fmt: skip
+        # By level, to be indexed by the level of each scenario.
+        self._counts = torch.tensor(counts, device=device)
+        self._sides = torch.tensor(sides, **self._options)
+        self._distances, self._core_speeds = (
+            torch.tensor([getattr(level, name) for level in levels], **self._options)
+            for name in ("min_start_goal_dis", "core_speed")
+        )
+        self._encounter = torch.tensor([level.encounter for level in levels], device=device)
+        self._has_encounters = any(level.encounter for level in levels)
+        self.max_robots, self._max_cores, self._max_obstacles = map(max, zip(*counts, strict=True))
 
     def sample(self, level: Tensor, generator: torch.Generator) -> Scenario:
         """Draw one scenario per entry.
@@ -157,33 +159,31 @@ class ScenarioSampler:
         Returns:
             Scenarios, batch [P].
         """
-        start, goal, robot_mask = self._robots(level, generator)
+        ends, robot_mask = self._robots(level, generator)
         course = None
-        if self.levels.has_encounters:
-            start, goal, robot_mask, course = self._encounters(
-                level, start, goal, robot_mask, generator
-            )
-        positions, circulation = self._cores(level, start, goal, robot_mask, generator)
-        centres, radii, obstacle_mask = self._obstacles(
-            level, start, goal, robot_mask, positions, circulation != 0.0, generator
-        )
-        zeros = torch.zeros_like(start)
+        if self._has_encounters:
+            ends, robot_mask, course = self._encounters(level, ends, robot_mask, generator)
+        # [2, P, 2 R]: what cores and obstacles stay away from.
+        taken = torch.cat((ends[:2], ends[2:]), -1), torch.cat((robot_mask, robot_mask), -1)
+        cores = self._cores(level, *taken, generator)
+        obstacles, obstacle_mask = self._obstacles(level, *taken, cores, generator)
         heading = 2.0 * math.pi * self._uniform(generator, *robot_mask.shape)
         if course is not None:
-            heading = torch.where(self.levels.encounter[level][:, None], course, heading)
+            heading = torch.where(self._encounter[level][:, None], course, heading)
+        start, goal = _last(ends[:2]), _last(ends[2:])
         return Scenario(
             goal=goal,
             start=start,
             heading=heading,
-            velocity=torch.cat((zeros, zeros[..., :1]), -1),
-            thrust=zeros,
-            thruster_angle=zeros.clone(),
+            velocity=start.new_zeros(*robot_mask.shape, 3),
+            thrust=torch.zeros_like(start),
+            thruster_angle=torch.zeros_like(start),
             robot_mask=robot_mask,
-            obstacle_position=centres,
-            obstacle_radius=radii,
+            obstacle_position=_last(obstacles[:2]),
+            obstacle_radius=obstacles[2],
             obstacle_mask=obstacle_mask,
-            core_position=positions,
-            core_circulation=circulation,
+            core_position=_last(cores[:2]),
+            core_circulation=cores[2],
             level=level,
             batch_size=level.shape,
         )
@@ -191,40 +191,30 @@ class ScenarioSampler:
     def _uniform(self, generator: torch.Generator, *shape: int) -> Tensor:
         return torch.rand(shape, generator=generator, **self._options)
 
-    def _size(self, level: Tensor) -> Tensor:
-        """Sides [P, 1, 2] of the maps (m)."""
-        usual = torch.tensor([self.config.width, self.config.height], **self._options)
-        own = self.levels.map_size[level][:, None, None]
-        return torch.where(own > 0.0, own, usual)
+    def _draw(self, generator: torch.Generator, level: Tensor, low: float, high: float) -> Tensor:
+        """A number of every candidate, [P, B], uniform between two."""
+        return low + (high - low) * self._uniform(generator, len(level), self.config.draws)
 
     def _points(self, generator: torch.Generator, level: Tensor, margin: float) -> Tensor:
-        """Candidate points [P, B, 2], uniform on the map less a margin (m)."""
-        size = self._size(level)
+        """Candidate points [2, P, B], uniform on the map less a margin (m)."""
         unit = self._uniform(generator, len(level), self.config.draws, 2)
-        # All x first in memory, then all y: they are taken apart many times.
-        unit = torch.stack(unit.unbind(-1)).movedim(0, -1)
-        return margin + unit * (size - 2.0 * margin)
+        room = self._sides[:, level, None] - 2.0 * margin
+        return margin + unit.movedim(-1, 0).contiguous() * room
 
-    def _off_the_edge(self, points: Tensor, radius: Tensor | float, level: Tensor) -> Tensor:
-        """Whether discs at points [P, B, 2] leave the map, [P, B]."""
-        x, y = points.unbind(-1)
-        width, height = self._size(level).unbind(-1)
-        return (x < radius) | (x > width - radius) | (y < radius) | (y > height - radius)
-
-    def _near_ends(
-        self, points: Tensor, radius: Tensor | float, start: Tensor, goal: Tensor, mask: Tensor
+    def _is_free(
+        self, points: Tensor, radius: Tensor | float, level: Tensor, ends: Tensor, present: Tensor
     ) -> Tensor:
-        """Whether points [P, B, 2] are within radius + clear_r of a start or goal, [P, B]."""
-        ends, present = torch.cat((start, goal), -2), torch.cat((mask, mask), -1)
-        return _to_nearest(points, ends, present) < radius + self.config.clear_r
+        """Whether discs are on the map, with their edge clear_r off starts and goals, [P, B]."""
+        beyond = (points < radius) | (points > self._sides[:, level, None] - radius)
+        near = _to_nearest(points, ends, present) < radius + self.config.clear_r
+        return ~(beyond[0] | beyond[1] | near)
 
     def _encounters(
-        self, level: Tensor, start: Tensor, goal: Tensor, mask: Tensor, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Starts, goals and mask where the level is an encounter, else as given; and courses."""
+        self, level: Tensor, ends: Tensor, mask: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Ends and mask where the level is an encounter, else as given; and courses [P, R]."""
         scenarios, robots = mask.shape
-        slot = torch.arange(robots, device=level.device)
-        present = slot < self.levels.counts[level][:, :1]
+        present = torch.arange(robots, device=level.device) < self._counts[level][:, :1]
         course = draw_courses(present, generator, self._options["dtype"])
         near, far = ENCOUNTER_DISTANCE
         before, beyond = near + (far - near) * self._uniform(generator, 2, scenarios, 1)
@@ -232,121 +222,69 @@ class ScenarioSampler:
         chord = 2.0 * torch.sin(0.5 * smallest_angle(course, present))[:, None]
         before = torch.maximum(before, (self.config.clear_r + 2.0 * ENCOUNTER_OFFSET) / chord)
         jitter = 2.0 * self._uniform(generator, 2, scenarios, robots, 2) - 1.0
-        ends = meeting(
-            course, before.expand(mask.shape), beyond.expand(mask.shape), 0.5 * self._size(level)
-        )
-        meet = self.levels.encounter[level][:, None]
-        start, goal = (
-            torch.where(meet[..., None], new + ENCOUNTER_OFFSET * each, old)
-            for new, each, old in zip(ends, jitter, (start, goal), strict=True)
-        )
-        return start, goal, torch.where(meet, present, mask), course
+        centre = 0.5 * self._sides[:, level].T[:, None]
+        met = meeting(course, before.expand(mask.shape), beyond.expand(mask.shape), centre)
+        own = (torch.stack(met) + ENCOUNTER_OFFSET * jitter).movedim(-1, 1).flatten(0, 1)
+        meet = self._encounter[level][:, None]
+        return torch.where(meet, own, ends), torch.where(meet, present, mask), course
 
-    def _robots(self, level: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        """Starts [P, R, 2], goals [P, R, 2] and the mask [P, R] of the robots."""
-        wanted = self.levels.counts[level, 0]
-        starts = self._points(generator, level, self.config.start_margin)
-        goals = self._points(generator, level, self.config.start_margin)
-        open_ = _distance(starts, goals) >= self.levels.min_start_goal_dis[level][:, None]
-        clear_r = self.config.clear_r
-        accepted = []
-        for slot in range(self.levels.max_robots):
-            index, found, open_ = _accept(open_, slot < wanted)
-            start, goal = _take(starts, index), _take(goals, index)
-            clash = (_distance(starts, start[:, None]) <= clear_r) | (
-                _distance(goals, goal[:, None]) <= clear_r
-            )
-            open_ = open_ & ~(clash & found[:, None])
-            accepted.append((start * found[:, None], goal * found[:, None], found))
-        start, goal, mask = (torch.stack(column, 1) for column in zip(*accepted, strict=True))
-        return start, goal, mask
+    def _robots(self, level: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Ends [4, P, R] of the robots, x and y of start and goal, and their mask [P, R]."""
+        starts, goals = (self._points(generator, level, self.config.start_margin) for _ in range(2))
+        pairs, clear_r = torch.cat((starts, goals)), self.config.clear_r
+
+        def clash(one: Tensor) -> Tensor:
+            return (_distance(starts, one[:2]) <= clear_r) | (_distance(goals, one[2:]) <= clear_r)
+
+        far = _distance(starts, goals) >= self._distances[level][:, None]
+        return _choose(pairs, far, self._counts[level, 0], self.max_robots, clash)
 
     def _cores(
-        self, level: Tensor, start: Tensor, goal: Tensor, mask: Tensor, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
-        """Centres [P, C, 2] and signed circulations [P, C] of the vortex cores."""
-        wanted = self.levels.counts[level, 1]
-        scenarios, slots = wanted.shape[0], self.levels.max_cores
-        if slots == 0:
-            return start.new_zeros(scenarios, 0, 2), start.new_zeros(scenarios, 0)
-        config = self.config
-        points = self._points(generator, level, 0.0)
-        clockwise = self._uniform(generator, scenarios, config.draws) < 0.5
-        low, high = config.v_range
-        speed = low + (high - low) * self._uniform(generator, scenarios, config.draws)
-        given = self.levels.core_speed[level][:, None]
-        speed = torch.where(given > 0.0, given, speed)
-        strength = 2.0 * math.pi * config.core_radius * speed
-        open_ = ~self._off_the_edge(points, config.core_radius, level)
-        open_ &= ~self._near_ends(points, config.core_radius, start, goal, mask)
-        accepted = []
-        for slot in range(slots):
-            index, found, open_ = _accept(open_, slot < wanted)
-            point, turn, gamma = (
-                _take(points, index),
-                _take(clockwise, index),
-                _take(strength, index),
-            )
-            clash = self._cores_clash(points, clockwise, strength, point, turn, gamma)
-            open_ = open_ & ~(clash & found[:, None])
-            signed = torch.where(turn, gamma, -gamma)
-            accepted.append((point * found[:, None], signed * found))
-        positions, circulation = (torch.stack(column, 1) for column in zip(*accepted, strict=True))
-        return positions, circulation
-
-    def _cores_clash(
-        self,
-        points: Tensor,
-        clockwise: Tensor,
-        strength: Tensor,
-        point: Tensor,
-        turn: Tensor,
-        gamma: Tensor,
+        self, level: Tensor, ends: Tensor, present: Tensor, generator: torch.Generator
     ) -> Tensor:
-        """Whether candidate cores [P, B] clash with an accepted one [P], [P, B]."""
-        config = self.config
-        distance = _distance(points, point[:, None])
-        apart = (strength + gamma[:, None]) / (2.0 * math.pi * config.v_rel_max)
-        stronger = torch.maximum(strength, gamma[:, None])
-        weaker = torch.minimum(strength, gamma[:, None])
-        at_the_other = stronger / (2.0 * math.pi * (distance - 2.0 * config.core_radius))
-        edge_speed = weaker / (2.0 * math.pi * config.core_radius)
-        same = clockwise == turn[:, None]
-        return torch.where(same, distance < apart, at_the_other > config.p * edge_speed)
+        """Centres x, y and signed circulations [3, P, C] of the vortex cores."""
+        if self._max_cores == 0:
+            return ends.new_zeros(3, len(level), 0)
+        config, turn = self.config, 2.0 * math.pi
+        points = self._points(generator, level, 0.0)
+        clockwise = self._draw(generator, level, 0.0, 1.0) < 0.5
+        speed, given = self._draw(generator, level, *config.v_range), self._core_speeds[level]
+        speed = torch.where(given[:, None] > 0.0, given[:, None], speed)
+        strength = turn * config.core_radius * speed
+
+        def clash(one: Tensor) -> Tensor:
+            distance, other = _distance(points, one[:2]), one[2].abs()
+            apart = (strength + other) / (turn * config.v_rel_max)
+            stronger, weaker = torch.maximum(strength, other), torch.minimum(strength, other)
+            at_the_other = stronger / (turn * (distance - 2.0 * config.core_radius))
+            edge_speed = weaker / (turn * config.core_radius)
+            same = clockwise == (one[2] > 0.0)
+            return torch.where(same, distance < apart, at_the_other > config.p * edge_speed)
+
+        signed = torch.where(clockwise, strength, -strength)
+        free = self._is_free(points, config.core_radius, level, ends, present)
+        candidates = torch.cat((points, signed[None]))
+        return _choose(candidates, free, self._counts[level, 1], self._max_cores, clash)[0]
 
     def _obstacles(
         self,
         level: Tensor,
-        start: Tensor,
-        goal: Tensor,
-        mask: Tensor,
-        core_position: Tensor,
-        core_mask: Tensor,
+        ends: Tensor,
+        present: Tensor,
+        cores: Tensor,
         generator: torch.Generator,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Centres [P, O, 2], radii [P, O] and the mask [P, O] of the obstacles."""
-        wanted = self.levels.counts[level, 2]
-        scenarios, slots = wanted.shape[0], self.levels.max_obstacles
-        if slots == 0:
-            zeros = start.new_zeros(scenarios, 0)
-            return start.new_zeros(scenarios, 0, 2), zeros, zeros.to(torch.bool)
+    ) -> tuple[Tensor, Tensor]:
+        """Centres x, y and radii [3, P, O] of the obstacles, and their mask [P, O]."""
+        if self._max_obstacles == 0:
+            return ends.new_zeros(3, len(level), 0), present[:, :0]
         config = self.config
         points = self._points(generator, level, config.obstacle_margin)
-        low, high = config.obs_r_range
-        radii = low + (high - low) * self._uniform(generator, scenarios, config.draws)
-        open_ = ~self._off_the_edge(points, radii, level)
-        open_ &= ~self._near_ends(points, radii, start, goal, mask)
-        if core_position.shape[1]:
-            nearest = _to_nearest(points, core_position, core_mask)
-            open_ &= nearest > config.core_radius + radii
-        accepted = []
-        for slot in range(slots):
-            index, found, open_ = _accept(open_, slot < wanted)
-            point, radius = _take(points, index), _take(radii, index)
-            clash = _distance(points, point[:, None]) <= radii + radius[:, None]
-            open_ = open_ & ~(clash & found[:, None])
-            accepted.append((point * found[:, None], radius * found, found))
-        centres, sizes, found_mask = (
-            torch.stack(column, 1) for column in zip(*accepted, strict=True)
-        )
-        return centres, sizes, found_mask
+        radii = self._draw(generator, level, *config.obs_r_range)
+        free = self._is_free(points, radii, level, ends, present)
+        if self._max_cores:
+            free &= _to_nearest(points, cores[:2], cores[2] != 0.0) > config.core_radius + radii
+        candidates = torch.cat((points, radii[None]))
+        return _choose(
+            candidates, free, self._counts[level, 2], self._max_obstacles,
+            lambda one: _distance(points, one[:2]) <= radii + one[2],
+        )  # fmt: skip

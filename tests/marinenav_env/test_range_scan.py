@@ -24,7 +24,7 @@ HULL = 0.5 * math.hypot(5.0, 2.5)
 def cast(
     poses: list[tuple[float, float, float]],
     obstacles: list[tuple[float, float, float]],
-    angles: list[float],
+    angles: Tensor,
     longest: float = 20.0,
     active: list[bool] | None = None,
 ) -> Tensor:
@@ -37,7 +37,7 @@ def cast(
     return cast_rays(state, scenario, parameters.vessel.radius, angles, longest)[0]
 
 
-ANGLES = [-math.pi / 2, 0.0, math.pi / 2, math.pi]
+ANGLES = torch.tensor([-math.pi / 2, 0.0, math.pi / 2, math.pi], dtype=torch.float64)
 EGO = (20.0, 20.0, 0.0)
 
 
@@ -82,11 +82,11 @@ def test_robots_see_each_other_unless_they_have_ended() -> None:
 
 
 def test_beams_share_the_field_evenly() -> None:
-    assert beam_angles(1, 2.0) == [0.0]
-    assert beam_angles(2, 2.0) == [-0.5, 0.5]
-    assert beam_angles(4, math.pi) == pytest.approx([-3 * math.pi / 8, -math.pi / 8, math.pi / 8,
-                                                     3 * math.pi / 8])  # fmt: skip
-    around = beam_angles(7, 2.0 * math.pi)
+    assert beam_angles(1, 2.0).tolist() == [0.0]
+    assert beam_angles(2, 2.0).tolist() == [-0.5, 0.5]
+    expected = [-3 * math.pi / 8, -math.pi / 8, math.pi / 8, 3 * math.pi / 8]
+    assert beam_angles(4, math.pi).tolist() == pytest.approx(expected)
+    around = beam_angles(7, 2.0 * math.pi).tolist()
     assert around == pytest.approx(oracle.beam_angles(7, 2.0 * math.pi))
     gaps = [
         (b - a) % (2.0 * math.pi) for a, b in zip(around, [*around[1:], around[0]], strict=True)

@@ -117,6 +117,25 @@ def test_nothing_leaves_the_device(words):
         loop.learn()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [(CAPTURED,), (PLAIN,), (CAPTURED, "world.sensor.scan_beams=4"),
+     (PLAIN, "training_schedule.encounter=true,false"),
+     (CAPTURED, "training_schedule.timesteps=0,9")],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_refresh_of_scenarios_stays_on_the_device(words):
+    with small_pool(1), fake_gpu() as mode:
+        loop = Loop(mode, "DQN", *words)
+        drawn = []
+        sample = loop.collector.env.reset_pool._sampler.sample
+        loop.collector.env.reset_pool._sampler.sample = lambda *given: (
+            drawn.append(given), sample(*given)
+        )[1]  # fmt: skip
+        loop.collect(drawn.clear)
+        assert len(drawn) >= 1
+
+
 COMPILED = {
     "SAC": {"explore", "advance", "advance_windows", "loss"},
     "PPO": {"explore", "advance", "loss"},

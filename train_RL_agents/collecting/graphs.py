@@ -2,8 +2,8 @@
 
 Policy and world are more than a hundred small kernels, also compiled, which a GPU finishes faster
 than Python can start them. Captured, a vector step is one launch: start new episodes where the last
-step ended one, act, and step the world. Before it, on the host, the reset pool may be refreshed, in
-its own memory.
+step ended one, act, and step the world. Before it the reset pool may be refreshed, in its own
+memory, by a graph of its own; when this is due is decided on the host.
 
 Python scalars are baked into the graph, so none may change from step to step: epsilon is a tensor,
 and counters are kept out of the graph.
@@ -61,6 +61,10 @@ class GraphCollector:
             self._next_step, env.generator.device, generators or (), name="a step of the world",
             capture=generators is not None, say=say,
         )  # fmt: skip
+        self._renew = Captured(
+            env.reset_pool.renew, env.generator.device, [env.generator], say=say,
+            name="a refresh of scenarios", capture=generators is not None,
+        )  # fmt: skip
 
     @torch.no_grad()
     def collect(self) -> TensorDictBase:
@@ -68,7 +72,7 @@ class GraphCollector:
         for number in range(self._count):
             env_steps = self.env.env_steps + self.env.num_envs
             if self._ended:
-                self.env.refresh_pool()
+                self._refresh_pool()
                 self._next()
             else:
                 self._step_from(self._world)
@@ -83,9 +87,14 @@ class GraphCollector:
     def settle(self) -> None:
         """Start new episodes where the last step ended one: before the world is saved."""
         if self._ended:
-            self.env.refresh_pool()
+            self._refresh_pool()
             self._write(self.env.start_episodes(self._world, self._over))
         self._ended = False
+
+    def _refresh_pool(self) -> None:
+        """Draw new entries of the reset pool when due."""
+        for begin in self.env.reset_pool.due(self.env.env_steps):
+            self._renew(begin)
 
     def _next_step(self) -> None:
         """Start new episodes where the last step ended one, and make a step."""
