@@ -85,7 +85,7 @@ def test_policies_that_met_different_scenarios_are_refused():
 @pytest.fixture
 def open_page(open_page):
     """Opens a page of these sides."""
-    return lambda sides: open_page(write_page(sides))
+    return lambda sides, *address, **options: open_page(write_page(sides), *address, **options)
 
 
 @pytest.mark.slow
@@ -198,3 +198,61 @@ def test_browser_shows_two_policies_side_by_side(open_page):
     assert [each.split(":")[0] for each in page.locator("h2").all_inner_texts()] == [
         "To the goal", "Other",
     ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_browser_keys_work_after_a_click_on_play(open_page):
+    page = open_page([views()])
+    page.click("#play")
+    page.click("#play")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("replay.frame()") == 1
+    page.keyboard.press("End")
+    assert page.evaluate("replay.frame()") == page.evaluate("replay.frames()") - 1
+    page.keyboard.press(" ")  # on the button that has been clicked: once, not twice
+    assert page.evaluate("replay.playing()")
+
+
+@pytest.mark.slow
+def test_browser_goes_to_the_address_and_names_it(open_page):
+    page = open_page([views()], f"#episode={CROSSING_PAIR + 1}&frame=4&vessel=2")
+    assert page.evaluate("[replay.frame(), document.getElementById('vessel').value]") == [4, "1"]
+    assert page.input_value("#episode") == str(CROSSING_PAIR)
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("location.hash.includes('frame=5')")
+    page.evaluate("location.hash = '#episode=2&frame=3'")
+    page.wait_for_function("replay.frame() === 3")
+    assert page.input_value("#episode") == "1"
+    page.evaluate("location.hash = '#episode=99'")
+    page.wait_for_timeout(50)
+    assert page.input_value("#episode") == "1"
+
+
+@pytest.mark.slow
+def test_browser_shows_failures_only(open_page):
+    ours = views()
+    failed = [number for number, view in enumerate(ours) if view.outcome != "success"]
+    assert 0 < len(failed) < len(ours)
+    page = open_page([ours])
+    page.select_option("#filter", "failure")
+    shown = page.evaluate(
+        "Array.from(document.getElementById('episode').options)"
+        ".filter((each) => !each.disabled).map((each) => Number(each.value))"
+    )
+    assert shown == failed
+    assert int(page.input_value("#episode")) in failed
+    assert f"failures ({len(failed)})" in page.inner_text("#filter")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_browser_fits_and_is_accessible(open_page, width, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-core")
+    page = open_page([views()], viewport={"width": width, "height": 844}, color_scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    found = axe.Axe().run(page).response["violations"]
+    assert [(each["id"], [node["target"] for node in each["nodes"]]) for each in found] == []
+    back = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (back == "rgb(255, 255, 255)") == (scheme == "light")
