@@ -33,7 +33,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F
 STYLES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
 HULL_EVERY, HULLS = 8, 10
 """Control steps between two hulls in an overview, at least, and about how many hulls at most."""
-MOST_PANELS = 12
+MOST_PANELS = 24
 """Episodes that an overview shows at most."""
 MARGIN = 4.0
 """Room around everything that is drawn on a map (m)."""
@@ -438,7 +438,9 @@ def draw_overview(views: Sequence[EpisodeView]) -> Figure:
     """
     count = len(views)
     require(1 <= count <= MOST_PANELS, "--overview", count, f"from 1 to {MOST_PANELS} episodes")
-    figure = new_figure(max(3.4 * min(3, count), 5.0), 3.4 * -(-count // 3) + 0.4, "constrained")
+    across = _columns(count)
+    size = max(3.4 * across, 5.0), 3.4 * -(-count // across) + 0.4
+    figure = new_figure(*size, "constrained")
     draw_panels(figure, views, map_limits)
     figure.suptitle(f"{views[0].policy}\nhulls to scale, goals as stars, obstacles in grey",
                     fontsize=11)  # fmt: skip
@@ -448,20 +450,25 @@ def draw_overview(views: Sequence[EpisodeView]) -> Figure:
 def draw_panels(
     figure: Figure, views: Sequence[EpisodeView], limits: Callable[[EpisodeView], Limits]
 ) -> None:
-    """Draw the tracks of whole episodes, three panels in a row.
+    """Draw the tracks of whole episodes, three panels in a row, or six if there are many.
 
     Args:
         figure: an empty one.
         views: the episodes.
         limits: the part of the world that is shown of each.
     """
-    columns = min(3, len(views))
+    columns = _columns(len(views))
     grid = figure.subplots(-(-len(views) // columns), columns, squeeze=False).flat
     for axes, view in zip_longest(grid, views):
         if view is None:
             axes.remove()
         else:
             draw_whole_episode(axes, view, limits(view))
+
+
+def _columns(panels: int) -> int:
+    """Panels in a row."""
+    return min(3 if panels <= 12 else 6, panels)
 
 
 def draw_whole_episode(axes: Axes, view: EpisodeView, limits: Limits) -> None:

@@ -211,8 +211,8 @@ def test_overview_has_one_panel_for_each_episode(tmp_path, count):
 
 
 def test_overview_of_too_many_is_refused():
-    with pytest.raises(ConfigError, match="from 1 to 12 episodes"):
-        drawing.draw_overview([view_of(0)] * 13)
+    with pytest.raises(ConfigError, match="from 1 to 24 episodes"):
+        drawing.draw_overview([view_of(0)] * 25)
 
 
 # What is missing
