@@ -100,7 +100,8 @@ def role_terms(step: RewardInputs) -> Tensor:
     In force between vessels in sensor range that come closest within ``colregs.horizon``. Who must
     keep clear pays for the passage that the present courses lead to: from 0 at a distance of
     ``domain`` or more on the required side, through 1 at a collision, to 2 at ``domain`` on the
-    wrong side, and 0 again at twice that; overtaking, from 0 to 1 on either side. The other one
+    wrong side, and 0 again at twice that; overtaking, from 0 to 1 on either side; times a factor
+    that rises from 0 at first sight to 1 where they are ``domain`` apart. The other one
     pays for changes of course and speed while they are farther apart than ``stand_on_until``,
     unless it must keep clear of a third. Positions and velocities are the true ones.
     """
@@ -116,6 +117,8 @@ def role_terms(step: RewardInputs) -> Tensor:
     too_close = (1.0 - share.abs()).clamp_min(0.0)
     clear = torch.where((role == HEAD_ON) | (role == GIVE_WAY), wrong_side, 0.0)
     clear = torch.where(role == OVERTAKING, too_close, clear)
+    # Nothing is due at first sight: else vessels would keep clear of those that they cannot see.
+    clear = clear * ((reach - seen.distance) / (reach - rules.domain)).clamp_max(1.0)
     give_way = torch.where(near, clear, 0.0).amax(1)
 
     held = near & (share.abs() < 1.0) & (seen.distance > rules.stand_on_until)

@@ -52,13 +52,15 @@ def duty(met: Meeting, sensor_range: float, horizon: float, domain: float) -> fl
     """What passing as the vessels do now costs the own one (1)."""
     if met.distance > sensor_range or not 0.0 < met.time <= horizon:
         return 0.0
-    kind = role(met)
-    if kind in ("head-on", "give-way"):
-        share = met.miss / domain
-        if share >= 0.0:
-            return max(0.0, 1.0 - share)
-        return 1.0 - share if share > -1.0 else max(0.0, 2.0 * (2.0 + share))
-    return max(0.0, 1.0 - abs(met.miss) / domain) if kind == "overtaking" else 0.0
+    kind, share = role(met), met.miss / domain
+    urgency = min(1.0, (sensor_range - met.distance) / (sensor_range - domain))
+    if kind == "overtaking":
+        return urgency * max(0.0, 1.0 - abs(share))
+    if kind not in ("head-on", "give-way"):
+        return 0.0
+    if share < -1.0:
+        return urgency * max(0.0, 2.0 * (2.0 + share))
+    return urgency * max(0.0, 1.0 - share)
 
 
 def stands_on(
