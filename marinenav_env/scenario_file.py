@@ -274,8 +274,12 @@ def write_scenarios(path: str | Path, episodes: Sequence[Episode]) -> None:
 
     The format has one number for each robot, also where an episode has one for all of them.
     """
-    text = json.dumps([_entry(episode) for episode in episodes])
-    Path(path).write_text(text + "\n", encoding="utf-8")
+    Path(path).write_text(scenario_text(episodes), encoding="utf-8")
+
+
+def scenario_text(episodes: Sequence[Episode]) -> str:
+    """The content of a scenario file."""
+    return json.dumps([_entry(episode) for episode in episodes]) + "\n"
 
 
 # From and to tensors ----------------------------------------------------------------------------

@@ -73,17 +73,21 @@ class TorchRLTrainer:
         with ranks.together():
             # What this process holds of the run's totals; in a single process all of it.
             self.device, self._own = ranks.device(config.device), ranks.share(config)
+            if ranks.leads:
+                run.begin()
         torch.set_num_threads(ranks.threads(config.threads))
         set_precision(self.device, config.precision, config.tf32)
         self.env_steps, self._before, self._logged_at, self.stopped = 0, 0, 0, False
         self._checked_at, self._rewinds = 0, 0
         self._saved_at: int | None = None
         self.clock = Clock(self._compiled)
-        self.display = Display(config.total_timesteps, quiet or not ranks.leads, bar)
+        quiet = quiet or not ranks.leads
+        self.display = Display(config.total_timesteps, quiet, bar, run.record)
         self.monitor = Monitor.of(self.device) if config.monitor else Monitor({})
-        self._set_up()
-        if config.on_divergence == "rewind" and self._saved_at is None:
-            self.save()
+        with run.written(ends=False):
+            self._set_up()
+            if config.on_divergence == "rewind" and self._saved_at is None:
+                self.save()
 
     # Set-up -------------------------------------------------------------------------------------
 
@@ -147,15 +151,16 @@ class TorchRLTrainer:
 
     def train(self) -> None:
         """Train to the end, or until a signal asks to stop; then save and return."""
-        with self._running():
-            while not (self.finished or self.ranks.any(self.stopped)):
-                try:
-                    self.iterate()
-                except DivergedError as error:
-                    self._rewind(error)
-        if not self.finished:
-            self.save()
-        self._close()
+        with self.run.written(ends=True):
+            with self._running():
+                while not (self.finished or self.ranks.any(self.stopped)):
+                    try:
+                        self.iterate()
+                    except DivergedError as error:
+                        self._rewind(error)
+            if not self.finished:
+                self.save()
+            self._close()
 
     def iterate(self) -> None:
         """One turn of the loop: collect, learn, and call the callbacks."""

@@ -102,7 +102,7 @@ def test_a_full_disk_costs_no_file_and_gives_one_sentence(
     def full(descriptor):
         if next(left, None) is None:
             raise OSError(28, "No space left on device")
-        written.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        written.append(Path(f"/proc/self/fd/{descriptor}").readlink().name.split(".")[1])
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", full)
@@ -116,7 +116,7 @@ def test_a_full_disk_costs_no_file_and_gives_one_sentence(
         r"marinenav: error: .*: cannot be written \(\[Errno 28\] No space left on device\); "
         r"what was there is kept\n", output
     )  # fmt: skip
-    if ".command.txt.tmp" not in written:
+    if "command" not in written:
         assert not list(tmp_path.glob("runs/*"))  # it never began
         return
     (folder,) = tmp_path.glob("runs/*/seed_0")
@@ -125,7 +125,7 @@ def test_a_full_disk_costs_no_file_and_gives_one_sentence(
     for file in folder.rglob("*.json"):
         json.loads(file.read_text())
     monkeypatch.setattr(os, "fsync", fsync)
-    if ".training_state.pt.tmp" in written:
+    if "training_state" in written:
         assert main(["train", "--resume", str(folder), "--no-bar"]) == 0
         assert saved(RunFolder.open(folder))["env_steps"] == 48
 

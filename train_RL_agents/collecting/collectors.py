@@ -23,6 +23,7 @@ from train_RL_agents.collecting.workers import Workers
 from train_RL_agents.collecting.worlds import make_world
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.progress import Clock, Display
 
 
@@ -91,7 +92,10 @@ class StepCollector:
             try:
                 return partial(next, self._from_workers())
             except Exception as error:  # of any kind: the run can continue without them
-                self._display.fell_back(self._config.trainer.collector, error)
+                self._display.say(
+                    f"no workers by {self._config.trainer.collector} ({first_line(error)}); "
+                    "collecting in this process"
+                )
                 self.env.env_steps = self.env_steps  # which workers made, before a resume
                 if not self._restored:
                     self.on_restart()

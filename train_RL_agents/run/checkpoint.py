@@ -22,11 +22,11 @@ from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import parse_json, read_json, saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.arrays import is_whole, require_file
-from train_RL_agents.utils.files import write_atomically
+from train_RL_agents.utils.files import inside, write_atomically
 
 POLICY, TRAINING = "marinenav policy", "marinenav training state"
 VERSION = 1
-MANIFEST, STATE = "manifest.json", "training_state.pt"
+CHECKPOINTS, MANIFEST, STATE = "checkpoints", "manifest.json", "training_state.pt"
 PUBLISHED = "policy.pt"
 """The policy in a folder of ``pretrained/``."""
 
@@ -198,15 +198,14 @@ def find_policy(path: Path, which: str = "best") -> Path:
     if single is not None:
         fine = which in ("best", "latest", single.name)
         require(fine, "--which", which, f"left out, as {path} has only one policy")
-        return single
+        return single if single == path else inside(path, PUBLISHED)
     run = find_run(path, "checkpoint", "a policy file or a run folder")
-    folder = run / "checkpoints"
-    if which not in ("best", "latest"):
-        return folder / which
-    manifest = read_manifest(folder)
-    name = manifest.get(which) or manifest.get("latest")
-    require(name is not None, "checkpoint", str(path), "a run with at least one checkpoint")
-    return folder / str(name)
+    name: Any = which
+    if which in ("best", "latest"):
+        manifest = read_manifest(run / CHECKPOINTS)
+        name = manifest.get(which) or manifest.get("latest")
+        require(name is not None, "checkpoint", str(path), "a run with at least one checkpoint")
+    return inside(run, f"{CHECKPOINTS}/{name}")
 
 
 def find_run(path: Path, key: str = "run", allowed: str = "a run folder") -> Path:
@@ -231,5 +230,5 @@ def find_run(path: Path, key: str = "run", allowed: str = "a run folder") -> Pat
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The list of a run's policies: ``latest``, ``best`` and the metrics of each."""
-    file = folder / MANIFEST
+    file = inside(folder.parent, f"{folder.name}/{MANIFEST}")
     return read_json(file) if file.is_file() else {"policies": []}

@@ -28,7 +28,7 @@ from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
 from train_RL_agents.utils.device import cpu_cores, resolve_device, usual_threads
-from train_RL_agents.utils.files import write_atomically
+from train_RL_agents.utils.files import inside, write_atomically
 
 Made = TypeVar("Made")
 
@@ -196,7 +196,7 @@ class Ranks:
     def _state_file(self, folder: Path, env_steps: int) -> Path:
         """Where this rank's state is saved; the first one's file tells which of the others fit."""
         own = f"{Path(STATE).stem}_rank{self.rank}_{env_steps:012d}.pt"
-        return folder / (STATE if self.leads else own)
+        return inside(folder.parent, f"{folder.name}/{STATE if self.leads else own}")
 
     def write_state(self, folder: Path, state: dict[str, Any]) -> None:
         """Write the states of all ranks so that at any moment those of one step are there.
@@ -225,7 +225,7 @@ class Ranks:
         state: dict[str, Any] = {}
         with self.together():
             if self.leads:
-                state = read_checked(folder / STATE, TRAINING, device)
+                state = read_checked(self._state_file(folder, 0), TRAINING, device)
                 self._require_as_many(folder / STATE, state.get("ranks", 1))
         env_steps = self.led(lambda: int(state["env_steps"]))
         with self.together():

@@ -11,10 +11,10 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +22,17 @@ from torch import Tensor
 from torch.utils.tensorboard.summary import hparams
 from torch.utils.tensorboard.writer import SummaryWriter
 
-from marinenav_env.scenario_file import Episode, write_scenarios
+from marinenav_env.scenario_file import Episode, scenario_text
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents.config.reading import flatten, read_json, saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.run.checkpoint import MANIFEST, find_run, read_manifest
-from train_RL_agents.utils.files import write_atomically
+from train_RL_agents.run import lock
+from train_RL_agents.run.checkpoint import CHECKPOINTS, MANIFEST, STATE, find_run, read_manifest
+from train_RL_agents.run.run_log import RunLog
+from train_RL_agents.utils.files import TEMPORARY, inside, write_atomically
 from train_RL_agents.utils.provenance import revision, versions
 
-CONFIG = "trial_config.json"
+CONFIG, LOCK, LOG = "trial_config.json", "run.lock", "run.log"
 LAYOUT: dict[str, dict[str, list[Any]]] = {
     "does it learn": {
         "success, 95% interval": [
@@ -85,10 +87,14 @@ class RunFolder:
 
     def __init__(self, path: Path, config: TrainConfig[Any], seed: int) -> None:
         self.path, self.config, self.seed = path, config, seed
-        self.checkpoints = path / "checkpoints"
+        self.checkpoints = path / CHECKPOINTS
         self.resumed_at = -1
         """Env-steps of the checkpoint that the run is resumed from; -1 for a new run."""
+        self.heading: list[str] = []
+        """Lines that the terminal showed before the run began."""
         self._writer: SummaryWriter | None = None
+        self._lock: TextIO | None = None
+        self._log: RunLog | None = None
 
     @staticmethod
     def make_parent(save_dir: str) -> Path:
@@ -146,11 +152,61 @@ class RunFolder:
             ConfigError: when there is none.
         """
         folder = find_run(Path(path))
-        config = saved_config(read_json(folder / CONFIG))
+        config = saved_config(read_json(inside(folder, CONFIG)))
         return cls(folder, config, config.seed[0])
 
+    # The writer -------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Become the run's only writer, remove what a killed one left incomplete, open run.log.
+
+        Raises:
+            ConfigError: when another process trains this run, or a link leads out of the folder.
+        """
+        for name in (LOCK, LOG, f"{CHECKPOINTS}/{STATE}"):
+            inside(self.path, name)
+        self._lock = lock.take(self.path / LOCK)
+        for folder in (self.path, self.checkpoints):
+            for left in folder.glob(f".*{TEMPORARY}"):
+                with suppress(OSError):
+                    left.unlink()
+        self._log = RunLog(self.path / LOG)
+        for line in self.heading:
+            self.record(line)
+
+    def record(self, line: str) -> None:
+        """Add a line to run.log, if this process writes the run."""
+        if self._log is not None:
+            self._log.add(line)
+
+    @contextmanager
+    def written(self, ends: bool) -> Iterator[None]:
+        """Within it, warnings go to run.log too; so does an error, which ends the writing.
+
+        Args:
+            ends: whether the writing ends also without an error.
+        """
+        try:
+            with self._log.watching() if self._log is not None else nullcontext():
+                yield
+        except BaseException:
+            self.release()
+            raise
+        if ends:
+            self.release()
+
+    def release(self) -> None:
+        """Let others write the run."""
+        if self._log is not None:
+            self._log.close()
+        if self._lock is not None:
+            lock.release(self._lock)
+        self._log = self._lock = None
+
+    # Files --------------------------------------------------------------------------------------
+
     def _write(self, name: str, content: str | bytes) -> None:
-        write_atomically(self.path / name, content)
+        write_atomically(inside(self.path, name), content)
 
     def _write_json(self, name: str, content: Any) -> None:
         self._write(name, json.dumps(content, indent=2, allow_nan=False) + "\n")
@@ -165,12 +221,7 @@ class RunFolder:
         Raises:
             ConfigError: when it cannot be written.
         """
-        file = self.path / "eval_configs.json"
-        try:
-            write_scenarios(file, episodes)
-        except OSError as error:
-            file.unlink(missing_ok=True)
-            raise ConfigError(f"{file}: cannot be written ({error})") from error
+        self._write("eval_configs.json", scenario_text(episodes))
 
     @contextmanager
     def _tensorboard(self) -> Iterator[SummaryWriter]:

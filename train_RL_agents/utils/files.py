@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,41 @@ import torch
 
 from marinenav_env.validation import ConfigError
 from train_RL_agents.utils.errors import first_line
+
+TEMPORARY = ".tmp"
+"""The end of the names of files that are not complete yet; they begin with a dot."""
+
+
+def inside(folder: Path, name: str) -> Path:
+    """A file of a folder that may have come from elsewhere.
+
+    Args:
+        folder: a run folder, for example; it may be reached through a link itself.
+        name: of the file, relative to the folder.
+
+    Raises:
+        ConfigError: when a link, or the name, leads out of the folder.
+    """
+    path = folder / name
+    try:
+        found = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+    except ValueError:  # a null character
+        found = False
+    if not found:
+        raise ConfigError(f"{path}: leads out of {folder}, so it is neither read nor written")
+    return path
+
+
+def open_own(path: Path, flags: int) -> int:
+    """Open a file to write, make it if needed, and never follow a link; a file descriptor.
+
+    Raises:
+        ConfigError: when it cannot be opened.
+    """
+    try:
+        return os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror})") from error
 
 
 def make_folder(path: Path) -> None:
@@ -48,10 +84,10 @@ def write_atomically(path: Path, content: dict[str, Any] | str | bytes) -> None:
     Raises:
         ConfigError: when it cannot be written, as on a full disk; the old file is kept.
     """
-    # Always the same name: what a killed process left behind is written over by the next one.
-    temporary = path.with_name(f".{path.name}.tmp")
+    # A name of its own, made exclusively: not shared with another process, and no link.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
     try:
-        with temporary.open("wb") as stream:
+        with temporary.open("xb") as stream:
             if isinstance(content, dict):
                 torch.save(content, stream)
             else:

@@ -12,8 +12,6 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from train_RL_agents.utils.errors import first_line
-
 _NOT_TRAINING = ("evaluate", "save", "compile")
 
 
@@ -90,11 +88,14 @@ class Display:
         total: env-steps of the run.
         quiet: print nothing at all.
         bar: show the bar; without a terminal it is left out anyway.
+        record: is given every line, also if nothing is printed.
     """
 
-    def __init__(self, total: int, quiet: bool, bar: bool) -> None:
-        self._console = Console(quiet=quiet, highlight=False, soft_wrap=True)
-        self._total = total
+    def __init__(
+        self, total: int, quiet: bool, bar: bool, record: Callable[[str], None] = lambda line: None
+    ) -> None:
+        self._console = Console(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
+        self._record = record
         self._progress = Progress(
             TextColumn("training"),
             BarColumn(),
@@ -109,21 +110,16 @@ class Display:
     def start(self, env_steps: int, compiles: bool) -> None:
         """Say what happens first, and show the bar."""
         if env_steps:
-            self._console.print(f"resuming at {env_steps:,} env-steps")
+            self.say(f"resuming at {env_steps:,} env-steps")
         if compiles:
-            self._console.print("compiling world, policy and update (up to two minutes) ...")
+            self.say("compiling world, policy and update (up to two minutes) ...")
         self._progress.start()
         self._progress.update(self._task, completed=env_steps)
 
     def say(self, text: str) -> None:
         """One line."""
         self._console.print(text)
-
-    def fell_back(self, engine: str, error: Exception) -> None:
-        """Say that workers could not be started, and why."""
-        reason = first_line(error)
-        message = f"no workers by {engine} ({reason}); collecting in this process"
-        self._console.print(message, markup=False)  # reasons may have brackets
+        self._record(text)
 
     def step(self, env_steps: int, rate: float, success: float | None) -> None:
         """Move the bar."""
@@ -139,7 +135,7 @@ class Display:
             value = figures[name]
             return f"{'-':>{form[0]}}" if value is None else f"{value:{form}}"
 
-        self._console.print(
+        self.say(
             f"{env_steps:>11,} env-steps {seconds / 60:6.1f} min  "
             f"success {figures['success_rate']:.3f}  collision {figures['collision_rate']:.3f}  "
             f"{shown('avg_time', '5.1f')} s{'  best' if best else ''}"
@@ -159,9 +155,9 @@ class Display:
     ) -> None:
         """Print where the results are, and how to resume."""
         if finished:
-            self._console.print(f"finished: {path}; best policy {best}")
+            self.say(f"finished: {path}; best policy {best}")
         elif resumable:
             command = shlex.join([*program, "train", "--resume", str(path)])
-            self._console.print(f"stopped and saved; go on with: {command}")
+            self.say(f"stopped and saved; go on with: {command}")
         else:
-            self._console.print(f"stopped: {path}; with save_replay=false it cannot be resumed")
+            self.say(f"stopped: {path}; with save_replay=false it cannot be resumed")

@@ -5,9 +5,11 @@ import json
 import math
 import re
 import shlex
+import shutil
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,6 +44,7 @@ from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run import run_folder
 from train_RL_agents.run.checkpoint import load_policy, read_manifest
 from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.torchrl_trainer import resume
 from train_RL_agents.utils.provenance import versions
 
 STEPS = [80, 160]
@@ -424,14 +427,55 @@ def test_evaluations_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert files(run.path) == before
 
 
-def test_scenarios_that_cannot_be_written_are_reported(tmp_path, monkeypatch):
-    run = new_run(tmp_path)
+@pytest.fixture
+def victim(tmp_path):
+    """A file outside of the run folder."""
+    path = tmp_path / "victim"
+    path.write_text("secret")
+    return path
 
-    def full(path, episodes):
-        path.write_text("[")
-        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(run_folder, "write_scenarios", full)
-    with pytest.raises(ConfigError, match=r"eval_configs.json: cannot be written \(\[Errno 28\]"):
-        run.write_scenarios([])
-    assert not (run.path / "eval_configs.json").exists()
+@pytest.mark.parametrize("name", [
+    "trial_config.json", "evaluations.csv", "evaluations.npz", "run.log", "run.lock",
+    "checkpoints/manifest.json", "checkpoints/training_state.pt", "checkpoints",
+])  # fmt: skip
+def test_no_link_leads_out_of_a_received_run_folder(tmp_path, victim, trained, name):
+    run = tmp_path / "seed_0"
+    shutil.copytree(trained.path, run)
+    shutil.move(run / name, tmp_path / "moved")
+    target = tmp_path / "moved" if name == "checkpoints" else victim
+    (run / name).symlink_to(target)
+    before = files(target) if target.is_dir() else target.read_bytes()
+    for act in (resumed_further, load_policy):
+        with suppress(ConfigError):
+            act(run)
+    assert (files(target) if target.is_dir() else target.read_bytes()) == before
+    with pytest.raises(ConfigError, match="leads out of"):
+        resumed_further(run)
+
+
+def resumed_further(path):
+    """Resume with an evaluation more."""
+    with small_pool():
+        resume(RunFolder.open(path), 240, quiet=True).train()
+
+
+def test_a_temporary_file_that_is_a_link_is_removed_and_not_written(tmp_path, victim, trained):
+    run = tmp_path / "seed_0"
+    shutil.copytree(trained.path, run)
+    link = run / "checkpoints" / ".training_state.pt.tmp"
+    link.symlink_to(victim)
+    resumed_further(run)
+    assert victim.read_text() == "secret"
+    assert not link.is_symlink()
+
+
+def test_a_manifest_names_no_policy_elsewhere(tmp_path, trained):
+    run = tmp_path / "seed_0"
+    shutil.copytree(trained.path, run)
+    (tmp_path / "policy.pt").write_bytes(load_policy(trained.path).path.read_bytes())
+    manifest = run / "checkpoints" / "manifest.json"
+    content = read_manifest(manifest.parent) | {"best": "../../policy.pt"}
+    manifest.write_text(json.dumps(content))
+    with pytest.raises(ConfigError, match="leads out of"):
+        load_policy(run)

@@ -9,7 +9,7 @@ import torch
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import differences, files
-from train_RL_agents.utils.files import write_atomically
+from train_RL_agents.utils.files import inside, write_atomically
 
 FULL = OSError(28, "No space left on device")
 CONTENT = {
@@ -99,17 +99,36 @@ def test_a_folder_that_is_gone_is_reported(tmp_path):
     assert refusal(write_atomically, path, "x").startswith(f"{path}: cannot be written (")
 
 
-def test_what_a_killed_process_left_is_cleared_away(tmp_path, monkeypatch):
-    path = tmp_path / "state.pt"
-    monkeypatch.setattr(Path, "unlink", lambda *arguments, **keywords: None)
-    monkeypatch.setattr(os, "fsync", fail(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        write_atomically(path, CONTENT)
-    monkeypatch.undo()
-    assert len(list(tmp_path.iterdir())) == 1
-    assert not path.exists()
-    write_atomically(path, CONTENT)
-    assert list(tmp_path.iterdir()) == [path]
+def test_a_temporary_file_is_never_anothers(tmp_path, monkeypatch):
+    """Neither a file nor a link that is there already is written to."""
+    victim = tmp_path / "victim"
+    victim.write_text("old")
+    (tmp_path / ".state.pt.00.tmp").symlink_to(victim)
+    monkeypatch.setattr("secrets.token_hex", lambda count: "00")
+    said = refusal(write_atomically, tmp_path / "state.pt", "new")
+    assert "File exists" in said
+    assert victim.read_text() == "old"
+
+
+def test_a_link_is_replaced_and_not_followed(tmp_path):
+    victim, path = tmp_path / "victim", tmp_path / "state.pt"
+    victim.write_text("old")
+    path.symlink_to(victim)
+    write_atomically(path, "new")
+    assert (victim.read_text(), path.read_text(), path.is_symlink()) == ("old", "new", False)
+
+
+def test_files_inside_a_folder(tmp_path):
+    folder, victim = tmp_path / "folder", tmp_path / "victim"
+    folder.mkdir()
+    victim.touch()
+    (tmp_path / "link").symlink_to(folder)
+    (folder / "out").symlink_to(victim)
+    (folder / "within").symlink_to(folder / "file")
+    for name in ("file", "within", "a/b"):
+        assert inside(tmp_path / "link", name) == tmp_path / "link" / name
+    for name in ("out", "../victim", str(victim), "a\0b"):
+        assert "leads out of" in refusal(inside, folder, name)
 
 
 def test_a_reader_sees_the_old_file_or_the_new_one(tmp_path, monkeypatch):

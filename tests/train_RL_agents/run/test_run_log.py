@@ -1,0 +1,85 @@
+"""What run.log holds."""
+
+import logging
+import re
+import warnings
+
+import pytest
+
+from marinenav_env import ConfigError
+from tests.train_RL_agents.tiny_runs import at, begin, new_run
+from train_RL_agents.run.run_folder import LOG, RunFolder
+from train_RL_agents.run.run_log import RunLog
+
+pytestmark = pytest.mark.usefixtures("tiny")
+
+
+def lines(run):
+    """Without the times."""
+    found = (run.path / LOG).read_text().splitlines()
+    assert all(re.match(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d  ", line) for line in found)
+    return [line[21:] for line in found]
+
+
+def test_it_has_what_the_terminal_showed(tmp_path, capsys):
+    run = new_run(tmp_path)
+    run.heading = ["first"]
+    from train_RL_agents.torchrl_trainer import TorchRLTrainer
+
+    TorchRLTrainer(run).train()
+    shown = capsys.readouterr().out.splitlines()
+    assert lines(run) == ["first", *shown]
+    assert lines(run)[-1].startswith(f"finished: {run.path}")
+
+
+def test_it_is_written_in_a_quiet_run_too_and_goes_on_with_a_resume(tmp_path):
+    run = new_run(tmp_path)
+    begin(run).train()
+    count = len(lines(run))
+    assert count >= 4
+    begin(RunFolder.open(run.path)).train()
+    assert lines(run)[count].startswith("updates: ")
+
+
+def test_it_has_warnings_and_the_error_that_ended_the_run(tmp_path, recwarn, caplog):
+    run = new_run(tmp_path)
+    trainer = begin(run)
+
+    def fail():
+        warnings.warn("take care", UserWarning, stacklevel=2)
+        logging.getLogger("torch").warning("%s is slow", "it")
+        raise ConfigError("the disk\nis full")
+
+    at(trainer, 40, fail)
+    usual = warnings.showwarning
+    with pytest.raises(ConfigError):
+        trainer.train()
+    assert lines(run)[-1] == "ended by ConfigError: the disk is full"
+    assert "warning: it is slow" in lines(run)
+    assert warnings.showwarning is usual
+
+
+def test_warnings_are_added(tmp_path):
+    log = RunLog(tmp_path / LOG)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        with log.watching():
+            warnings.warn("take care", UserWarning, stacklevel=1)
+    log.close()
+    assert (tmp_path / LOG).read_text().endswith("  warning: take care\n")
+
+
+def test_a_log_that_cannot_be_written_ends_no_run(tmp_path):
+    log = RunLog(tmp_path / LOG)
+    log.close()
+    log.add("lost")
+    assert (tmp_path / LOG).read_text() == ""
+
+
+def test_a_refused_resume_says_why(tmp_path):
+    run = new_run(tmp_path)
+    begin(run).train()
+    (run.checkpoints / "training_state.pt").write_bytes(b"damaged")
+    with pytest.raises(ConfigError):
+        begin(RunFolder.open(run.path))
+    assert "damaged, or not a checkpoint" in lines(run)[-1]
