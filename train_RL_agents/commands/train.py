@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
     Maker = Callable[[], TorchRLTrainer]
-    """Makes a trainer: memory is planned for one, so it must be gone before the next."""
+    Runs = list[tuple[RunFolder, Maker]]
+    """Run folders, with what makes the trainer of each."""
 
 OWN_HELP = True
 """Help lists the settings, which takes an import of torch."""
@@ -77,11 +79,11 @@ def run(arguments: argparse.Namespace) -> int:
     display = {"quiet": "quiet" in given, "bar": "no_bar" not in given}
     with joined():
         if "resume" in given:
-            makers = _resumed(given["resume"], overrides, display)
+            runs = _resumed(given["resume"], overrides, display)
         else:
-            makers = _new(given, overrides, arguments.argv, display)
-        for make in makers:
-            _train(make, trace, display["quiet"])
+            runs = _new(given, overrides, arguments.argv, display)
+        for folder, make in runs:
+            _train(folder, make, trace, display["quiet"])
     return 0
 
 
@@ -122,7 +124,7 @@ def _planned(given: dict[str, Any], overrides: list[str], quiet: bool) -> TrainC
 
 def _new(
     given: dict[str, Any], overrides: list[str], argv: list[str], display: dict[str, Any]
-) -> list[Maker]:
+) -> Runs:
     """Runs of every seed in one training folder; a run that is refused leaves none behind."""
     from train_RL_agents.run.ranks import Ranks
     from train_RL_agents.run.run_folder import RunFolder
@@ -139,8 +141,8 @@ def _new(
         return [_kept(partial(make, seed), parent) for seed in config.seed]
 
     folders = ranks.led(create)
-    first, *others = [partial(TorchRLTrainer, folder, **display) for folder in folders]
-    return [partial(_kept, first, folders[0].path.parent), *others]
+    first, *others = [(folder, partial(TorchRLTrainer, folder, **display)) for folder in folders]
+    return [(first[0], partial(_kept, first[1], folders[0].path.parent)), *others]
 
 
 def _kept(make: Callable[[], Any], parent: Path) -> Any:
@@ -154,7 +156,7 @@ def _kept(make: Callable[[], Any], parent: Path) -> Any:
         raise
 
 
-def _resumed(path: Path, overrides: list[str], display: dict[str, Any]) -> list[Maker]:
+def _resumed(path: Path, overrides: list[str], display: dict[str, Any]) -> Runs:
     """A run, or every run of a training folder."""
     from marinenav_env.validation import require
     from train_RL_agents.config.reading import override
@@ -169,26 +171,50 @@ def _resumed(path: Path, overrides: list[str], display: dict[str, Any]) -> list[
         for word in overrides:
             key, _, value = word.partition("=")
             require(key in RESUMABLE, key, value, "left as it is when a run is resumed")
-    return [partial(resume, folder, **display) for folder in folders]
+    return [(folder, partial(resume, folder, **display)) for folder in folders]
 
 
-def _train(make: Maker, trace: int, quiet: bool) -> None:
+def _train(folder: RunFolder, make: Maker, trace: int, quiet: bool) -> None:
     """Train; compiled code is dropped afterwards, as the number of its variants is limited.
 
     Args:
-        make: see Maker.
+        folder: of the run.
+        make: makes its trainer; memory is planned for one, so it must be gone before the next.
         trace: batches of the collector in a profiler's trace; 0: none.
-        quiet: do not print where the trace is.
+        quiet: print nothing.
 
     Raises:
         KeyboardInterrupt: when the trainer was asked to stop; it has saved.
     """
     import torch
 
-    from train_RL_agents.run.tracing import Trace
+    from train_RL_agents.run.ranks import Ranks
+    from train_RL_agents.utils.compiling import compiled_or_not
     from train_RL_agents.utils.device import release_memory
 
-    trainer = make()
+    def attempt(compiled: bool) -> bool:
+        folder.config = replace(folder.config, compile=folder.config.compile and compiled)
+        return _train_once(make(), trace, quiet)
+
+    def say(line: str) -> None:
+        folder.close()
+        folder.heading = [line]
+        if not quiet:
+            print(line, flush=True)
+
+    # Ranks that wait for one another cannot begin anew on their own.
+    single = Ranks().size == 1
+    stopped = compiled_or_not(attempt, say) if single else attempt(True)
+    torch.compiler.reset()
+    release_memory()
+    if stopped:
+        raise KeyboardInterrupt
+
+
+def _train_once(trainer: TorchRLTrainer, trace: int, quiet: bool) -> bool:
+    """Train, with a trace if that is wanted; whether it was asked to stop."""
+    from train_RL_agents.run.tracing import Trace
+
     tracing = Trace(trainer.run.path, trace, trainer.device) if trace else None
     if tracing is not None:
         trainer.callbacks.append(tracing)
@@ -198,11 +224,7 @@ def _train(make: Maker, trace: int, quiet: bool) -> None:
         if not quiet:
             none = "no trace: the run has too few updates"
             print(f"trace: {tracing.path}" if tracing.path else none)
-    torch.compiler.reset()
-    if trainer.stopped:
-        raise KeyboardInterrupt
-    del trainer, tracing
-    release_memory()
+    return trainer.stopped
 
 
 def _help(parser: argparse.ArgumentParser, path: Path | None, overrides: list[str]) -> int:
