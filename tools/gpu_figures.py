@@ -150,7 +150,7 @@ def training(args: argparse.Namespace, work: Path) -> Step:
 def evaluations(runs: Path) -> list[dict[str, str]]:
     """Env-steps, times (s) and success of the evaluations so far."""
     names = ("env_steps", "train_time", "wall_time", "success_rate")
-    files = list(runs.glob("training_*/seed_*/evaluations.csv"))
+    files = list(runs.glob("*/seed_*/evaluations.csv"))
     rows = csv.DictReader(files[0].read_text().splitlines()) if files else []
     return [{name: row[name] for name in names} for row in rows]
 

@@ -7,10 +7,14 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
 
 from train_RL_agents.commands import COMMANDS
+from train_RL_agents.utils.signals import ended_at_once, interruptible
+from train_RL_agents.utils.toolchain import ensure_cache
 
 BAD_INPUT, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
@@ -74,15 +78,34 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status: 0, 2 for what cannot be used, 130 when interrupted.
     """
     try:
-        return _run(parse(sys.argv[1:] if argv is None else argv))
+        with ended_at_once():
+            arguments = parse(sys.argv[1:] if argv is None else argv)
+            _import(arguments.command)
+            with interruptible():
+                return _run(arguments)
+    except ImportError as error:
+        print(f"marinenav: error: packages are missing or do not fit together ({error}); marinenav "
+              "doctor says more", file=sys.stderr)  # fmt: skip
+        return BAD_INPUT
     except SystemExit as stop:
         return int(stop.code or 0)
     except KeyboardInterrupt:
+        print("marinenav: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader, such as `head`, has seen enough; keep Python from complaining at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
+
+
+def _import(command: ModuleType) -> None:
+    """Import what a command needs, with torch; help needs none of it."""
+    names = getattr(command, "IMPORTS", ("marinenav_env",))
+    problem = ensure_cache() if names else ""
+    if problem:
+        print(f"marinenav: {problem}; a temporary one is used now", file=sys.stderr)
+    for name in names:
+        import_module(name)
 
 
 def _allow_parts(arguments: argparse.Namespace) -> None:
@@ -99,9 +122,12 @@ def _allow_parts(arguments: argparse.Namespace) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Run the command; settings that cannot be used become a sentence."""
-    # Only now: this imports torch, which help does not need.
+    if not getattr(arguments.command, "IMPORTS", True):
+        return int(arguments.command.run(arguments))
     from marinenav_env.validation import ConfigError
+    from train_RL_agents.utils.compiling import quiet_compiler
 
+    quiet_compiler()
     try:
         _allow_parts(arguments)
         return int(arguments.command.run(arguments))

@@ -177,7 +177,7 @@ def test_global_generators_are_left_alone(tmp_path):
 def test_several_seeds_share_a_training_folder(tmp_path, command):
     assert main([*command, "--seed", "5", "7", "--quiet"]) == 0
     (folder,) = (tmp_path / "runs").iterdir()
-    assert folder.name.startswith("training_")
+    assert folder.name.startswith("DQN_")
     runs = [RunFolder.open(path) for path in sorted(folder.iterdir())]
     assert [(run.path.name, run.seed, run.config.seed) for run in runs] == [
         ("seed_5", 5, (5,)), ("seed_7", 7, (7,))

@@ -257,5 +257,5 @@ def test_a_second_ctrl_c_ends_a_command_at_once(tmp_path, command, start):
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
-    assert (process.returncode, errors) == (130, "")
+    assert (process.returncode, errors) == (130, "marinenav: interrupted\n")
     assert not (only_run(tmp_path).checkpoints / STATE).exists()

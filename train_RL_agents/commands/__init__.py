@@ -10,6 +10,7 @@ from types import ModuleType
 from train_RL_agents.commands import (
     bench,
     demo,
+    doctor,
     evaluate,
     export,
     import_weights,
@@ -31,4 +32,5 @@ COMMANDS: dict[str, ModuleType] = {
     "plot": plot,
     "tune": tune,
     "bench": bench,
+    "doctor": doctor,
 }

@@ -8,6 +8,7 @@ from pathlib import Path
 from train_RL_agents.benchmark import MODES, PARTS
 
 TAKES_OVERRIDES = True
+IMPORTS = ("train_RL_agents.torchrl_trainer",)
 _OPTIONS = ("parts", "modes", "envs", "batch", "replay", "seconds", "repeats")
 """Those of benchmark.options."""
 _SETTINGS = {"agent": "agent_type", "device": "device", "threads": "threads"}

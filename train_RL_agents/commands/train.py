@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from train_RL_agents.config.resuming import RESUMABLE
 
 if TYPE_CHECKING:
-    from train_RL_agents.config.schema import TrainConfig
+    from train_RL_agents.planning.profiles import Sized
     from train_RL_agents.run.run_folder import RunFolder
     from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 OWN_HELP = True
 """Help lists the settings, which takes an import of torch."""
 TAKES_OVERRIDES = True
+IMPORTS = ("train_RL_agents.torchrl_trainer",)
+INTERRUPTED = 130
+"""Exit status of a run that was asked to stop."""
 _SHORTHANDS = {
     "agent": "agent_type",
     "device": "device",
@@ -94,16 +98,14 @@ def _shorthands(given: dict[str, Any]) -> list[str]:
             for key, value in values.items()]  # fmt: skip
 
 
-def _planned(given: dict[str, Any], overrides: list[str], quiet: bool) -> TrainConfig[Any]:
-    """Size a run for its device, and show what it will take of it.
+def _planned(given: dict[str, Any], overrides: list[str]) -> Sized:
+    """Size a run for its device.
 
     Raises:
         ConfigError: when the device is missing or the run will not fit.
     """
-    from rich.console import Console
-
     from train_RL_agents.config.reading import load_config, stated_keys
-    from train_RL_agents.planning.plan import check, table
+    from train_RL_agents.planning.plan import check
     from train_RL_agents.planning.profiles import planned
     from train_RL_agents.run.ranks import Ranks
 
@@ -115,34 +117,48 @@ def _planned(given: dict[str, Any], overrides: list[str], quiet: bool) -> TrainC
     sized = planned(config, profile, stated, device)
     # What each process holds is its share.
     own = planned(ranks.share(sized.config), "none", stated, device)
-    console = Console(quiet=quiet or not ranks.leads, highlight=False)
-    console.print(table(own.plan))
-    console.print(sized.chosen, markup=False, soft_wrap=True)
     check(own.plan, own.config)
-    return sized.config
+    return sized._replace(plan=own.plan)
+
+
+def _headline(folder: Path, agent: str, device: str, more: str) -> str:
+    """The first line of a run."""
+    watch = shlex.join(["tensorboard", "--logdir", str(folder)])
+    return f"{folder}: {agent} on {device}, {more}; {watch}"
 
 
 def _new(
     given: dict[str, Any], overrides: list[str], argv: list[str], display: dict[str, Any]
 ) -> Runs:
     """Runs of every seed in one training folder; a run that is refused leaves none behind."""
+    from rich.console import Console
+
+    from train_RL_agents.planning.plan import table
     from train_RL_agents.run.ranks import Ranks
     from train_RL_agents.run.run_folder import RunFolder
     from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
     ranks = Ranks()
     with ranks.together():
-        config = _planned(given, overrides, display["quiet"])
+        sized = _planned(given, overrides)
+        config = sized.config
 
     def create() -> list[RunFolder]:
         """All at once, so that --resume finds the seeds whose turn had not come."""
-        parent = RunFolder.make_parent(config.save_dir)
+        parent = RunFolder.make_parent(config)
         make = partial(RunFolder.create, config, argv=argv, parent=parent)
         return [_kept(partial(make, seed), parent) for seed in config.seed]
 
     folders = ranks.led(create)
+    parent = folders[0].path.parent
+    line = _headline(parent, config.agent_type, str(sized.plan.device), sized.chosen)
+    console = Console(quiet=display["quiet"] or not ranks.leads, highlight=False)
+    console.print(line, markup=False, soft_wrap=True)
+    console.print(table(sized.plan))
+    for folder in folders:
+        folder.heading = [line]
     first, *others = [(folder, partial(TorchRLTrainer, folder, **display)) for folder in folders]
-    return [(first[0], partial(_kept, first[1], folders[0].path.parent)), *others]
+    return [(first[0], partial(_kept, first[1], parent)), *others]
 
 
 def _kept(make: Callable[[], Any], parent: Path) -> Any:
@@ -164,13 +180,20 @@ def _resumed(path: Path, overrides: list[str], display: dict[str, Any]) -> Runs:
     from train_RL_agents.run.run_folder import RunFolder, runs_in
     from train_RL_agents.torchrl_trainer import resume
 
-    with Ranks().together():
+    ranks = Ranks()
+    with ranks.together():
         folders = [RunFolder.open(each) for each in runs_in(path)]
         for folder in folders:
             folder.config = override(folder.config, overrides)
         for word in overrides:
             key, _, value = word.partition("=")
             require(key in RESUMABLE, key, value, "left as it is when a run is resumed")
+        for folder in folders:
+            device = str(ranks.device(folder.config.device))
+            line = _headline(folder.path, folder.config.agent_type, device, "resumed")
+            folder.heading = [line]
+            if ranks.leads and not display["quiet"]:
+                print(line, flush=True)
     return [(folder, partial(resume, folder, **display)) for folder in folders]
 
 
@@ -184,7 +207,7 @@ def _train(folder: RunFolder, make: Maker, trace: int, quiet: bool) -> None:
         quiet: print nothing.
 
     Raises:
-        KeyboardInterrupt: when the trainer was asked to stop; it has saved.
+        SystemExit: when the trainer was asked to stop; it has saved and said so.
     """
     import torch
 
@@ -208,7 +231,7 @@ def _train(folder: RunFolder, make: Maker, trace: int, quiet: bool) -> None:
     torch.compiler.reset()
     release_memory()
     if stopped:
-        raise KeyboardInterrupt
+        raise SystemExit(INTERRUPTED)
 
 
 def _train_once(trainer: TorchRLTrainer, trace: int, quiet: bool) -> bool:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 TAKES_OVERRIDES = True
+IMPORTS = ("train_RL_agents.torchrl_trainer",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

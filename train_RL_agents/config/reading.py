@@ -18,7 +18,7 @@ from types import NoneType
 from typing import Any, TypeVar, get_type_hints
 
 from marinenav_env.validation import ConfigError, brief, members_of, require
-from train_RL_agents.agents import agent_class
+from train_RL_agents.agents import AGENTS, agent_class
 from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
 
 Config = TypeVar("Config")
@@ -74,6 +74,9 @@ def from_dict(values: dict[str, Any], overrides: Sequence[str] = ()) -> TrainCon
     Null stands for the default, unless the field may be null.
     """
     given, texts = (_renamed(each) for each in (flatten(values), dict(map(_split, overrides))))
+    for each in (given, texts):
+        if isinstance(each.get("agent_type"), str):
+            each["agent_type"] = _agent_name(each["agent_type"])
     stated = given | texts
     config = default_config(stated.get("agent_type", TrainConfig.agent_type))
     known = {setting.key: setting for setting in settings_of(config)}
@@ -167,6 +170,15 @@ def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
     return {RENAMED.get(key, key): value for key, value in settings.items()}
 
 
+def _agent_name(name: str) -> str:
+    """An agent's name as the registry has it, for one in other letters such as ac_iqn."""
+
+    def plain(text: str) -> str:
+        return re.sub(r"[-_]", "", text).lower()
+
+    return {plain(known): known for known in AGENTS}.get(plain(name), name)
+
+
 def settings_of(config: Any, prefix: str = "") -> Iterator[Setting]:
     """Every key below a configuration, those of nested sections last."""
     hints = get_type_hints(type(config))
@@ -216,7 +228,8 @@ def _unknown(key: str, value: Any, known: list[str]) -> str:
     """What to say about a key that does not exist."""
     inside = [name for name in known if name.startswith(f"{key}.")]
     if inside:
-        return f"{key}={brief(value)}: must be an object with settings such as {inside[0]}"
+        other = f"; or is it {key}_type={value}?" if f"{key}_type" in known else ""
+        return f"{key}={brief(value)}: must be an object with settings such as {inside[0]}{other}"
     last = key.rpartition(".")[2]
     same = [name for name in known if name.rpartition(".")[2] == last]
     close = same or difflib.get_close_matches(key, known, n=3, cutoff=0.5)

@@ -7,6 +7,7 @@ write them, and, for the comparison by level, from what ``marinenav evaluate --j
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -116,9 +117,10 @@ def _read_arrays(path: Path) -> Run:
 
 
 def _made_in(folder: Path) -> str:
-    """The folder above ``training_TIME/seed_N``, where it is such a run; else its own name."""
+    """The folder above ``AGENT_TIME/seed_N``, where it is such a run; else its own name."""
     full = folder.resolve()
-    return full.parents[1].name if full.parent.name.startswith("training_") else full.name
+    timed = re.match(r"training_|.+_\d{4}(-\d\d){5}", full.parent.name)
+    return full.parents[1].name if timed else full.name
 
 
 def _minutes(table: Path, count: int) -> dict[str, Array]:

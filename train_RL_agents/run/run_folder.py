@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import math
+import re
 import shlex
 import sys
 import time
@@ -77,7 +78,7 @@ def _make_folder(path: Path) -> None:
 
 
 class RunFolder:
-    """One run, SAVE_DIR/training_TIME/seed_N.
+    """One run, SAVE_DIR/AGENT_TIME/seed_N.
 
     Args:
         path: the folder; it exists.
@@ -97,13 +98,15 @@ class RunFolder:
         self._log: RunLog | None = None
 
     @staticmethod
-    def make_parent(save_dir: str) -> Path:
-        """Make a training folder, named after the time, for one command alone.
+    def make_parent(config: TrainConfig[Any]) -> Path:
+        """Make a training folder, named after agent and time, for one command alone.
 
         Raises:
             ConfigError: when it cannot be made.
         """
-        named = path = Path(save_dir) / time.strftime("training_%Y-%m-%d-%H-%M-%S")
+        agent = re.sub(r"[^\w.-]", "_", config.agent_type.rpartition(":")[2])
+        name = f"{agent}_{time.strftime('%Y-%m-%d-%H-%M-%S')}"
+        named = path = Path(config.save_dir) / name
         for count in itertools.count(2):
             # Made and not only looked for: another command may start within the same second.
             with suppress(FileExistsError):
@@ -127,12 +130,12 @@ class RunFolder:
             seed: of the run.
             argv: the command, for the record.
             parent: training folder shared by the seeds of one command; by default a new one in
-                ``config.save_dir``, named after the time.
+                ``config.save_dir``, see make_parent.
 
         Raises:
             ConfigError: when the run's folder exists already or cannot be made.
         """
-        parent = parent or cls.make_parent(config.save_dir)
+        parent = parent or cls.make_parent(config)
         path = parent / f"seed_{seed}"
         require(not path.exists(), "run folder", str(path), "new; use --resume to go on with it")
         run = cls(path, replace(config, seed=(seed,)), seed)

@@ -1,11 +1,8 @@
-"""What generated code needs, and going on without it."""
+"""Going on without generated code."""
 
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
-import tempfile
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +12,7 @@ import torch
 
 from train_RL_agents.utils.device import release_memory
 from train_RL_agents.utils.errors import first_line
+from train_RL_agents.utils.toolchain import cache_folder, cache_problem, compiler_problem
 
 Made = TypeVar("Made")
 
@@ -28,48 +26,6 @@ def quiet_compiler() -> None:
     """Leave out notices of the compiler that no user can act on, such as the one on CUDA_HOME."""
     for name in ("torch.utils.cpp_extension", "torch._inductor.codecache"):
         logging.getLogger(name).setLevel(logging.ERROR)
-
-
-def cache_folder() -> Path:
-    """Where generated code is kept."""
-    named = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-    user = os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.getuid())
-    return Path(named or Path(tempfile.gettempdir()) / f"torchinductor_{user}")
-
-
-def compiler_problem() -> str:
-    """Compile a line of C++ with OpenMP, as generated code for the CPU is; what is wrong, or ""."""
-    compiler = os.environ.get("CXX", "g++")
-    hint = "install one (Debian, Ubuntu: apt install g++; conda: conda install cxx-compiler)"
-    with tempfile.TemporaryDirectory() as folder:
-        command = [compiler, "-x", "c++", "-", "-shared", "-fPIC", "-fopenmp", "-o", f"{folder}/a"]
-        try:
-            done = subprocess.run(
-                command, input="#include <omp.h>\n#include <cmath>\nint f() { return 1; }\n",
-                capture_output=True, text=True, timeout=60,
-            )  # fmt: skip
-        except (OSError, subprocess.SubprocessError):
-            return f"there is no C++ compiler ({compiler}); {hint}"
-    if done.returncode:
-        said = next(iter(done.stderr.splitlines()), f"status {done.returncode}")
-        return f"the C++ compiler {compiler} does not work ({said}); {hint}"
-    return ""
-
-
-def cache_problem() -> str:
-    """Write to the cache of generated code; what is wrong, or ""."""
-    folder = cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(b"x" * 4096)
-            file.flush()
-    except OSError as error:
-        return (
-            f"the cache of generated code, {folder}, cannot be written ({error.strerror}); set "
-            "TORCHINDUCTOR_CACHE_DIR to a folder that can"
-        )
-    return ""
 
 
 def compile_problem(error: BaseException) -> str:

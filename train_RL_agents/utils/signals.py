@@ -1,7 +1,8 @@
-"""Ctrl-C and SIGTERM as requests."""
+"""Ctrl-C and SIGTERM: at once, as an exception, or as a request."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -9,33 +10,71 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+Handler = Callable[[int, FrameType | None], None]
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 
 @contextmanager
-def first_signal(ask: Callable[[], None]) -> Iterator[None]:
-    """Within it, the first Ctrl-C or SIGTERM only asks; a second one acts as it did before.
+def _handled(handle: Handler) -> Iterator[Callable[[], None]]:
+    """Within it, signals are handled so; gives what puts back the handlers of before.
 
     Signals are the main thread's: in another one nothing changes.
-
-    Args:
-        ask: is called at the first one.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield lambda: None
         return
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before: dict[int, Any] = {number: signal.getsignal(number) for number in signals}
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in SIGNALS}
 
     def restore() -> None:
         for number, handler in before.items():
             signal.signal(number, handler)
 
+    for number in SIGNALS:
+        signal.signal(number, handle)
+    try:
+        yield restore
+    finally:
+        restore()
+
+
+@contextmanager
+def first_signal(ask: Callable[[], None]) -> Iterator[None]:
+    """Within it, the first Ctrl-C or SIGTERM only asks; a second one acts as it did before.
+
+    Args:
+        ask: is called at the first one.
+    """
+
     def handle(number: int, frame: FrameType | None) -> None:
         ask()
         restore()
 
-    for number in signals:
-        signal.signal(number, handle)
-    try:
+    with _handled(handle) as restore:
         yield
-    finally:
-        restore()
+
+
+@contextmanager
+def ended_at_once() -> Iterator[None]:
+    """Within it, a signal ends the process with a sentence, as there is nothing to save.
+
+    Nothing is raised: packages that are being imported turn exceptions into others.
+    """
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        name = signal.Signals(number).name
+        os.write(2, f"marinenav: stopped by {name}; nothing had begun\n".encode())
+        os._exit(128 + number)
+
+    with _handled(handle):
+        yield
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Within it, SIGTERM raises KeyboardInterrupt like Ctrl-C, so that what is open is closed."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    with _handled(handle):
+        yield

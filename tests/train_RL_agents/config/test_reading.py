@@ -167,7 +167,8 @@ def test_override_keeps_the_rest():
         ({"agent": {"embedding": "x"}}, "agent.embedding='x': must be one of late, published"),
         ({"world.vessel.m": "x"}, "world.vessel.m='x': must be a number or a list of numbers"),
         ({"world.scenario.v_range": 3}, "world.scenario.v_range=3: must be a list of 2 numbers"),
-        ({"agent_type": "dqn"}, "agent_type='dqn': must be one of AC-IQN, "),
+        ({"agent_type": "dqnn"}, "agent_type='dqnn': must be one of AC-IQN, "),
+        ({"agent": "ppo"}, "agent='ppo': must be an object with settings such as agent."),
         ({"agent_type": ["DQN"]}, "agent_type=['DQN']: must be one of AC-IQN, "),
         ({"imitation_learning": True}, "imitation_learning=True: must be false"),
         ({"total_timesteps": 0}, "total_timesteps=0: must be"),
@@ -188,7 +189,14 @@ def test_mistakes_in_files(values, expected):
     assert refused(values).startswith(expected)
 
 
+@pytest.mark.parametrize("name", ["AC-IQN", "ac-iqn", "ac_iqn", "aciqn"])
+def test_agents_are_known_in_other_letters(name):
+    assert from_dict({"agent_type": name}).agent_type == "AC-IQN"
+    assert from_dict({}, [f"agent_type={name}"]).agent_type == "AC-IQN"
+
+
 def test_mistakes_on_the_command_line():
+    assert refused({}, "agent=ppo").endswith("; or is it agent_type=ppo?")
     assert refused({}, "trainer.batch_size=big") == (
         "trainer.batch_size='big': must be a whole number"
     )

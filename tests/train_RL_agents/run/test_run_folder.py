@@ -77,7 +77,7 @@ def test_a_new_folder_says_what_is_run(tmp_path):
     argv = ["marinenav", "train", "-C", "my file.json", "seed=3,4"]
     run = RunFolder.create(config, 4, argv)
     assert run.path.parent.parent == tmp_path
-    assert run.path.parent.name.startswith("training_20")
+    assert run.path.parent.name.startswith("DQN_20")
     assert run.path.name == "seed_4"
     assert sorted(files(run.path)) == [
         "command.txt", "git_diff.patch", "trial_config.json", "versions.json"
@@ -115,12 +115,13 @@ def test_an_existing_folder_is_refused(tmp_path):
 
 
 def test_commands_that_start_within_a_second_have_folders_of_their_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_folder.time, "strftime", lambda form: "training_now")
+    monkeypatch.setattr(run_folder.time, "strftime", lambda form: "now")
+    config = from_dict(TINY, [f"save_dir={tmp_path / 'runs'}"])
     # All look before any of them makes its folder.
     monkeypatch.setattr(Path, "exists", lambda path: False)
     with ThreadPoolExecutor() as pool:
-        made = list(pool.map(RunFolder.make_parent, [str(tmp_path / "runs")] * 8))
-    names = ["training_now", *(f"training_now_{count}" for count in range(2, 9))]
+        made = list(pool.map(RunFolder.make_parent, [config] * 8))
+    names = ["DQN_now", *(f"DQN_now_{count}" for count in range(2, 9))]
     assert sorted(path.name for path in made) == names
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == names
 

@@ -40,7 +40,7 @@ def test_command_writes_a_trace_that_names_the_phases(tmp_path, capsys):
     with usual_signals():
         assert main(["train", "-C", str(config), "--profile-trace", "3", "--no-bar",
                      f"save_dir={tmp_path}"]) == 0  # fmt: skip
-    (path,) = tmp_path.glob("training_*/seed_0/*.pt.trace.json.gz")
+    (path,) = tmp_path.glob("*/seed_0/*.pt.trace.json.gz")
     assert f"trace: {path}" in capsys.readouterr().out.splitlines()
     found = ranges(path)
     assert {name: found[name] for name in ("collect", "insert")} == {"collect": 3, "insert": 3}
@@ -127,7 +127,7 @@ def test_a_run_that_is_too_short_says_so(tmp_path, capsys):
     with usual_signals():
         assert main(["train", "-C", str(config), "--profile-trace", "--no-bar"]) == 0
     assert "no trace: the run has too few updates" in capsys.readouterr().out
-    assert not list(tmp_path.glob("training_*/seed_0/*.trace.json.gz"))
+    assert not list(tmp_path.glob("*/seed_0/*.trace.json.gz"))
 
 
 @pytest.mark.parametrize("steps", ["0", "-3", "few"])

@@ -1,0 +1,67 @@
+"""What generated code needs: a C++ compiler and a cache; torch is not imported."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+_CACHE = "TORCHINDUCTOR_CACHE_DIR"
+
+
+def cache_folder() -> Path:
+    """Where generated code is kept."""
+    named = os.environ.get(_CACHE)
+    user = os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.getuid())
+    return Path(named or Path(tempfile.gettempdir()) / f"torchinductor_{user}")
+
+
+def compiler_problem() -> str:
+    """Compile a line of C++ with OpenMP, as generated code for the CPU is; what is wrong, or ""."""
+    compiler = os.environ.get("CXX", "g++")
+    hint = "install one (Debian, Ubuntu: apt install g++; conda: conda install cxx-compiler)"
+    with tempfile.TemporaryDirectory() as folder:
+        command = [compiler, "-x", "c++", "-", "-shared", "-fPIC", "-fopenmp", "-o", f"{folder}/a"]
+        try:
+            done = subprocess.run(
+                command, input="#include <omp.h>\n#include <cmath>\nint f() { return 1; }\n",
+                capture_output=True, text=True, timeout=60,
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError):
+            return f"there is no C++ compiler ({compiler}); {hint}"
+    if done.returncode:
+        said = next(iter(done.stderr.splitlines()), f"status {done.returncode}")
+        return f"the C++ compiler {compiler} does not work ({said}); {hint}"
+    return ""
+
+
+def cache_problem() -> str:
+    """Write to the cache of generated code; what is wrong, or ""."""
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"x" * 4096)
+            file.flush()
+    except OSError as error:
+        return (
+            f"the cache of generated code, {folder}, cannot be written ({error.strerror}); set "
+            f"{_CACHE} to a folder that can"
+        )
+    return ""
+
+
+def ensure_cache() -> str:
+    """Use a temporary cache where the usual one cannot be written, as torch needs one to be imported.
+
+    Returns:
+        What is wrong with the usual one, or "".
+    """
+    problem = cache_problem()
+    if problem:
+        os.environ[_CACHE] = folder = tempfile.mkdtemp(prefix="marinenav_code_")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return problem
