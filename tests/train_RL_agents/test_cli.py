@@ -1,5 +1,6 @@
 import csv
 import json
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -307,13 +308,45 @@ def test_wrong_evaluations(capsys, policy, argv, expected):
     assert refused(capsys, "evaluate", "--checkpoint", str(policy), *argv).startswith(expected)
 
 
-def test_interrupted_evaluation_is_quiet(capsys, monkeypatch, policy):
+def test_an_interrupted_evaluation_says_so(capsys, monkeypatch, policy):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("train_RL_agents.evaluation.episodes.evaluate", interrupt)
     assert main(["evaluate", "--checkpoint", str(policy)]) == 130
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == "marinenav: interrupted\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("delay", [0.05, 0.3, 0.6, 1.0, 1.5])
+def test_a_signal_during_the_imports_ends_with_a_sentence(tmp_path, number, delay):
+    code = (
+        "import os, signal, sys, threading\n"
+        "from train_RL_agents.__main__ import main\n"
+        f"signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"timer = threading.Timer({delay}, os.kill, (os.getpid(), {number:d}))\n"
+        "timer.daemon = True\n"
+        "timer.start()\n"
+        "sys.exit(main())\n"
+    )
+    words = ["train", f"save_dir={tmp_path}", "--no-bar", "-D", "cpu", "compile=false"]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True,
+                          cwd=Path(train_RL_agents.__file__).parents[1])  # fmt: skip
+    lines = done.stderr.splitlines()
+    if "stopped and saved" in done.stdout:  # it had begun already
+        return
+    assert len(lines) == 1
+    early = f"marinenav: stopped by {signal.Signals(number).name}; nothing had begun"
+    assert (done.returncode, lines[0]) in (
+        (128 + number, early), (130, "marinenav: interrupted")
+    )  # fmt: skip
+
+
+def test_packages_that_do_not_fit_are_told_in_a_sentence(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "marinenav_env", None)
+    said = refused(capsys, "info")
+    assert said.startswith("packages are missing or do not fit together (")
+    assert said.endswith("marinenav doctor says more")
 
 
 # Several policies, suites and files

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from tests.train_RL_agents.tiny_runs import (
+    ROOT,
     at,
     differences,
     evaluations,
@@ -92,11 +93,11 @@ def test_a_run_without_any_room_is_saved_and_says_one_sentence(
 # Full disks and signals -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", range(1, 16))
+@pytest.mark.parametrize("count", range(1, 17))
 def test_a_full_disk_costs_no_file_and_gives_one_sentence(
     tmp_path, monkeypatch, capsys, command, count
 ):
-    """The disk is full from the ``count``-th write on; 14 are made in a run."""
+    """The disk is full from the ``count``-th write on; 15 are made in a run."""
     left, fsync, written = iter(range(count - 1)), os.fsync, []
 
     def full(descriptor):
@@ -108,7 +109,7 @@ def test_a_full_disk_costs_no_file_and_gives_one_sentence(
     monkeypatch.setattr(os, "fsync", full)
     status = main([*command, "total_timesteps=48", "eval_freq=24"])
     output = capsys.readouterr().err
-    if count == 15:
+    if count == 16:
         assert (status, output) == (0, "")
         return
     assert status == 2
@@ -116,7 +117,7 @@ def test_a_full_disk_costs_no_file_and_gives_one_sentence(
         r"marinenav: error: .*: cannot be written \(\[Errno 28\] No space left on device\); "
         r"what was there is kept\n", output
     )  # fmt: skip
-    if "command" not in written:
+    if "eval_configs" not in written:
         assert not list(tmp_path.glob("runs/*"))  # it never began
         return
     (folder,) = tmp_path.glob("runs/*/seed_0")
@@ -143,6 +144,28 @@ def test_a_file_size_limit_is_reported_like_a_full_disk(tmp_path, capsys, comman
     assert len(output.splitlines()) == 1
     assert "cannot be written ([Errno 27] File too large); what was there is kept" in output
     assert no_temporaries(only_run(tmp_path))
+
+
+def test_tensorboards_thread_reports_in_one_sentence_too(tmp_path):
+    """In a process of its own: errors of threads are told apart from the command's."""
+    code = (
+        "import resource, sys\n"
+        "from train_RL_agents.run.run_folder import RunFolder\n"
+        "from marinenav_env import ConfigError\n"
+        "run = RunFolder.open(sys.argv[1])\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
+        "try:\n"
+        "    for step in range(10_000):\n"
+        "        run.log({'a': 1.0}, step)\n"
+        "        run.flush()\n"
+        "except ConfigError as error:\n"
+        "    sys.exit(str(error))\n"
+    )
+    run = new_run(tmp_path)
+    done = subprocess.run([sys.executable, "-c", code, str(run.path)], cwd=ROOT,
+                          capture_output=True, text=True)  # fmt: skip
+    said = f"{run.path}: events for TensorBoard cannot be written ([Errno 27] File too large)"
+    assert done.stderr.splitlines() == [said]
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from marinenav_env import Curriculum
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.run.checkpoint import POLICY, STATE, TRAINING, read_checked, read_manifest
-from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.run.run_folder import LOCK, LOG, RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 
 CPU = torch.device("cpu")
@@ -225,9 +225,9 @@ def same(one: Any, other: Any) -> bool:
 
 
 def files(path: Path) -> dict[str, bytes]:
-    """The content of every file below a folder."""
-    return {str(file.relative_to(path)): file.read_bytes()
-            for file in sorted(path.rglob("*")) if file.is_file()}  # fmt: skip
+    """The content of every file below a folder, but for who wrote a run when."""
+    return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*"))
+            if file.is_file() and file.name not in (LOCK, LOG)}  # fmt: skip
 
 
 # Processes of their own -------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import math
 import re
 import shlex
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -231,6 +232,7 @@ class RunFolder:
         """TensorBoard's writer; it hides what an interrupted run wrote after its checkpoint."""
         try:
             if self._writer is None:
+                threading.excepthook = _ignore_writers
                 self._writer = SummaryWriter(str(self.path), purge_step=self.resumed_at + 1)
                 self._writer.add_custom_scalars(LAYOUT)
             yield self._writer
@@ -320,6 +322,13 @@ class RunFolder:
             with self._tensorboard() as writer:
                 self._writer = None
                 writer.close()
+
+
+def _ignore_writers(error: threading.ExceptHookArgs) -> None:
+    """Leave it to the next entry to report what TensorBoard's thread could not write."""
+    writer = type(error.thread).__module__.startswith("tensorboard.")
+    if not (writer and issubclass(error.exc_type, OSError)):
+        threading.__excepthook__(error)
 
 
 def runs_in(path: Path) -> list[Path]:

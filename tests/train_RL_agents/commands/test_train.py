@@ -40,3 +40,21 @@ def test_start_up_is_no_time_of_training_also_in_a_traced_run(tmp_path, monkeypa
     assert clock.seconds["compile"] >= 0.8
     assert clock.training <= clock.total - 0.4
     assert len(list(tmp_path.glob("runs/*/seed_0/*.trace.json.gz"))) == traced
+
+
+def test_the_first_line_says_where_who_and_how_to_watch(tmp_path, command, capsys):
+    with usual_signals():
+        assert main([*command, "total_timesteps=8", "eval_freq=8"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert folder.name.startswith("DQN_20")
+    line = f"{folder}: DQN on cpu, profile auto: changes no setting; tensorboard --logdir {folder}"
+    assert shown[0] == line
+    run = folder / "seed_0"
+    log = (run / "run.log").read_text().splitlines()
+    assert log[0].endswith(line)
+    with usual_signals():
+        assert main(["train", "--resume", str(run), "total_timesteps=16", "--no-bar"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == (
+        f"{run}: DQN on cpu, resumed; tensorboard --logdir {run}"
+    )

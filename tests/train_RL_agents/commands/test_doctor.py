@@ -1,0 +1,79 @@
+"""marinenav doctor: what it finds, and what it advises."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.train_RL_agents.tiny_runs import ROOT
+from train_RL_agents.cli import main
+from train_RL_agents.commands import doctor
+from train_RL_agents.commands.doctor import findings
+from train_RL_agents.utils import provenance
+
+
+def advised(path):
+    """What is to be done, by name."""
+    return {each.name: each.advice for each in findings(path) if each.advice}
+
+
+def test_a_machine_that_is_fine(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(doctor, "_DISK", 0.0)
+    monkeypatch.setattr(doctor, "_MEMORY", 0.0)
+    assert main(["doctor", str(tmp_path / "runs")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(line.startswith("ok   ") for line in lines)
+    names = [line[5:].partition(":")[0] for line in lines]
+    assert names == ["Python", "torch", "tensordict", "torchrl", "numpy", "gymnasium",
+                     "tensorboard", "pairing", "C++ compiler", "GPU", "memory", "disk", "runs",
+                     "code cache"]  # fmt: skip
+    assert not (tmp_path / "runs").exists()
+
+
+def test_what_is_wrong_comes_with_what_to_do(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "file"))
+    monkeypatch.setattr(doctor, "_OLDEST", (9, 9))
+    monkeypatch.setattr(doctor, "_DISK", 1e30)
+    monkeypatch.setattr(doctor, "_MEMORY", 1e30)
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    assert main(["doctor", str(tmp_path / "file" / "runs")]) == 1
+    assert "     -> use 9.9 or later" in capsys.readouterr().out.splitlines()
+    found = advised(tmp_path / "file" / "runs")
+    assert set(found) == {"Python", "gymnasium", "C++ compiler", "memory", "disk", "runs",
+                          "code cache"}  # fmt: skip
+    assert "apt install g++" in found["C++ compiler"]
+    assert "TORCHINDUCTOR_CACHE_DIR" in found["code cache"]
+
+
+def test_packages_of_other_series_are_no_pair(tmp_path, monkeypatch):
+    usual = provenance.versions()
+    mixed = usual | {"torchrl": "0.14.1", "tensordict": "0.13.0"}
+    monkeypatch.setattr(provenance, "versions", lambda: mixed)
+    assert advised(tmp_path)["pairing"] == "pip install 'tensordict==0.14.*'"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_gpu_runs_a_kernel(monkeypatch, fails):
+    import torch
+
+    def ones(count, device):
+        if fails:
+            raise RuntimeError("no kernel image\nis available")
+        return torch.zeros(count)
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "X1")
+    monkeypatch.setattr(torch, "ones", ones)
+    found = doctor._gpu()
+    assert found.advice
+    assert found.found == ("no kernel image" if fails else "X1, runs kernels")
+
+
+def test_it_runs_where_packages_cannot_be_imported():
+    code = ("import sys\nsys.modules['torchrl'] = None\nfrom train_RL_agents.cli import main\n"
+            "sys.exit(main(['doctor']))")  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "FIX  torchrl: " in done.stdout
