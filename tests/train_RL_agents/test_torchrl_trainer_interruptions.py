@@ -6,6 +6,7 @@ import re
 import resource
 import signal
 import subprocess
+import sys
 import time
 from functools import partial
 from pathlib import Path

@@ -55,7 +55,7 @@ def cache_problem() -> str:
 
 
 def ensure_cache() -> str:
-    """Use a temporary cache where the usual one cannot be written, as torch needs one to be imported.
+    """Use a temporary cache where the usual one cannot be written: torch takes one to be imported.
 
     Returns:
         What is wrong with the usual one, or "".
