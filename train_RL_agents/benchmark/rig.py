@@ -56,6 +56,7 @@ class Rig:
         """End workers, and remove what the trainer wrote."""
         self.collector.close()
         self.trainer.run.close()
+        self.trainer.run.release()
         self._folder.cleanup()
 
     # Parts --------------------------------------------------------------------------------------
