@@ -1,10 +1,11 @@
-"""Take all figures of a CUDA machine in one run of under eight minutes.
+"""Take all figures of a CUDA machine, in calls of under eight minutes.
 
-    python tools/gpu_figures.py --out figures           # or into $OUT
+    python tools/gpu_figures.py --out figures           # again, until nothing is left
     python tools/gpu_figures.py --device cpu --tiny     # tries the script itself
 
 Every step is a process of its own with a time limit, so that one that fails or hangs does not lose
 the others. What is known so far is always in OUT/gpu_figures.json, also after a step was cut off.
+A call leaves out the steps that are done, and resumes the training.
 """
 
 from __future__ import annotations
@@ -17,15 +18,13 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
 RESULT = "gpu_figures.json"
 MARINENAV = [sys.executable, "-m", "train_RL_agents"]
 _TAIL = 4000
@@ -76,9 +75,9 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("--out", type=Path, default=Path(os.environ.get("OUT", "gpu_figures")), help="folder")
     add("--device", default="cuda")
-    add("--minutes", type=float, default=7.7, help="for everything")
+    add("--minutes", type=float, default=7.7, help="for this call")
     add("--success", type=float, default=0.79, help="success at which the training ends")
-    add("--only", nargs="+", metavar="STEP", help="these steps alone")
+    add("--only", nargs="+", metavar="STEP", help="steps whose names begin so")
     add("--tiny", action="store_true", help="smallest sizes")
     return parser.parse_args(argv)
 
@@ -86,60 +85,58 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 # Steps ------------------------------------------------------------------------------------------
 
 
-def steps(args: argparse.Namespace, work: Path) -> list[Step]:
-    """All steps, the most wanted first.
+def steps(args: argparse.Namespace) -> list[Step]:
+    """All steps, the most wanted first: what is captured before what is not, the training last.
 
     Args:
         args: of the command line.
-        work: folder for what they leave behind.
     """
+    first, last = ("captured",), ("compiled", "eager")
     found = [
-        bench(args, work, "world", 100),
-        bench(args, work, "collect", 100),
-        bench(args, work, "update", 150),
-        Step("tests", [sys.executable, "-m", "pytest", "-q", "-m", "gpu"], 90),
-        bench(args, work, "growth", 120, "compiled", "captured"),
-        bench(args, work, "loop", 80, "compiled", "captured"),
+        bench(args, "world", 100, first),
+        bench(args, "collect", 100, first),
+        bench(args, "update", 150, first),
+        bench(args, "update", 90, first, "precision=bf16"),
+        *tests(),
+        bench(args, "growth", 120, first),
+        bench(args, "loop", 80, first),
+        *(bench(args, part, 150, last) for part in ("world", "collect", "update")),
+        training(args),
     ]
-    switch = bf16_switch()
-    if switch:
-        found.insert(4, bench(args, work, "update", 90, "compiled", "captured", switch=switch))
-    found.append(training(args, work))
-    return [step for step in found if args.only is None or step.name in args.only]
+    wanted = tuple(args.only or [""])
+    return [step for step in found if step.name.startswith(wanted)]
 
 
 def bench(
-    args: argparse.Namespace, work: Path, part: str, limit: float, *modes: str, switch: str = ""
+    args: argparse.Namespace, part: str, limit: float, modes: tuple[str, ...], *settings: str
 ) -> Step:
-    """One part of ``marinenav bench``; with a switch, under another name."""
-    name = f"{part}_bf16" if switch else part
-    file = work / f"{name}.json"
+    """One part of ``marinenav bench`` in some modes."""
+    name = " ".join((part, *modes, *settings))
+    file = args.out / f"{name.replace(' ', '_')}.json"
     command = [*MARINENAV, "bench", "--parts", part, "--device", args.device, "--json", str(file)]
     command += (TINY if args.tiny else SIZES)[part]
-    command += _TINY_BENCH if args.tiny else ["--modes", *modes] if modes else []
-    return Step(name, [*command, *([switch] if switch else [])], limit, lambda: _json(file))
+    command += _TINY_BENCH if args.tiny else ["--modes", *modes]
+    return Step(name, [*command, *settings], limit, lambda: _json(file))
 
 
-def bf16_switch() -> str:
-    """The setting that has updates computed in bfloat16, as key=value; empty if there is none."""
-    from train_RL_agents.config.reading import default_config, settings_of
-
-    for setting in settings_of(default_config("AC-IQN")):
-        options = get_args(setting.annotation) if get_origin(setting.annotation) is Literal else ()
-        for option in options:
-            if str(option) in ("bf16", "bfloat16"):
-                return f"{setting.key}={option}"
-        if setting.annotation is bool and setting.key.endswith("bf16"):
-            return f"{setting.key}=true"
-    return ""
+def tests() -> list[Step]:
+    """The tests that need a GPU, by file."""
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    names = [str(file.relative_to(ROOT)) for file in files if "mark.gpu" in file.read_text()]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu"]
+    return [Step(name, [*command, name], 60) for name in names]
 
 
-def training(args: argparse.Namespace, work: Path) -> Step:
-    """Training until an evaluation reaches the wanted success, or as long as there is time."""
-    runs = work / "runs"
+def training(args: argparse.Namespace) -> Step:
+    """Training until an evaluation reaches the wanted success; it goes on where it was cut off."""
+    runs = args.out / "runs"
+    begun = sorted(runs.glob("training_*/seed_*/checkpoints/manifest.json"))
     settings = _TINY_TRAIN if args.tiny else ["eval_freq=100000", "log_freq=100000"]
-    command = [*MARINENAV, "train", "--device", args.device, "--no-bar", f"save_dir={runs}",
-               "save_replay=false", *settings]  # fmt: skip
+    command = [*MARINENAV, "train", "--no-bar"]
+    if begun:
+        command += ["--resume", str(begun[-1].parents[1])]
+    else:
+        command += ["--device", args.device, f"save_dir={runs}", *settings]
 
     def enough() -> bool:
         return any(float(row["success_rate"] or 0.0) >= args.success for row in evaluations(runs))
@@ -206,7 +203,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """Ask a process to stop, if it has not, then kill it with those it started."""
     process.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(5.0)
+        process.wait(20.0)
     # What is left of its group, such as compilers.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -217,22 +214,28 @@ def main(argv: list[str] | None = None) -> int:
     """Run the steps; 1 if one of them failed."""
     args = parse(argv)
     ends = time.monotonic() + 60.0 * args.minutes
+    args.out = args.out.resolve()
     args.out.mkdir(parents=True, exist_ok=True)
-    content: dict[str, Any] = {"device": args.device, "tiny": args.tiny, "steps": {}}
-    with tempfile.TemporaryDirectory(prefix="gpu_figures_") as folder:
-        for step in steps(args, Path(folder)):
-            left = ends - time.monotonic()
-            if left < _SPARE:
-                found: dict[str, Any] = {"status": "no time left"}
-            else:
-                found = run(step, min(step.limit, left), Path(folder) / f"{step.name}.log")
-            content["steps"][step.name] = found
-            print(f"{step.name:<12} {found['status']} ({found.get('seconds', 0.0)} s)", flush=True)
-            if not found["status"].startswith("ok"):
-                print(found.get("printed", "")[-1500:], flush=True)
-            (args.out / RESULT).write_text(json.dumps(content, indent=2) + "\n")
+    setting = {"device": args.device, "tiny": args.tiny}
+    content: dict[str, Any] = _json(args.out / RESULT) or {**setting, "steps": {}}
+    if {name: content[name] for name in setting} != setting:
+        raise SystemExit(f"gpu_figures: error: {args.out} has figures of another --device or size")
+    listed, known = steps(args), content["steps"]
+    for step in listed:
+        if known.get(step.name, {}).get("status", "").startswith("ok"):
+            continue
+        left = ends - time.monotonic()
+        if left < _SPARE:
+            known.setdefault(step.name, {"status": "no time left"})
+            continue
+        known[step.name] = found = run(step, min(step.limit, left), args.out / "log.txt")
+        (args.out / RESULT).write_text(json.dumps(content, indent=2) + "\n")
+        print(f"{step.name:<28} {found['status']} ({found['seconds']} s)", flush=True)
+        if not found["status"].startswith("ok"):
+            print(found["printed"][-1500:], flush=True)
+    (args.out / RESULT).write_text(json.dumps(content, indent=2) + "\n")
     print(args.out / RESULT)
-    return int(any(each["status"].startswith("failed") for each in content["steps"].values()))
+    return int(any(known[step.name]["status"].startswith("failed") for step in listed))
 
 
 if __name__ == "__main__":
