@@ -34,6 +34,8 @@ from marinenav_env.validation import ConfigError, require
 from marinenav_env.world import World, WorldState
 
 GROUP = "robots"
+Scenarios = Curriculum | str | Path | Sequence[Episode] | Scenario | Sampler | None
+"""What episodes are made of; see MarineNavEnv."""
 
 
 class MarineNavEnv(EnvBase):
@@ -89,7 +91,7 @@ class MarineNavEnv(EnvBase):
         config: WorldConfig | None = None,
         num_envs: int | None = None,
         *,
-        scenarios: Curriculum | str | Path | Sequence[Episode] | Scenario | Sampler | None = None,
+        scenarios: Scenarios = None,
         continuous: bool = True,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
@@ -129,7 +131,9 @@ class MarineNavEnv(EnvBase):
         try:
             yield
             if named:
-                self.world.check(self.world_state, self._idle_action())
+                idle = torch.zeros_like(self.state.velocity_water[..., :2])
+                action = idle if self.continuous else idle[..., 0].to(torch.int64)
+                self.world.check(self.world_state, action)
         except ConfigError:
             raise
         except Exception as error:
@@ -163,17 +167,14 @@ class MarineNavEnv(EnvBase):
         self._generator.manual_seed(0 if seed is None else seed)
         self.env_steps = 0
         self._restored, self._outcome = False, None
-        self.reset_pool = self._make_pool()
-        self._pool = WorldState(self.reset_pool.states, self._all_constants)
-        self.world_state = self.world.begin(self._pool, self.reset_pool.index(None))
-
-    def _make_pool(self) -> ResetPool:
-        """The reset pool."""
         if isinstance(self._given, Curriculum):
-            return SampledPool(
+            self.reset_pool: ResetPool = SampledPool(
                 self._source, self._given, self._make_reset_state, self.num_envs, self._generator
             )
-        return FixedPool(self._source, self._make_reset_state, self.num_envs)
+        else:
+            self.reset_pool = FixedPool(self._source, self._make_reset_state, self.num_envs)
+        self._pool = WorldState(self.reset_pool.states, self._all_constants)
+        self.world_state = self.world.begin(self._pool, self.reset_pool.index(None))
 
     def _make_reset_state(self, scenario: Scenario, index: Tensor) -> ResetState:
         """Add the first state and observation to scenarios [P]; see reset_pool.MakeResetState."""
@@ -183,41 +184,35 @@ class MarineNavEnv(EnvBase):
 
     def _make_specs(self) -> None:
         """Specifications of every key, from the shapes at hand."""
-        envs, robots = self.state.active.shape
-        float_, flag = (
-            {"device": self.device, "dtype": dtype} for dtype in (self.dtype, torch.bool)
-        )
+        envs, robots = shape = self.state.active.shape
+        device = self.device
 
         def measured(entry: Entry) -> Any:
-            shape = (envs, robots, *entry.shape)
-            return (
-                Binary(shape=shape, **flag) if entry.kind == "mask" else Unbounded(shape, **float_)
-            )
-
-        if self.continuous:
-            action: Any = Bounded(-1.0, 1.0, shape=(envs, robots, 2), **float_)
-        else:
-            shape = (envs, robots)
-            action = Categorical(
-                self.num_discrete_actions, shape=shape, device=self.device, dtype=torch.int64
-            )
-        reward = Unbounded((envs, robots, 1), **float_)
+            if entry.kind == "mask":
+                return Binary(shape=(*shape, *entry.shape), device=device, dtype=torch.bool)
+            return Unbounded((*shape, *entry.shape), device=device, dtype=self.dtype)
 
         def grouped(**specs: Any) -> Composite:
-            group = Composite(specs, shape=(envs, robots), device=self.device)
-            return Composite({GROUP: group}, shape=(envs,), device=self.device)
+            group = Composite(specs, shape=shape, device=device)
+            return Composite({GROUP: group}, shape=(envs,), device=device)
 
         def flags(*shape: int) -> dict[str, Binary]:
             names = ("done", "terminated", "truncated")
-            return {name: Binary(shape=(*shape, 1), **flag) for name in names}
+            options: Any = {"device": device, "dtype": torch.bool}
+            return {name: Binary(shape=(*shape, 1), **options) for name in names}
 
         entries = {name: measured(entry) for name, entry in self.entries.items()}
         self.observation_spec = grouped(
-            observation=Composite(entries, shape=(envs, robots), device=self.device),
-            mask=Binary(shape=(envs, robots), **flag),
+            observation=Composite(entries, shape=shape, device=device),
+            mask=Binary(shape=shape, device=device, dtype=torch.bool),
         )
-        self.action_spec = grouped(action=action)
-        self.reward_spec = grouped(reward=reward)
+        pairs = self.num_discrete_actions
+        self.action_spec = grouped(
+            action=Bounded(-1.0, 1.0, shape=(*shape, 2), device=device, dtype=self.dtype)
+            if self.continuous
+            else Categorical(pairs, shape=shape, device=device, dtype=torch.int64)
+        )
+        self.reward_spec = grouped(reward=Unbounded((*shape, 1), device=device, dtype=self.dtype))
         done = grouped(**flags(envs, robots))
         done.update(flags(envs))
         self.done_spec = done
@@ -352,12 +347,6 @@ class MarineNavEnv(EnvBase):
         return TensorDict(
             {GROUP: TensorDict(group, group_shape), **root}, group_shape[:1], device=self.device
         )
-
-    def _idle_action(self) -> Tensor:
-        """An action that every world takes."""
-        shape = (*self.state.active.shape, 2) if self.continuous else self.state.active.shape
-        dtype = self.dtype if self.continuous else torch.int64
-        return torch.zeros(shape, dtype=dtype, device=self.device)
 
     # Saving -------------------------------------------------------------------------------------
 

@@ -10,9 +10,9 @@ import torch
 from tensordict import TensorDictBase
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.env import GROUP
+from marinenav_env.env import GROUP, Scenarios
 from marinenav_env.scripted import SCRIPTED, write_actions
-from marinenav_env.single import Scenarios, SingleWorld
+from marinenav_env.single import SingleWorld
 from marinenav_env.validation import require
 
 Policy = Callable[[TensorDictBase], TensorDictBase]
@@ -71,7 +71,4 @@ class MarineNavGymEnv(gymnasium.Env[dict[str, Any], Any]):
         actions[0, 0] = torch.as_tensor(action)
         world.now.set((GROUP, "action"), actions)
         world.act()
-        reward, info = world.reward(0), world.info(0)
-        ended = world.flag("terminated", 0), world.flag("truncated", 0)
-        world.forget_reward()
-        return world.observation(0), reward, *ended, info
+        return world.result(0)

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.env import GROUP
-from marinenav_env.single import Scenarios, SingleWorld
+from marinenav_env.env import GROUP, Scenarios
+from marinenav_env.single import SingleWorld
 
 try:
     from pettingzoo import ParallelEnv
@@ -68,7 +68,8 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
         self._world.restart(seed)
         there = self._world.now.get((GROUP, "mask"))[0].tolist()
         self.agents = [name for name, robot in self._index.items() if there[robot]]
-        return self._observations(self.agents), {name: {} for name in self.agents}
+        seen = {name: self._world.observation(self._index[name]) for name in self.agents}
+        return seen, {name: {} for name in self.agents}
 
     def step(
         self, actions: dict[str, Any]
@@ -80,15 +81,8 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
             joint[0, self._index[name]] = torch.as_tensor(actions[name])
         world.now.set((GROUP, "action"), joint)
         world.act()
-        rewards = {name: world.reward(self._index[name]) for name in acting}
-        terminated, truncated = (
-            {name: world.flag(flag, self._index[name]) for name in acting}
-            for flag in ("terminated", "truncated")
-        )
-        infos = {name: world.info(self._index[name]) for name in acting}
-        world.forget_reward()
+        results = {name: world.result(self._index[name]) for name in acting}
+        columns: Any = ({name: row[column] for name, row in results.items()} for column in range(5))
+        observations, rewards, terminated, truncated, infos = columns
         self.agents = [name for name in acting if not (terminated[name] or truncated[name])]
-        return self._observations(acting), rewards, terminated, truncated, infos
-
-    def _observations(self, names: list[str]) -> dict[str, Any]:
-        return {name: self._world.observation(self._index[name]) for name in names}
+        return observations, rewards, terminated, truncated, infos

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +12,8 @@ from tensordict import TensorDict, TensorDictBase
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.entries import Entry
-from marinenav_env.env import GROUP, MarineNavEnv
-from marinenav_env.reset_pool import Curriculum, Sampler, drawn_or_given
-from marinenav_env.scenario_file import Episode
-from marinenav_env.state import Scenario
-
-Scenarios = Curriculum | str | Path | Sequence[Episode] | Scenario | Sampler | None
+from marinenav_env.env import GROUP, MarineNavEnv, Scenarios
+from marinenav_env.reset_pool import Curriculum, drawn_or_given
 
 
 class SingleWorld:
@@ -54,11 +48,9 @@ class SingleWorld:
 
     def act(self) -> None:
         """Make a step with the actions written in ``now``."""
-        self.now = self.env.step(self.now).get("next")
-
-    def forget_reward(self) -> None:
-        """Take the last reward away, which is no part of the next step's input."""
-        self.now = self.now.exclude((GROUP, "reward"))
+        self._ended = self.env.step(self.now).get("next")
+        # The last reward is no part of the next step's input.
+        self.now = self._ended.exclude((GROUP, "reward"))
 
     def observation(self, robot: int) -> dict[str, Any]:
         """What a robot perceives; see observation_space."""
@@ -68,22 +60,16 @@ class SingleWorld:
             for name, entry in self.env.entries.items()
         }
 
-    def flag(self, name: str, robot: int) -> bool:
-        """Whether a robot is done, terminated or truncated."""
-        return bool(self.now.get((GROUP, name))[0, robot])
-
-    def reward(self, robot: int) -> float:
-        """A robot's reward for the last step."""
-        return float(self.now.get((GROUP, "reward"))[0, robot])
-
-    def info(self, robot: int) -> dict[str, Any]:
-        """What the last step came to for a robot; energy in N s."""
-        outcome, state = self.env.outcome, self.env.state
-        return {
+    def result(self, robot: int) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+        """What the last step came to for a robot, as Gymnasium has it; energy in N s."""
+        group, state = self._ended.get(GROUP)[0, robot], self.env.state
+        info = {
             "is_success": bool(state.arrived[0, robot]),
             "is_collision": bool(state.collided[0, robot]),
-            "energy": float(outcome.energy[0, robot]),
+            "energy": float(self.env.outcome.energy[0, robot]),
         }
+        terminated, truncated = (bool(group.get(name)) for name in ("terminated", "truncated"))
+        return self.observation(robot), float(group.get("reward")), terminated, truncated, info
 
     def observation_space(self) -> spaces.Dict:
         """The entries of an observation of one robot; see MarineNavEnv.entries."""
