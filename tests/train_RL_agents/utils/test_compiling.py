@@ -63,8 +63,10 @@ def test_a_run_goes_on_without_generated_code(tmp_path, what):
 
     def train(name, **more):
         words = ["train", "-C", str(config), "--no-bar", f"save_dir={tmp_path / name}"]
+        # An unusable cache must be seen before torch is imported, as by the command itself.
+        program = ["-m", "train_RL_agents"] if what == "cache" else ["-c", TRAIN]
         return subprocess.run(
-            [sys.executable, "-c", TRAIN, *words], cwd=ROOT, capture_output=True, text=True,
+            [sys.executable, *program, *words], cwd=ROOT, capture_output=True, text=True,
             env=os.environ | variables | more,
         )  # fmt: skip
 
