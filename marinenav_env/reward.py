@@ -109,7 +109,9 @@ def role_terms(step: RewardInputs) -> Tensor:
     seen = pairs(step.after.pose, step.after.velocity_ground)
     role, share = roles(seen), seen.miss / rules.domain
     active = env_last(step.active)
-    reach = env_last(step.parameters.sensor.range + step.parameters.vessel.detect_radius)
+    sensor, vessel = step.parameters.sensor, step.parameters.vessel
+    # As in perception: the own sensor's range, and the other's radius.
+    reach = env_last(sensor.range)[:, None] + env_last(vessel.detect_radius)
     near = (seen.distance <= reach) & (seen.time > 0.0) & (seen.time <= rules.horizon)
     near = near & active & active[:, None]
 
@@ -118,7 +120,8 @@ def role_terms(step: RewardInputs) -> Tensor:
     clear = torch.where((role == HEAD_ON) | (role == GIVE_WAY), wrong_side, 0.0)
     clear = torch.where(role == OVERTAKING, too_close, clear)
     # Nothing is due at first sight: else vessels would keep clear of those that they cannot see.
-    clear = clear * ((reach - seen.distance) / (reach - rules.domain)).clamp_max(1.0)
+    span = (reach - rules.domain).clamp_min(1e-3)  # sensors may reach less far than the domain
+    clear = clear * ((reach - seen.distance) / span).clamp(0.0, 1.0)
     give_way = torch.where(near, clear, 0.0).amax(1)
 
     held = near & (share.abs() < 1.0) & (seen.distance > rules.stand_on_until)

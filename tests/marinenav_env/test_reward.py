@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig, plugins
-from marinenav_env.config import RewardConfig
+from marinenav_env.config import RewardConfig, SensorConfig
 from marinenav_env.env import GROUP
 from marinenav_env.reward import (
     RewardInputs,
@@ -163,14 +163,16 @@ def test_it_is_compiled_with_the_world() -> None:
 
 # Penalties by role --------------------------------------------------------------------------------
 
+RANGES = (20.0, 12.0, 5.0, 16.0)
+"""Of the sensors (m); the third is shorter than the domain."""
 BY_ROLE = RewardConfig(give_way_penalty=-1.0, stand_on_penalty=-0.5, astern_penalty=-0.3)
 
 
 def sea(envs: int, robots: int, reward: RewardConfig = BY_ROLE) -> RewardInputs:
     """A step of vessels close to each other that turn and change speed."""
     env = MarineNavEnv(
-        WorldConfig(reward=reward), envs, scenarios=Curriculum((Level(robots, 0, 0, 0.0),)),
-        dtype=torch.float64,
+        WorldConfig(reward=reward, sensor=SensorConfig(range=RANGES[:robots])), envs,
+        scenarios=Curriculum((Level(robots, 0, 0, 0.0),)), dtype=torch.float64,
     )  # fmt: skip
     env.step(env.rand_step(env.reset()))
     generator = torch.Generator().manual_seed(1)
@@ -195,7 +197,6 @@ def test_penalties_by_role_equal_the_oracle() -> None:
     envs, robots = 60, 4
     step = sea(envs, robots)
     got, rules = role_terms(step), step.config.colregs
-    reach = 20.0 + step.config.vessel.detect_radius  # type: ignore[operator]
     seen = set()
     for e in range(envs):
         rows = torch.cat((step.after.pose[e], step.after.velocity_ground[e, :, :2]), -1).tolist()
@@ -203,6 +204,7 @@ def test_penalties_by_role_equal_the_oracle() -> None:
             if not step.active[e, one]:
                 continue
             others = [two for two in range(robots) if two != one and step.active[e, two]]
+            reach = RANGES[one] + step.config.vessel.detect_radius  # type: ignore[operator]
             met = [roles.meet(rows[one], rows[two]) for two in others]
             duty = max((roles.duty(each, reach, rules.horizon, rules.domain) for each in met),
                        default=0.0)  # fmt: skip

@@ -53,7 +53,8 @@ def duty(met: Meeting, sensor_range: float, horizon: float, domain: float) -> fl
     if met.distance > sensor_range or not 0.0 < met.time <= horizon:
         return 0.0
     kind, share = role(met), met.miss / domain
-    urgency = min(1.0, (sensor_range - met.distance) / (sensor_range - domain))
+    span = max(sensor_range - domain, 1e-3)
+    urgency = min(1.0, (sensor_range - met.distance) / span)
     if kind == "overtaking":
         return urgency * max(0.0, 1.0 - abs(share))
     if kind not in ("head-on", "give-way"):
