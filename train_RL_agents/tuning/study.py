@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from marinenav_env.validation import ConfigError, is_number, require
-from train_RL_agents.config.reading import flatten, from_dict, read_json, settings_of, to_dict
+from train_RL_agents.config.reading import (
+    flatten,
+    from_dict,
+    read_json,
+    saved_config,
+    settings_of,
+    to_dict,
+)
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
@@ -155,7 +162,9 @@ class Study:
             "space of settings": repr(sorted(self.space.items())),
             "config": json.dumps(to_dict(self.config)),
         }
-        before = self.study.user_attrs
+        before = dict(self.study.user_attrs)
+        if "config" in before:  # settings that are newer than the study have their defaults
+            before["config"] = json.dumps(to_dict(saved_config(json.loads(before["config"]))))
         for name, value in ours.items():
             fine = before.get(name, value) == value
             require(fine, "--study", str(self.folder), f"new, or of the same {name}")

@@ -1,5 +1,7 @@
 """Studies: what is searched, trials, pruning, going on."""
 
+import json
+
 import pytest
 
 from marinenav_env import ConfigError
@@ -100,6 +102,20 @@ def test_a_study_goes_on_from_its_storage(tmp_path, fake):
     assert again.run_trial([]).startswith("trial 3: ")
     with pytest.raises(ConfigError, match="must be new, or of the same space"):
         Study(tmp_path, CONFIG, read_space(write_space(tmp_path, {"seed": [1, 2]}), CONFIG))
+
+
+def test_a_study_goes_on_with_settings_that_are_newer_than_it(tmp_path, fake):
+    space = read_space(write_space(tmp_path), CONFIG)
+    study = Study(tmp_path, CONFIG, space)
+    study.run_trial([])
+    saved = json.loads(study.study.user_attrs["config"])
+    del saved["on_divergence"]
+    study.study.set_user_attr("config", json.dumps(saved))
+    assert Study(tmp_path, CONFIG, space).done == 1
+    saved["total_timesteps"] += 1
+    study.study.set_user_attr("config", json.dumps(saved))
+    with pytest.raises(ConfigError, match="must be new, or of the same config"):
+        Study(tmp_path, CONFIG, space)
 
 
 def test_settings_that_do_not_go_together_fail_one_trial(tmp_path, fake, monkeypatch):
