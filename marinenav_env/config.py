@@ -162,11 +162,14 @@ class RewardConfig:
     """Added on arrival (unless the vessel collides in the same step)."""
     give_way_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Times how badly a vessel is about to pass another that it must keep clear of, from 0 to 2
-    (see marinenav_env.reward.role_terms); 0: not computed."""
+    (see marinenav_env.reward.role_terms); 0: not computed. Training takes
+    trainer.give_way_penalty."""
     stand_on_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Times how much a vessel that must stand on changes course and speed, from 0 to 1."""
+    """Times how much a vessel that must stand on changes course and speed, from 0 to 1. Training
+    takes trainer.stand_on_penalty."""
     astern_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Times how fast a vessel goes astern, from 0 to 1 at 0.5 m/s."""
+    """Times how fast a vessel goes astern, from 0 to 1 at 0.5 m/s. Training takes
+    trainer.astern_penalty."""
     function: str = ""
     """A reward of your own as package.module:function (see marinenav_env.reward); none: the
     published one."""
@@ -286,7 +289,9 @@ class Level:
     min_start_goal_dis: NonNegative = 40.0
     """Smallest distance between a robot's start and its goal (m)."""
     encounter: bool = False
-    """Whether the courses of all robots meet at the centre of the map."""
+    """Whether the courses of all robots (at most 6) meet at the centre of the map. They start 15 to
+    25 m from there, farther on nearly parallel courses, where clear_r asks for it: then outside of
+    a small map, too."""
     map_size: NonNegative = 0.0
     """Side of the map (m); 0: as the world's."""
     core_speed: NonNegative = 0.0
@@ -294,6 +299,8 @@ class Level:
 
     def __post_init__(self) -> None:
         check_fields(self, "level")
+        fine = not self.encounter or self.num_robots <= 6
+        require(fine, "level.num_robots", self.num_robots, "at most 6 in an encounter")
 
 
 LEVELS: tuple[Level, ...] = (

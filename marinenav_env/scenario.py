@@ -19,6 +19,7 @@ from torch import Tensor
 from marinenav_env.config import Level, ScenarioConfig
 from marinenav_env.encounters import draw_courses, meeting, smallest_angle
 from marinenav_env.state import Scenario
+from marinenav_env.validation import require
 
 ENCOUNTER_DISTANCE, ENCOUNTER_OFFSET = (15.0, 25.0), 1.5
 """Range of the distance from a start, and from a goal, to where an encounter's courses meet, and
@@ -116,6 +117,18 @@ def _choose(
     return torch.cat(accepted, -1), torch.cat(mask, -1)
 
 
+def _check_room(config: ScenarioConfig, level: Level) -> None:
+    """Refuse a level whose map has no room for what is drawn on it."""
+    width, height = level.map_size or config.width, level.map_size or config.height
+    margin = max(config.start_margin, config.obstacle_margin)
+    fine = 2.0 * margin < min(width, height)
+    require(fine, "level.map_size", level.map_size, f"above {2.0 * margin:g}, both margins")
+    longest = math.hypot(width - 2.0 * config.start_margin, height - 2.0 * config.start_margin)
+    fine = level.encounter or level.min_start_goal_dis < longest
+    require(fine, "level.min_start_goal_dis", level.min_start_goal_dis,
+            f"below {longest:g}, the diagonal of the map inside its margins")  # fmt: skip
+
+
 class ScenarioSampler:
     """Draws scenarios of mixed levels on a device, without reading anything back.
 
@@ -133,6 +146,8 @@ class ScenarioSampler:
         device: torch.device,
         dtype: torch.dtype,
     ) -> None:
+        for level in levels:
+            _check_room(config, level)
         self.config = config
         self._options: dict[str, Any] = {"device": device, "dtype": dtype}
         counts = [[level.num_robots, level.num_cores, level.num_obstacles] for level in levels]

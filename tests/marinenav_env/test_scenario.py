@@ -13,6 +13,7 @@ from torch import Tensor
 from marinenav_env.config import LEVELS, Level, ScenarioConfig
 from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.state import Scenario
+from marinenav_env.validation import ConfigError
 from tests.marinenav_env.helpers import CPU, ks_bound, ks_distance_of_two
 from tests.oracle import scenario as oracle
 
@@ -280,3 +281,21 @@ def test_distribution_is_that_of_the_rejection_loops(level: Level, count: int) -
     if level is CROWDED:
         for name in ("robots", "cores", "obstacles"):
             assert len({FEATURES[name](s) for s in got}) > 1
+
+
+@pytest.mark.parametrize(
+    ("level", "refused"),
+    [
+        (Level(3, 0, 1, 1.0, map_size=9.0), "level.map_size=9.0: must be above 10"),
+        (Level(3, 0, 0, 40.0, map_size=20.0), "level.min_start_goal_dis=40.0: must be below 22.6"),
+        (Level(3, 0, 0, 90.0), "level.min_start_goal_dis=90.0: must be below 72.1"),
+    ],
+)
+def test_a_level_without_room_is_refused(level: Level, refused: str) -> None:
+    with pytest.raises(ConfigError, match=refused):
+        ScenarioSampler(ScenarioConfig(), (LEVELS[0], level), CPU, torch.float32)
+
+
+def test_an_encounter_has_at_most_six_robots() -> None:
+    with pytest.raises(ConfigError, match="at most 6 in an encounter"):
+        Level(7, 0, 0, 0.0, encounter=True)
