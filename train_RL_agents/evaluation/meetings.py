@@ -8,8 +8,8 @@ repository MarWaltz/TUD_RL, in which 5 and 8, and 15 and 22, coincide.
 Robot 0, the own vessel, heads north; if nobody acts, all are at one point at one time. Ships of
 those problems become vessels of this world at 2 m/s, slow ones at 0.39 of it with weaker
 thrusters. The time to the meeting point is such that every other vessel starts 25 m from the own
-one, beyond the 20 m at which vessels see each other, but it is from 12 s to 30 s: vessels on nearly
-parallel courses are in sight from the start, at 10 m or more.
+one, beyond the 20 m at which vessels see each other, but it is from 12 s to 30 s: vessels on
+nearly parallel courses are in sight from the start, at 10 m or more.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ APART, TIMES = 25.0, (12.0, 30.0)
 """Distance of the others from the own vessel at first (m), and range of the time to meet (s)."""
 CLEAR = 10.0
 """Least distance of any two vessels at first (m)."""
-RUN, SIDE = 20.0, 120.0
+RUN, SIDE = 20.0, 124.0
 """Distance from the meeting point to the goals, and side of the map (m)."""
 KINDS = {
     "head-on": (180.0, 10.0), "crossing from starboard": (-90.0, 50.0),
@@ -74,6 +74,8 @@ def scenarios_of(
     both = mask[:, :, None] & mask[:, None] & (closing > 0.0)
     own = torch.where(both[:, 0], APART / closing[:, 0], 0.0).amax(-1, keepdim=True).clamp(*TIMES)
     time = torch.maximum(own, torch.where(both, CLEAR / closing, 0.0).amax((1, 2))[:, None])
+    # Between two control steps: there, no two are at one point when collisions are told.
+    time = 0.5 * (2.0 * time).ceil() + 0.25
     centre = torch.tensor(0.5 * SIDE, dtype=course.dtype)
     start, goal = meeting(course, speed * time, torch.full_like(course, RUN), centre)
     drawn = under_way(start, goal, course, speed, mask, world.vessel)

@@ -135,16 +135,31 @@ def _rules(world: WorldConfig, episodes: int, seed: int) -> Drawn:
     return tuple(ENCOUNTERS), tuple(parts)
 
 
+GHOST = 0.01
+"""Collision radius of the others where the own vessel alone is steered (m): they meet at a point.
+That of the own vessel is larger by as much as theirs are smaller."""
+
+
 def _imazu(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> Drawn:
     """Imazu's problems; the seed is that of the measurement noise alone."""
-    parts = tuple(Part(*each, only_own) for each in imazu(world, episodes))
+    parts = tuple(_meeting(*each, only_own) for each in imazu(world, episodes))
     return tuple(f"case {number}" for number in range(1, len(IMAZU) + 1)), parts
 
 
 def _encounters(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> Drawn:
     """Random encounters of two to six vessels."""
-    parts = tuple(Part(*each, only_own) for each in random_encounters(world, episodes, seed))
+    parts = tuple(_meeting(*each, only_own) for each in random_encounters(world, episodes, seed))
     return (*KINDS, *(f"{robots} vessels" for robots in FLEETS)), parts
+
+
+def _meeting(world: WorldConfig, scenarios: Scenario, only_own: bool) -> Part:
+    """Scenarios as a part of a suite; who is not steered hits nobody but the own vessel."""
+    if only_own:
+        usual, others = world.vessel.radius, scenarios.robot_mask.shape[-1] - 1
+        contact = 2.0 * (usual[0] if isinstance(usual, tuple) else usual)
+        radius = (contact - GHOST, *[GHOST] * others)
+        world = replace(world, vessel=replace(world.vessel, radius=radius))
+    return Part(world, scenarios, only_own)
 
 
 def _of_group(scenarios: Scenario, index: int) -> Scenario:

@@ -62,6 +62,22 @@ def test_others_keep_course_and_speed_where_only_the_own_vessel_is_steered(name)
     assert table["case 4"]["stood_on"] is not None and table["case 2"]["stood_on"] is None
 
 
+@pytest.mark.parametrize("name", ["imazu_own", "encounters_own"])
+def test_others_that_nobody_steers_hit_nobody_but_the_own_vessel(name):
+    chosen = make_set(name, WORLD, 2)
+    absent = []
+    for part in chosen.parts:
+        radius = torch.tensor(part.world.vessel.radius)
+        assert (radius[0] + radius[1:] - 2.0 * WORLD.vessel.radius).abs().max() < 1e-6
+        there = part.scenarios.clone()
+        there.robot_mask[:, 0] = False
+        absent.append(replace(part, scenarios=there))
+    _, recording = run_set(
+        "straight", replace(chosen, parts=tuple(absent)), WORLD, ACTING, CPU, "x"
+    )
+    assert not recording.collided.any()
+
+
 def test_the_command_prints_marks_with_intervals(tmp_path, capsys):
     path = tmp_path / "marks.json"
     command = ["evaluate", "--policy", "straight", "--suite", "encounters_own", "--episodes", "1"]
