@@ -168,7 +168,8 @@ def safety(seen: Tracks, domain: float) -> Tensor:
     both = both & ~torch.eye(position.shape[-2], dtype=torch.bool)
     closest = torch.where(both, distance, torch.inf).amin(0)
     contact = seen.radius[..., None] + seen.radius[:, None]
-    return ((closest - contact) / (domain - contact)).clamp(0.0, 1.0).amin(-1)
+    share = ((closest - contact) / (domain - contact)).clamp(0.0, 1.0)
+    return torch.where(closest.isfinite(), share, 1.0).amin(-1)
 
 
 def sailed(seen: Tracks) -> tuple[Tensor, Tensor, Tensor]:
