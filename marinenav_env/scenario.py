@@ -118,12 +118,13 @@ def _choose(
 
 
 def _check_room(config: ScenarioConfig, level: Level) -> None:
-    """Refuse a level whose map has no room for what is drawn on it."""
-    width, height = level.map_size or config.width, level.map_size or config.height
+    """Refuse a level with a map of its own that has no room for what is drawn on it."""
+    if not level.map_size:
+        return
     margin = max(config.start_margin, config.obstacle_margin)
-    fine = 2.0 * margin < min(width, height)
+    fine = 2.0 * margin < level.map_size
     require(fine, "level.map_size", level.map_size, f"above {2.0 * margin:g}, both margins")
-    longest = math.hypot(width - 2.0 * config.start_margin, height - 2.0 * config.start_margin)
+    longest = math.sqrt(2.0) * (level.map_size - 2.0 * config.start_margin)
     fine = level.encounter or level.min_start_goal_dis < longest
     require(fine, "level.min_start_goal_dis", level.min_start_goal_dis,
             f"below {longest:g}, the diagonal of the map inside its margins")  # fmt: skip

@@ -11,6 +11,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tests.train_RL_agents.recorded import small_recording
 from tests.train_RL_agents.tiny_runs import evaluations, new_run, train
 from train_RL_agents.evaluation.recording import concatenate
+from train_RL_agents.figures.drawing import MOST_PANELS
 from train_RL_agents.figures.snapshot import draw, first_of_each_level
 
 PICTURE, FORESEEN, RETURNS = "eval/trajectories", "eval/return_quantiles", "eval/returns"
@@ -25,7 +26,7 @@ def tags(run):
 def test_the_first_scenario_of_each_level_is_chosen():
     level = torch.tensor([0, 0, 2, 2, 2, 5])
     assert first_of_each_level(level).tolist() == [0, 2, 5]
-    assert first_of_each_level(torch.arange(40)).tolist() == list(range(12))
+    assert first_of_each_level(torch.arange(40)).tolist() == list(range(MOST_PANELS))
 
 
 def test_picture_has_a_panel_for_every_episode():
