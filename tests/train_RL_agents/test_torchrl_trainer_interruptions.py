@@ -147,6 +147,7 @@ def test_a_file_size_limit_is_reported_like_a_full_disk(tmp_path, capsys, comman
     assert no_temporaries(only_run(tmp_path))
 
 
+@pytest.mark.slow
 def test_tensorboards_thread_reports_in_one_sentence_too(tmp_path):
     """In a process of its own: errors of threads are told apart from the command's."""
     code = (

@@ -90,7 +90,7 @@ class EntryEncoder(nn.Module):
         raise NotImplementedError
 
     def scaled(self, observation: Observation) -> Tensor:
-        """The entry [B, *shape], divided by its typical magnitude."""
+        """The entry [B, ...], divided by its typical magnitude."""
         return observation[self.entry.name] * self.scale
 
 

@@ -71,6 +71,7 @@ def test_a_gpu_runs_a_kernel(monkeypatch, fails):
     assert found.found == ("no kernel image" if fails else "X1, runs kernels")
 
 
+@pytest.mark.slow
 def test_it_runs_where_packages_cannot_be_imported():
     code = ("import sys\nsys.modules['torchrl'] = None\nfrom train_RL_agents.cli import main\n"
             "sys.exit(main(['doctor']))")  # fmt: skip

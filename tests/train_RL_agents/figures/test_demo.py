@@ -214,6 +214,7 @@ def voyage(name, scenario):
     return torch.stack(poses).numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ac_iqn", "dqn"])
 def test_a_whole_voyage_is_pythons(name):
     scenario = 50  # the first of level 6

@@ -49,6 +49,7 @@ def hold():
         process.communicate()
 
 
+@pytest.mark.slow
 def test_the_lock_of_a_process_ends_with_it(tmp_path, hold):
     path = tmp_path / LOCK
     other = hold(path)
@@ -92,6 +93,7 @@ def test_without_locks_the_file_says_who_writes(tmp_path, monkeypatch, module, c
     assert path.read_text() == ""
 
 
+@pytest.mark.slow
 def test_a_second_resume_is_refused_and_the_first_goes_on(tmp_path, command, begin):
     first = begin(*command, "total_timesteps=1000000000", "eval_freq=80")
     until = time.monotonic() + 60.0
