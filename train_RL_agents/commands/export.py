@@ -9,11 +9,14 @@ from pathlib import Path
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
-    add("checkpoint", metavar="CHECKPOINT", type=Path, help="run folder or policy file")
+    add("checkpoint", metavar="CHECKPOINT", type=Path, nargs="?", help="run folder or policy file")
     add("--which", metavar="NAME", default="best",
         help="of a run: best (default), latest or a file's name")  # fmt: skip
-    add("--out", metavar="DIR", type=Path, required=True,
+    add("--out", metavar="DIR", type=Path,
         help="folder for the files and contract.json; made if it is not there")  # fmt: skip
+    add("--check", metavar="FILE", type=Path, help="instead of writing: compare an exported file, "
+        "or a .json with another program's answers, with the examples of the contract.json beside "
+        "it")  # fmt: skip
     add("--format", nargs="+", choices=("torchscript", "torch", "onnx"),
         default=["torchscript", "torch"], help="torchscript (for C++), torch (a torch.export "
         "program, .pt2), onnx (needs 'marinenav[export]'); by default the first two")  # fmt: skip
@@ -21,6 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    if arguments.check is not None:
+        return _check(arguments)
+    if arguments.checkpoint is None or arguments.out is None:
+        arguments.parser.error("CHECKPOINT and --out are needed, or --check")
     from train_RL_agents.exporting.export import CHECKS, CONTRACT, export
     from train_RL_agents.run.checkpoint import load_policy
 
@@ -30,4 +37,16 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{arguments.out / each['file']}: differs from the agent by at most "
               f"{each['largest_difference']:.1e} on {CHECKS} observations")  # fmt: skip
     print(f"{arguments.out / CONTRACT}: inputs, outputs and what an action does")
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    """Check a file."""
+    if arguments.checkpoint is not None or arguments.out is not None:
+        arguments.parser.error("argument --check: takes neither CHECKPOINT nor --out")
+    from train_RL_agents.exporting.checking import check_file
+
+    count, difference = check_file(arguments.check)
+    print(f"{arguments.check}: {count} examples answered; the largest difference is "
+          f"{difference:.1e} (1 + |answer|)")  # fmt: skip
     return 0

@@ -37,7 +37,13 @@ TOLERANCE = 1e-6
 """Largest difference between the answers of a file and those of the agent."""
 CHECKS = 64
 """Observations that each file is checked on."""
-CONTRACT = "contract.json"
+EXAMPLES = 16
+"""Observations in the contract, with their answers."""
+EXAMPLE_TOLERANCE = 1e-5
+"""Difference of an answer to an example, as a share of 1 + |answer|, that ``check_file`` allows."""
+CONTRACT, VERSION = "contract.json", 2
+SELECTED = "selected_action"
+"""Name of the action among the outputs of ONNX files."""
 
 Call = Callable[..., Answers]
 
@@ -76,6 +82,16 @@ class Deployed(nn.Module):
     def answers(self, *inputs: Tensor) -> Answers:
         """The same, always as a tuple."""
         return as_tuple(self(*inputs))
+
+    def decided(self, *inputs: Tensor) -> Answers:
+        """The outputs, and the action that follows from them."""
+        answers = self.answers(*inputs)
+        return *answers, self.agent.select(dict(zip(self.output_names, answers, strict=False)))
+
+    @property
+    def output_names(self) -> list[str]:
+        """Names of what ``decided`` gives."""
+        return [*self.agent.output_meanings, SELECTED]
 
     def observations(self, count: int, seed: int = 0) -> Observation:
         """Random observations [B] of the size that the world's have, in float64.
@@ -151,12 +167,25 @@ def _any_batch(example: tuple[Tensor, ...]) -> tuple[tuple[dict[int, Any], ...]]
     return (tuple({0: batch} for _ in example),)
 
 
+class _Deciding(nn.Module):
+    """A network with the action among its outputs: the runtime on board needs no other rule."""
+
+    def __init__(self, network: Deployed) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, *inputs: Tensor) -> Answers:
+        """See Deployed.decided; the action is a tensor of its own."""
+        *answers, action = self.network.decided(*inputs)
+        return *answers, action.clone()
+
+
 def _make_onnx(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
     with _quietly():
         program = torch.onnx.export(
-            network, example, dynamo=True, verbose=False, dynamic_shapes=_any_batch(example),
-            input_names=network.input_names, output_names=list(network.agent.output_meanings),
-            custom_translation_table=_translations(),
+            _Deciding(network), example, dynamo=True, verbose=False,
+            dynamic_shapes=_any_batch(example), input_names=network.input_names,
+            output_names=network.output_names, custom_translation_table=_translations(),
         )  # fmt: skip
     assert program is not None  # dynamo=True gives one
     content: bytes = program.model_proto.SerializeToString()
@@ -243,8 +272,15 @@ def export(loaded: LoadedPolicy, out: Path, formats: list[str]) -> dict[str, Any
         write_atomically(path, kind.make(network, example))
         files[name] = {"file": path.name, "largest_difference": check(path, name, loaded.agent)}
     written = contract(loaded, files)
-    write_atomically(out / CONTRACT, json.dumps(written, indent=2, allow_nan=False) + "\n")
+    write_atomically(out / CONTRACT, _readable(written))
     return written
+
+
+def _readable(contract: dict[str, Any]) -> str:
+    """A contract as text: indented, but the thousands of numbers of its examples in one line."""
+    *rest, (name, examples) = contract.items()
+    text = json.dumps(dict(rest), indent=2, allow_nan=False).removesuffix("\n}")
+    return f'{text},\n  "{name}": {json.dumps(examples, allow_nan=False)}\n}}\n'
 
 
 def check(path: Path, kind: str, agent: Agent[Any]) -> float:
@@ -264,15 +300,15 @@ def check(path: Path, kind: str, agent: Agent[Any]) -> float:
     exact = Deployed(agent)
     inputs = exact.inputs(CHECKS, seed=1)
     call = FORMATS[kind].load(path, len(exact.entries))
-    expected = exact.answers(*inputs)
+    expected = exact.decided(*inputs)
     got = call(*inputs)
     single = call(*(tensor[-1:] for tensor in inputs))
-    pairs = [*zip(got, expected, strict=True),
-             *((one, all_[-1:]) for one, all_ in zip(single, expected, strict=True))]  # fmt: skip
+    # Only some formats give the action, which is last.
+    pairs = [*zip(got, expected, strict=False),
+             *((one, all_[-1:]) for one, all_ in zip(single, expected, strict=False))]  # fmt: skip
     difference = max(float((one - other).abs().max()) for one, other in pairs)
     # Not what the file answers but what becomes of it: the agent's own action.
-    names = exact.agent.output_meanings
-    chosen = exact.agent.select(dict(zip(names, got, strict=True)))
+    chosen = exact.agent.select(dict(zip(exact.output_names, got, strict=False)))
     wanted = copy.deepcopy(agent).cpu().double().act(exact.observations(CHECKS, seed=1))
     same = torch.allclose(chosen.double(), wanted.double(), rtol=0.0, atol=TOLERANCE)
     if not (difference <= TOLERANCE and same):
@@ -301,7 +337,7 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
     names = zip(agent.output_meanings.items(), answers, strict=True)
     return {
         "format": "marinenav export",
-        "version": 1,
+        "version": VERSION,
         "versions": versions(),
         "agent": loaded.config.agent_type,
         "policy": loaded.path.name,
@@ -321,10 +357,34 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
         "call": {
             "torchscript": f"forward({', '.join(arguments)})",
             "torch, onnx": "the inputs in this order; the first dimension may be of any size",
+            "onnx": f"{SELECTED}, the last output, is the action",
         },
         "action": _action(agent, world),
+        "goal_distance": {"value": world.vessel.goal_distance, "unit": "m"},
         "check": {"observations": CHECKS, "tolerance": TOLERANCE},
+        "examples": _examples(network),
     }
+
+
+def _examples(network: Deployed) -> dict[str, Any]:
+    """Observations in short decimals, with the answers and actions to them."""
+    inputs = [each.round(decimals=4) for each in network.inputs(EXAMPLES, seed=2)]
+    *answers, action = network.decided(*inputs)
+    outputs = zip(network.agent.output_meanings, answers, strict=True)
+    return {
+        "tolerance": EXAMPLE_TOLERANCE,
+        "meaning": "|difference of an answer| <= tolerance (1 + |answer|); answers are rounded to "
+        "1e-7",
+        "inputs": {name: each.tolist() for name, each in zip(network.input_names, inputs,
+                                                             strict=True)},
+        "outputs": {name: _rounded(each) for name, each in outputs},
+        "action": _rounded(action),
+    }  # fmt: skip
+
+
+def _rounded(answer: Tensor) -> list[Any]:
+    whole = not answer.is_floating_point()
+    return list((answer if whole else answer.double().round(decimals=7)).tolist())
 
 
 def _inputs(network: Deployed, world: WorldConfig) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from train_RL_agents.cli import main, make_parser
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.exporting import export as module
+from train_RL_agents.exporting.checking import check_file
 from train_RL_agents.exporting.export import (
     CONTRACT,
     FORMATS,
@@ -181,7 +182,12 @@ def test_onnx_answers_as_the_agent(name, tmp_path):
     written = export(policy, tmp_path, ["onnx"])
     assert written["files"]["onnx"]["largest_difference"] < 2e-7
     session = FORMATS["onnx"].load(tmp_path / f"{name}.onnx", 3)
-    assert len(session(*Deployed(policy.agent).inputs(2))[0]) == 2
+    inputs = Deployed(policy.agent).inputs(2)
+    *answers, action = session(*inputs)
+    assert [len(answer) for answer in answers] == [2] * len(policy.agent.output_meanings)
+    expected = policy.agent.double().act(Deployed(policy.agent).observations(2))
+    torch.testing.assert_close(action, expected, rtol=0.0, atol=2e-7)
+    assert check_file(tmp_path / f"{name}.onnx")[1] < 2e-7
 
 
 @pytest.mark.slow

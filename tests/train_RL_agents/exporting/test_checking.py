@@ -1,0 +1,119 @@
+"""Files and answers of other programs against the examples of a contract."""
+
+import copy
+import json
+
+import pytest
+import torch
+
+from tests.train_RL_agents.exporting.test_export import make_policy
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.cli import main
+from train_RL_agents.exporting.checking import check_file
+from train_RL_agents.exporting.export import CONTRACT, EXAMPLES, export
+from train_RL_agents.exporting.torchscript import file_name
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dqn")
+    policy = make_policy("DQN")
+    return policy, folder / file_name("DQN"), export(policy, folder, ["torchscript"])
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_exported_files_answer_the_examples(name, tmp_path):
+    export(make_policy(name), tmp_path, ["torchscript"])
+    count, difference = check_file(tmp_path / file_name(name))
+    assert count == EXAMPLES == 16
+    assert difference < 1e-7
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_runtime_in_float32_is_within_the_tolerance(name, tmp_path):
+    policy = make_policy(name)
+    written = export(policy, tmp_path, [])["examples"]
+    inputs = {key: torch.tensor(each) for key, each in written["inputs"].items()}
+    taus = {"taus": inputs.pop("taus")} if "taus" in inputs else {}
+    agent = copy.deepcopy(policy.agent).float()
+    with torch.no_grad():
+        outputs = agent.outputs(inputs, **taus)
+    answers = {
+        "outputs": {key: each.tolist() for key, each in outputs.items()},
+        "action": agent.select(outputs).tolist(),
+    }
+    (tmp_path / "mine.json").write_text(json.dumps(answers))
+    assert 0.0 < check_file(tmp_path / "mine.json")[1] < 1e-5
+
+
+def test_examples_are_the_answers_and_actions_of_the_agent(exported):
+    policy, _, written = exported
+    examples = written["examples"]
+    inputs = {key: torch.tensor(each, dtype=torch.float64)
+              for key, each in examples["inputs"].items()}  # fmt: skip
+    agent = copy.deepcopy(policy.agent).double()
+    assert examples["action"] == agent.act(inputs).tolist()
+    expected = agent.outputs(inputs)["values"]
+    got = torch.tensor(examples["outputs"]["values"], dtype=torch.float64)
+    torch.testing.assert_close(got, expected, rtol=0.0, atol=1e-7)
+    assert (inputs["objects_state"][1:] != 0.0).any()
+
+
+def test_contract_stays_short_lines_but_for_its_examples(exported):
+    lines = (exported[1].parent / CONTRACT).read_text().splitlines()
+    assert [len(line) > 2000 for line in lines].count(True) == 1
+    assert lines[-2].startswith('  "examples": {')
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda each: each["outputs"]["values"][3].__setitem__(4, 1e3), "values differs"),
+        (lambda each: each["outputs"]["values"][3].__setitem__(4, float("nan")), "values differs"),
+        (lambda each: each["action"].__setitem__(0, 26), "selected_action differs"),
+        (lambda each: each["outputs"]["values"].pop(), "has the shape [15, 25]"),
+        (lambda each: each["outputs"]["values"][3].pop(), "needs outputs, with numbers for each"),
+        (lambda each: each.pop("outputs"), "needs outputs, with numbers for each of values"),
+    ],
+    ids=["other", "nan", "action", "fewer", "ragged", "none"],
+)
+def test_other_answers_are_refused(change, words, exported, tmp_path):
+    answers = json.loads(json.dumps(exported[2]["examples"]))
+    (tmp_path / CONTRACT).write_text(json.dumps(exported[2]))
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(answers))
+    assert check_file(path)[1] == 0.0
+    change(answers)
+    path.write_text(json.dumps(answers))
+    with pytest.raises(ValueError, match=r"mine\.json") as refusal:
+        check_file(path)
+    assert words in str(refusal.value)
+
+
+def test_command_checks_a_file(exported, capsys):
+    path = exported[1]
+    assert main(["export", "--check", str(path)]) == 0
+    assert capsys.readouterr().out.startswith(f"{path}: 16 examples answered; the largest")
+
+
+def test_command_refuses_in_one_sentence(exported, tmp_path, capsys):
+    def refusal(*argv):
+        assert main(["export", *map(str, argv)]) == 2
+        return capsys.readouterr().err
+
+    _, path, written = exported
+    assert "CHECKPOINT and --out are needed" in refusal()
+    assert "CHECKPOINT and --out are needed" in refusal(path)
+    assert "takes neither CHECKPOINT nor --out" in refusal("--check", path, "--out", tmp_path)
+    model = tmp_path / "x.pt"
+    assert f"{tmp_path / CONTRACT}: cannot be read" in refusal("--check", model)
+    (tmp_path / CONTRACT).write_text(json.dumps(written))
+    assert "x.pt: cannot be run" in refusal("--check", model)
+    assert "x.tflite: must end in .pt, .pt2, .onnx or .json" in refusal(
+        "--check", tmp_path / "x.tflite"
+    )
+    written = {key: each for key, each in written.items() if key != "examples"} | {"version": 1}
+    (tmp_path / CONTRACT).write_text(json.dumps(written))
+    assert "contract.json: holds no examples, as it was written by another version" in refusal(
+        "--check", model
+    )
