@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--repeats", metavar="N", type=int,
         help="runs of each size and mode, in turn; 3 by default")  # fmt: skip
     add("--agent", metavar="NAME", help="short for agent_type=NAME; AC-IQN by default")
-    add("-C", "--config", metavar="FILE", type=Path, help="JSON with settings, as for train")
+    add("-C", "--config", metavar="FILE", type=Path, help="settings, as for train")
     add("-D", "--device", metavar="DEV", help="auto, cpu, cuda, cuda:N; device=DEV")
     add("--threads", metavar="N", help="CPU threads of torch, 0: one per core; threads=N")
     add("--json", metavar="FILE", type=Path, help="write everything here, after every part")

@@ -8,7 +8,6 @@ import sys
 import webbrowser
 from pathlib import Path
 
-SHIPPED = Path(__file__).parents[2] / "pretrained" / "ac_iqn"
 MEASURED = {"self_state", "objects_state", "objects_mask"}
 """The entries of the observation that the page's world measures."""
 
@@ -16,8 +15,8 @@ MEASURED = {"self_state", "objects_state", "objects_mask"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
-    add("policy", metavar="POLICY", type=Path, nargs="?", default=SHIPPED,
-        help="run folder or policy file; pretrained/ac_iqn by default")  # fmt: skip
+    add("policy", metavar="POLICY", type=Path, nargs="?", default=Path("ac_iqn"),
+        help="run folder, policy file or name of a shipped policy; ac_iqn by default")  # fmt: skip
     add("--which", metavar="NAME", default="best",
         help="of a run: best (default), latest or a file's name")  # fmt: skip
     add("--out", metavar="FILE", type=Path, default=Path("demo.html"),

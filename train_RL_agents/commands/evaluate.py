@@ -31,8 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     plain: dict[str, Any] = {"default": argparse.SUPPRESS}
     add = parser.add_argument
-    add("policies", metavar="POLICY", nargs="*", help="run folders, policy files or baselines "
-        "(straight, apf, orca); several are compared to the first")  # fmt: skip
+    add("policies", metavar="POLICY", nargs="*", help="run folders, policy files, names "
+        "of shipped policies or baselines (straight, apf, orca); several are compared to the "
+        "first")  # fmt: skip
     add("--checkpoint", "--policy", metavar="POLICY", dest="more", action="append", default=[],
         help="the same as an option")  # fmt: skip
     add_choice(parser)

@@ -9,7 +9,8 @@ from pathlib import Path
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
-    add("checkpoint", metavar="CHECKPOINT", type=Path, nargs="?", help="run folder or policy file")
+    add("checkpoint", metavar="POLICY", type=Path, nargs="?",
+        help="run folder, policy file or name of a shipped policy")  # fmt: skip
     add("--which", metavar="NAME", default="best",
         help="of a run: best (default), latest or a file's name")  # fmt: skip
     add("--out", metavar="DIR", type=Path,

@@ -13,15 +13,17 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("path", metavar="PATH", type=Path, nargs="?",
-                        help="run, training or pretrained folder, or policy file")  # fmt: skip
+                        help="run or training folder, policy file, or a shipped policy's "
+                        "name")  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from train_RL_agents.run.checkpoint import PUBLISHED, find_run
     from train_RL_agents.run.run_folder import runs_in
+    from train_RL_agents.utils.shipped import find_shipped
 
-    path: Path | None = arguments.path
+    path: Path | None = arguments.path and find_shipped("pretrained", arguments.path)
     if path is None:
         lines = _machine()
     elif path.is_file() or (path / PUBLISHED).is_file():

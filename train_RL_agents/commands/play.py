@@ -21,11 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     plain: dict[str, Any] = {"default": argparse.SUPPRESS}
     add = parser.add_argument
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--checkpoint", metavar="PATH", nargs="+", help="run folder, policy file "
-                        "or baseline; two of them with --html")  # fmt: skip
-    source.add_argument("--recording", metavar="FILE", type=Path, nargs="+", help="recorded "
-                        "evaluation; two of the same scenarios with --html")  # fmt: skip
+    add("policies", metavar="POLICY", nargs="*", help="run folder, policy file, name of a shipped "
+        "policy or baseline (straight, apf, orca); two of them with --html")  # fmt: skip
+    add("--checkpoint", "--policy", metavar="POLICY", dest="more", nargs="+", default=[],
+        help="the same as an option")  # fmt: skip
+    add("--recording", metavar="FILE", type=Path, nargs="+", default=[], help="recorded "
+        "evaluation instead; two of the same scenarios with --html")  # fmt: skip
     add_choice(parser)
     add("--episode", metavar="K", type=int, help="which of these, from 1: by default the first, "
         "with --html and --overview all", **plain)  # fmt: skip
@@ -46,16 +47,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     given = vars(arguments)
+    given["policies"] = [*arguments.policies, *arguments.more]
     _check(arguments.parser, given)
     from train_RL_agents.utils.files import keep_inputs
 
-    if arguments.recording is not None:
+    if arguments.recording:
         from train_RL_agents.evaluation.recording import load
 
         recordings = [load(path) for path in arguments.recording]
     else:
         recordings = _play(given)
-    inputs = [given.get("scenarios"), *(given["recording"] or map(Path, given["checkpoint"]))]
+    inputs = [given.get("scenarios"), *given["recording"], *map(Path, given["policies"])]
     keep_inputs([given.get("html"), given.get("overview")], inputs)
     sides = [_views(recording, given) for recording in recordings]
     for path in _write(sides, given):
@@ -69,16 +71,20 @@ def _check(parser: argparse.ArgumentParser, given: dict[str, Any]) -> None:
     Raises:
         SystemExit: after a message.
     """
+    policies, recordings = given["policies"], given["recording"]
+    if bool(policies) == bool(recordings):
+        parser.error("either a POLICY is needed (a run folder, a policy file, a shipped policy's "
+                     "name or a baseline) or --recording")  # fmt: skip
     for name in _CHOICES:
-        if given["recording"] is not None and name in given:
+        if recordings and name in given:
             parser.error(f"argument --{name}: not allowed with --recording")
     if not 0.1 <= given["speed"] <= 100.0:
         parser.error(f"argument --speed: must be from 0.1 to 100, not {given['speed']}")
-    source = "checkpoint" if given["recording"] is None else "recording"
-    most = 2 if "html" in given else 1
-    if len(given[source]) > most:
+    source = "--recording" if recordings else "POLICY"
+    most, count = 2 if "html" in given else 1, len(recordings or policies)
+    if count > most:
         advice = "" if most == 2 else "; --html shows two"
-        parser.error(f"argument --{source}: at most {most}, not {len(given[source])}{advice}")
+        parser.error(f"argument {source}: at most {most}, not {count}{advice}")
 
 
 def _play(given: dict[str, Any]) -> list[Recording]:
@@ -93,7 +99,7 @@ def _play(given: dict[str, Any]) -> list[Recording]:
     from train_RL_agents.evaluation.selection import choose_set, defaults
 
     device = torch.device("cpu")
-    found = [find(name, given.get("which", "best"), device) for name in given["checkpoint"]]
+    found = [find(name, given.get("which", "best"), device) for name in given["policies"]]
     schedule, world = defaults(found)
     world = common_world(found, world)
     chosen, _ = choose_set(world, schedule, given)

@@ -47,7 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
     add("-h", "--help", action="store_true", help="show this and all settings")
-    add("-C", "--config", metavar="FILE", type=Path, help="JSON with settings that differ")
+    add("-C", "--config", metavar="FILE", type=Path, help="JSON with settings that "
+        "differ, or the name of one that is shipped, such as dqn")  # fmt: skip
     add("--agent", metavar="NAME", help="agent_type=NAME, or package.module:Class")
     add("-D", "--device", metavar="DEV", help="auto, cpu, cuda, cuda:N; device=DEV")
     add("--seed", metavar="N", nargs="+", help="one run for each; seed=N,...")

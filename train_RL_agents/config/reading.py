@@ -20,6 +20,7 @@ from typing import Any, TypeVar, get_type_hints
 from marinenav_env.validation import ConfigError, brief, members_of, require
 from train_RL_agents.agents import AGENTS, agent_class
 from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
+from train_RL_agents.utils.shipped import find_shipped, shipped
 
 Config = TypeVar("Config")
 
@@ -51,14 +52,23 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> TrainConfig
     """Read a configuration.
 
     Args:
-        path: JSON file; None for the defaults.
+        path: JSON file, or the name of a configuration that is shipped; None for the defaults.
         overrides: ``key=value`` arguments, laid over the file; of two for a key, the last counts.
 
     Raises:
         ConfigError: when the file cannot be read, a key is not known, or a value is of the wrong
             type or out of range.
     """
-    return from_dict({} if path is None else read_json(path), overrides)
+    return from_dict(_stated(path), overrides)
+
+
+def _stated(path: Path | None) -> dict[str, Any]:
+    """The content of a configuration file."""
+    if path is None:
+        return {}
+    found, known = find_shipped("configs", path), ", ".join(shipped("configs"))
+    require(found.exists(), "config", str(path), f"a JSON file or one of {known}")
+    return read_json(found)
 
 
 def saved_config(values: dict[str, Any]) -> TrainConfig[Any]:
@@ -92,8 +102,7 @@ def from_dict(values: dict[str, Any], overrides: Sequence[str] = ()) -> TrainCon
 
 def stated_keys(path: Path | None, overrides: Sequence[str] = ()) -> set[str]:
     """Dotted names of the settings that a file and arguments give; see load_config."""
-    given = {} if path is None else flatten(read_json(path))
-    return {*_renamed(given), *_renamed(dict(map(_split, overrides)))}
+    return {*_renamed(flatten(_stated(path))), *_renamed(dict(map(_split, overrides)))}
 
 
 def override(config: TrainConfig[Any], overrides: Sequence[str]) -> TrainConfig[Any]:

@@ -22,6 +22,7 @@ from train_RL_agents.evaluation.suites import ScenarioSet
 from train_RL_agents.networks.observation import OBSERVATION, observation_of
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
+from train_RL_agents.utils.shipped import find_shipped, shipped
 
 ACTION = (GROUP, "action")
 
@@ -45,19 +46,22 @@ def find(name: str, which: str, device: torch.device) -> LoadedPolicy | str:
     """A trained policy, or the name of a baseline.
 
     Args:
-        name: a baseline's name, a run folder or a policy file.
+        name: a baseline's name, a run folder, a policy file or a shipped policy's name.
         which: of a run, see load_policy.
         device: where a trained policy goes.
 
     Raises:
         ConfigError: when there is neither.
     """
-    path = Path(name)
+    path = find_shipped("pretrained", Path(name))
     if path.exists():
         return load_policy(path, which, device)
     if name in BASELINES:
         return name
-    raise ConfigError(f"{name}: neither a checkpoint nor a baseline ({', '.join(BASELINES)})")
+    raise ConfigError(
+        f"{name}: neither a checkpoint nor a baseline ({', '.join(BASELINES)}) nor a policy that "
+        f"is shipped ({', '.join(shipped('pretrained'))})"
+    )
 
 
 def common_world(found: Sequence[LoadedPolicy | str], default: WorldConfig) -> WorldConfig:

@@ -23,6 +23,7 @@ from train_RL_agents.config.reading import parse_json, read_json, saved_config, 
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.arrays import is_whole, require_file
 from train_RL_agents.utils.files import inside, write_atomically
+from train_RL_agents.utils.shipped import find_shipped
 
 POLICY, TRAINING = "marinenav policy", "marinenav training state"
 VERSION = 1
@@ -147,8 +148,8 @@ def load_policy(
     """Load a policy.
 
     Args:
-        path: a policy file, a folder of ``pretrained/``, or a run folder (or a training folder
-            with a single run).
+        path: a policy file, the name of a policy that is shipped, or a run folder (or a training
+            folder with a single run).
         which: in a run folder, best, latest or the name of a file in its checkpoints.
         device: where it goes; the CPU by default.
 
@@ -194,6 +195,7 @@ def _is_policy(content: dict[str, Any]) -> bool:
 
 def find_policy(path: Path, which: str = "best") -> Path:
     """The policy file that a path means; see load_policy."""
+    path = find_shipped("pretrained", path)
     single = next((each for each in (path, path / PUBLISHED) if each.is_file()), None)
     if single is not None:
         fine = which in ("best", "latest", single.name)

@@ -122,7 +122,7 @@ def test_page_of_one_episode(played):
         ("--checkpoint {}/policy.pt --episodes 0", "--episodes: must be at least 1"),
         ("--checkpoint {}/policy.pt --speed 0", "--speed: must be from 0.1 to 100"),
         ("--checkpoint {}/policy.pt --html a --frames 1", "not allowed with argument"),
-        ("", "one of the arguments --checkpoint --recording is required"),
+        ("", "either a POLICY is needed"),
     ],
 )
 def test_refusals_are_one_sentence(folder, tmp_path, monkeypatch, capsys, words, sentence):

@@ -1,0 +1,45 @@
+"""What comes with the package is found by name, in a checkout and in an installed package."""
+
+from pathlib import Path
+
+import pytest
+
+from train_RL_agents.utils import shipped as module
+from train_RL_agents.utils.shipped import find_shipped, shipped
+
+
+def test_everything_of_the_checkout_has_a_name():
+    assert {"dqn", "faithful/dqn", "published_schedule"} <= shipped("configs").keys()
+    assert {"a2c", "ac_iqn", "iqn", "ppo_rules"} <= shipped("pretrained").keys()
+    assert all(path.is_file() for path in shipped("configs").values())
+    assert all((path / "policy.pt").is_file() for path in shipped("pretrained").values())
+
+
+@pytest.mark.parametrize("given", ["ac_iqn", "AC-IQN", "pretrained/ac_iqn"])
+def test_a_name_is_found_from_any_folder(given, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert find_shipped("pretrained", Path(given)) == shipped("pretrained")["ac_iqn"]
+
+
+def test_configurations_may_end_in_json_and_lie_in_folders(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for given in ("faithful/dqn", "configs/faithful/dqn.json"):
+        assert find_shipped("configs", Path(given)) == shipped("configs")["faithful/dqn"]
+
+
+def test_what_exists_goes_before_what_is_shipped(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("iqn").mkdir()
+    assert find_shipped("pretrained", Path("iqn")) == Path("iqn")
+
+
+def test_what_is_not_there_is_left_as_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert find_shipped("pretrained", Path("../pretrained/dqm")) == Path("../pretrained/dqm")
+
+
+def test_an_installed_package_has_its_own(tmp_path, monkeypatch):
+    (tmp_path / "shipped" / "configs").mkdir(parents=True)
+    (tmp_path / "shipped" / "configs" / "mine.json").write_text("{}")
+    monkeypatch.setattr(module, "_PACKAGE", tmp_path)
+    assert list(shipped("configs")) == ["mine"]

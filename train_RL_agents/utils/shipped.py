@@ -1,0 +1,37 @@
+"""Configurations and policies that come with the package, by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+Kind = Literal["configs", "pretrained"]
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+def shipped(kind: Kind) -> dict[str, Path]:
+    """What comes with the package: configuration files, or folders of policies, by name."""
+    # setup.py puts both folders into a wheel; in a checkout they lie beside the packages.
+    inside = _PACKAGE / "shipped" / kind
+    root = inside if inside.is_dir() else _PACKAGE.parent / kind
+    if kind == "pretrained":
+        return {file.parent.name: file.parent for file in sorted(root.glob("*/policy.pt"))}
+    files = sorted(root.rglob("*.json"))
+    return {file.relative_to(root).with_suffix("").as_posix(): file for file in files}
+
+
+def find_shipped(kind: Kind, given: Path) -> Path:
+    """The path that a user means: one that exists, else what is shipped under that name.
+
+    Args:
+        kind: what is looked for.
+        given: a path, or a name such as ``iqn``, ``AC-IQN`` or ``pretrained/iqn``.
+
+    Returns:
+        The path as given if there is nothing of that name.
+    """
+    if given.exists():
+        return given
+    name = given.as_posix().removeprefix(f"{kind}/").removesuffix(".json")
+    return shipped(kind).get(name.lower().replace("-", "_"), given)
