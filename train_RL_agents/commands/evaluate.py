@@ -148,7 +148,7 @@ def _overall(episodes: Episodes) -> dict[str, Any]:
 
 def _conduct(recording: Recording, chosen: ScenarioSet) -> dict[str, dict[str, float]]:
     """How the rules were kept, by encounter."""
-    from train_RL_agents.evaluation.encounters import ENCOUNTERS, conduct, summary
+    from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, conduct, summary
 
     seen = conduct(recording)
     return {name: summary(ENCOUNTERS[name], seen, [group == name for group in recording.groups])

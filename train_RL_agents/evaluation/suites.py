@@ -17,9 +17,15 @@ from marinenav_env import LEVELS, Episode, Level, WorldConfig
 from marinenav_env.config import PerRobot
 from marinenav_env.state import Scenario
 from marinenav_env.validation import require
-from train_RL_agents.evaluation.encounters import ENCOUNTERS, encounter_scenarios
+from train_RL_agents.evaluation.encounter_suites import (
+    FLEETS,
+    IMAZU,
+    KINDS,
+    imazu,
+    random_encounters,
+)
 from train_RL_agents.evaluation.episodes import draw_scenarios
-from train_RL_agents.evaluation.meetings import FLEETS, IMAZU, KINDS, imazu, random_encounters
+from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, encounter_scenarios
 
 
 @dataclass(frozen=True)

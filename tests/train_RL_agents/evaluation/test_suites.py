@@ -6,8 +6,8 @@ import torch
 
 from marinenav_env import LEVELS, ConfigError, WorldConfig
 from train_RL_agents.config.schema import EvalSchedule
-from train_RL_agents.evaluation.encounters import ENCOUNTERS
 from train_RL_agents.evaluation.episodes import draw_scenarios
+from train_RL_agents.evaluation.rules_suite import ENCOUNTERS
 from train_RL_agents.evaluation.suites import CROWDS, NOISE, SUITES, make_set
 
 WORLD = WorldConfig()
@@ -108,7 +108,7 @@ def test_starts_of_encounters():
         bearing = torch.atan2(to_other[:, 1], to_other[:, 0]) - drawn.heading[:, 0]
         assert (bearing - bearings[name]).abs().max() < 0.45, name
         assert bearing.std() > 0.01
-        # Each is under way on her course, with the thrust for it.
+        # Each is in motion on its course, with the thrust for it.
         speed = drawn.velocity[..., :2].norm(dim=-1)
         assert torch.allclose(drawn.thrust.sum(-1), 100.0 * speed + 150.0 * speed**2)
         course = torch.stack((drawn.heading.cos(), drawn.heading.sin()), -1)

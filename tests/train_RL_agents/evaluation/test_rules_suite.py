@@ -8,7 +8,7 @@ import torch
 
 from marinenav_env import WorldConfig
 from train_RL_agents.evaluation.contenders import ActingOptions, run_set
-from train_RL_agents.evaluation.encounters import ENCOUNTERS, complies, conduct, summary
+from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, complies, conduct, summary
 from train_RL_agents.evaluation.suites import make_set
 
 STEPS = 60

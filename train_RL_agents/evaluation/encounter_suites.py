@@ -22,7 +22,7 @@ from torch import Tensor
 from marinenav_env.config import PerRobot, WorldConfig
 from marinenav_env.encounters import draw_courses, meeting
 from marinenav_env.state import Scenario
-from train_RL_agents.evaluation.encounters import under_way
+from train_RL_agents.evaluation.rules_suite import in_motion
 
 IMAZU: tuple[tuple[float, ...], ...] = (
     (180,), (270,), (0,), (45,), (180, -90), (-10, -45), (0, -45), (180, -90), (-30, -90),
@@ -78,7 +78,7 @@ def scenarios_of(
     time = 0.5 * (2.0 * time).ceil() + 0.25
     centre = torch.tensor(0.5 * SIDE, dtype=course.dtype)
     start, goal = meeting(course, speed * time, torch.full_like(course, RUN), centre)
-    drawn = under_way(start, goal, course, speed, mask, world.vessel)
+    drawn = in_motion(start, goal, course, speed, mask, world.vessel)
     drawn.level = torch.as_tensor(group).expand(len(course)).clone()
     wide = replace(world, scenario=replace(world.scenario, width=SIDE, height=SIDE))
     if slow is not None:

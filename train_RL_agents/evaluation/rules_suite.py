@@ -27,8 +27,8 @@ CENTRE, RUN = 27.5, 20.0
 OFFSET, TURN, SPEED = 1.0, math.radians(2.5), 0.15
 """Largest variation of a start (m), of a course (rad) and of a speed (share)."""
 TURNS, SLOWS = math.radians(15.0), 0.3
-"""A vessel gives way when its bow is this far off its first course (rad), or when it has lost this
-share of the speed that she has reached before."""
+"""A manoeuvre is substantial when the bow is this far off the first course (rad), or when this
+share of the speed reached before is lost; a vessel that stands on changes neither by that."""
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,10 @@ def encounter_scenarios(
     heading = course + varied(TURN)
     speed = torch.tensor(encounter.speed, dtype=torch.float64) * (1.0 + varied(SPEED))
     mask = torch.ones(episodes, 2, dtype=torch.bool)
-    return under_way(start, CENTRE + RUN * ahead, heading, speed, mask, vessel)
+    return in_motion(start, CENTRE + RUN * ahead, heading, speed, mask, vessel)
 
 
-def under_way(
+def in_motion(
     start: Tensor, goal: Tensor, heading: Tensor, speed: Tensor, mask: Tensor, vessel: VesselConfig
 ) -> Scenario:
     """Scenarios of vessels in motion, with the thrust that keeps their speed, and nothing else.

@@ -7,7 +7,14 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.roles import ROLES, pairs, roles
-from train_RL_agents.evaluation.meetings import FLEETS, IMAZU, KINDS, SIDE, imazu, random_encounters
+from train_RL_agents.evaluation.encounter_suites import (
+    FLEETS,
+    IMAZU,
+    KINDS,
+    SIDE,
+    imazu,
+    random_encounters,
+)
 
 WORLD = WorldConfig()
 
