@@ -11,6 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
+from train_RL_agents.utils.errors import first_line
+
 IMPORTS: tuple[str, ...] = ()
 """None: what is missing should be told, not end the command."""
 _OLDEST = (3, 11)
@@ -76,8 +78,7 @@ def _packages() -> Iterator[Finding]:
         try:
             import_module(name)
         except Exception as error:  # packages that do not fit together may raise anything
-            said = next(iter(str(error).splitlines()), type(error).__name__)
-            advice = f"{said}; reinstall with: pip install --force-reinstall marinenav"
+            advice = f"{first_line(error)}; reinstall with: pip install --force-reinstall marinenav"
         yield Finding(name, found[name], advice)
     pair = [found[name].split(".")[:2] for name in ("torchrl", "tensordict")]
     text = f"torchrl {found['torchrl']} with tensordict {found['tensordict']}"
@@ -104,8 +105,8 @@ def _gpu() -> Finding:
         name = torch.cuda.get_device_name(0)
         fine = float(torch.ones(1000, device="cuda").sum()) == 1000.0
     except Exception as error:  # drivers may raise anything
-        said = next(iter(str(error).splitlines()), type(error).__name__)
-        return Finding("GPU", said, "install a driver that fits, or train with --device cpu")
+        advice = "install a driver that fits, or train with --device cpu"
+        return Finding("GPU", first_line(error), advice)
     return Finding("GPU", f"{name}, runs kernels", "" if fine else "its results are wrong")
 
 

@@ -19,10 +19,8 @@ from marinenav_env.dynamics import wrap_to_pi
 from marinenav_env.roles import GIVE_WAY, HEAD_ON, OVERTAKEN, OVERTAKING, STAND_ON, pairs, roles
 from train_RL_agents.evaluation.episodes import wilson_interval
 from train_RL_agents.evaluation.recording import Recording
+from train_RL_agents.evaluation.rules_suite import SLOWS, TURNS
 
-TURN, SLOW = math.radians(15.0), 0.3
-"""A manoeuvre is substantial when the bow has turned this far (rad), or this share of the speed is
-lost; a vessel that stands on must change neither by that."""
 ASTERN = -0.05
 """A vessel slower than this along its bow goes astern (m/s)."""
 SHARES = (
@@ -127,8 +125,8 @@ def duties(seen: Tracks, rules: ColregsConfig) -> Duties:
 
     off = wrap_to_pi(heading[..., None] - at(heading[..., None], began))
     share = speed[..., None] / at(speed[..., None], began).clamp_min(1e-6)
-    turned = during & (off.abs() >= TURN)
-    acted = turned | (during & (share < 1.0 - SLOW))
+    turned = during & (off.abs() >= TURNS)
+    acted = turned | (during & (share < 1.0 - SLOWS))
     turn = torch.where(turned.any(0), at(off, _first(turned)).sign(), 0.0)
     # The other's first course counts: its own turns do not make it pass on another side.
     aspect = wrap_to_pi(by_frame(met.aspect) + heading[:, :, None] - at(heading[:, :, None], began))
@@ -137,7 +135,7 @@ def duties(seen: Tracks, rules: ColregsConfig) -> Duties:
     role = torch.where(risk.any(0), at(role, began), 0)
     free = (frame > began) & ((distance < rules.stand_on_until) | (miss.abs() >= rules.domain))
     holding = during & (frame < _first(free))
-    left = holding & ((off.abs() >= TURN) | ((share - 1.0).abs() >= SLOW))
+    left = holding & ((off.abs() >= TURNS) | ((share - 1.0).abs() >= SLOWS))
     contact = seen.radius[..., None] + seen.radius[:, None]
     soon = torch.minimum(0.5 * (at(distance, began) + contact), torch.tensor(EARLY))
     return Duties(
@@ -173,7 +171,7 @@ def safety(seen: Tracks, domain: float) -> Tensor:
 
 
 def sailed(seen: Tracks) -> tuple[Tensor, Tensor, Tensor]:
-    """Frames under way, path (m), and frames in which a vessel goes astern; [E, R] each."""
+    """Frames in motion, path (m), and frames in which a vessel goes astern; [E, R] each."""
     step = seen.poses[1:, ..., :2] - seen.poses[:-1, ..., :2]
     moving = seen.there[1:]
     heading = seen.poses[1:, ..., 2]

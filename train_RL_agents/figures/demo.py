@@ -101,6 +101,3 @@ def _start(episode: Episode, config: WorldConfig) -> dict[str, Any]:
     common, own = asdict(config), asdict(episode.world)
     other = {name: value for name, value in own.items() if value != common[name]}
     return {name: getattr(episode, name) for name in _STARTS} | other
-
-
-__all__ = ["write_page"]
