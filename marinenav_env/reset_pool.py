@@ -137,7 +137,7 @@ class ResetPool(ABC):
         """
 
     def due(self, env_steps: int) -> list[Tensor]:
-        """What is to be drawn anew by ``renew`` now; called once per vector step.
+        """The scenarios that ``renew`` replaces now; called once per vector step.
 
         Args:
             env_steps: of the run so far, which a curriculum may depend on.

@@ -55,7 +55,7 @@ def sightings(
     """Every seen object: the obstacles in order, then the other active robots in order.
 
     noise has one entry for each obstacle and then one for each robot (the ego's and those of
-    inactive robots are not used), so that an object keeps its noise whoever else is present.
+    inactive robots are not used), so that an object keeps its noise whichever others are present.
     None is zero noise, under which the radius is still scaled by r_mean_ratio.
     """
     ego = robots[ego_index]

@@ -1,4 +1,4 @@
-"""What goes wrong while a run is under way: short memory, full disks, signals."""
+"""What goes wrong during a run: short memory, full disks, signals."""
 
 import json
 import os

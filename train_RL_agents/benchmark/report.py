@@ -77,5 +77,5 @@ def _shares(rows: Sequence[Row]) -> str:
 def _table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A row for each mode, with numbers on the right, as wide as the terminal."""
     lines, left_out = TextTable(["mode", *names], list(rows)).lines(line_width())
-    more = [f"left out for want of room: {', '.join(left_out)}"] if left_out else []
+    more = [f"no room for: {', '.join(left_out)}"] if left_out else []
     return "\n".join([title, *lines, *more])

@@ -226,7 +226,7 @@ def _train(folder: RunFolder, make: Maker, trace: int, quiet: bool) -> None:
         if not quiet:
             print(line, flush=True)
 
-    # Ranks that wait for one another cannot begin anew on their own.
+    # Ranks wait for one another, so one of them cannot start again alone.
     single = Ranks().size == 1
     stopped = compiled_or_not(attempt, say) if single else attempt(True)
     torch.compiler.reset()

@@ -302,7 +302,7 @@ def _kept(running: Tensor) -> Tensor | None:
 
 
 def _draw_noise(env: MarineNavEnv, rows: Tensor) -> StepNoise:
-    """The noise of a step: drawn for all episodes, so that each gets the same whoever has ended."""
+    """The noise of a step, drawn for all episodes: that of one does not depend on the others."""
     noise = env.world.draw_noise(env.generator, env.scenario, env.dtype)
     if len(rows) == env.num_envs:
         return noise

@@ -103,7 +103,7 @@ class TextTable:
         print(fill(heading, width, break_long_words=False, break_on_hyphens=False), end="\n\n")
         print("\n".join(lines), end="\n\n")
         if left_out:
-            print(fill(f"left out for want of room: {', '.join(left_out)}", width))
+            print(fill(f"no room for: {', '.join(left_out)}", width))
         return left_out
 
 

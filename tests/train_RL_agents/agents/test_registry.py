@@ -1,4 +1,4 @@
-"""What holds for every agent, whoever wrote it.
+"""What holds for every agent, a user's own too.
 
 The agents are those of AGENTS and one that stands for a user's own; none is asked for by name.
 """

@@ -15,7 +15,7 @@ from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 LONG = ("agent_type=PPO", "trainer.rollout_steps=12", "total_timesteps=960",
         "trainer.normalize_advantages=false")  # fmt: skip
-"""Rollouts in which every environment starts anew: episodes take at most 8 steps."""
+"""Rollouts in which every environment restarts: episodes take at most 8 steps."""
 FLEET = ("agent.critic=fleet",)
 pytestmark = pytest.mark.usefixtures("tiny")
 
@@ -77,7 +77,7 @@ def slow_advantages(trainer, steps):
 
 
 def kinds_of_ends(steps):
-    """How many robots ended, were cut, and began anew within a rollout."""
+    """How many robots ended, were cut, and restarted within a rollout."""
     *_, done, terminated, active = parts(steps)
     inside = active[:, :-1]
     ended = inside & terminated[:, :-1]
@@ -237,7 +237,7 @@ def test_every_active_row_comes_at_most_once_per_epoch(tmp_path, seed):
         assert len(set(epoch)) == len(epoch) == 8 * each
         assert set(epoch) <= active
     assert epochs[0] != epochs[1]
-    # Which rows make up the remainder is drawn anew in every epoch.
+    # Which rows make up the remainder is drawn again in every epoch.
     assert len(active) % 8 == 0 or set(epochs[0]) | set(epochs[1]) | set(epochs[2]) > set(epochs[0])
 
 

@@ -232,7 +232,7 @@ def test_random_streams(n, per_batch, seed):
 
 
 def closing_step(before):
-    """A vector step in which every robot that is under way terminates."""
+    """A vector step in which every robot in motion terminates."""
     after = []
     for row in before:
         goes_on = [step.active and not step.terminated and not step.truncated for step in row]

@@ -322,10 +322,10 @@ def test_entries_after_the_checkpoint_are_hidden(tmp_path, monkeypatch):
     again.log({"a": 2.0}, 30)
     again.close()
     assert scalars(run) == {"a": [(10, 1.0), (20, 1.0), (30, 2.0)]}
-    # Started anew in the same folder.
-    anew = RunFolder.open(run.path)
-    anew.log({"a": 3.0}, 10)
-    anew.close()
+    # Started again in the same folder.
+    again = RunFolder.open(run.path)
+    again.log({"a": 3.0}, 10)
+    again.close()
     assert scalars(run) == {"a": [(10, 3.0)]}
 
 

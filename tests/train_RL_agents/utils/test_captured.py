@@ -356,7 +356,7 @@ assert torch.cuda.current_stream() == usual
 found += [good(zeros)["noise"].clone() for _ in range(WARM_UPS + 3)]
 shared.manual_seed(0)
 expected = [torch.rand(2, generator=shared, device=device) for _ in found]
-# One stream of numbers, whoever draws.
+# One stream of numbers for all that draw.
 torch.testing.assert_close(found, expected)
 torch.rand(2, device=device)  # the device's own generator draws again
 torch.cuda.synchronize()

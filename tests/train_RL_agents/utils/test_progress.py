@@ -81,7 +81,7 @@ def test_a_resumed_clock_leaves_the_interruption_out(time):
     again.load_state_dict(state)
     assert (again.total, again.training) == (7.0, 4.0)
     assert again.lap()[1] == 0.0
-    spend(again, time, collect=2.0)  # compiles anew
+    spend(again, time, collect=2.0)  # compiles again
     spend(again, time, collect=3.0)
     assert again.seconds == {"compile": 3.0, "evaluate": 2.0, "collect": 7.0}
     assert (again.total, again.training) == (12.0, 7.0)

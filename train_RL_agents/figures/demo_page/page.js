@@ -216,7 +216,7 @@
     });
   }
 
-  // A vessel that is moved, or whose goal is, is under way again.
+  // A vessel that is moved, or whose goal is moved, is in motion again.
   function edit(change) {
     session.edit((state) => {
       change(state);

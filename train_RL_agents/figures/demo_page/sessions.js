@@ -38,7 +38,7 @@ const sessions = (() => {
 
     // Decisions ----------------------------------------------------------------------------------
 
-    // What the policy would do as each vessel, whoever steers; null for those that have ended.
+    // What the policy would do as each vessel, whether it steers or not; null for those that have ended.
     function decisions(frame = now()) {
       if (!frame.decisions || frame.risk !== session.risk) {
         frame.risk = session.risk;

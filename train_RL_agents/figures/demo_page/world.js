@@ -103,7 +103,7 @@ const world = (() => {
     return { collided, arrived, terms, reward, energy };
   }
 
-  // Whether no vessel is under way any more, or the time is up.
+  // Whether every vessel has ended, or the time is up.
   const isOver = (k, state) =>
     state.steps >= k.max_steps || state.vessels.every((vessel) => !vessel.active);
 
