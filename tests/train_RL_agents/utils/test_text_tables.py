@@ -72,7 +72,7 @@ def test_print_names_what_is_left_out_in_lines_of_the_terminal(capsys, monkeypat
     print_meanings({"success": "episodes in which every robot arrives in time"})
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 40
-    assert "no room for: episodes," in lines
+    assert "no room for: episodes, energy" in lines
     assert lines[-1].startswith("  ")
 
 
