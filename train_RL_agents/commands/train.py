@@ -123,8 +123,8 @@ def _planned(given: dict[str, Any], overrides: list[str]) -> Sized:
 
 
 def _headline(folder: Path, agent: str, device: str, more: str) -> str:
-    """The first line of a run."""
-    watch = shlex.join(["tensorboard", "--logdir", str(folder)])
+    """The first line of a run; TensorBoard names runs by their folders below the one given."""
+    watch = shlex.join(["tensorboard", "--logdir", str(folder.parent)])
     return f"{folder}: {agent} on {device}, {more}; {watch}"
 
 

@@ -22,6 +22,7 @@ from train_RL_agents.evaluation.episodes import (
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.checkpoint import save_policy
 from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.run.tags import results
 
 
 class Probe(Protocol):
@@ -33,7 +34,12 @@ class Probe(Protocol):
         """See a control step."""
 
     def picture(self, title: str, map_size: tuple[float, float]) -> NDArray[np.uint8] | None:
-        """Pixels [height, width, 3], or None."""
+        """Tracks as pixels [height, width, 3], or None."""
+
+    def success_by_level(
+        self, env_steps: list[int], rates: dict[str, list[float]]
+    ) -> NDArray[np.uint8] | None:
+        """Curves as pixels [height, width, 3], or None."""
 
 
 class History:
@@ -103,17 +109,16 @@ class History:
         self.rows.append({"env_steps": env_steps, **times, **overall, **levels})
         self._run.write_evaluations(self.rows, self._arrays())
         scalars = {f"eval/{name}": value for name, value in (overall | levels).items()}
-        self._run.log(scalars, env_steps)
+        self._run.log(scalars | results(overall), env_steps)
         name = f"policy_{env_steps:012d}.pt"
         save_policy(self._run.checkpoints / name, agent, self._config, env_steps, overall)
         best = self._run.add_policy(name, env_steps, overall)
         if last:
-            names = ("success_rate", "collision_rate", "avg_time", "avg_return")
-            self._run.log_hparams({f"hparam/{name}": overall[name] for name in names}, env_steps)
+            self._run.log_end(env_steps)
         return overall, best
 
     def _show(self, episodes: Episodes, probe: Probe, env_steps: int) -> None:
-        """Returns, return quantiles of the first actions, and tracks."""
+        """Returns, return quantiles of the first actions, tracks, and success by level."""
         self._run.log_histogram("eval/returns", episodes.returns, env_steps)
         if probe.first_quantiles is not None:
             quantiles = probe.first_quantiles / self._config.trainer.reward_scale
@@ -123,6 +128,13 @@ class History:
         picture = probe.picture(title, (area.width, area.height))
         if picture is not None:
             self._run.log_image("eval/trajectories", picture, env_steps)
+        tables = [each.table() for each in self.episodes]
+        rates = {name: [table[name]["success_rate"] for table in tables] for name in tables[0]}
+        curves = probe.success_by_level(
+            [*(row["env_steps"] for row in self.rows), env_steps], rates
+        )
+        if curves is not None:
+            self._run.log_image("eval/success_by_level", curves, env_steps)
 
     def _arrays(self) -> dict[str, Any]:
         """Evaluations by episode, under the names of the field's evaluations.npz."""

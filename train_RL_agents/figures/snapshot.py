@@ -16,6 +16,7 @@ from train_RL_agents.evaluation.episodes import Moment
 from train_RL_agents.evaluation.recording import Recorder, Recording
 from train_RL_agents.figures import drawing
 from train_RL_agents.figures.episode_view import EpisodeView, view_episode
+from train_RL_agents.figures.plotting import styles
 from train_RL_agents.networks.observation import OBSERVATION, observation_of
 
 _PANEL, _MARGIN = 2.9, 2.0
@@ -87,6 +88,20 @@ class EvaluationProbe:
         sizes = torch.tensor([map_size] * len(self._groups))
         return draw(self._recorder.finish(title, self._groups, sizes))
 
+    def success_by_level(
+        self, env_steps: list[int], rates: dict[str, list[float]]
+    ) -> NDArray[np.uint8] | None:
+        """Draw success over the evaluations so far.
+
+        Args:
+            env_steps: of the evaluations.
+            rates: success rates of each, by level and overall.
+
+        Returns:
+            Pixels [height, width, 3]; None without matplotlib, or if no picture is wanted.
+        """
+        return draw_levels(env_steps, rates) if self._recorder is not None else None
+
 
 def draw(recording: Recording) -> NDArray[np.uint8] | None:
     """Draw all episodes of a recording small, side by side; None where positions are not finite."""
@@ -107,10 +122,26 @@ def draw(recording: Recording) -> NDArray[np.uint8] | None:
     return drawing.pixels(figure)
 
 
+def draw_levels(env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[np.uint8]:
+    """Draw success over env-steps, a line for each of ``rates``, in colours of their own."""
+    figure = drawing.new_figure(7.0, 4.0, "constrained")
+    axes = figure.subplots()
+    looks = styles([name for name in rates if name != "overall"])
+    for name, values in rates.items():
+        look = looks.get(name, {"color": "black", "linestyle": "-", "marker": ""})
+        axes.plot(env_steps, values, label=name, color=look["color"], linestyle=look["linestyle"],
+                  marker=look["marker"], markersize=4)  # fmt: skip
+    axes.set(xlabel="env-steps", ylabel="success rate", ylim=(-0.02, 1.02))
+    axes.grid(alpha=0.3)
+    figure.legend(loc="outside right center")
+    figure.canvas.draw()
+    return drawing.pixels(figure)
+
+
 def _map_alone(view: EpisodeView) -> drawing.Limits:
     """The map; tracks that leave it are cut."""
     north, east = view.map_size
     return -_MARGIN, north + _MARGIN, -_MARGIN, east + _MARGIN
 
 
-__all__ = ["EvaluationProbe", "can_draw", "draw", "first_of_each_level"]
+__all__ = ["EvaluationProbe", "can_draw", "draw", "draw_levels", "first_of_each_level"]

@@ -21,46 +21,19 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.tensorboard.summary import hparams
-from torch.utils.tensorboard.writer import SummaryWriter
 
 from marinenav_env.scenario_file import Episode, scenario_text
 from marinenav_env.validation import ConfigError, require
-from train_RL_agents.config.reading import flatten, read_json, saved_config, to_dict
+from train_RL_agents.config.reading import read_json, saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run import lock
 from train_RL_agents.run.checkpoint import CHECKPOINTS, MANIFEST, STATE, find_run, read_manifest
 from train_RL_agents.run.run_log import RunLog
+from train_RL_agents.run.tensorboard import TensorBoard
 from train_RL_agents.utils.files import TEMPORARY, inside, write_atomically
 from train_RL_agents.utils.provenance import revision, versions
 
 CONFIG, LOCK, LOG = "trial_config.json", "run.lock", "run.log"
-LAYOUT: dict[str, dict[str, list[Any]]] = {
-    "does it learn": {
-        "success, 95% interval": [
-            "Margin", ["eval/success_rate", "eval/success_low", "eval/success_high"],
-        ],
-    },
-    "what it does": {
-        "success by level": ["Multiline", [r"eval/success_rate_level_\d+"]],
-        "how the others fail": ["Multiline", ["eval/collision_rate$", "eval/timeout_rate$"]],
-        "travel time (s)": ["Multiline", ["eval/avg_time"]],
-        "return": ["Multiline", ["eval/avg_return"]],
-    },
-    "is it well": {
-        "losses": ["Multiline", ["losses/loss.*"]],
-        "value and its target": ["Multiline", ["losses/value", "losses/target"]],
-        "env-steps per second": ["Multiline", ["charts/SPS"]],
-        "where the time goes": ["Multiline", ["time/.*"]],
-        "processors and GPU in use (%)": [
-            "Multiline", ["system/cpu_percent|gpu/utilization"],
-        ],
-        "memory (GB)": ["Multiline", ["(system|gpu)/memory_gb"]],
-    },
-}  # fmt: skip
-"""TensorBoard's page of custom scalars: what to look at first, by question and chart. TensorBoard
-puts charts with margins last in their group, so the one that counts most has its own."""
-HISTOGRAM_BINS = 30
 
 
 def _make_folder(path: Path) -> None:
@@ -94,7 +67,7 @@ class RunFolder:
         """Env-steps of the checkpoint that the run is resumed from; -1 for a new run."""
         self.heading: list[str] = []
         """Lines that the terminal showed before the run began."""
-        self._writer: SummaryWriter | None = None
+        self._tensorboard: TensorBoard | None = None
         self._lock: TextIO | None = None
         self._log: RunLog | None = None
 
@@ -228,55 +201,49 @@ class RunFolder:
         self._write("eval_configs.json", scenario_text(episodes))
 
     @contextmanager
-    def _tensorboard(self) -> Iterator[SummaryWriter]:
-        """TensorBoard's writer; it hides what an interrupted run wrote after its checkpoint."""
+    def _events(self) -> Iterator[TensorBoard]:
+        """TensorBoard's events; they hide what an interrupted run wrote after its checkpoint."""
         try:
-            if self._writer is None:
+            if self._tensorboard is None:
                 threading.excepthook = _ignore_writers
-                self._writer = SummaryWriter(str(self.path), purge_step=self.resumed_at + 1)
-                self._writer.add_custom_scalars(LAYOUT)
-            yield self._writer
+                self._tensorboard = TensorBoard(
+                    self.path, self.config, self.resumed_at, self.heading
+                )
+            yield self._tensorboard
         except OSError as error:
             raise ConfigError(
                 f"{self.path}: events for TensorBoard cannot be written ({error})"
             ) from error
 
     def log(self, scalars: dict[str, float | None], env_steps: int) -> None:
-        """Write scalars (those there are) to TensorBoard, with env-steps as the x axis."""
-        with self._tensorboard() as writer:
-            for name, value in scalars.items():
-                if value is not None and math.isfinite(value):
-                    writer.add_scalar(name, value, env_steps)
+        """Log scalars (those there are), with env-steps as the x axis."""
+        finite = {name: value for name, value in scalars.items()
+                  if value is not None and math.isfinite(value)}  # fmt: skip
+        with self._events() as events:
+            events.log(finite, env_steps)
 
     def log_histogram(self, name: str, values: Tensor, env_steps: int) -> None:
-        """Write how values (those that are finite) are distributed; nothing if there are none."""
+        """Log how values (those that are finite) are distributed; nothing if there are none."""
         values = values[values.isfinite()]
         if len(values):
-            with self._tensorboard() as writer:
-                writer.add_histogram(name, values, env_steps, bins=HISTOGRAM_BINS)
+            with self._events() as events:
+                events.log_histogram(name, values, env_steps)
 
     def log_image(self, name: str, pixels: NDArray[np.uint8], env_steps: int) -> None:
-        """Write a picture [height, width, 3]."""
-        with self._tensorboard() as writer:
-            writer.add_image(name, pixels, env_steps, dataformats="HWC")
+        """Log a picture [height, width, 3]."""
+        with self._events() as events:
+            events.log_image(name, pixels, env_steps)
 
-    def log_hparams(self, metrics: dict[str, float | None], env_steps: int) -> None:
-        """Write the settings that differ in kind (numbers, names, flags) with final metrics."""
-        flat = {
-            name: value
-            for name, value in flatten(to_dict(self.config)).items()
-            if isinstance(value, bool | int | float | str)
-        }
-        with self._tensorboard() as writer:
-            for summary in hparams(flat, metrics):
-                writer._get_file_writer().add_summary(summary, env_steps)
-        self.log(metrics, env_steps)
+    def log_end(self, env_steps: int) -> None:
+        """Log that the run has made all its env-steps."""
+        with self._events() as events:
+            events.log_end(env_steps)
 
     def flush(self) -> None:
-        """Bring TensorBoard's events to the disk."""
-        if self._writer is not None:
-            with self._tensorboard() as writer:
-                writer.flush()
+        """Bring what was logged to the disk."""
+        if self._tensorboard is not None:
+            with self._events() as events:
+                events.flush()
 
     def write_evaluations(self, rows: list[dict[str, Any]], arrays: dict[str, Any]) -> None:
         """Write all evaluations so far.
@@ -317,11 +284,11 @@ class RunFolder:
         return best is entry
 
     def close(self) -> None:
-        """Flush TensorBoard's events."""
-        if self._writer is not None:
-            with self._tensorboard() as writer:
-                self._writer = None
-                writer.close()
+        """End the log; what is logged next begins another."""
+        if self._tensorboard is not None:
+            with self._events() as events:
+                self._tensorboard = None
+                events.close()
 
 
 def _ignore_writers(error: threading.ExceptHookArgs) -> None:

@@ -21,6 +21,7 @@ from tests.train_RL_agents.helpers import (
 )
 from tests.train_RL_agents.own_agent import OwnAgent
 from train_RL_agents.agents import AGENTS
+from train_RL_agents.run.tags import meaning
 
 KNOWN = {**AGENTS, "own": OwnAgent}
 OFF_POLICY = [name for name, kind in KNOWN.items() if kind.algorithm == "off-policy"]
@@ -182,6 +183,7 @@ def test_losses_are_finite_scalars(name):
         assert value.shape == (), key
         assert torch.isfinite(value), key
         assert value.requires_grad or not key.startswith("loss"), key
+        assert meaning(f"losses/{key}"), key
     assert ("priority" in losses) == agent.uses_priorities
     if agent.uses_priorities:
         assert losses["priority"].shape == (32,)

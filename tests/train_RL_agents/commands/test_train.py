@@ -48,7 +48,8 @@ def test_the_first_line_says_where_who_and_how_to_watch(tmp_path, command, capsy
     shown = capsys.readouterr().out.splitlines()
     (folder,) = (tmp_path / "runs").iterdir()
     assert folder.name.startswith("DQN_20")
-    line = f"{folder}: DQN on cpu, profile auto: changes no setting; tensorboard --logdir {folder}"
+    line = f"{folder}: DQN on cpu, profile auto: changes no setting; tensorboard --logdir "
+    line += str(folder.parent)
     assert shown[0] == line
     run = folder / "seed_0"
     log = (run / "run.log").read_text().splitlines()
@@ -56,5 +57,5 @@ def test_the_first_line_says_where_who_and_how_to_watch(tmp_path, command, capsy
     with usual_signals():
         assert main(["train", "--resume", str(run), "total_timesteps=16", "--no-bar"]) == 0
     assert capsys.readouterr().out.splitlines()[0] == (
-        f"{run}: DQN on cpu, resumed; tensorboard --logdir {run}"
+        f"{run}: DQN on cpu, resumed; tensorboard --logdir {folder}"
     )

@@ -11,8 +11,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tests.train_RL_agents.recorded import small_recording
 from tests.train_RL_agents.tiny_runs import evaluations, new_run, train
 from train_RL_agents.evaluation.recording import concatenate
-from train_RL_agents.figures.drawing import MOST_PANELS
-from train_RL_agents.figures.snapshot import draw, first_of_each_level
+from train_RL_agents.figures.drawing import COLOURS, MOST_PANELS
+from train_RL_agents.figures.snapshot import draw, draw_levels, first_of_each_level
 
 PICTURE, FORESEEN, RETURNS = "eval/trajectories", "eval/return_quantiles", "eval/returns"
 
@@ -40,6 +40,15 @@ def test_picture_has_a_panel_for_every_episode():
     assert twice.shape[0] > pixels.shape[0]
 
 
+def test_each_level_has_a_colour_of_its_own():
+    pytest.importorskip("matplotlib")
+    rates = {f"level {level}": [0.1 * level, 0.15 * level] for level in range(1, 7)}
+    pixels = draw_levels([10, 20], rates | {"overall": [0.3, 0.5]}).reshape(-1, 3)
+    for colour in COLOURS[:6]:
+        exact = [int(colour[start : start + 2], 16) for start in (1, 3, 5)]
+        assert (pixels == exact).all(-1).sum() > 50, colour
+
+
 def test_a_world_gone_astray_is_not_drawn():
     pytest.importorskip("matplotlib")
     recording = small_recording()
@@ -55,7 +64,7 @@ def test_a_run_writes_tracks_returns_and_the_returns_first_quantiles(tmp_path, t
     run = new_run(tmp_path, "agent_type=IQN", "draw_evaluations=true", "total_timesteps=80")
     trainer = train(run)
     images, histograms, events = tags(run)
-    assert images == {PICTURE}
+    assert images == {PICTURE, "eval/success_by_level"}
     assert histograms == {FORESEEN, RETURNS}
     assert [event.step for event in events.Images(PICTURE)] == [80]
     (returns,) = events.Histograms(RETURNS)

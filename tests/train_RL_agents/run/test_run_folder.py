@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-import re
 import shlex
 import shutil
 import sys
@@ -17,9 +16,6 @@ import numpy as np
 import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from tensorboard.plugins.custom_scalar import layout_pb2
-from tensorboard.plugins.hparams.metadata import SESSION_END_INFO_TAG, SESSION_START_INFO_TAG
-from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from marinenav_env import ConfigError, read_scenarios
 from marinenav_env.scenario_file import stack_episodes
@@ -251,8 +247,9 @@ def test_tensorboard_has_every_kind_of_scalar_over_env_steps(finished):
                 "charts/SPS", "charts/active_robot_steps_per_second", "losses/loss_critic",
                 "losses/loss_actor", "losses/grad_norm"):  # fmt: skip
         assert [step for step, _ in logged[tag]] == [40, 80, 120, 160], tag
-    assert {tag.partition("/")[0] for tag in logged} == {
-        "train", "eval", "losses", "time", "charts", "hparam"
+    # On a slow machine there is time for a sample of its use.
+    assert {tag.partition("/")[0] for tag in logged} - {"system"} == {
+        "train", "eval", "losses", "time", "charts", "Result"
     }  # fmt: skip
     assert [step for step, _ in logged["eval/success_rate"]] == STEPS
     for phase in ("collect", "insert", "sample", "update", "evaluate", "save"):
@@ -262,33 +259,6 @@ def test_tensorboard_has_every_kind_of_scalar_over_env_steps(finished):
     assert fill == sorted(fill)
     assert fill[-1] == 1.0
     assert all(value > 0.0 for _, value in logged["charts/SPS"])
-
-
-def test_settings_and_final_metrics_are_in_the_same_run(finished):
-    events = EventAccumulator(str(finished.path)).Reload()
-    content = {tag: HParamsPluginData.FromString(data)
-               for tag, data in events.PluginTagToContent("hparams").items()}  # fmt: skip
-    settings = content[SESSION_START_INFO_TAG].session_start_info.hparams
-    assert settings["trainer.batch_size"].number_value == 8
-    assert settings["agent_type"].string_value == "AC-IQN"
-    assert SESSION_END_INFO_TAG in content
-    final, logged = evaluations(finished)[-1], scalars(finished)
-    for name in ("success_rate", "collision_rate", "avg_return"):
-        assert logged[f"hparam/{name}"] == [(160, pytest.approx(float(final[name])))]
-
-
-def test_the_custom_page_charts_tags_that_runs_write(finished):
-    events = EventAccumulator(str(finished.path)).Reload()
-    content = events.Tensors("custom_scalars__config__")[-1].tensor_proto.string_val[0]
-    page = layout_pb2.Layout.FromString(content)
-    assert [category.title for category in page.category] == list(run_folder.LAYOUT)
-    # Times and energies are those of successful episodes, which this run may lack.
-    written = [*events.Tags()["scalars"], "eval/avg_time", "eval/avg_energy"]
-    written += ["system/cpu_percent", "system/memory_gb"]  # it is too short for a sample
-    for charts in run_folder.LAYOUT.values():
-        for _, patterns in charts.values():
-            for pattern in patterns:
-                assert any(re.search(pattern, tag) for tag in written), pattern
 
 
 def test_what_is_missing_or_not_finite_is_not_logged(tmp_path):
@@ -336,7 +306,7 @@ def test_events_that_cannot_be_written_are_reported(tmp_path, monkeypatch):
         def __init__(self, *arguments, **keywords):
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(run_folder, "SummaryWriter", Full)
+    monkeypatch.setattr(run_folder, "TensorBoard", Full)
     with pytest.raises(ConfigError) as caught:
         run.log({"a": 1.0}, 8)
     assert str(caught.value) == (

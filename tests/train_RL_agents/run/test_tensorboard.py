@@ -1,0 +1,96 @@
+"""What a run shows in TensorBoard, as TensorBoard reads it."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+from tensorboard.backend.event_processing import data_provider, plugin_event_multiplexer
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.context import RequestContext
+from tensorboard.plugins.custom_scalar import layout_pb2
+from tensorboard.plugins.hparams.backend_context import Context
+
+from tests.train_RL_agents.tiny_runs import evaluations, new_run, scalars
+from train_RL_agents.run.tags import RESULTS, TAGS
+from train_RL_agents.run.tensorboard import layout
+
+
+def test_the_custom_page_charts_tags_that_runs_write(finished):
+    events = EventAccumulator(str(finished.path)).Reload()
+    content = events.Tensors("custom_scalars__config__")[-1].tensor_proto.string_val[0]
+    page = layout_pb2.Layout.FromString(content)
+    shown = layout(2)
+    assert [category.title for category in page.category] == list(shown)
+    assert list(shown["success by level"]) == ["level 1", "level 2"]
+    # Times and energies are those of successful episodes, which this run may lack.
+    written = [*events.Tags()["scalars"], "eval/avg_time", "eval/avg_energy"]
+    written += ["system/cpu_percent", "system/memory_gb"]  # it is too short for a sample
+    for charts in shown.values():
+        for _, patterns in charts.values():
+            for pattern in patterns:
+                assert any(re.search(pattern, tag) for tag in written), pattern
+
+
+def test_charts_say_what_they_show(tmp_path):
+    run = new_run(tmp_path)
+    run.log({"charts/SPS": 1.0, "mine": 2.0}, 8)
+    run.log({"charts/SPS": 3.0}, 16)
+    run.close()
+    events = EventAccumulator(str(run.path)).Reload()
+    told = {tag: events.SummaryMetadata(tag).summary_description for tag in ("charts/SPS", "mine")}
+    assert told == {"charts/SPS": TAGS["charts/SPS"], "mine": ""}
+
+
+def test_the_settings_are_among_the_texts(tmp_path):
+    run = new_run(tmp_path, "trainer.gamma=0.9", seed=3)
+    run.heading = ["DQN on cpu"]
+    run.log({"a": 1.0}, 8)
+    run.close()
+    events = EventAccumulator(str(run.path)).Reload()
+    texts = {tag: events.Tensors(tag)[-1].tensor_proto.string_val[0].decode()
+             for tag in events.Tags()["tensors"] if tag.startswith("settings")}  # fmt: skip
+    changed, everything = texts.values()
+    assert list(texts) == ["settings/changed/text_summary", "settings/complete/text_summary"]
+    assert changed.startswith("DQN on cpu\n\nSettings that differ")
+    for line in ("| trainer.gamma | `0.9` |", "| seed | `3` |"):
+        assert line in changed
+        assert line in everything
+    assert "| trainer.learning_rate |" not in changed
+    assert "| trainer.learning_rate | `0.0005` |" in everything
+
+
+@pytest.fixture(scope="module")
+def hparams_page(tmp_path_factory):
+    """What the HPARAMS tab is given of two runs, one of them not at its end."""
+    folder = tmp_path_factory.mktemp("two")
+    for seed, batch in enumerate((8, 16)):
+        run = new_run(folder, f"trainer.batch_size={batch}", seed=seed)
+        results = {f"Result/{number}_{name}": 0.5 + seed for number, name in enumerate(RESULTS, 1)}
+        run.log({"charts/SPS": 1.0, **results}, 8)
+        if seed:
+            run.log_end(8)
+        run.close()
+    runs = plugin_event_multiplexer.EventMultiplexer().AddRunsFromDirectory(str(folder)).Reload()
+    provider = data_provider.MultiplexerDataProvider(runs, str(folder))
+    context = Context(SimpleNamespace(data_provider=provider))
+    content = context.hparams_metadata(RequestContext(), "")
+    return context.experiment_from_metadata(RequestContext(), "", True, content, [])
+
+
+def test_settings_that_differ_between_runs_are_the_first_columns(hparams_page):
+    differ = [info.name for info in hparams_page.hparam_infos if info.differs]
+    assert differ == ["seed", "trainer.batch_size"]
+    assert [info.name for info in hparams_page.hparam_infos[:2]] == differ
+
+
+def test_the_results_are_the_first_metrics(hparams_page):
+    shown = [info.name.tag for info in hparams_page.metric_infos][:5]  # TensorBoard ticks so many
+    assert shown == [f"Result/{number}_{name}" for number, name in enumerate(RESULTS, 1)]
+
+
+def test_results_are_those_of_the_evaluations(finished):
+    rows, logged = evaluations(finished), scalars(finished)
+    for number, name in enumerate(RESULTS, 1):
+        expected = [float(row[name]) for row in rows if row[name]]
+        found = [value for _, value in logged.get(f"Result/{number}_{name}", [])]
+        assert found == pytest.approx(expected)

@@ -1,0 +1,70 @@
+"""Every scalar that a run logs, with what it means.
+
+TensorBoard shows the meanings beside its charts, and the table in docs/tensorboard.md is this one.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+RESULTS = ("success_rate", "collision_rate", "timeout_rate", "avg_time", "avg_return")
+"""Figures of an evaluation to look at first, in this order."""
+
+TAGS = {
+    "Result/*": "the five figures to look at first, as under `eval/`; TensorBoard sorts by name, "
+    "so they come first in TIME SERIES, and are the metrics shown in HPARAMS",
+    "eval/success_rate": "share of evaluation episodes in which every robot arrives; an episode "
+    "stops at its first collision",
+    "eval/success_rate_level_*": "the same for each level",
+    "eval/collision_rate": "share of episodes with a collision",
+    "eval/timeout_rate": "share of episodes without a collision in which some robot did not "
+    "arrive in time",
+    "eval/*_low": "lower end of the 95% Wilson interval of the rate",
+    "eval/*_high": "upper end of it",
+    "eval/robot_success_rate": "share of robots that arrive when episodes continue after a "
+    "collision",
+    "eval/avg_time": "travel time per robot (s), mean over successful episodes",
+    "eval/avg_energy": "thrust spent per robot (N s), mean over successful episodes",
+    "eval/avg_return": "sum of 0.99^t reward per robot, mean over all episodes",
+    "eval/episodes": "episodes of an evaluation",
+    "losses/loss*": "what is minimised",
+    "losses/value": "mean value of a batch (scaled rewards)",
+    "losses/target": "mean target of a batch (scaled rewards)",
+    "losses/grad_norm": "norm of all gradients before clipping",
+    "losses/temperature": "SAC: weight of the entropy",
+    "losses/entropy": "PPO and A2C: entropy of the action distribution (nat)",
+    "losses/approx_kl": "PPO: KL divergence from the policy of the rollout (nat), mean of "
+    "(r - 1) - log r",
+    "losses/clip_fraction": "PPO: share of robot-steps whose probability ratio is clipped",
+    "losses/explained_variance": "PPO and A2C: 1 - Var(target - value) / Var(target); 1 is "
+    "perfect, 0 no better than a constant",
+    "losses/policy_gain": "PPO and A2C: objective of the policy, without weight",
+    "losses/value_error": "PPO and A2C: squared error of the value, without weight",
+    "train/exploration": "epsilon or standard deviation of the action noise, in the environment "
+    "that explores most",
+    "train/learning_rate": "step size of the optimiser",
+    "train/replay_fill": "off-policy agents: filled share of replay",
+    "train/updates": "updates so far",
+    "train/micro_batches": "parts that a batch is divided into; more than 1 after memory was short",
+    "charts/SPS": "env-steps per second, evaluations excluded",
+    "charts/active_robot_steps_per_second": "steps of active robots per second",
+    "charts/compile_seconds": "seconds spent on compilation",
+    "time/*": "share of wall time: collect, insert, sample, update, evaluate, save, compile",
+    "system/cpu_percent": "use of all processors by all programs (%)",
+    "system/memory_gb": "memory of this process (GB)",
+    "gpu/memory_gb": "peak device memory (GB)",
+    "gpu/utilization": "from the driver (%); this and the next two with the extra `gpu`",
+    "gpu/temperature_c": "from the driver (deg C)",
+    "gpu/power_w": "from the driver (W)",
+}
+"""Meaning by tag, where ``*`` stands for anything; the first that fits counts."""
+
+
+def meaning(tag: str) -> str:
+    """What a scalar means; empty for those of an agent of the user's."""
+    return next((text for known, text in TAGS.items() if fnmatchcase(tag, known)), "")
+
+
+def results(figures: dict[str, float | None]) -> dict[str, float | None]:
+    """The figures to look at first, numbered for TensorBoard, which sorts by name."""
+    return {f"Result/{number}_{name}": figures[name] for number, name in enumerate(RESULTS, 1)}
