@@ -13,6 +13,7 @@ from typing import Annotated
 from marinenav_env.validation import (
     NOT_EMPTY,
     Count,
+    Fraction,
     NonNegative,
     Positive,
     Range,
@@ -167,6 +168,9 @@ class RewardConfig:
     stand_on_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Times how much a vessel that must stand on changes course and speed, from 0 to 1. Training
     takes trainer.stand_on_penalty."""
+    port_turn_penalty: Annotated[float, at_most(0.0)] = 0.0
+    """Times how fast a vessel turns to port for another that it meets, from 0 to 1. Training takes
+    trainer.port_turn_penalty."""
     astern_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Times how fast a vessel goes astern, from 0 to 1 at 0.5 m/s. Training takes
     trainer.astern_penalty."""
@@ -296,11 +300,16 @@ class Level:
     """Side of the map (m); 0: as the world's."""
     core_speed: NonNegative = 0.0
     """Current speed at the edge of a core (m/s); 0: drawn from the world's v_range."""
+    traffic: Fraction = 0.0
+    """Of an encounter: share of the robots beside the first that keep course and speed, as vessels
+    do that nobody trains. Above 0, all start under way, and one may be overtaken."""
 
     def __post_init__(self) -> None:
         check_fields(self, "level")
         fine = not self.encounter or self.num_robots <= 6
         require(fine, "level.num_robots", self.num_robots, "at most 6 in an encounter")
+        fine = self.encounter or not self.traffic
+        require(fine, "level.traffic", self.traffic, "0 but in an encounter")
 
 
 LEVELS: tuple[Level, ...] = (

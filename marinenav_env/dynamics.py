@@ -63,6 +63,21 @@ def discrete_rates(action: Tensor, vessel: Vessel) -> Tensor:
     return torch.cat(rates, -1)
 
 
+def steady_thrust(velocity: Tensor, vessel: Vessel) -> Tensor:
+    """Thrust of both sides that keeps the speed of vessels that go straight ahead.
+
+    Args:
+        velocity: [E, R, 3] relative to the water (m/s).
+        vessel: parameters.
+
+    Returns:
+        [E, R, 2] (N).
+    """
+    speed = torch.linalg.vector_norm(velocity[..., :2], dim=-1)
+    drag = -(vessel.xU + vessel.xUU * speed) * speed
+    return 0.5 * drag[..., None].expand(*speed.shape, 2)
+
+
 def thruster_forces(thrust: Tensor, angle: Tensor, vessel: Vessel) -> tuple[Tensor, Tensor, Tensor]:
     """Force and moment of the two thrusters, tau of the world specification.
 

@@ -322,7 +322,10 @@ class MarineNavEnv(EnvBase):
             world: the world.
             outcome: of the step that led to it; None at the start of a step.
         """
-        active, group_shape = world.now.state.active, world.now.state.active.shape
+        active, scripted = world.now.state.active, world.now.scenario.scripted
+        group_shape = active.shape
+        if scripted is not None:
+            active = active & ~scripted
         observation = TensorDict(dict(world.now.observation.items()), group_shape)
         group: dict[str, Any] = {"observation": observation, "mask": active}
         if outcome is None:

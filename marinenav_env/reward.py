@@ -73,7 +73,8 @@ def reward_function(config: WorldConfig) -> RewardFunction:
         ConfigError: when it names a function that cannot be loaded or called.
     """
     name, weights = config.reward.function, config.reward
-    by_role = any((weights.give_way_penalty, weights.stand_on_penalty, weights.astern_penalty))
+    by_role = any((weights.give_way_penalty, weights.stand_on_penalty, weights.port_turn_penalty,
+                   weights.astern_penalty))  # fmt: skip
     if not name:
         return reward_by_role if by_role else published_reward
     require(not by_role, "world.reward.function", name, "left out with penalties by role")
@@ -103,7 +104,9 @@ def role_terms(step: RewardInputs) -> Tensor:
     wrong side, and 0 again at twice that; overtaking, from 0 to 1 on either side; times a factor
     that rises from 0 at first sight to 1 where they are ``domain`` apart. The other one
     pays for changes of course and speed while they are farther apart than ``stand_on_until``,
-    unless it must keep clear of a third. Positions and velocities are the true ones.
+    unless it must keep clear of a third. Meeting head-on or crossing, either one pays for turns to
+    port while they come closer and would pass within twice ``domain`` (rules 14, 15, 17 c).
+    Positions and velocities are the true ones.
     """
     weights, rules = step.config.reward, step.config.colregs
     seen = pairs(step.after.pose, step.after.velocity_ground)
@@ -129,15 +132,24 @@ def role_terms(step: RewardInputs) -> Tensor:
     stands = torch.where(held, 1.0, 0.0).amax(1) * torch.where(give_way > 0.0, 0.0, 1.0)
     penalty = weights.give_way_penalty * give_way
     penalty = penalty + weights.stand_on_penalty * stands * _manoeuvre(step.before, step.after)
+    port = torch.where((role != OVERTAKING) & (role != OVERTAKEN) & (share.abs() < 2.0), 1.0, 0.0)
+    meets = torch.where(near, port, 0.0).amax(1)
+    turn = (-_turn(step.before, step.after) / TURN).clamp(0.0, 1.0)
+    penalty = penalty + weights.port_turn_penalty * turn * meets
     ahead, _ = _speed_through_water(step.after)
     return env_first(penalty + weights.astern_penalty * (-ahead / ASTERN).clamp(0.0, 1.0))
 
 
 def _manoeuvre(before: State, after: State) -> Tensor:
     """How much vessels change course and speed in a step, from 0 to 1, [R, E]."""
-    turn = wrap_to_pi(env_last(after.pose)[2] - env_last(before.pose)[2])
+    turn = _turn(before, after)
     change = _speed_through_water(after)[1] - _speed_through_water(before)[1]
     return (turn.abs() / TURN + change.abs() / CHANGE).clamp_max(1.0)
+
+
+def _turn(before: State, after: State) -> Tensor:
+    """Change of heading in a step (rad), positive to starboard, [R, E]."""
+    return wrap_to_pi(env_last(after.pose)[2] - env_last(before.pose)[2])
 
 
 def _speed_through_water(state: State) -> tuple[Tensor, Tensor]:

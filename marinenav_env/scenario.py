@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,6 +24,26 @@ from marinenav_env.validation import require
 ENCOUNTER_DISTANCE, ENCOUNTER_OFFSET = (15.0, 25.0), 1.5
 """Range of the distance from a start, and from a goal, to where an encounter's courses meet, and
 largest deviation of both along either axis (m)."""
+SPEED, SPREAD = 2.0, 0.3
+"""Speed of vessels that meet under way (m/s), and its largest variation (share)."""
+SLOW_SHARE, SLOW_CHANCE, SLOW_COURSE = 0.4, 0.25, math.radians(20.0)
+"""With this chance the second vessel makes this share of the speed, keeps course and speed, and
+heads as the first does but for this angle (rad): it is overtaken."""
+LONGEST = 30.0
+"""Vessels under way meet within this time (s)."""
+
+
+class _Meeting(NamedTuple):
+    """Encounters of P scenarios."""
+
+    ends: Tensor
+    """[4, P, R] x and y of starts and goals (m)."""
+    course: Tensor
+    """[P, R] (rad)."""
+    speed: Tensor
+    """[P, R] at first (m/s)."""
+    scripted: Tensor
+    """[P, R] bool: keeps course and speed."""
 
 
 def blank_scenarios(
@@ -117,6 +137,20 @@ def _choose(
     return torch.cat(accepted, -1), torch.cat(mask, -1)
 
 
+def _closing(course: Tensor, speed: Tensor, both: Tensor) -> Tensor:
+    """Smallest relative speed of two vessels that are both there (m/s), [P, 1].
+
+    Args:
+        course: [P, R] (rad).
+        speed: [P, R] (m/s).
+        both: [P, R, R] bool.
+    """
+    velocity = speed[..., None] * torch.stack((course.cos(), course.sin()), -1)
+    relative = (velocity[:, :, None] - velocity[:, None]).norm(dim=-1)
+    same = torch.eye(course.shape[-1], dtype=torch.bool, device=course.device)
+    return torch.where(both & ~same, relative, torch.inf).amin((-1, -2))[:, None]
+
+
 def _check_room(config: ScenarioConfig, level: Level) -> None:
     """Refuse a level with a map of its own that has no room for what is drawn on it."""
     if not level.map_size:
@@ -163,6 +197,8 @@ class ScenarioSampler:
         )
         self._encounter = torch.tensor([level.encounter for level in levels], device=device)
         self._has_encounters = any(level.encounter for level in levels)
+        self._traffic = torch.tensor([level.traffic for level in levels], **self._options)
+        self._has_traffic = any(level.traffic for level in levels)
         self.max_robots, self._max_cores, self._max_obstacles = map(max, zip(*counts, strict=True))
 
     def sample(self, level: Tensor, generator: torch.Generator) -> Scenario:
@@ -176,22 +212,28 @@ class ScenarioSampler:
             Scenarios, batch [P].
         """
         ends, robot_mask = self._robots(level, generator)
-        course = None
+        met = None
         if self._has_encounters:
-            ends, robot_mask, course = self._encounters(level, ends, robot_mask, generator)
+            met, meets = self._meeting(level, generator), self._encounter[level][:, None]
+            ends = torch.where(meets, met.ends, ends)
+            robot_mask = torch.where(meets, self._present(level), robot_mask)
         # [2, P, 2 R]: what cores and obstacles stay away from.
         taken = torch.cat((ends[:2], ends[2:]), -1), torch.cat((robot_mask, robot_mask), -1)
         cores = self._cores(level, *taken, generator)
         obstacles, obstacle_mask = self._obstacles(level, *taken, cores, generator)
         heading = 2.0 * math.pi * self._uniform(generator, *robot_mask.shape)
-        if course is not None:
-            heading = torch.where(self._encounter[level][:, None], course, heading)
         start, goal = _last(ends[:2]), _last(ends[2:])
+        velocity, scripted = start.new_zeros(*robot_mask.shape, 3), None
+        if met is not None:
+            heading = torch.where(meets, met.course, heading)
+        if met is not None and self._has_traffic:
+            ahead = torch.stack((heading.cos(), heading.sin(), torch.zeros_like(heading)), -1)
+            velocity, scripted = met.speed[..., None] * ahead, met.scripted & robot_mask
         return Scenario(
             goal=goal,
             start=start,
             heading=heading,
-            velocity=start.new_zeros(*robot_mask.shape, 3),
+            velocity=velocity,
             thrust=torch.zeros_like(start),
             thruster_angle=torch.zeros_like(start),
             robot_mask=robot_mask,
@@ -201,6 +243,7 @@ class ScenarioSampler:
             core_position=_last(cores[:2]),
             core_circulation=cores[2],
             level=level,
+            scripted=scripted,
             batch_size=level.shape,
         )
 
@@ -225,24 +268,46 @@ class ScenarioSampler:
         near = _to_nearest(points, ends, present) < radius + self.config.clear_r
         return ~(beyond[0] | beyond[1] | near)
 
-    def _encounters(
-        self, level: Tensor, ends: Tensor, mask: Tensor, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Ends and mask where the level is an encounter, else as given; and courses [P, R]."""
-        scenarios, robots = mask.shape
-        present = torch.arange(robots, device=level.device) < self._counts[level][:, :1]
+    def _present(self, level: Tensor) -> Tensor:
+        """[P, R] bool: which robots there are in an encounter."""
+        return torch.arange(self.max_robots, device=level.device) < self._counts[level][:, :1]
+
+    def _meeting(self, level: Tensor, generator: torch.Generator) -> _Meeting:
+        """Robots whose courses meet at the centre of the map, of every scenario."""
+        present = self._present(level)
+        scenarios, robots = present.shape
         course = draw_courses(present, generator, self._options["dtype"])
         near, far = ENCOUNTER_DISTANCE
         before, beyond = near + (far - near) * self._uniform(generator, 2, scenarios, 1)
         # On nearly parallel courses they start farther off, so as to keep apart.
         chord = 2.0 * torch.sin(0.5 * smallest_angle(course, present))[:, None]
-        before = torch.maximum(before, (self.config.clear_r + 2.0 * ENCOUNTER_OFFSET) / chord)
+        apart = self.config.clear_r + 2.0 * ENCOUNTER_OFFSET
+        reach = torch.maximum(before, apart / chord).expand(present.shape)
+        speed, scripted = torch.zeros_like(course), torch.zeros_like(present)
+        if self._has_traffic:
+            traffic = self._traffic[level][:, None]
+            course, speed, scripted = self._under_way(traffic, course, generator)
+            both = present[:, :, None] & present[:, None]
+            time = torch.maximum(before / SPEED, (apart / _closing(course, speed, both)))
+            under_way = speed * time.clamp_max(LONGEST)
+            reach = torch.where(traffic > 0.0, under_way, reach)
         jitter = 2.0 * self._uniform(generator, 2, scenarios, robots, 2) - 1.0
         centre = 0.5 * self._sides[:, level].T[:, None]
-        met = meeting(course, before.expand(mask.shape), beyond.expand(mask.shape), centre)
-        own = (torch.stack(met) + ENCOUNTER_OFFSET * jitter).movedim(-1, 1).flatten(0, 1)
-        meet = self._encounter[level][:, None]
-        return torch.where(meet, own, ends), torch.where(meet, present, mask), course
+        met = meeting(course, reach, beyond.expand(present.shape), centre)
+        ends = (torch.stack(met) + ENCOUNTER_OFFSET * jitter).movedim(-1, 1).flatten(0, 1)
+        return _Meeting(ends, course, speed, scripted)
+
+    def _under_way(
+        self, traffic: Tensor, course: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Courses and speeds [P, R], and who keeps them, where ``traffic`` [P, 1] is above 0."""
+        chance, vary, turn = self._uniform(generator, 3, *course.shape)
+        slot = torch.arange(course.shape[-1], device=course.device)
+        slow = (chance[:, :1] < SLOW_CHANCE) & (slot == 1) & (traffic > 0.0)
+        course = torch.where(slow, SLOW_COURSE * (2.0 * turn - 1.0), course)
+        share = torch.where(slow, SLOW_SHARE, 1.0 + SPREAD * (2.0 * vary - 1.0))
+        scripted = slow | ((chance < traffic) & (slot > 0))
+        return course, torch.where(traffic > 0.0, SPEED * share, 0.0), scripted
 
     def _robots(self, level: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Ends [4, P, R] of the robots, x and y of start and goal, and their mask [P, R]."""

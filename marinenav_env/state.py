@@ -64,6 +64,9 @@ class Scenario(TensorClass):
     """[E, C] circulation (m^2/s), positive for a clockwise core, 0 where there is none."""
     level: Tensor
     """[E] int64: which level it was drawn for."""
+    scripted: Tensor | None = None
+    """[E, R] bool: the robot keeps course and speed, collides with nobody by itself and is not
+    learned from; None: there is no such robot."""
 
 
 class Vessel(TensorClass):

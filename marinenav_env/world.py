@@ -15,7 +15,13 @@ from torch import Tensor
 from marinenav_env.colregs import required_turn
 from marinenav_env.config import WorldConfig
 from marinenav_env.current import current_velocity
-from marinenav_env.dynamics import continuous_rates, control_step, discrete_rates, wrap_to_two_pi
+from marinenav_env.dynamics import (
+    continuous_rates,
+    control_step,
+    discrete_rates,
+    steady_thrust,
+    wrap_to_two_pi,
+)
 from marinenav_env.endings import endings
 from marinenav_env.entries import Scene
 from marinenav_env.host_reads import host_reads_are_free
@@ -298,6 +304,9 @@ class World:
             parameters: batch [P or 1].
             generator: source of the observation's noise.
         """
+        if scenario.scripted is not None:
+            scenario = scenario.clone(recurse=False)
+            scenario.thrust = steady_thrust(scenario.velocity, parameters.vessel)
         state = initial_state(scenario, parameters.rules.core_radius)
         noise = self.draw_noise(generator, scenario, scenario.goal.dtype)
         entries, _, _ = self.observe(state, scenario, parameters, noise)
@@ -326,13 +335,16 @@ class World:
             The next state, the entries of the observation by name, and the outcome.
         """
         config, vessel = self.config, parameters.vessel
-        rates = self._rates(action, vessel)
+        rates, present = self._rates(action, vessel), scenario.robot_mask
+        if scenario.scripted is not None:
+            present = present & ~scenario.scripted
+            rates = torch.where(present[..., None], rates, 0.0)
         before = goal_distance(state, scenario)
         moved = _moved(state, scenario, parameters, rates, config)
         entries, seen, touching = self.observe(moved, scenario, parameters, noise)
         colregs, phi = required_turn(seen, vessel.radius, config.colregs)
         after = goal_distance(moved, scenario)
-        collided = touching & state.active
+        collided = touching & state.active & present
         arrived = (after <= vessel.goal_distance) & state.active & ~collided
         reward = self.reward(RewardInputs(
             before - after, phi, collided, arrived, state.active, state, moved, scenario,
@@ -346,7 +358,7 @@ class World:
         moved.arrived = state.arrived | arrived
         moved.active = state.active & ~collided & ~arrived
         ended = endings(
-            moved.collided, moved.arrived, scenario.robot_mask, moved.steps, config.max_steps,
+            moved.collided, moved.arrived, present, moved.steps, config.max_steps,
             config.ends_at_first_collision,
         )  # fmt: skip
         outcome = Outcome(

@@ -5,9 +5,17 @@ import math
 import pytest
 import torch
 
+from marinenav_env import ConfigError, Curriculum, MarineNavEnv
 from marinenav_env.config import Level, ScenarioConfig
 from marinenav_env.encounters import SEPARATION, draw_courses, meeting
-from marinenav_env.scenario import ENCOUNTER_DISTANCE, ENCOUNTER_OFFSET, ScenarioSampler
+from marinenav_env.scenario import (
+    ENCOUNTER_DISTANCE,
+    ENCOUNTER_OFFSET,
+    SLOW_COURSE,
+    SPEED,
+    SPREAD,
+    ScenarioSampler,
+)
 
 CPU, DOUBLE = torch.device("cpu"), torch.float64
 
@@ -75,3 +83,53 @@ def test_levels_have_maps_and_currents_of_their_own() -> None:
             assert 0.9 * side < points.max() <= side
         found = own.core_circulation.abs()[own.core_circulation != 0.0]
         torch.testing.assert_close(found, torch.full_like(found, math.pi * speed))
+
+
+def test_traffic_is_under_way_and_one_vessel_may_be_overtaken() -> None:
+    levels = (Level(4, 0, 0, 0.0, encounter=True), Level(4, 0, 0, 0.0, encounter=True, traffic=0.6))
+    level = torch.arange(2).repeat(150)
+    drawn = ScenarioSampler(ScenarioConfig(), levels, CPU, DOUBLE).sample(level, seeded())
+    resting, moving = drawn[level == 0], drawn[level == 1]
+    assert not resting.velocity.any() and not resting.scripted.any()
+    assert not moving.scripted[:, 0].any() and 0.5 < moving.scripted[:, 1:].double().mean() < 0.75
+    ahead = torch.stack((moving.heading.cos(), moving.heading.sin()), -1)
+    speed = (moving.velocity[..., :2] * ahead).sum(-1)
+    slow = speed[:, 1] < 1.0
+    assert 0.15 < slow.double().mean() < 0.35 and moving.scripted[slow, 1].all()
+    assert (moving.heading[slow, 1].abs() <= SLOW_COURSE).all()
+    assert (speed[~slow] >= SPEED * (1.0 - SPREAD)).all() and (speed <= SPEED * 1.3).all()
+    # All reach the centre at one time.
+    left = (moving.start - 27.5).norm(dim=-1) / speed
+    assert (left - left.mean(-1, keepdim=True)).abs().max() < math.hypot(1.5, 1.5) / 0.8 * 1.5
+    apart = (moving.start[:, :, None] - moving.start[:, None]).norm(dim=-1)
+    assert (apart + 99.0 * torch.eye(4)).amin((1, 2)).median() > 10.0
+
+
+def test_traffic_keeps_course_and_speed_whatever_it_is_told() -> None:
+    levels = (Level(3, 0, 0, 0.0, encounter=True, traffic=0.7),)
+    env = MarineNavEnv(num_envs=40, scenarios=Curriculum(levels, pool_size=40, refresh_size=40),
+                       dtype=DOUBLE)  # fmt: skip
+    td, before = env.reset(), env.state.clone()
+    scripted = env.scenario.scripted
+    assert scripted is not None and scripted.any()
+    ended = td["robots", "done"].squeeze(-1)
+    assert torch.equal(ended, scripted) and torch.equal(td["robots", "mask"], ~scripted)
+    arrived = torch.zeros_like(scripted)
+    for _ in range(40):
+        td = env.step(td.set(("robots", "action"), torch.ones(40, 3, 2)))["next"]
+        assert not env.outcome.collided[scripted].any()
+        arrived |= env.outcome.arrived
+    now, kept = env.state, scripted & ~arrived
+    torch.testing.assert_close(now.pose[kept][:, 2], before.pose[kept][:, 2])
+    torch.testing.assert_close(now.velocity_water[kept], before.velocity_water[kept])
+    sailed = (now.pose - before.pose)[kept][:, :2]
+    torch.testing.assert_close(sailed, 20.0 * before.velocity_water[kept][:, :2])
+    assert now.collided[~scripted].any()  # with those that do not give way
+    # An episode is over when those that are steered have ended.
+    ended = (now.collided | now.arrived | scripted).all(-1)
+    assert torch.equal(td["done"].squeeze(-1), ended) and ended.any()
+
+
+def test_only_encounters_have_traffic() -> None:
+    with pytest.raises(ConfigError, match="must be 0 but in an encounter"):
+        Level(3, 0, 0, 30.0, traffic=0.5)

@@ -33,6 +33,9 @@ from tests.marinenav_env.helpers import CPU, QUIET, random_episode, simple_episo
 LEVELS = (Level(2, 1, 1, 20.0), Level(3, 0, 2, 20.0), Level(1, 0, 0, 20.0))
 SMALL = {"pool_size": 12, "refresh_size": 4, "refresh_interval": 3}
 MIXTURE = Curriculum(levels=LEVELS, **SMALL)
+TRAFFIC = Curriculum(
+    (LEVELS[0], Level(3, 0, 0, 0.0, encounter=True, traffic=0.5)), (1.0, 3.0), **SMALL
+)
 SCHEDULE = Curriculum(levels=LEVELS, timesteps=(0, 40, 80), **SMALL)
 SHORT = WorldConfig(max_steps=7, sensor=SensorConfig(max_objects=3))
 ACTION, MASK, REWARD = (GROUP, "action"), (GROUP, "mask"), (GROUP, "reward")
@@ -53,6 +56,7 @@ def drawn_scenarios() -> Any:
 KINDS: dict[str, Callable[[], Any]] = {
     "mixture": lambda: MIXTURE,
     "schedule": lambda: SCHEDULE,
+    "traffic": lambda: TRAFFIC,
     "episodes": episodes,
     "scenarios": drawn_scenarios,
 }
@@ -213,6 +217,12 @@ def test_setting_the_seed_starts_over(kind: str) -> None:
 # Resets -------------------------------------------------------------------------------------------
 
 
+def steered(env: MarineNavEnv) -> Tensor:
+    """[E, R] bool: active robots that are no traffic."""
+    scripted = env.scenario.scripted
+    return env.state.active if scripted is None else env.state.active & ~scripted
+
+
 def fields_of(env: MarineNavEnv) -> dict[str, Tensor]:
     """Everything that an environment consists of."""
     parts = {"state": env.state, "scenario": env.scenario, "parameters": env.constants}
@@ -244,7 +254,7 @@ def test_a_masked_reset_touches_only_what_it_is_asked_to(kind: str) -> None:
             assert torch.equal(value[~reset], given[key][~reset]), key
     observed = after_td[GROUP, "observation", "self_state"]
     assert (observed != given[GROUP, "observation", "self_state"])[reset].any()
-    assert torch.equal(after_td[MASK], env.state.active)
+    assert torch.equal(after_td[MASK], steered(env))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -262,11 +272,11 @@ def test_episodes_that_are_over_start_anew_and_the_others_go_on(kind: str) -> No
         assert torch.equal(done, (row["next", "terminated"] | row["next", "truncated"]).squeeze(-1))
         assert not following["done"].any() and not following["truncated"].any()
         assert torch.equal(env.state.steps == 0, done)
-        assert torch.equal(following[MASK], env.state.active)
+        assert torch.equal(following[MASK], steered(env))
         ended += int((~env.state.active & env.scenario.robot_mask).sum())
         # A robot that ended stays done while the episode goes on; an absent one always is.
         for name in ("done", "terminated"):
-            assert torch.equal(following[GROUP, name].squeeze(-1), ~env.state.active)
+            assert torch.equal(following[GROUP, name].squeeze(-1), ~steered(env))
         for key, value in row["next"].items(True, True):
             if key in following.keys(True, True) and key not in ("done", "terminated", "truncated"):
                 assert torch.equal(following[key][~done], value[~done]), key

@@ -165,7 +165,9 @@ def test_it_is_compiled_with_the_world() -> None:
 
 RANGES = (20.0, 12.0, 5.0, 16.0)
 """Of the sensors (m); the third is shorter than the domain."""
-BY_ROLE = RewardConfig(give_way_penalty=-1.0, stand_on_penalty=-0.5, astern_penalty=-0.3)
+BY_ROLE = RewardConfig(
+    give_way_penalty=-1.0, stand_on_penalty=-0.5, port_turn_penalty=-0.7, astern_penalty=-0.3
+)
 
 
 def sea(envs: int, robots: int, reward: RewardConfig = BY_ROLE) -> RewardInputs:
@@ -197,7 +199,7 @@ def test_penalties_by_role_equal_the_oracle() -> None:
     envs, robots = 60, 4
     step = sea(envs, robots)
     got, rules = role_terms(step), step.config.colregs
-    seen = set()
+    seen, turned = set(), []
     for e in range(envs):
         rows = torch.cat((step.after.pose[e], step.after.velocity_ground[e, :, :2]), -1).tolist()
         for one in range(robots):
@@ -217,10 +219,14 @@ def test_penalties_by_role_equal_the_oracle() -> None:
                 for state in (step.before, step.after)
             )
             left = roles.manoeuvre(before, after) if stands else 0.0
-            expected = -duty - 0.5 * left - 0.3 * roles.astern(after)
+            meets = any(roles.meets(each, reach, rules.horizon, rules.domain) for each in met)
+            port = roles.to_port(before, after) if meets else 0.0
+            expected = -duty - 0.5 * left - 0.7 * port - 0.3 * roles.astern(after)
             assert float(got[e, one]) == pytest.approx(expected, abs=1e-9)
             seen.add((duty > 0.0, stands))
+            turned.append(port)
     assert seen == {(True, False), (False, True), (False, False)}
+    assert 0.0 in turned and any(0.0 < each < 1.0 for each in turned)
 
 
 def test_no_penalty_by_role_leaves_the_published_reward() -> None:

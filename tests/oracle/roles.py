@@ -80,6 +80,18 @@ def manoeuvre(before: Sequence[float], after: Sequence[float]) -> float:
     return min(1.0, turn / 0.1 + change / 0.5)
 
 
+def to_port(before: Sequence[float], after: Sequence[float]) -> float:
+    """How fast a vessel, (heading, v_x, v_y), turns to port, from 0 to 1."""
+    return min(1.0, max(0.0, wrap_pi(before[0] - after[0]) / 0.1))
+
+
+def meets(met: Meeting, sensor_range: float, horizon: float, domain: float) -> bool:
+    """Whether the own vessel must not turn to port for the other."""
+    in_sight = met.distance <= sensor_range and 0.0 < met.time <= horizon
+    crossing = role(met) in ("head-on", "give-way", "stand-on")
+    return in_sight and crossing and abs(met.miss) < 2.0 * domain
+
+
 def astern(vessel: Sequence[float]) -> float:
     """How fast a vessel, (heading, v_x, v_y) through the water, goes astern, from 0 to 1."""
     heading, v_x, v_y = vessel

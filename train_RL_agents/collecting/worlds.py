@@ -12,7 +12,8 @@ from marinenav_env.scenario_file import Episode
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import TrainConfig
 
-TRAINED = ("collision_penalty", "give_way_penalty", "stand_on_penalty", "astern_penalty")
+TRAINED = ("collision_penalty", "give_way_penalty", "stand_on_penalty", "port_turn_penalty",
+           "astern_penalty")  # fmt: skip
 """Settings of the reward that the trainer has values of its own for."""
 
 

@@ -67,6 +67,9 @@ class TrainingSchedule(LevelColumns):
     """Side of each level's map (m), 0 for that of the world; empty: all 0."""
     core_speed: tuple[float, ...] = ()
     """Current speed at the edge of each level's cores (m/s), 0: as the world's; empty: all 0."""
+    traffic: tuple[float, ...] = ()
+    """Share of the robots beside the first of each encounter that keep course and speed; empty: all
+    0."""
     weights: tuple[float, ...] = ()
     """Shares of the levels when all are trained at once; empty: equal."""
     sampler: str = ""
@@ -145,6 +148,8 @@ class TrainerConfig:
     """While training: world.reward.give_way_penalty, the rules of the sea by role."""
     stand_on_penalty: Annotated[float, at_most(0.0)] = 0.0
     """While training: world.reward.stand_on_penalty."""
+    port_turn_penalty: Annotated[float, at_most(0.0)] = 0.0
+    """While training: world.reward.port_turn_penalty."""
     astern_penalty: Annotated[float, at_most(0.0)] = 0.0
     """While training: world.reward.astern_penalty."""
     ema_decay: Annotated[float, at_least(0.0), at_most(0.999999)] = 0.999

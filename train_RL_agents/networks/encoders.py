@@ -17,13 +17,21 @@ from torch import Tensor, nn
 
 from marinenav_env import plugins
 from marinenav_env.entries import Entry
-from marinenav_env.validation import NOT_EMPTY, at_least, at_most, check_fields, require
+from marinenav_env.validation import (
+    NOT_EMPTY,
+    NonNegative,
+    at_least,
+    at_most,
+    check_fields,
+    require,
+)
 from train_RL_agents.networks.features import (
     OBJECT_FEATURES,
     SELF_FEATURES,
     Features,
     encounter_geometry,
     goal_geometry,
+    goal_within,
     widths,
 )
 from train_RL_agents.networks.layers import hidden, rectified_maximum
@@ -46,6 +54,8 @@ class EncoderConfig:
     encoder: Literal["concat", "max", "attention"] = "concat"
     """How the encoded objects are joined: concatenated slot by slot, as published, by their
     maximum, or by attention; the latter two take any number of objects in any order."""
+    goal_reach: NonNegative = 0.0
+    """A goal farther away than this is taken to be this far, in its direction (m); 0: as it is."""
     self_width: Size = 56
     """Units of the encoder of the vessel's own state, and of further vectors."""
     object_width: Size = 40
@@ -245,6 +255,7 @@ class ObservationNetwork(nn.Module):
         entries = spec.without(config.excluded).entries
         own, each = widths(config.features)
         self.geometric, self._radius = config.features == "geometric", spec.radius
+        self._goal_reach = config.goal_reach
         self.self_encoder = nn.Sequential(nn.Linear(own, config.self_width), nn.ReLU())
         self.encoded = config.self_width
         """Width of the encoded observation."""
@@ -325,10 +336,11 @@ class ObservationNetwork(nn.Module):
 
     def _own_features(self, observation: Observation) -> Tensor:
         """What the encoder of the own state is given, before normalisation."""
-        own = observation[SELF] * self.self_scale
-        if not self.geometric:
-            return own
-        return torch.cat((own, goal_geometry(observation[SELF])), -1)
+        state = observation[SELF]
+        if self._goal_reach:
+            state = goal_within(state, self._goal_reach)
+        own = state * self.self_scale
+        return torch.cat((own, goal_geometry(state)), -1) if self.geometric else own
 
     def _object_features(self, observation: Observation) -> Tensor:
         """What the encoder of the objects is given, before normalisation."""

@@ -40,6 +40,13 @@ def goal_geometry(self_state: Tensor) -> Tensor:
     return torch.cat((distance[..., None] / LENGTH, direction), -1)
 
 
+def goal_within(self_state: Tensor, reach: float) -> Tensor:
+    """Own states [..., 7] with goals that are farther away moved to ``reach`` (m)."""
+    goal, rest = self_state.split((2, SELF_FEATURES - 2), -1)
+    distance = torch.linalg.vector_norm(goal, dim=-1, keepdim=True)
+    return torch.cat((goal * (reach / distance.clamp_min(reach)), rest), -1)
+
+
 def encounter_geometry(self_state: Tensor, objects_state: Tensor, own_radius: float) -> Tensor:
     """How each object is passed if both keep their velocities.
 

@@ -23,9 +23,10 @@ def test_published_schedule_is_the_published_one():
 def test_levels_of_encounters_on_maps_of_their_own():
     schedule = {"num_robots": [5, 2], "num_cores": [0, 1], "num_obstacles": [4, 0],
                 "min_start_goal_dis": [40, 0], "encounter": [False, True]}  # fmt: skip
-    words = ["training_schedule.map_size=0,80", "training_schedule.core_speed=0,1.5"]
+    words = ["training_schedule.map_size=0,80", "training_schedule.core_speed=0,1.5",
+             "training_schedule.traffic=0,0.5"]  # fmt: skip
     levels = from_dict({"training_schedule": schedule}, words).training_schedule.curriculum().levels
-    assert levels == (Level(5, 0, 4, 40.0), Level(2, 1, 0, 0.0, True, 80.0, 1.5))
+    assert levels == (Level(5, 0, 4, 40.0), Level(2, 1, 0, 0.0, True, 80.0, 1.5, 0.5))
     with pytest.raises(ConfigError, match=r"encounter=\(True,\): must be as long as num_robots"):
         from_dict({"training_schedule": schedule | {"encounter": [True]}})
 

@@ -377,3 +377,15 @@ def test_specification_of_the_published_world():
     assert SPEC.radius == pytest.approx(2.795, abs=0)
     assert math.isclose(WorldConfig().vessel.radius, SPEC.radius, abs_tol=1e-3)
     assert replace(SPEC, radius=1.0).without(()).radius == 1.0
+
+
+@pytest.mark.parametrize("features", ["raw", "scaled", "geometric"])
+def test_goals_beyond_reach_are_told_apart_by_direction_alone(features):
+    far = inputs(2)
+    far["self_state"][:, :2] = torch.tensor([30.0, 40.0])
+    near = far | {"self_state": far["self_state"].clone()}
+    near["self_state"][:, :2] = torch.tensor([24.0, 32.0])
+    for reach, alike in ((40.0, True), (0.0, False)):
+        torch.manual_seed(0)
+        net = network(features=features, goal_reach=reach)
+        assert torch.allclose(net.encode(far), net.encode(near), atol=1e-6) is alike

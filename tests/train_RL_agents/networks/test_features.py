@@ -13,6 +13,7 @@ from train_RL_agents.networks.features import (
     SPEED,
     encounter_geometry,
     goal_geometry,
+    goal_within,
     widths,
 )
 
@@ -62,3 +63,10 @@ def test_empty_slots_and_vessels_at_rest_give_finite_numbers(own_speed):
     own = torch.tensor([[0.0, 0.0, own_speed, 0.0, 0.0, 0.0, 0.0]])
     assert goal_geometry(own).isfinite().all()
     assert encounter_geometry(own, torch.zeros(1, 5, 5), RADIUS).isfinite().all()
+
+
+def test_far_goals_are_moved_closer_in_their_direction():
+    rest = [1.0, 2.0, 3.0, 4.0, 5.0]
+    state = torch.tensor([[60.0, -80.0, *rest], [3.0, 4.0, *rest], [0.0, 0.0, *rest]])
+    moved = torch.tensor([24.0, -32.0, *rest])
+    torch.testing.assert_close(goal_within(state, 40.0), torch.stack((moved, state[1], state[2])))
