@@ -15,6 +15,7 @@ import torch
 
 from marinenav_env import LEVELS, Episode, Level, WorldConfig
 from marinenav_env.config import PerRobot
+from marinenav_env.scenario_file import episodes_of
 from marinenav_env.state import Scenario
 from marinenav_env.validation import require
 from train_RL_agents.evaluation.encounter_suites import (
@@ -126,6 +127,33 @@ def _noise(world: WorldConfig, episodes: int, seed: int) -> Drawn:
     return tuple(f"noise x {factor}" for factor in NOISE), tuple(parts)
 
 
+VESSELS = 2.0
+"""Mass, inertia and thrust of the vessels of ``vessels`` are up to this factor larger or less."""
+
+
+def _vessels(world: WorldConfig, episodes: int, seed: int) -> Drawn:
+    """All levels with vessels whose mass (and inertia) and thrust are drawn, each by itself."""
+    drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
+    generator = torch.Generator().manual_seed(seed)
+    factors = VESSELS ** (2.0 * torch.rand(2, *drawn.robot_mask.shape, generator=generator) - 1.0)
+    usual, given = world.vessel, []
+    for episode, heavy, strong in zip(episodes_of(drawn, world, seed), *factors.tolist(),
+                                      strict=True):  # fmt: skip
+        heavy, strong = (each[: len(episode.start)] for each in (heavy, strong))
+        own = replace(
+            usual, m=_each(usual.m, heavy), Izz=_each(usual.Izz, heavy),
+            min_thrust=_each(usual.min_thrust, strong), max_thrust=_each(usual.max_thrust, strong),
+        )  # fmt: skip
+        given.append(replace(episode, world=replace(episode.world, vessel=own)))
+    return ("random vessels",), (Part(world, given),)
+
+
+def _each(value: PerRobot, factors: Sequence[float]) -> tuple[float, ...]:
+    """A value of every robot, times a factor each."""
+    values = value if isinstance(value, tuple) else (value,) * len(factors)
+    return tuple(one * factor for one, factor in zip(values, factors, strict=False))
+
+
 def _rules(world: WorldConfig, episodes: int, seed: int) -> Drawn:
     """Encounters of two vessels."""
     parts = []
@@ -190,6 +218,7 @@ SUITES: dict[str, Suite] = {
     "currents": Suite("6 robots among 8 obstacles and 8 vortex cores", _currents, 60),
     "crowd": Suite("10 to 50 robots on maps that grow with their number", _crowd, 10),
     "noise": Suite("the published levels with sensor noise x 0, 1, 2 and 4", _noise, 10),
+    "vessels": Suite("the levels, vessels of mass and thrust x 0.5 to 2", _vessels, 100),
     RULES: Suite("two vessels head-on, crossing and overtaking, scored by the rules", _rules, 25),
     "imazu": Suite("Imazu's 22 problems, scored by safety, rules and delay", _imazu, 20),
     "encounters": Suite("random encounters of 2 to 6 vessels, scored likewise", _encounters, 25),

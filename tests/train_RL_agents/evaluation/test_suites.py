@@ -14,6 +14,8 @@ WORLD = WorldConfig()
 
 
 def equal(one, other):
+    if isinstance(one, list):
+        return one == other
     names = ("start", "goal", "heading", "robot_mask", "obstacle_position")
     return all(torch.equal(getattr(one, name), getattr(other, name)) for name in names)
 
@@ -69,6 +71,24 @@ def test_noise_changes_nothing_but_the_sensors():
         assert sensor.vel_std == pytest.approx((factor * 0.1,) * 5)
         assert replace(part.world, sensor=world.sensor) == world
     assert len(chosen) == 4 * len(LEVELS)
+
+
+def test_vessels_differ_in_mass_and_thrust():
+    world = replace(WORLD, vessel=replace(WORLD.vessel, m=(400.0, 500.0, 400.0, 400.0, 400.0)))
+    (part,) = make_set("vessels", world, 2).parts
+    ratios = []
+    for episode in part.scenarios:
+        vessel = episode.world.vessel
+        heavy = [one / usual for one, usual in zip(vessel.m, world.vessel.m, strict=False)]
+        assert vessel.Izz == pytest.approx([450.0 * each for each in heavy])
+        assert vessel.min_thrust == pytest.approx([-0.5 * each for each in vessel.max_thrust])
+        ratios += zip(heavy, (each / 1000.0 for each in vessel.max_thrust), strict=True)
+        assert len(vessel.m) == len(episode.start) and episode.world.sensor == WORLD.sensor
+    heavy, strong = torch.tensor(ratios).log2().T
+    assert len(ratios) == 2 * 27 and torch.stack((heavy, strong)).abs().max() <= 1.0
+    for each in (heavy, strong):
+        assert each.min() < -0.8 and each.max() > 0.8
+    assert abs(torch.corrcoef(torch.stack((heavy, strong)))[0, 1]) < 0.4
 
 
 def test_rules_are_two_vessels_each():
