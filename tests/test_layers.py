@@ -16,7 +16,7 @@ WORLD = (
     "env", "scripted", "single", "pettingzoo_env", "gymnasium_env",
 )  # fmt: skip
 TRAINER = (
-    "utils", "networks", "agents", "config", "policy_wrapper", "memory", "run", "baselines",
+    "boat", "utils", "networks", "agents", "config", "policy_wrapper", "memory", "run", "baselines",
     "evaluation", "figures", "learning", "collecting", "planning", "exporting", "torchrl_trainer",
     "benchmark", "tuning", "commands", "cli", "__main__",
 )  # fmt: skip

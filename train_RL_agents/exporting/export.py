@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from marinenav_env import WorldConfig
 from marinenav_env.validation import ConfigError
+from train_RL_agents import boat
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.exporting import torchscript
@@ -271,9 +272,18 @@ def export(loaded: LoadedPolicy, out: Path, formats: list[str]) -> dict[str, Any
         path = out / kind.name(agent_type.rpartition(":")[2])
         write_atomically(path, kind.make(network, example))
         files[name] = {"file": path.name, "largest_difference": check(path, name, loaded.agent)}
+    if "onnx" in files:
+        _add_runtime(out / "boat")
     written = contract(loaded, files)
     write_atomically(out / CONTRACT, _readable(written))
     return written
+
+
+def _add_runtime(folder: Path) -> None:
+    """Copy the runtime on board, which needs neither torch nor this project."""
+    make_folder(folder)
+    for module in sorted(Path(boat.__file__).parent.glob("*.py")):
+        write_atomically(folder / module.name, module.read_bytes())
 
 
 def _readable(contract: dict[str, Any]) -> str:

@@ -1,0 +1,441 @@
+"""The runtime on board against the environment and its policies, and what makes it stop."""
+
+import copy
+import json
+import math
+import random
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import pytest
+import torch
+
+from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
+from tests.train_RL_agents.exporting.test_export import make_policy
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.agents.quantile import nearness_risk
+from train_RL_agents.boat import runtime
+from train_RL_agents.boat.runtime import BoatError, Odometry, Pilot, Settings, Tracks
+from train_RL_agents.exporting.export import Deployed, export
+from train_RL_agents.policy_wrapper import PolicyWrapper
+
+BOAT = Path(runtime.__file__).parent
+EXACT = {"world.sensor.pos_std": 0.0, "world.sensor.vel_std": 0.0, "world.sensor.r_mean_ratio": 1.0}
+"""A sensor without noise: what it measures is known."""
+
+
+ENTRIES = ("self_state", "objects_state", "objects_mask")
+
+
+def contract_of(policy, folder):
+    return json.loads(json.dumps(export(policy, folder, [])))
+
+
+def network_of(policy):
+    """What an ONNX file computes, by torch."""
+    deployed = Deployed(policy.agent)
+
+    def network(inputs):
+        tensors = [torch.from_numpy(np.ascontiguousarray(each)) for each in inputs.values()]
+        return deployed.decided(*tensors)[-1].numpy()
+
+    return network
+
+
+# The environment in ROS's frames
+
+
+def odometry_of(state, e, r, stamp=0.0):
+    """A vessel: the world has x to the north, y to the east and yaw clockwise from the north."""
+    north, east, heading = state.pose[e, r].tolist()
+    v_north, v_east, turn = state.velocity_ground[e, r].tolist()
+    cos, sin = math.cos(heading), math.sin(heading)
+    forward, starboard = cos * v_north + sin * v_east, cos * v_east - sin * v_north
+    return Odometry(stamp, east, north, 0.5 * math.pi - heading, forward, -starboard, -turn)
+
+
+def tracks_of(env, e, r, stamp=0.0):
+    state, scenario, radius = env.state, env.scenario, WorldConfig().vessel.radius
+    rows = [
+        [y, x, vy, vx, radius]
+        for (x, y, _), (vx, vy, _), n in zip(
+            state.pose[e].tolist(), state.velocity_ground[e].tolist(), range(99), strict=False
+        )
+        if n != r
+    ]
+    obstacles = zip(
+        scenario.obstacle_position[e].tolist(), scenario.obstacle_radius[e].tolist(), strict=True
+    )
+    return Tracks(stamp, np.array(rows + [[y, x, 0.0, 0.0, size] for (x, y), size in obstacles]))
+
+
+def goal_of(env, e, r):
+    x, y = env.scenario.goal[e, r].tolist()
+    return y, x
+
+
+def decisions(policy, pilots, steps=12):
+    """Pairs (runtime, environment) of inputs by name and thrusts, while the policy steers."""
+    schedule = Curriculum((Level(5, 0, 4, 30.0),), pool_size=16, refresh_size=1)
+    env = MarineNavEnv(
+        policy.config.world, len(pilots), scenarios=schedule, dtype=torch.float64, seed=3,
+        continuous=policy.agent.continuous,
+    )  # fmt: skip
+    wrapper = PolicyWrapper(copy.deepcopy(policy.agent).double(), len(pilots))
+    now, tensordict = 0.0, env.reset()
+    for _ in range(steps):
+        tensordict = wrapper(tensordict)
+        observed = tensordict["robots", "observation"]
+        commands = {}
+        for e, boats in enumerate(pilots):
+            if not bool(env.state.active[e].all()):
+                continue  # who ended is still seen in that step
+            for r, pilot in enumerate(boats):
+                inputs = odometry_of(env.state, e, r, now), tracks_of(env, e, r, now)
+                made = pilot.inputs(*inputs, goal_of(env, e, r))
+                expected = {name: observed[name][e, r].double().numpy() for name in ENTRIES}
+                yield made, expected
+                commands[e, r] = pilot.command(now, *inputs, goal_of(env, e, r))
+        tensordict = env.step(tensordict)["next"]
+        for (e, r), command in commands.items():
+            assert not command.stopped
+            yield ({"thrust": np.array([[command.left, command.right]])},
+                   {"thrust": env.state.thrust[e, r].numpy()})  # fmt: skip
+        now += 0.5
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_observations_and_actions_are_the_environments(name, tmp_path):
+    policy = make_policy(name, **EXACT)
+    contract, network = contract_of(policy, tmp_path), network_of(policy)
+    pilots = [[Pilot(contract, network) for _ in range(5)]]
+    seen = thrusts = 0
+    for made, expected in decisions(policy, pilots):
+        for key, each in expected.items():
+            np.testing.assert_allclose(made[key][0], each, rtol=0.0, atol=1e-9)
+            seen += int(each.sum()) if key == "objects_mask" else 0
+            thrusts += key == "thrust"
+    assert seen > 20
+    assert thrusts > 50
+
+
+@pytest.fixture(scope="module")
+def make_pilot(tmp_path_factory):
+    """From an agent's name to a pilot; its network always asks for full thrust."""
+    folder, contracts = tmp_path_factory.mktemp("contracts"), {}
+
+    def make(name="DQN", settings=None, network=lambda inputs: np.array([24])):
+        if name not in contracts:
+            contracts[name] = contract_of(make_policy(name), folder)
+        return Pilot(contracts[name], network, settings)
+
+    return make
+
+
+OWN = Odometry(0.0, 10.0, 20.0, 0.3, 1.0, 0.1, -0.05)
+ROWS = np.array([[15.0, 25.0, 0.5, 0.0, 2.0], [18.0, 20.0, 0.0, 0.0, 1.0]])
+GOAL = (50.0, 20.0)
+
+
+def test_nearest_objects_are_those_of_the_smallest_clearance_in_range(make_pilot):
+    pilot = make_pilot()
+    own = replace(OWN, x=0.0, y=0.0, yaw=0.0)
+    east = [(9.0, 1.0), (10.0, 3.0), (24.0, 4.1), (24.0, 3.9), (5.0, 0.1), (6.0, 0.1), (7.0, 0.1)]
+    tracks = Tracks(0.0, np.array([[x, 0.0, 0.0, 0.0, radius] for x, radius in east]))
+    objects = pilot.inputs(own, tracks, GOAL)["objects_state"][0]
+    assert objects[:, 0].tolist() == [5.0, 6.0, 7.0, 10.0, 9.0]
+    mask = pilot.inputs(own, Tracks(0.0, tracks.rows[2:4]), GOAL)["objects_mask"][0]
+    assert mask.tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]  # the range is to the hull
+    empty = pilot.inputs(own, Tracks(0.0, np.zeros((0, 5))), GOAL)
+    assert not empty["objects_state"].any()
+
+
+def test_risk_is_the_policys_own_or_the_one_asked_for(make_pilot):
+    usual = np.array(make_pilot("IQN")._taus)
+    own = replace(OWN, x=15.0, y=21.0)
+    inputs = make_pilot("IQN").inputs(own, Tracks(0.0, ROWS), GOAL)
+    tensors = {name: torch.from_numpy(each) for name, each in inputs.items()}
+    expected = float(nearness_risk(tensors)) * usual
+    np.testing.assert_allclose(inputs["taus"][0], expected, rtol=1e-12)
+    assert 0.2 < expected[0] / usual[0] < 0.5
+    asked = make_pilot("IQN", Settings(risk=0.25)).inputs(own, Tracks(0.0, ROWS), GOAL)
+    np.testing.assert_allclose(asked["taus"][0], 0.25 * usual, rtol=1e-12)
+    with pytest.raises(BoatError, match="this policy takes no risk level"):
+        make_pilot("DQN", Settings(risk=0.25))
+
+
+def test_thrust_keeps_to_limits_and_rate(make_pilot):
+    pilot = make_pilot(settings=Settings(max_thrust=300.0, min_thrust=-100.0, max_rate=400.0))
+    given = replace(OWN), Tracks(0.0, ROWS), GOAL
+    for n, thrust in enumerate((200.0, 300.0, 300.0)):
+        command = pilot.command(0.5 * n, replace(OWN, stamp=0.5 * n), *given[1:])
+        assert (command.left, command.right, command.stopped) == (thrust, thrust, "")
+    back = make_pilot(settings=Settings(min_thrust=-100.0), network=lambda inputs: np.array([12]))
+    assert back.command(0.0, *given).left == -100.0
+
+
+def test_inputs_are_moved_on_to_the_present(make_pilot):
+    own = replace(OWN, yaw=0.5 * math.pi, forward=2.0, port=1.0, yaw_rate=0.1)
+    moved, tracks, _ = make_pilot()._present(0.5, own, Tracks(0.1, ROWS), GOAL)
+    assert (moved.x, moved.y, moved.yaw) == pytest.approx((9.5, 21.0, 0.5 * math.pi + 0.05))
+    assert tracks.rows[:, 0].tolist() == pytest.approx([15.2, 18.0])
+    same = make_pilot(settings=Settings(extrapolate=False))._present(
+        0.5, own, Tracks(0.1, ROWS), GOAL
+    )
+    assert same[0] == own
+
+
+def test_it_stops_at_the_goal(make_pilot):
+    command = make_pilot().command(0.0, replace(OWN, x=49.0), Tracks(0.0, ROWS), GOAL)
+    assert command == runtime.Command(0.0, 0.0, "the goal is reached")
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"max_thrust": 2000.0}, "max_thrust: must be from 0 to 1000, not 2000"),
+        ({"min_thrust": 10.0}, "min_thrust: must be from -500 to 0, not 10"),
+        ({"max_rate": math.nan}, "max_rate: must be from 0 to 1000, not nan"),
+        ({"max_gap": 0.1}, "max_gap: must be from 0.5"),
+        ({"risk": 1.5}, r"risk: must be in \(0, 1\], not 1.5"),
+    ],
+)
+def test_settings_out_of_bounds_are_refused(settings, words, make_pilot):
+    with pytest.raises(BoatError, match=words):
+        make_pilot("IQN", Settings(**settings))
+
+
+def test_contracts_that_do_not_fit_are_refused(tmp_path):
+    old = contract_of(make_policy("DQN"), tmp_path) | {"version": 1}
+    with pytest.raises(BoatError, match="of another version, export the policy again"):
+        Pilot(old, None)
+    scan = contract_of(make_policy("DQN", **{"world.sensor.scan_beams": 4}), tmp_path)
+    with pytest.raises(BoatError, match="needs inputs that a boat does not have here: scan"):
+        Pilot(scan, None)
+    fleet = {"world.vessel.max_thrust": [900.0, 1000.0]}
+    with pytest.raises(BoatError, match="has a thrust of its own for every robot"):
+        Pilot(contract_of(make_policy("DQN", **fleet), tmp_path), None)
+    with pytest.raises(BoatError, match="no contract of an ONNX policy"):
+        Pilot.load(tmp_path)
+
+
+# The watchdog
+
+BAD = (math.nan, math.inf, -math.inf)
+
+
+class Faults:
+    """What goes wrong with a call: ``draw`` gives its inputs, and a word of the sentence."""
+
+    def __init__(self, seed):
+        self.rng, self.action, self.seconds, self.error = random.Random(seed), np.array([24]), 0, ""
+
+    def network(self, inputs):
+        if self.error:
+            raise RuntimeError(self.error)
+        return self.action
+
+    def draw(self, now, own, tracks, goal):
+        kinds = [each for name, each in sorted(vars(Faults).items()) if name.startswith("fault_")]
+        return self.rng.choice(kinds)(self, now, own, tracks, goal)
+
+    def fault_missing(self, now, own, tracks, goal):
+        lost = self.rng.randrange(3)
+        given = [None if n == lost else each for n, each in enumerate((own, tracks, goal))]
+        return (now, *given), f"there is no {('odometry', 'tracks', 'goal')[lost]} yet"
+
+    def fault_odometry(self, now, own, tracks, goal):
+        field = self.rng.choice(["x", "y", "yaw", "forward", "port", "yaw_rate"])
+        return (now, replace(own, **{field: self.rng.choice(BAD)}), tracks, goal), "odometry: a va"
+
+    def fault_tracks(self, now, own, tracks, goal):
+        rows = tracks.rows.copy()
+        rows[self.rng.randrange(len(rows)), self.rng.randrange(5)] = self.rng.choice(BAD)
+        return (now, own, replace(tracks, rows=rows), goal), "tracks: a value is not finite"
+
+    def fault_goal(self, now, own, tracks, goal):
+        return (now, own, tracks, (self.rng.choice(BAD), 0.0)), "the goal: a value is not finite"
+
+    def fault_clock(self, now, own, tracks, goal):
+        return (self.rng.choice(BAD), own, tracks, goal), "the clock is not finite"
+
+    def fault_stamp(self, now, own, tracks, goal):
+        return (now, replace(own, stamp=self.rng.choice(BAD)), tracks, goal), "the stamp of odom"
+
+    def fault_stale_odometry(self, now, own, tracks, goal):
+        old = now - self.rng.uniform(1.01, 50.0)
+        return (now, replace(own, stamp=old), tracks, goal), "s old, more than 1 s"
+
+    def fault_stale_tracks(self, now, own, tracks, goal):
+        old = now - self.rng.uniform(1.01, 50.0)
+        return (now, own, replace(tracks, stamp=old), goal), "s old, more than 1 s"
+
+    def fault_ahead(self, now, own, tracks, goal):
+        stamp = now + self.rng.uniform(0.11, 50.0)
+        return (now, own, replace(tracks, stamp=stamp), goal), "s ahead of the clock, more than"
+
+    def fault_far(self, now, own, tracks, goal):
+        field = self.rng.choice(["x", "y", "forward", "port", "yaw_rate"])
+        return (now, replace(own, **{field: -1e6}), tracks, goal), "odometry: 1e+06 is not plaus"
+
+    def fault_shape(self, now, own, tracks, goal):
+        rows = self.rng.choice([tracks.rows[:, :4], tracks.rows[0], np.zeros((2, 5, 1))])
+        return (now, own, replace(tracks, rows=rows), goal), "tracks are of the shape ["
+
+    def fault_text(self, now, own, tracks, goal):
+        return (now, replace(own, x="here"), tracks, goal), "the decision failed: ValueError"
+
+    def fault_many(self, now, own, tracks, goal):
+        rows = np.ones((self.rng.randrange(1001, 3000), 5))
+        return (now, own, replace(tracks, rows=rows), goal), "tracks are more than 1000"
+
+    def fault_radius(self, now, own, tracks, goal):
+        rows = tracks.rows.copy()
+        rows[0, 4] = -self.rng.uniform(1e-3, 5.0)
+        return (now, own, replace(tracks, rows=rows), goal), "tracks have a negative radius"
+
+    def fault_late(self, now, own, tracks, goal):
+        now += self.rng.uniform(0.51, 9.0)
+        given = replace(own, stamp=now), replace(tracks, stamp=now)
+        return (now, *given, goal), "s ago, more than 1 s"
+
+    def fault_early(self, now, own, tracks, goal):
+        # Called twice, or the clock was set back.
+        now -= self.rng.uniform(0.26, 20.0)
+        given = replace(own, stamp=now), replace(tracks, stamp=now)
+        return (now, *given, goal), "s ago, less than 0.25 s"
+
+    def fault_policy(self, now, own, tracks, goal):
+        self.action = np.array(self.rng.choice([[25], [-1], [1000], [math.nan], [-math.inf]]))
+        return (now, own, tracks, goal), "the policy"
+
+    def fault_error(self, now, own, tracks, goal):
+        self.error = "no session"
+        return (now, own, tracks, goal), "the decision failed: RuntimeError('no session')"
+
+    def fault_slow(self, now, own, tracks, goal):
+        self.seconds = self.rng.uniform(0.06, 3.0)
+        return (now, own, tracks, goal), "s, more than 0.05 s"
+
+
+def test_two_hundred_faults_each_end_in_a_stop_and_a_sentence(make_pilot, monkeypatch):
+    faults = Faults(seed=1)
+    times = iter(())
+    monkeypatch.setattr(runtime, "perf_counter", lambda: next(times))
+    pilot, now, drawn = make_pilot(network=faults.network), 0.0, set()
+
+    def call(now, own, tracks, goal):
+        nonlocal times
+        times = iter((0.0, faults.seconds))
+        return pilot.command(now, own, tracks, goal)
+
+    for _ in range(200):
+        good = [replace(OWN, stamp=now), Tracks(now, ROWS), GOAL]
+        for _ in range(2):
+            faults.action, faults.seconds, faults.error = np.array([24]), 0.0, ""
+            command = call(now, *good)
+            assert command.stopped == ""
+            assert command.left > 0.0
+            now += 0.5
+            good = [replace(OWN, stamp=now), Tracks(now, ROWS), GOAL]
+        given, words = faults.draw(now, *good)
+        command = call(*given)
+        assert words in command.stopped
+        assert (command.left, command.right) == (0.0, 0.0)
+        assert command.stopped.count("\n") == 0
+        drawn.add(words)
+        # Whatever the clock did, the next call comes a control step later.
+        now = (given[0] if math.isfinite(given[0]) else now) + 0.5
+    assert len(drawn) >= 18
+
+
+# Without torch, and on board
+
+
+def python(*words, cwd):
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, cwd=cwd,
+        env={"PATH": "", "PYTHONPATH": ""},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+LOADED = "import sys; print(sorted({each.partition('.')[0] for each in sys.modules}))"
+
+
+def test_the_runtime_imports_numpy_alone(tmp_path):
+    shutil.copytree(BOAT, tmp_path / "boat", ignore=shutil.ignore_patterns("__pycache__"))
+    loaded = python("-c", f"import boat.runtime; {LOADED}", cwd=tmp_path)
+    assert "'numpy'" in loaded
+    assert not any(f"'{name}'" in loaded for name in ("torch", "train_RL_agents", "marinenav_env"))
+
+
+def test_the_installed_runtime_imports_no_torch():
+    loaded = python("-c", f"import train_RL_agents.boat.runtime; {LOADED}", cwd=BOAT.parents[1])
+    assert "'numpy'" in loaded
+    assert "'torch'" not in loaded
+
+
+@pytest.fixture(scope="module")
+def boats(tmp_path_factory):
+    """Folders with a discrete, a quantile and a continuous policy for a boat."""
+    for package in ("onnxscript", "onnxruntime"):
+        pytest.importorskip(package, reason="needs the extra export")
+    folders = {}
+    for name in ("DQN", "IQN", "SAC"):
+        folders[name] = tmp_path_factory.mktemp(name)
+        export(make_policy(name, **EXACT), folders[name], ["onnx"])
+    return folders
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["DQN", "IQN", "SAC"])
+def test_onnx_policies_steer_as_the_environments(name, boats):
+    pilots = [[Pilot.load(boats[name]) for _ in range(5)]]
+    for made, expected in decisions(make_policy(name, **EXACT), pilots):
+        for key, each in expected.items():
+            # The arc tangent is of float32, and thrusts are of hundreds of newtons.
+            np.testing.assert_allclose(made[key][0], each, rtol=0.0, atol=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["DQN", "IQN", "SAC"])
+def test_a_decision_takes_less_than_a_millisecond_of_a_core(name, boats):
+    pilot, seconds = Pilot.load(boats[name]), []
+    for n in range(300):
+        given = replace(OWN, stamp=0.5 * n), Tracks(0.5 * n, ROWS), GOAL
+        began = perf_counter()
+        assert pilot.command(0.5 * n, *given).stopped == ""
+        seconds.append(perf_counter() - began)
+    assert np.median(seconds) < 1e-3
+
+
+@pytest.mark.slow
+def test_an_exported_folder_is_all_that_a_boat_needs(boats):
+    code = (
+        "from boat.runtime import *; import numpy as np; pilot = Pilot.load('.'); "
+        "print(pilot.command(0.0, Odometry(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), "
+        f"Tracks(0.0, np.zeros((0, 5))), (20.0, 0.0)).stopped == ''); {LOADED}"
+    )
+    printed = python("-c", code, cwd=boats["DQN"])
+    assert printed.startswith("True")
+    assert not any(f"'{name}'" in printed for name in ("torch", "train_RL_agents", "marinenav_env"))
+
+
+@pytest.mark.slow
+def test_a_file_that_answers_otherwise_is_refused_on_board(boats, tmp_path):
+    shutil.copytree(boats["DQN"], tmp_path, dirs_exist_ok=True)
+    contract = json.loads((tmp_path / "contract.json").read_text())
+    contract["examples"]["action"][3] += 1
+    (tmp_path / "contract.json").write_text(json.dumps(contract))
+    with pytest.raises(BoatError, match="answers the contract's examples otherwise"):
+        Pilot.load(tmp_path)

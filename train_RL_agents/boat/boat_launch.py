@@ -1,0 +1,31 @@
+"""Start the node: ros2 launch DIR/boat/boat_launch.py, with DIR written by marinenav export."""
+
+from pathlib import Path
+from typing import Any
+
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, ExecuteProcess
+from launch.substitutions import LaunchConfiguration
+
+ROOT = Path(__file__).resolve().parents[1]
+REMAPPED = {
+    "odometry": "/odometry/filtered",
+    "tracks": "/tracks",
+    "goal": "/goal_pose",
+    "left_thrust": "/thrusters/left/thrust",
+    "right_thrust": "/thrusters/right/thrust",
+}
+"""Topics of the node, and the usual topics of a boat; each is an argument of the launch."""
+
+
+def generate_launch_description() -> LaunchDescription:
+    """The node with its topics, and the arguments that change them."""
+    arguments = [DeclareLaunchArgument("policy", default_value=str(ROOT)),
+                 DeclareLaunchArgument("frame", default_value="map")]  # fmt: skip
+    command: list[Any] = ["python3", "-m", f"{Path(__file__).parent.name}.ros_node", "--ros-args"]
+    for name in ("policy", "frame"):
+        command += ["-p", [f"{name}:=", LaunchConfiguration(name)]]
+    for topic, usual in REMAPPED.items():
+        arguments.append(DeclareLaunchArgument(topic, default_value=usual))
+        command += ["-r", [f"{topic}:=", LaunchConfiguration(topic)]]
+    return LaunchDescription([*arguments, ExecuteProcess(cmd=command, cwd=str(ROOT))])

@@ -1,0 +1,149 @@
+"""A ROS 2 node around the runtime: odometry, tracked objects and a goal in, thrusts out.
+
+    python -m boat.ros_node --ros-args -p policy:=FOLDER
+
+in a folder with this package, see docs/boats.md for its topics and parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import rclpy
+from derived_object_msgs.msg import ObjectArray
+from geometry_msgs.msg import PoseStamped
+from nav_msgs.msg import Odometry as OdometryMessage
+from rclpy.node import Node
+from std_msgs.msg import Float64, String
+
+from .runtime import Odometry, Pilot, Settings, Tracks
+
+BOX, SPHERE, CYLINDER = 1, 2, 3
+"""Of shape_msgs/SolidPrimitive."""
+UNSET = math.nan
+"""Value of a parameter that is left as the policy's contract has it."""
+
+
+class PilotNode(Node):
+    """Keeps the latest messages, and decides at every control step."""
+
+    def __init__(self) -> None:
+        super().__init__("marinenav_pilot")
+        self._frame = str(self.declare_parameter("frame", "map").value)
+        folder = str(self.declare_parameter("policy", ".").value)
+        self._pilot = Pilot.load(folder, self._settings())
+        self._odometry: Odometry | None = None
+        self._tracks: Tracks | None = None
+        self._goal: tuple[float, float] | None = None
+        self._said = ""
+        self.create_subscription(OdometryMessage, "odometry", self._on_odometry, 1)
+        self.create_subscription(ObjectArray, "tracks", self._on_tracks, 1)
+        self.create_subscription(PoseStamped, "goal", self._on_goal, 1)
+        self._left = self.create_publisher(Float64, "left_thrust", 1)
+        self._right = self.create_publisher(Float64, "right_thrust", 1)
+        self._status = self.create_publisher(String, "status", 1)
+        self.create_timer(self._pilot.control_step, self._on_timer)
+
+    def _settings(self) -> Settings:
+        """The runtime's settings, each a parameter."""
+        given: dict[str, Any] = {}
+        for field in fields(Settings):
+            usual = UNSET if field.default is None else field.default
+            value = self.declare_parameter(field.name, usual).value
+            given[field.name] = None if value != value else value
+        return Settings(**given)
+
+    # Topics -------------------------------------------------------------------------------------
+
+    def _on_odometry(self, message: Any) -> None:
+        stamp, turned = _seconds(message.header.stamp), message.pose.pose.orientation
+        if not self._usable(message.header, self._odometry):
+            return
+        place, twist = message.pose.pose.position, message.twist.twist
+        self._odometry = Odometry(
+            stamp, place.x, place.y, yaw_of(turned), twist.linear.x, twist.linear.y,
+            twist.angular.z,
+        )  # fmt: skip
+
+    def _on_tracks(self, message: Any) -> None:
+        if not self._usable(message.header, self._tracks):
+            return
+        rows = [
+            (each.pose.position.x, each.pose.position.y, each.twist.linear.x, each.twist.linear.y,
+             radius_of(each.shape)) for each in message.objects
+        ]  # fmt: skip
+        self._tracks = Tracks(_seconds(message.header.stamp), np.reshape(rows, (-1, 5)))
+
+    def _on_goal(self, message: Any) -> None:
+        if self._in_frame(message.header):
+            self._goal = message.pose.position.x, message.pose.position.y
+
+    def _usable(self, header: Any, kept: Odometry | Tracks | None) -> bool:
+        """Whether a message is in the frame and newer than the kept one; networks reorder them."""
+        newer = kept is None or _seconds(header.stamp) > kept.stamp
+        return newer and self._in_frame(header)
+
+    def _in_frame(self, header: Any) -> bool:
+        if header.frame_id != self._frame:
+            self._say(f"a message in the frame {header.frame_id!r}, not {self._frame!r}, is unused")
+        return bool(header.frame_id == self._frame)
+
+    # Decisions ----------------------------------------------------------------------------------
+
+    def _on_timer(self) -> None:
+        now = 1e-9 * self.get_clock().now().nanoseconds
+        command = self._pilot.command(now, self._odometry, self._tracks, self._goal)
+        self._left.publish(Float64(data=command.left))
+        self._right.publish(Float64(data=command.right))
+        self._status.publish(String(data=command.stopped or "steering"))
+        self._say(command.stopped and f"stopped: {command.stopped}")
+
+    def _say(self, sentence: str) -> None:
+        """Log a sentence once, until another one is due."""
+        if sentence and sentence != self._said:
+            self.get_logger().warning(sentence)
+        self._said = sentence
+
+
+def _seconds(stamp: Any) -> float:
+    return float(stamp.sec) + 1e-9 * float(stamp.nanosec)
+
+
+def yaw_of(turned: Any) -> float:
+    """Yaw (rad) of a quaternion; NaN, at which the pilot stops, of one that is none."""
+    x, y, z, w = turned.x, turned.y, turned.z, turned.w
+    if not abs(math.hypot(x, y, z, w) - 1.0) < 0.01:
+        return math.nan
+    return math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+
+
+def radius_of(shape: Any) -> float:
+    """Radius (m) of the circle around a shape_msgs/SolidPrimitive; NaN of one that has none."""
+    sizes = list(shape.dimensions)
+    if shape.type == BOX and len(sizes) == 3:
+        return 0.5 * math.hypot(sizes[0], sizes[1])
+    if shape.type == SPHERE and len(sizes) == 1:
+        return float(sizes[0])
+    if shape.type == CYLINDER and len(sizes) == 2:
+        return float(sizes[1])
+    return math.nan
+
+
+def main() -> None:
+    """Run the node until it is interrupted."""
+    rclpy.init()
+    node = PilotNode()
+    try:
+        rclpy.spin(node)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()
+
+
+if __name__ == "__main__":
+    main()
