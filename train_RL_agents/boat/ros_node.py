@@ -82,9 +82,15 @@ class PilotNode(Node):
             self._goal = message.pose.position.x, message.pose.position.y
 
     def _usable(self, header: Any, kept: Odometry | Tracks | None) -> bool:
-        """Whether a message is in the frame and newer than the kept one; networks reorder them."""
-        newer = kept is None or _seconds(header.stamp) > kept.stamp
+        """Whether a message is in the frame and newer than the kept one; networks reorder them.
+
+        A stamp ahead of the clock shuts out nothing.
+        """
+        newer = kept is None or not _seconds(header.stamp) <= kept.stamp <= self._now()
         return newer and self._in_frame(header)
+
+    def _now(self) -> float:
+        return 1e-9 * float(self.get_clock().now().nanoseconds)
 
     def _in_frame(self, header: Any) -> bool:
         if header.frame_id != self._frame:
@@ -94,8 +100,7 @@ class PilotNode(Node):
     # Decisions ----------------------------------------------------------------------------------
 
     def _on_timer(self) -> None:
-        now = 1e-9 * self.get_clock().now().nanoseconds
-        command = self._pilot.command(now, self._odometry, self._tracks, self._goal)
+        command = self._pilot.command(self._now(), self._odometry, self._tracks, self._goal)
         self._left.publish(Float64(data=command.left))
         self._right.publish(Float64(data=command.right))
         self._status.publish(String(data=command.stopped or "steering"))
