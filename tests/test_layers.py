@@ -18,7 +18,7 @@ WORLD = (
 TRAINER = (
     "boat", "utils", "networks", "agents", "config", "policy_wrapper", "memory", "run", "baselines",
     "evaluation", "figures", "learning", "collecting", "planning", "exporting", "torchrl_trainer",
-    "benchmark", "tuning", "commands", "cli", "__main__",
+    "training", "api", "benchmark", "tuning", "commands", "cli", "__main__",
 )  # fmt: skip
 """Packages and modules, the lowest first."""
 

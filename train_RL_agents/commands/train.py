@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import shutil
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from train_RL_agents.config.resuming import RESUMABLE
-
-if TYPE_CHECKING:
-    from train_RL_agents.planning.profiles import Sized
-    from train_RL_agents.run.run_folder import RunFolder
-    from train_RL_agents.torchrl_trainer import TorchRLTrainer
-
-    Maker = Callable[[], TorchRLTrainer]
-    Runs = list[tuple[RunFolder, Maker]]
-    """Run folders, with what makes the trainer of each."""
 
 OWN_HELP = True
 """Help lists the settings, which takes an import of torch."""
@@ -80,15 +67,18 @@ def run(arguments: argparse.Namespace) -> int:
         if "resume" in given and option in given:
             arguments.parser.error(f"--resume takes no --{option}: a run has its own")
     from train_RL_agents.run.ranks import joined
+    from train_RL_agents.training import new_runs, resumed_runs, run_to_the_end
 
     display = {"quiet": "quiet" in given, "bar": "no_bar" not in given}
     with joined():
         if "resume" in given:
-            runs = _resumed(given["resume"], overrides, display)
+            runs = resumed_runs(given["resume"], overrides, **display)
         else:
-            runs = _new(given, overrides, arguments.argv, display)
-        for folder, make in runs:
-            _train(folder, make, trace, display["quiet"])
+            profile = given.get("profile", "auto")
+            runs = new_runs(given.get("config"), overrides, profile, arguments.argv, **display)
+        for each in runs:
+            if not run_to_the_end(each, trace, display["quiet"]):
+                return INTERRUPTED
     return 0
 
 
@@ -97,158 +87,6 @@ def _shorthands(given: dict[str, Any]) -> list[str]:
     values = {key: given[option] for option, key in _SHORTHANDS.items() if option in given}
     return [f"{key}={','.join(value) if isinstance(value, list) else value}"
             for key, value in values.items()]  # fmt: skip
-
-
-def _planned(given: dict[str, Any], overrides: list[str]) -> Sized:
-    """Size a run for its device.
-
-    Raises:
-        ConfigError: when the device is missing or the run will not fit.
-    """
-    from train_RL_agents.config.reading import load_config, stated_keys
-    from train_RL_agents.planning.plan import check
-    from train_RL_agents.planning.profiles import planned
-    from train_RL_agents.run.ranks import Ranks
-
-    # Before there is a folder: what cannot be trained should not leave an empty one behind.
-    config = load_config(given.get("config"), overrides)
-    ranks = Ranks()
-    stated = stated_keys(given.get("config"), overrides)
-    device, profile = ranks.device(config.device), given.get("profile", "auto")
-    sized = planned(config, profile, stated, device)
-    # What each process holds is its share.
-    own = planned(ranks.share(sized.config), "none", stated, device)
-    check(own.plan, own.config)
-    return sized._replace(plan=own.plan)
-
-
-def _headline(folder: Path, agent: str, device: str, more: str) -> str:
-    """The first line of a run; TensorBoard names runs by their folders below the one given."""
-    watch = shlex.join(["tensorboard", "--logdir", str(folder.parent)])
-    return f"{folder}: {agent} on {device}, {more}; {watch}"
-
-
-def _new(
-    given: dict[str, Any], overrides: list[str], argv: list[str], display: dict[str, Any]
-) -> Runs:
-    """Runs of every seed in one training folder; a run that is refused leaves none behind."""
-    from rich.console import Console
-
-    from train_RL_agents.planning.plan import table
-    from train_RL_agents.run.ranks import Ranks
-    from train_RL_agents.run.run_folder import RunFolder
-    from train_RL_agents.torchrl_trainer import TorchRLTrainer
-
-    ranks = Ranks()
-    with ranks.together():
-        sized = _planned(given, overrides)
-        config = sized.config
-
-    def create() -> list[RunFolder]:
-        """All at once, so that --resume finds the seeds whose turn had not come."""
-        parent = RunFolder.make_parent(config)
-        make = partial(RunFolder.create, config, argv=argv, parent=parent)
-        return [_kept(partial(make, seed), parent) for seed in config.seed]
-
-    folders = ranks.led(create)
-    parent = folders[0].path.parent
-    line = _headline(parent, config.agent_type, str(sized.plan.device), sized.chosen)
-    console = Console(quiet=display["quiet"] or not ranks.leads, highlight=False)
-    console.print(line, markup=False, soft_wrap=True)
-    console.print(table(sized.plan))
-    for folder in folders:
-        folder.heading = [line]
-    first, *others = [(folder, partial(TorchRLTrainer, folder, **display)) for folder in folders]
-    return [(first[0], partial(_kept, first[1], parent)), *others]
-
-
-def _kept(make: Callable[[], Any], parent: Path) -> Any:
-    """What is made in a new training folder, which goes where that is refused."""
-    from marinenav_env.validation import ConfigError
-
-    try:
-        return make()
-    except ConfigError:
-        shutil.rmtree(parent, ignore_errors=True)
-        raise
-
-
-def _resumed(path: Path, overrides: list[str], display: dict[str, Any]) -> Runs:
-    """A run, or every run of a training folder."""
-    from marinenav_env.validation import require
-    from train_RL_agents.config.reading import override
-    from train_RL_agents.run.ranks import Ranks
-    from train_RL_agents.run.run_folder import RunFolder, runs_in
-    from train_RL_agents.torchrl_trainer import resume
-
-    ranks = Ranks()
-    with ranks.together():
-        folders = [RunFolder.open(each) for each in runs_in(path)]
-        for folder in folders:
-            folder.config = override(folder.config, overrides)
-        for word in overrides:
-            key, _, value = word.partition("=")
-            require(key in RESUMABLE, key, value, "left as it is when a run is resumed")
-        for folder in folders:
-            device = str(ranks.device(folder.config.device))
-            line = _headline(folder.path, folder.config.agent_type, device, "resumed")
-            folder.heading = [line]
-            if ranks.leads and not display["quiet"]:
-                print(line, flush=True)
-    return [(folder, partial(resume, folder, **display)) for folder in folders]
-
-
-def _train(folder: RunFolder, make: Maker, trace: int, quiet: bool) -> None:
-    """Train; compiled code is dropped afterwards, as the number of its variants is limited.
-
-    Args:
-        folder: of the run.
-        make: makes its trainer; memory is planned for one, so it must be gone before the next.
-        trace: batches of the collector in a profiler's trace; 0: none.
-        quiet: print nothing.
-
-    Raises:
-        SystemExit: when the trainer was asked to stop; it has saved and said so.
-    """
-    import torch
-
-    from train_RL_agents.run.ranks import Ranks
-    from train_RL_agents.utils.compiling import compiled_or_not
-    from train_RL_agents.utils.device import release_memory
-
-    def attempt(compiled: bool) -> bool:
-        folder.config = replace(folder.config, compile=folder.config.compile and compiled)
-        return _train_once(make(), trace, quiet)
-
-    def say(line: str) -> None:
-        folder.close()
-        folder.heading = [line]
-        if not quiet:
-            print(line, flush=True)
-
-    # Ranks wait for one another, so one of them cannot start again alone.
-    single = Ranks().size == 1
-    stopped = compiled_or_not(attempt, say) if single else attempt(True)
-    torch.compiler.reset()
-    release_memory()
-    if stopped:
-        raise SystemExit(INTERRUPTED)
-
-
-def _train_once(trainer: TorchRLTrainer, trace: int, quiet: bool) -> bool:
-    """Train, with a trace if that is wanted; whether it was asked to stop."""
-    from train_RL_agents.run.tracing import Trace
-
-    tracing = Trace(trainer.run.path, trace, trainer.device) if trace else None
-    if tracing is not None:
-        trainer.callbacks.append(tracing)
-    trainer.train()
-    if tracing is not None:
-        tracing.finish()
-        if not quiet:
-            none = "no trace: the run has too few updates"
-            print(f"trace: {tracing.path}" if tracing.path else none)
-    return trainer.stopped
 
 
 def _help(parser: argparse.ArgumentParser, path: Path | None, overrides: list[str]) -> int:

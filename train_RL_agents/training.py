@@ -1,0 +1,181 @@
+"""Starting runs and resuming them: sizes for the device, run folders, one trainer after another."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from marinenav_env.validation import ConfigError, require
+from train_RL_agents import torchrl_trainer
+from train_RL_agents.config.reading import load_config, override, stated_keys
+from train_RL_agents.config.resuming import RESUMABLE
+from train_RL_agents.planning.plan import check, table
+from train_RL_agents.planning.profiles import Sized, planned
+from train_RL_agents.run.ranks import Ranks
+from train_RL_agents.run.run_folder import RunFolder, runs_in
+from train_RL_agents.run.tracing import Trace
+from train_RL_agents.torchrl_trainer import TorchRLTrainer
+from train_RL_agents.utils.compiling import compiled_or_not
+from train_RL_agents.utils.device import release_memory
+
+Run = tuple[RunFolder, Callable[[], TorchRLTrainer]]
+"""A run folder, and what makes its trainer; memory is planned for one trainer at a time."""
+
+
+def sized_config(path: Path | None, words: Sequence[str], profile: str = "auto") -> Sized:
+    """Read a configuration and size it for its device, before there is a folder.
+
+    Args:
+        path: see load_config.
+        words: settings as ``key=value``, laid over the file.
+        profile: see planning.profiles.apply_profile.
+
+    Raises:
+        ConfigError: when a setting cannot be used, the device is missing or the run will not fit.
+    """
+    config, stated, ranks = load_config(path, words), stated_keys(path, words), Ranks()
+    device = ranks.device(config.device)
+    sized = planned(config, profile, stated, device)
+    # What each process holds is its share.
+    own = planned(ranks.share(sized.config), "none", stated, device)
+    check(own.plan, own.config)
+    return sized._replace(plan=own.plan)
+
+
+def _headline(folder: Path, agent: str, device: str, more: str) -> str:
+    """The first line of a run; TensorBoard names runs by their folders below the one given."""
+    watch = shlex.join(["tensorboard", "--logdir", str(folder.parent)])
+    return f"{folder}: {agent} on {device}, {more}; {watch}"
+
+
+def new_runs(
+    path: Path | None,
+    words: Sequence[str],
+    profile: str = "auto",
+    argv: Sequence[str] = (),
+    **options: Any,
+) -> list[Run]:
+    """Runs of every seed in one training folder; a run that is refused leaves none behind.
+
+    Args:
+        path: see sized_config.
+        words: likewise.
+        profile: likewise.
+        argv: the command, for the record.
+        options: of TorchRLTrainer.
+
+    Raises:
+        ConfigError: see sized_config.
+    """
+    ranks = Ranks()
+    with ranks.together():
+        sized = sized_config(path, words, profile)
+        config = sized.config
+
+    def create() -> list[RunFolder]:
+        """All at once, so that --resume finds the seeds whose turn had not come."""
+        parent = RunFolder.make_parent(config)
+        make = partial(RunFolder.create, config, argv=argv, parent=parent)
+        return [_kept(partial(make, seed), parent) for seed in config.seed]
+
+    folders = ranks.led(create)
+    parent = folders[0].path.parent
+    line = _headline(parent, config.agent_type, str(sized.plan.device), sized.chosen)
+    console = Console(quiet=options.get("quiet", False) or not ranks.leads, highlight=False)
+    console.print(line, markup=False, soft_wrap=True)
+    console.print(table(sized.plan))
+    for folder in folders:
+        folder.heading = [line]
+    first, *others = [
+        (folder, partial(torchrl_trainer.TorchRLTrainer, folder, **options)) for folder in folders
+    ]
+    return [(first[0], partial(_kept, first[1], parent)), *others]
+
+
+def _kept(make: Callable[[], Any], parent: Path) -> Any:
+    """What is made in a new training folder, which goes where that is refused."""
+    try:
+        return make()
+    except ConfigError:
+        shutil.rmtree(parent, ignore_errors=True)
+        raise
+
+
+def resumed_runs(path: Path, words: Sequence[str], **options: Any) -> list[Run]:
+    """A run, or every run of a training folder.
+
+    Args:
+        path: of the run, or of the folder.
+        words: settings that change, as ``key=value``.
+        options: of TorchRLTrainer.
+
+    Raises:
+        ConfigError: when there is none, or a setting must not change.
+    """
+    ranks = Ranks()
+    with ranks.together():
+        folders = [RunFolder.open(each) for each in runs_in(path)]
+        for folder in folders:
+            folder.config = override(folder.config, words)
+        for word in words:
+            key, _, value = word.partition("=")
+            require(key in RESUMABLE, key, value, "left as it is when a run is resumed")
+        for folder in folders:
+            device = str(ranks.device(folder.config.device))
+            line = _headline(folder.path, folder.config.agent_type, device, "resumed")
+            folder.heading = [line]
+            if ranks.leads and not options.get("quiet", False):
+                print(line, flush=True)
+    return [(folder, partial(torchrl_trainer.resume, folder, **options)) for folder in folders]
+
+
+def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> bool:
+    """Train; compiled code is dropped afterwards, as the number of its variants is limited.
+
+    Args:
+        run: of new_runs or resumed_runs.
+        trace: batches of the collector in a profiler's trace; 0: none.
+        quiet: print nothing.
+
+    Returns:
+        Whether it came to its end; else it was asked to stop, and has saved and said so.
+    """
+    folder, make = run
+
+    def attempt(compiled: bool) -> bool:
+        folder.config = replace(folder.config, compile=folder.config.compile and compiled)
+        return _train(make(), trace, quiet)
+
+    def say(line: str) -> None:
+        folder.close()
+        folder.heading = [line]
+        if not quiet:
+            print(line, flush=True)
+
+    # Ranks wait for one another, so one of them cannot start again alone.
+    stopped = compiled_or_not(attempt, say) if Ranks().size == 1 else attempt(True)
+    torch.compiler.reset()
+    release_memory()
+    return not stopped
+
+
+def _train(trainer: TorchRLTrainer, trace: int, quiet: bool) -> bool:
+    """Train, with a trace if that is wanted; whether it was asked to stop."""
+    tracing = Trace(trainer.run.path, trace, trainer.device) if trace else None
+    if tracing is not None:
+        trainer.callbacks.append(tracing)
+    trainer.train()
+    if tracing is not None:
+        tracing.finish()
+        if not quiet:
+            none = "no trace: the run has too few updates"
+            print(f"trace: {tracing.path}" if tracing.path else none)
+    return trainer.stopped
