@@ -1,0 +1,164 @@
+"""Evaluation of one or several policies on the same scenarios, with what the figures depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from marinenav_env import WorldConfig
+from train_RL_agents.config.reading import to_dict
+from train_RL_agents.evaluation.comparison import differences
+from train_RL_agents.evaluation.contenders import ActingOptions, common_world, described, run_set
+from train_RL_agents.evaluation.episodes import Episodes, finite
+from train_RL_agents.evaluation.marking import run_marked
+from train_RL_agents.evaluation.recording import Recording
+from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, conduct, summary
+from train_RL_agents.evaluation.selection import choose_set, defaults
+from train_RL_agents.evaluation.suites import MARKED, RULES, ScenarioSet
+from train_RL_agents.evaluation.tables import (
+    COLUMNS,
+    COMPARED,
+    Result,
+    figure_table,
+    markdown_text,
+    result_rows,
+)
+from train_RL_agents.run.checkpoint import LoadedPolicy
+from train_RL_agents.utils.provenance import versions
+from train_RL_agents.utils.text_tables import UNLIMITED
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Figures of policies on the same scenarios; printed, it is a table."""
+
+    results: list[Result]
+    """Of each policy."""
+    setting: dict[str, Any]
+    """Everything that the figures depend on; of several policies, what they have in common."""
+    recording: Recording | None = None
+    """All that happened, if it was asked for."""
+
+    @property
+    def heading(self) -> str:
+        """Who was evaluated, and on what."""
+        source = self.setting["suite"] or self.setting["scenarios"] or "levels"
+        whom = "; ".join(map(_whom, self.results))
+        return f"{whom}, on {source}, seed {self.setting['seed']}"
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """All figures of all groups and policies, a row for each of both."""
+        return result_rows(self.results)
+
+    def content(self) -> dict[str, Any]:
+        """What a JSON file of it holds."""
+        columns = COLUMNS if len(self.results) == 1 else COMPARED
+        content: dict[str, Any] = {"setting": self.setting, "columns": columns}
+        first = self.results[0]
+        if len(self.results) == 1:
+            content["figures"] = first.figures
+        else:
+            content["policies"] = [asdict(each) for each in self.results]
+        if first.conduct is not None:
+            content |= {"conduct": first.conduct, "conduct_columns": first.conduct_columns}
+        return dict(finite(content))
+
+    def __str__(self) -> str:
+        lines, _ = figure_table(self.results).lines(UNLIMITED)
+        return "\n".join(lines)
+
+    def _repr_markdown_(self) -> str:
+        return markdown_text(self.results, self.heading)
+
+
+def evaluate_all(
+    found: Mapping[str, LoadedPolicy | str], given: dict[str, Any], device: torch.device
+) -> Evaluation:
+    """Run the same scenarios with every policy.
+
+    Args:
+        found: trained policies and baselines, by the name they are reported under.
+        given: the options given, of choose_set (which scenarios) and of ActingOptions; ``record``
+            keeps all that the last policy does.
+        device: where to run.
+
+    Raises:
+        ConfigError: when an option cannot be used, or the policies cannot be compared.
+    """
+    schedule, world = defaults(list(found.values()))
+    world = common_world(list(found.values()), world)
+    chosen, levels = choose_set(world, schedule, given)
+    acting = ActingOptions(
+        given.get("risk"), "stochastic" in given, chosen.seed + 1, "record" in given
+    )
+    results, recording = _results(found, chosen, world, acting, device)
+    setting = {
+        **(results[0].about if len(results) == 1 else {}),
+        "suite": given.get("suite"),
+        "seed": chosen.seed,
+        "levels": levels,
+        "scenarios": str(given["scenarios"]) if "scenarios" in given else None,
+        "episodes": len(chosen),
+        "risk": given.get("risk"),
+        "stochastic": "stochastic" in given,
+        "device": str(device),
+        "world": to_dict(world),
+        "versions": versions(),
+    }
+    return Evaluation(results, setting, recording)
+
+
+def _results(
+    found: Mapping[str, LoadedPolicy | str],
+    chosen: ScenarioSet,
+    world: WorldConfig,
+    acting: ActingOptions,
+    device: torch.device,
+) -> tuple[list[Result], Recording | None]:
+    """Run the episodes of every policy; the recording is that of the last one."""
+    results: list[Result] = []
+    first: Episodes | None = None
+    recording = None
+    for name, each in found.items():
+        # Conduct is told from what was recorded.
+        recorded_as = name if acting.quantiles or chosen.name == RULES else None
+        kept: Any = None
+        if chosen.name in MARKED:
+            episodes, recording, kept = run_marked(each, chosen, world, acting, device, name)
+        else:
+            episodes, recording = run_set(each, chosen, world, acting, device, recorded_as)
+        if recording and chosen.name == RULES:
+            kept = _conduct(recording, chosen)
+        first = first or episodes
+        results.append(
+            Result(
+                name,
+                described(each),
+                episodes.table(chosen.groups) if chosen.groups else _overall(episodes),
+                differences(first, episodes, chosen.groups) if results else None,
+                kept,
+            )
+        )
+    return results, recording if acting.quantiles else None
+
+
+def _overall(episodes: Episodes) -> dict[str, Any]:
+    return {"overall": asdict(episodes.report())}
+
+
+def _conduct(recording: Recording, chosen: ScenarioSet) -> dict[str, dict[str, float]]:
+    """How the rules were kept, by encounter."""
+    seen = conduct(recording)
+    return {name: summary(ENCOUNTERS[name], seen, [group == name for group in recording.groups])
+            for name in chosen.groups}  # fmt: skip
+
+
+def _whom(result: Result) -> str:
+    about = result.about
+    if about["checkpoint"] is None:
+        return str(about["agent_type"])
+    return f"{about['agent_type']} after {about['env_steps']:,} env-steps, {about['checkpoint']}"
