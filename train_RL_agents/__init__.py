@@ -5,17 +5,33 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from train_RL_agents.agents import AGENTS
+    from train_RL_agents.api import Policy, TrainedRun, compare, load, train
     from train_RL_agents.config.schema import TrainConfig
     from train_RL_agents.policy_wrapper import PolicyWrapper
     from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
-__all__ = ["AGENTS", "PolicyWrapper", "TorchRLTrainer", "TrainConfig"]
+__all__ = [
+    "AGENTS",
+    "Policy",
+    "PolicyWrapper",
+    "TorchRLTrainer",
+    "TrainConfig",
+    "TrainedRun",
+    "compare",
+    "load",
+    "train",
+]
 
 _HOMES = {
     "AGENTS": "train_RL_agents.agents",
+    "Policy": "train_RL_agents.api",
     "PolicyWrapper": "train_RL_agents.policy_wrapper",
     "TorchRLTrainer": "train_RL_agents.torchrl_trainer",
     "TrainConfig": "train_RL_agents.config.schema",
+    "TrainedRun": "train_RL_agents.api",
+    "compare": "train_RL_agents.api",
+    "load": "train_RL_agents.api",
+    "train": "train_RL_agents.api",
 }
 
 

@@ -60,10 +60,13 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         SystemExit: after help, or after a message about what is wrong.
     """
     overrides = [word for word in argv if _OVERRIDE.match(word)]
-    parser = make_parser()
-    arguments = parser.parse_args([word for word in argv if not _OVERRIDE.match(word)])
-    if overrides and not getattr(arguments.command, "TAKES_OVERRIDES", False):
-        arguments.parser.error(f"unrecognized arguments: {' '.join(overrides)}")
+    words = [word for word in argv if not _OVERRIDE.match(word)]
+    arguments, unknown = make_parser().parse_known_args(words)
+    if not getattr(arguments.command, "TAKES_OVERRIDES", False):
+        unknown += overrides
+    if unknown:
+        # By the command's parser, which names its own help.
+        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     arguments.overrides, arguments.argv = overrides, ["marinenav", *argv]
     return arguments
 

@@ -253,7 +253,7 @@ class TorchRLTrainer:
             history.evaluate(agent, self.env_steps)
         times = {"train_time": self.clock.training, "wall_time": self.clock.total}
         overall, best = history.record(agent, self.env_steps, times, self.finished)
-        self.display.evaluation(self.env_steps, times["train_time"], overall, best)
+        self.display.evaluation(self.env_steps, times["wall_time"], overall, best)
 
     @property
     def rows(self) -> list[dict[str, Any]]:

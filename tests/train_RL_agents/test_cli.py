@@ -98,7 +98,10 @@ def test_train_help_lists_the_settings_of_the_chosen_agent(capsys):
      "evaluate --checkpoint x a=3", "evaluate --checkpoint x --episodes many"],
 )  # fmt: skip
 def test_wrong_arguments(capsys, line):
-    assert "--help" in refused(capsys, *line.split())
+    command = next((word for word in line.split() if word in COMMANDS), "")
+    assert f"see {' '.join(['marinenav', command]).strip()} --help" in refused(
+        capsys, *line.split()
+    )
 
 
 # Train

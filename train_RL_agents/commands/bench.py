@@ -34,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--replay", metavar="N", type=int, nargs="+",
         help="entries of replay for growth; 10000, 100000 and 1000000 by default")  # fmt: skip
     add("--robots", metavar="N", type=int, default=5, help="in every scenario; 5 by default")
-    add("--cores", metavar="N", type=int, default=0, help="vortices, likewise; 0 by default")
+    # The former name says processors to everybody.
+    add("--vortices", "--cores", metavar="N", type=int, default=0,
+        help="vortex cores, likewise; 0 by default")  # fmt: skip
     add("--obstacles", metavar="N", type=int, default=4, help="likewise; 4 by default")
     add("--schedule", action="store_true",
         help="scenarios of the configuration's training_schedule instead")  # fmt: skip
@@ -65,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     words = [f"{key}={given[name]}" for name, key in _SETTINGS.items() if name in given]
     config = load_config(arguments.config, [*words, *arguments.overrides])
     if not arguments.schedule:
-        config = on_level(config, Level(arguments.robots, arguments.cores, arguments.obstacles))
+        config = on_level(config, Level(arguments.robots, arguments.vortices, arguments.obstacles))
     chosen = {name: given[name] for name in _OPTIONS if name in given}
     chosen |= {name: tuple(dict.fromkeys(chosen[name])) for name in ("parts", "modes")
                if name in chosen}  # fmt: skip

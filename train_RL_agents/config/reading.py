@@ -18,8 +18,8 @@ from types import NoneType
 from typing import Any, TypeVar, get_type_hints
 
 from marinenav_env.validation import ConfigError, brief, members_of, require
-from train_RL_agents.agents import AGENTS, agent_class
-from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.shipped import find_shipped, shipped
 
 Config = TypeVar("Config")
@@ -121,9 +121,7 @@ def default_config(agent_type: str) -> TrainConfig[Any]:
     Raises:
         ConfigError: when there is no such agent.
     """
-    kind = agent_class(agent_type)
-    trainer = TRAINER_CONFIGS[kind.algorithm](**kind.trainer_defaults)
-    return TrainConfig(agent=kind.config_type(), agent_type=agent_type, trainer=trainer)
+    return TrainConfig(agent_type=agent_type)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -309,8 +309,8 @@ TRAINER_CONFIGS: dict[str, type[TrainerConfig]] = {
 class TrainConfig(Generic[ConfigType]):
     """A training run."""
 
-    agent: ConfigType
-    """The agent's own settings."""
+    agent: ConfigType = None  # type: ignore[assignment]
+    """The agent's own settings; by default those of its type."""
     agent_type: str = "AC-IQN"
     """Which agent."""
     seed: Annotated[tuple[int, ...], at_least(0), at_most(LARGEST_SEED)] = (0,)
@@ -347,8 +347,8 @@ class TrainConfig(Generic[ConfigType]):
     """Checkpoint whose weights training starts from."""
     imitation_learning: bool = False
     """In the configuration files of the field; only false is supported."""
-    trainer: TrainerConfig = field(default_factory=OffPolicyConfig)
-    """Collecting and learning."""
+    trainer: TrainerConfig = None  # type: ignore[assignment]
+    """Collecting and learning; by default as the agent has it."""
     world: WorldConfig = field(default_factory=WorldConfig)
     """The world."""
     training_schedule: TrainingSchedule = field(default_factory=TrainingSchedule)
@@ -361,14 +361,18 @@ class TrainConfig(Generic[ConfigType]):
     """Keep the replay buffer in the latest checkpoint: needed to resume exactly."""
 
     def __post_init__(self) -> None:
+        agent = agent_class(self.agent_type)
+        kind = TRAINER_CONFIGS[agent.algorithm]
+        if self.agent is None:
+            object.__setattr__(self, "agent", agent.config_type())
+        if self.trainer is None:
+            object.__setattr__(self, "trainer", kind(**agent.trainer_defaults))
         check_fields(self)
         require(len(set(self.seed)) == len(self.seed) > 0, "seed", self.seed,
                 "one or more different numbers")  # fmt: skip
         require(not self.imitation_learning, "imitation_learning", True, "false")
         fine = self.save_replay or not self.trainer.buffer_size or self.on_divergence == "stop"
         require(fine, "on_divergence", self.on_divergence, "stop with save_replay=false")
-        agent = agent_class(self.agent_type)
-        kind = TRAINER_CONFIGS[agent.algorithm]
         fine = isinstance(self.trainer, kind)
         require(fine, "trainer", type(self.trainer).__name__, f"{kind.__name__} for this agent")
         fine = agent.uses_priorities or not self.trainer.prioritized

@@ -16,7 +16,7 @@ COLUMNS = {
     "collision": "episodes with a collision",
     "time-out": "episodes without a collision in which some robot did not arrive in time",
     "robot success": "robots that arrive when episodes continue after a collision",
-    "time": "travel time per robot (s), mean over successful episodes",
+    "travel time": "of a robot (s), mean over successful episodes",
     "energy": "thrust spent per robot (N s), mean over successful episodes",
     "return": "sum of 0.99^t reward per robot, mean over all episodes",
 }
@@ -78,6 +78,11 @@ class Result:
     """How the rules of the sea were kept, by encounter; None for other suites."""
 
     @property
+    def overall(self) -> dict[str, Any]:
+        """The figures over all episodes."""
+        return self.figures["overall"]
+
+    @property
     def conduct_columns(self) -> dict[str, str]:
         """What the columns of conduct mean."""
         rows = list((self.conduct or {}).values())
@@ -108,8 +113,8 @@ def difference_cell(row: dict[str, Any] | None) -> str:
     return f"{row['difference']:+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
-_IMPORTANT = ("success", DIFFERENCE, "collision", "time-out", "time", "robot success", "episodes",
-              "return", "energy")  # fmt: skip
+_IMPORTANT = ("success", DIFFERENCE, "collision", "time-out", "travel time", "robot success",
+              "episodes", "return", "energy")  # fmt: skip
 
 
 def figure_table(results: Sequence[Result]) -> TextTable:

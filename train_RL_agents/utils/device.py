@@ -18,7 +18,9 @@ def available_devices() -> list[str]:
 
 def cpu_cores() -> int:
     """Cores that this process may use, which may be fewer than the machine has."""
-    return len(os.sched_getaffinity(0))
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1  # macOS and Windows tell no more
 
 
 def usual_threads() -> int:

@@ -12,6 +12,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+_BETWEEN = 60.0
+"""Seconds between lines on the time left, where there is no bar."""
 _NOT_TRAINING = ("evaluate", "save", "compile")
 
 
@@ -106,6 +108,7 @@ class Display:
             disable=quiet or not bar or not self._console.is_terminal,
         )
         self._task = self._progress.add_task("", total=total, rate=0.0, success="-")
+        self._total, self._told_at = total, time.perf_counter()
 
     def start(self, env_steps: int, compiles: bool) -> None:
         """Say what happens first, and show the bar."""
@@ -122,14 +125,18 @@ class Display:
         self._record(text)
 
     def step(self, env_steps: int, rate: float, success: float | None) -> None:
-        """Move the bar."""
+        """Move the bar; without one, say now and then how long it will take."""
         shown = "-" if success is None else f"{success:.2f}"
         self._progress.update(self._task, completed=env_steps, rate=rate, success=shown)
+        now = time.perf_counter()
+        if self._progress.disable and now - self._told_at >= _BETWEEN and rate > 0:
+            self._told_at, left = now, (self._total - env_steps) / rate / 60
+            self.say(f"{env_steps:>11,} env-steps, {rate:,.0f} a second, about {left:.1f} min left")
 
     def evaluation(
         self, env_steps: int, seconds: float, figures: dict[str, Any], best: bool
     ) -> None:
-        """One line."""
+        """One line, and the new success in the bar; time is wall time, as in the bar."""
 
         def shown(name: str, form: str) -> str:
             value = figures[name]
@@ -140,6 +147,7 @@ class Display:
             f"success {figures['success_rate']:.3f}  collision {figures['collision_rate']:.3f}  "
             f"{shown('avg_time', '5.1f')} s{'  best' if best else ''}"
         )
+        self._progress.update(self._task, success=f"{figures['success_rate']:.2f}")
 
     def stop(self) -> None:
         """Remove the bar, which also restores the cursor of the terminal."""

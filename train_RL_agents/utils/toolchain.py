@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import getpass
 import os
 import shutil
 import subprocess
@@ -15,8 +16,15 @@ _CACHE = "TORCHINDUCTOR_CACHE_DIR"
 def cache_folder() -> Path:
     """Where generated code is kept."""
     named = os.environ.get(_CACHE)
-    user = os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.getuid())
-    return Path(named or Path(tempfile.gettempdir()) / f"torchinductor_{user}")
+    return Path(named or Path(tempfile.gettempdir()) / f"torchinductor_{_user()}")
+
+
+def _user() -> str:
+    """The user as torch calls the folder; containers may have no account, Windows has no id."""
+    try:
+        return getpass.getuser()
+    except (KeyError, ImportError, OSError):
+        return f"uid_{os.getuid()}" if hasattr(os, "getuid") else "unknown_user"
 
 
 def compiler_problem() -> str:

@@ -27,7 +27,7 @@ def crowds(count, others, spread):
 @pytest.fixture
 def pyrvo():
     """RVO2; not at the module's level, where its absence would end the collection of all tests."""
-    return pytest.importorskip("pyrvo", reason="needs the extra dev")
+    return pytest.importorskip("pyrvo", reason="needs the extra test")
 
 
 def reference(pyrvo, position, velocity, wanted):

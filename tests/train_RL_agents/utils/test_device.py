@@ -58,6 +58,14 @@ def test_cores_are_those_that_may_be_used(monkeypatch):
         assert usual_threads() == threads
 
 
+def test_all_cores_count_where_the_system_tells_no_more(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    assert cpu_cores() == 6
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert cpu_cores() == 1
+
+
 @pytest.mark.parametrize("name", ["cuda", "cuda:0", "mps", "gpu", "", "cpu:1"])
 def test_what_is_not_there_is_refused_with_what_is(monkeypatch, name):
     pretend(monkeypatch)

@@ -121,6 +121,24 @@ def test_a_run_in_lines(capsys):
     ]
 
 
+def test_the_bar_shows_the_latest_evaluation(monkeypatch):
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=120)
+    monkeypatch.setattr(progress, "Console", lambda **options: terminal)
+    display = Display(total=10, quiet=False, bar=True)
+    display.step(4, 1.0, 0.125)
+    display.evaluation(5, 1.0, FIGURES, best=True)
+    assert display._progress.tasks[0].fields["success"] == "0.25"
+
+
+def test_the_time_left_is_said_once_a_minute_without_a_terminal(capsys, time):
+    display = Display(total=2_000_000, quiet=False, bar=True)
+    for _ in range(8):
+        time.passes(20.0)
+        display.step(500_000, 10_000.0, None)
+    line = "    500,000 env-steps, 10,000 a second, about 2.5 min left"
+    assert shown(capsys) == [line, line]
+
+
 def test_lines_of_long_runs_fit_a_terminal(capsys):
     display = Display(total=10, quiet=False, bar=False)
     display.evaluation(999_999_999, 9999.9 * 60, FIGURES | {"avg_time": 500.0}, best=True)

@@ -1,6 +1,9 @@
 """The compiler and the cache of generated code."""
 
+import getpass
 import os
+
+import pytest
 
 from train_RL_agents.utils.toolchain import (
     cache_folder,
@@ -30,6 +33,20 @@ def test_the_cache_is_written_to(monkeypatch, tmp_path):
     assert cache_problem().startswith(f"the cache of generated code, {tmp_path}/file/cache, cannot")
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
     assert cache_folder().name.startswith("torchinductor_")
+
+
+@pytest.mark.parametrize(("missing", "name"), [
+    ((), f"torchinductor_uid_{os.getuid()}"), (("getuid",), "torchinductor_unknown_user")
+])  # fmt: skip
+def test_the_cache_has_a_name_without_an_account(monkeypatch, missing, name):
+    def unknown():
+        raise KeyError("uid not found")
+
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    monkeypatch.setattr(getpass, "getuser", unknown)
+    for each in missing:
+        monkeypatch.delattr(os, each)
+    assert cache_folder().name == name
 
 
 def test_another_cache_is_used_where_it_cannot_be_written(monkeypatch, tmp_path):

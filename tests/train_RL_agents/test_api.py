@@ -1,0 +1,116 @@
+"""The Python API: the same training and the same figures as the commands."""
+
+import json
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+from marinenav_env import ConfigError, MarineNavEnv
+from tests.train_RL_agents.tiny_runs import TINY, usual_signals
+from train_RL_agents import TrainConfig, compare, load, train
+from train_RL_agents.cli import main
+
+SET = {"levels": [1], "episodes": 2, "seed": 5}
+
+
+@pytest.fixture
+def settings(tmp_path, tiny):
+    with usual_signals():
+        yield {**TINY, "save_dir": tmp_path, "quiet": True}
+
+
+def test_training_returns_what_it_reached(settings):
+    run = train(**settings)
+    assert run.finished
+    assert [each["env_steps"] for each in run.evaluations] == [80, 160]
+    assert run.best in run.evaluations
+    policy = run.load()
+    assert policy.config.agent_type == "DQN"
+    assert policy.loaded.metrics["success_rate"] == run.best["success_rate"]
+
+
+def test_a_callback_stops_a_run_which_can_be_resumed(settings):
+    run = train(**settings, callbacks=[lambda trainer: trainer.stop()])
+    assert (run.finished, run.evaluations, run.best) == (False, [], {})
+    again = train(resume=run.folder, quiet=True, total_timesteps=80)
+    assert (again.finished, again.best["env_steps"]) == (True, 80)
+    assert again.folder == run.folder
+
+
+@pytest.mark.parametrize(("words", "sentence"), [
+    ({"agent": "X"}, "agent_type='X': must be one of"),
+    ({"batch_size": 3}, "batch_size='3': there is no such setting; the closest: trainer.batch_s"),
+    ({"seed": [0, 1]}, "seed=(0, 1): must be one number"),
+    ({"config": "nope"}, "config='nope': must be a JSON file or one of a2c"),
+])  # fmt: skip
+def test_wrong_settings_start_nothing(tmp_path, words, sentence):
+    with pytest.raises(ConfigError) as caught:
+        train(**words, save_dir=tmp_path, quiet=True)
+    assert str(caught.value).startswith(sentence)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_figures_are_those_of_the_command(tmp_path):
+    figures = load("dqn").evaluate(**SET)
+    path = tmp_path / "out.json"
+    words = ["--levels", "1", "--episodes", "2", "--seed", "5", "-D", "cpu", "--json", str(path)]
+    assert main(["evaluate", "dqn", *words]) == 0
+    assert figures.figures == json.loads(path.read_text())["figures"]
+    assert figures.overall["episodes"] == 2
+
+
+def test_comparisons_print_as_tables():
+    found = compare("straight", load("ppo"), **SET)
+    assert [each.name for each in found.results] == ["straight", "ppo"]
+    assert "than the first" in str(found)
+    assert "| overall | ppo |" in found._repr_markdown_().replace("|  | ppo", "| overall | ppo")
+    assert {row["policy"] for row in found.rows} == {"straight", "ppo"}
+
+
+@pytest.mark.parametrize(("options", "sentence"), [
+    ({"suite": "rules", "levels": [1]}, "levels and suite='...': must be given one at a time"),
+    ({"episode": 3}, "episode='...': must be one of levels, suite"),
+    ({"levels": [9]}, "--levels=9: must be from 1 to 6"),
+])  # fmt: skip
+def test_options_that_cannot_be_used(options, sentence):
+    with pytest.raises(ConfigError) as caught:
+        compare("straight", **options)
+    assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize("name", ["iqn", "sac"])
+def test_a_policy_acts_in_gymnasium_for_one_robot_or_many(name):
+    policy = load(name)
+    env = gymnasium.make("MarineNav-v0", config=policy.config.world, continuous=policy.continuous)
+    seen, _ = env.reset(seed=3)
+    action = policy.act(seen)
+    assert env.action_space.contains(action.astype(env.action_space.dtype))
+    both = policy.act({key: np.stack([each, each]) for key, each in seen.items()})
+    assert np.allclose(both[0], action, atol=1e-6)
+    env.step(action)
+
+
+def test_act_on_one_robot_equals_the_rollout():
+    policy = load("ppo")
+    env = MarineNavEnv(policy.config.world, 2, continuous=policy.continuous, seed=1)
+    step = policy.module(env.reset())
+    seen = {key: each.numpy() for key, each in step["robots", "observation"].items()}
+    active = step["robots", "mask"].numpy()
+    assert (policy.act(seen) == step["robots", "action"].numpy())[active].all()
+
+
+def test_act_refuses_what_is_not_an_observation():
+    policy, seen = load("dqn"), {"self_state": np.zeros(7)}
+    with pytest.raises(ConfigError, match="with the entries objects_"):
+        policy.act(seen)
+    seen |= {"objects_state": np.zeros((5, 4)), "objects_mask": np.zeros(5)}
+    with pytest.raises(ConfigError, match=r"objects_state.*must be \[\.\.\., \(5, 5\)\]"):
+        policy.act(seen)
+
+
+def test_a_configuration_without_arguments_is_the_main_job():
+    assert TrainConfig().agent_type == "AC-IQN"
+    assert TrainConfig(agent_type="PPO").trainer.rollout_steps == 16
+    assert Path(TrainConfig().save_dir) == Path("runs")

@@ -1,0 +1,240 @@
+"""Training, loading and comparing policies from a program; the commands do the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypedDict, Unpack
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from marinenav_env import plugins
+from marinenav_env.validation import require
+from train_RL_agents.config.reading import flatten, load_config
+from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.evaluation.contenders import find
+from train_RL_agents.evaluation.report import Evaluation, evaluate_all
+from train_RL_agents.evaluation.tables import Result
+from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.run.checkpoint import LoadedPolicy, find_run, load_policy, read_manifest
+from train_RL_agents.torchrl_trainer import Callback
+from train_RL_agents.training import new_runs, resumed_runs, run_to_the_end
+from train_RL_agents.utils.compiling import quiet_compiler
+from train_RL_agents.utils.device import resolve_device
+
+
+class Choice(TypedDict, total=False):
+    """Which scenarios an evaluation runs, and how policies act; as ``marinenav evaluate``."""
+
+    levels: Sequence[int]
+    """From 1; all by default."""
+    suite: str
+    """A suite instead of levels, see docs/suites.md."""
+    scenarios: str | Path
+    """A scenario file instead of levels."""
+    episodes: int
+    """Of each level, or group of a suite; by default as while training, or the suite's."""
+    seed: int
+    """Of scenarios and noise; by default the fixed set's."""
+    fresh: bool
+    """Scenarios and noise never seen before."""
+    risk: float | Literal["adaptive"]
+    """Share of the worst outcomes to act on, in (0, 1], for agents that know distributions."""
+    stochastic: bool
+    """Act as while training, but without added exploration."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A trained policy."""
+
+    name: str
+    """How it was called."""
+    loaded: LoadedPolicy
+    """Its agent, configuration, file, env-steps and the metrics of its evaluation."""
+
+    @property
+    def config(self) -> TrainConfig[Any]:
+        """Of the run that it is from."""
+        return self.loaded.config
+
+    @property
+    def continuous(self) -> bool:
+        """Whether actions are commands in [-1, 1], or else indices of thrust-change pairs."""
+        return self.loaded.agent.continuous
+
+    @property
+    def module(self) -> PolicyWrapper:
+        """What acts in a MarineNavEnv, as in ``env.rollout(100, policy.module)``."""
+        return PolicyWrapper(self.loaded.agent)
+
+    def act(self, observation: Mapping[str, Any], risk: float | None = None) -> NDArray[Any]:
+        """The best action for what a robot observes.
+
+        Args:
+            observation: entries by name, each [..., *shape of the entry], as the environments of
+                Gymnasium and PettingZoo give them.
+            risk: share of the worst outcomes to act on, in (0, 1]; by default as configured.
+
+        Returns:
+            Left and right command [..., 2] in [-1, 1], or indices [...] of thrust-change pairs.
+
+        Raises:
+            ConfigError: when an entry is missing or of another shape.
+        """
+        agent, entries = self.loaded.agent, self.loaded.agent.spec.entries
+        device = next(agent.parameters()).device
+        missing = ", ".join(entries.keys() - observation.keys())
+        require(not missing, "observation", "...", f"with the entries {missing}")
+        given, batch = {}, torch.Size()
+        for name, entry in entries.items():
+            each = torch.as_tensor(np.asarray(observation[name]), device=device)
+            inner = each.ndim - len(entry.shape)
+            fine = inner >= 0 and tuple(each.shape[inner:]) == entry.shape
+            require(fine, f"observation[{name!r}]", tuple(each.shape), f"[..., {entry.shape}]")
+            batch = each.shape[:inner]
+            given[name] = each.to(entry.dtype(torch.float32)).reshape(-1, *entry.shape)
+        level = None if risk is None else torch.full((batch.numel(),), risk, device=device)
+        with torch.no_grad():
+            action = agent.act(given, level)
+        return action.reshape((*batch, *action.shape[1:])).cpu().numpy()
+
+    def evaluate(self, device: str = "cpu", **choice: Unpack[Choice]) -> Result:
+        """Figures by level and overall; see Choice.
+
+        Args:
+            device: auto, cpu, cuda or cuda:N.
+            choice: which scenarios, and how it acts.
+
+        Raises:
+            ConfigError: when an option cannot be used.
+        """
+        return compare(self, device=device, **choice).results[0]
+
+
+def load(path: str | Path, which: str = "best", device: str = "cpu") -> Policy:
+    """Load a policy.
+
+    Args:
+        path: the name of a shipped policy (``iqn``), a run folder or a policy file.
+        which: of a run: best, latest or a file's name.
+        device: auto, cpu, cuda or cuda:N.
+
+    Raises:
+        ConfigError: when there is none, or it is damaged.
+    """
+    return Policy(str(path), load_policy(path, which, resolve_device(device)))
+
+
+def compare(
+    *policies: str | Path | Policy, device: str = "cpu", **choice: Unpack[Choice]
+) -> Evaluation:
+    """Evaluate policies and baselines on the same scenarios; the first is compared to.
+
+    Args:
+        policies: names of shipped policies or baselines (straight, apf, orca), run folders, policy
+            files, or what ``load`` gives.
+        device: auto, cpu, cuda or cuda:N.
+        choice: which scenarios, and how policies act; see Choice.
+
+    Returns:
+        The figures, which print as a table; ``rows`` suits a data frame.
+
+    Raises:
+        ConfigError: when there is no such policy, or an option cannot be used.
+    """
+    require(len(policies) > 0, "policies", 0, "one or more")
+    unknown = ", ".join(choice.keys() - Choice.__annotations__.keys())
+    require(not unknown, unknown, "...", f"one of {', '.join(Choice.__annotations__)}")
+    given = {name: each for name, each in choice.items() if each is not None and each is not False}
+    source = given.keys() & {"levels", "suite", "scenarios"}
+    require(len(source) <= 1, " and ".join(sorted(source)), "...", "given one at a time")
+    where = resolve_device(device)
+    found = {
+        each.name if isinstance(each, Policy) else str(each): each.loaded
+        if isinstance(each, Policy)
+        else find(str(each), "best", where)
+        for each in policies
+    }
+    return evaluate_all(found, given, where)
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A run, and what it reached."""
+
+    folder: Path
+    """The run folder."""
+    finished: bool
+    """Whether it came to its end; else a signal or a callback stopped it, and it can be resumed."""
+    evaluations: list[dict[str, Any]]
+    """Figures of its evaluations, by ``env_steps``."""
+    best: dict[str, Any]
+    """Those of the best policy, such as ``success_rate``; empty without an evaluation."""
+
+    def load(self, which: str = "best") -> Policy:
+        """One of its policies; see load."""
+        return load(self.folder, which)
+
+
+def train(
+    agent: str = "",
+    *,
+    config: str | Path | None = None,
+    resume: str | Path | None = None,
+    profile: str = "auto",
+    quiet: bool = False,
+    bar: bool = True,
+    callbacks: Iterable[Callback] = (),
+    **settings: Any,
+) -> TrainedRun:
+    """Train an agent with one seed; settings are those of ``marinenav train``.
+
+    Args:
+        agent: its name; by default that of the configuration.
+        config: a JSON file with settings, or the name of one that is shipped.
+        resume: a run folder; only settings that ``marinenav train --help`` lists may change then.
+        profile: sizes for a device, see docs/scaling.md.
+        quiet: print nothing.
+        bar: show a progress bar.
+        callbacks: called with the trainer after every turn of its loop.
+        settings: such as ``total_timesteps=500_000``, ``trainer={"batch_size": 256}``, or
+            ``**{"trainer.batch_size": 256}``.
+
+    Returns:
+        What it reached; also when it was stopped.
+
+    Raises:
+        ConfigError: when a setting cannot be used.
+    """
+    if ":" in agent:
+        # Naming a part in a program allows it, as on the command line.
+        plugins.allow(agent)
+    quiet_compiler()
+    given = ({"agent_type": agent} if agent else {}) | flatten(settings)
+    words = [f"{name}={_word(value)}" for name, value in given.items()]
+    options: dict[str, Any] = {"quiet": quiet, "bar": bar, "callbacks": tuple(callbacks)}
+    if resume is None:
+        path = Path(config) if config else None
+        seeds = load_config(path, words).seed
+        require(len(seeds) == 1, "seed", seeds, "one number; call train for each")
+        (run,) = new_runs(path, words, profile, **options)
+    else:
+        (run,) = resumed_runs(find_run(Path(resume)), words, **options)
+    finished, folder = run_to_the_end(run, quiet=quiet), run[0]
+    manifest = read_manifest(folder.checkpoints)
+    evaluations = {
+        each["file"]: {"env_steps": each["env_steps"], **each["metrics"]}
+        for each in manifest["policies"]
+    }
+    best = evaluations.get(manifest.get("best", ""), {})
+    return TrainedRun(folder.path, finished, list(evaluations.values()), best)
+
+
+def _word(value: Any) -> str:
+    """A value as on the command line."""
+    return str(value) if isinstance(value, str | Path) else json.dumps(value)
