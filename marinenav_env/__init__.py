@@ -27,4 +27,8 @@ __all__ = [
     "write_scenarios",
 ]
 
-gymnasium.register("MarineNav-v0", "marinenav_env.gymnasium_env:MarineNavGymEnv")
+gymnasium.register(
+    "MarineNav-v0",
+    "marinenav_env.gymnasium_env:MarineNavGymEnv",
+    vector_entry_point="marinenav_env.gymnasium_env:MarineNavVectorEnv",
+)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torchrl.data import Binary, Bounded, Categorical, Composite, Unbounded
@@ -17,7 +20,9 @@ from torchrl.envs import EnvBase
 from marinenav_env import plugins
 from marinenav_env.config import WorldConfig
 from marinenav_env.entries import Entry
+from marinenav_env.observation import flattened
 from marinenav_env.parameters import build_parameters
+from marinenav_env.rendering import FPS, MODES, Renderer
 from marinenav_env.reset_pool import (
     Curriculum,
     FixedPool,
@@ -47,6 +52,7 @@ class MarineNavEnv(EnvBase):
         robots/observation/objects_state  [E, R, K, 5]
         robots/observation/objects_mask   [E, R, K]     bool
         robots/observation/NAME           [E, R, ...]   further entries, see ``entries``
+        robots/observation                [E, R, D]     all entries as one vector, if ``flat``
         robots/mask                       [E, R]        bool, active before the step
         robots/action                     [E, R, 2] in [-1, 1], or [E, R] index of a thrust pair
         robots/reward                     [E, R, 1]
@@ -69,6 +75,7 @@ class MarineNavEnv(EnvBase):
         scenarios: scenarios of the episodes. A Curriculum, or a sampler of your own, draws them
             during the run; a file's path, a list of episodes or scenario tensors are used in order.
         continuous: whether actions are continuous or indices of thrust-change pairs.
+        flat: whether observations are one vector per robot, as many libraries want them.
         device: any torch device.
         dtype: torch.float32 or torch.float64.
         seed: of its generator.
@@ -93,6 +100,7 @@ class MarineNavEnv(EnvBase):
         *,
         scenarios: Scenarios = None,
         continuous: bool = True,
+        flat: bool = False,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
         seed: int = 0,
@@ -106,7 +114,8 @@ class MarineNavEnv(EnvBase):
         floats = (torch.float32, torch.float64)
         require(dtype in floats, "dtype", dtype, "torch.float32 or torch.float64")
         super().__init__(device=torch.device(device), batch_size=torch.Size([num_envs]))
-        self.num_envs, self.dtype, self.continuous = num_envs, dtype, continuous
+        self.num_envs, self.dtype, self.continuous, self.flat = num_envs, dtype, continuous, flat
+        self._renderer: Renderer | None = None
         self.config = _matching(config or WorldConfig(), self._given)
         self._generator = torch.Generator(self.device)
         with self._users_errors():
@@ -202,8 +211,11 @@ class MarineNavEnv(EnvBase):
             return {name: Binary(shape=(*shape, 1), **options) for name in names}
 
         entries = {name: measured(entry) for name, entry in self.entries.items()}
+        size = sum(math.prod(entry.shape) for entry in self.entries.values())
         self.observation_spec = grouped(
-            observation=Composite(entries, shape=shape, device=device),
+            observation=Unbounded((*shape, size), device=device, dtype=self.dtype)
+            if self.flat
+            else Composite(entries, shape=shape, device=device),
             mask=Binary(shape=shape, device=device, dtype=torch.bool),
         )
         pairs = self.num_discrete_actions
@@ -221,6 +233,11 @@ class MarineNavEnv(EnvBase):
     def num_robots(self) -> int:
         """Robot slots R."""
         return int(self.state.active.shape[-1])
+
+    @property
+    def group_map(self) -> dict[str, list[str]]:
+        """Names of the robots by group, as in TorchRL's environments of several agents."""
+        return {GROUP: [f"robot_{robot}" for robot in range(self.num_robots)]}
 
     @property
     def num_discrete_actions(self) -> int:
@@ -326,7 +343,9 @@ class MarineNavEnv(EnvBase):
         group_shape = active.shape
         if scripted is not None:
             active = active & ~scripted
-        observation = TensorDict(dict(world.now.observation.items()), group_shape)
+        observation: Any = TensorDict(dict(world.now.observation.items()), group_shape)
+        if self.flat:
+            observation = flattened(observation, self.entries)
         group: dict[str, Any] = {"observation": observation, "mask": active}
         if outcome is None:
             # During an episode a robot that has ended stays done; an absent one always is.
@@ -350,6 +369,32 @@ class MarineNavEnv(EnvBase):
         return TensorDict(
             {GROUP: TensorDict(group, group_shape), **root}, group_shape[:1], device=self.device
         )
+
+    # Pictures -----------------------------------------------------------------------------------
+
+    def render(self, mode: str = "rgb_array", fps: float | None = FPS) -> NDArray[np.uint8] | None:
+        """Draw the first environment, with tracks of what has been drawn of its episode.
+
+        Args:
+            mode: ``rgb_array`` for pixels [height, width, 3], or ``human`` for a window.
+            fps: frames a second of the window, for which it waits; None: it never waits, and
+                leaves out frames that come too fast.
+
+        Raises:
+            ConfigError: when there is no such mode, or matplotlib is not installed.
+        """
+        require(mode in MODES, "mode", mode, " or ".join(MODES))
+        self._renderer = self._renderer or Renderer(self.config)
+        if mode == "rgb_array":
+            return self._renderer.image(self.world_state)
+        self._renderer.show(self.world_state, fps)
+        return None
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """Close the environment and its window."""
+        if self._renderer is not None:
+            self._renderer.close()
+        super().close(raise_if_closed=raise_if_closed)
 
     # Saving -------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""One vessel as a Gymnasium environment: ``gymnasium.make("MarineNav-v0")``."""
+"""One vessel as a Gymnasium environment: ``gymnasium.make("MarineNav-v0")``, or ``make_vec``."""
 
 from __future__ import annotations
 
@@ -6,23 +6,48 @@ from collections.abc import Callable
 from typing import Any
 
 import gymnasium
+import numpy as np
 import torch
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
 from tensordict import TensorDictBase
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.env import GROUP, Scenarios
+from marinenav_env.numpy_worlds import METADATA, NumpyWorlds, Results
+from marinenav_env.rendering import FPS
 from marinenav_env.scripted import SCRIPTED, write_actions
-from marinenav_env.single import SingleWorld
 from marinenav_env.validation import require
 
 Policy = Callable[[TensorDictBase], TensorDictBase]
 
 
-class MarineNavGymEnv(gymnasium.Env[dict[str, Any], Any]):
+class _FirstVessels:
+    """The first vessel of each world is the agent; the others follow a policy of their own."""
+
+    def __init__(self, worlds: NumpyWorlds, others: str | Policy) -> None:
+        known = callable(others) or others in SCRIPTED
+        require(known, "others", others, f"a policy, or one of {', '.join(SCRIPTED)}")
+        self.worlds, self._others = worlds, others
+
+    def step(self, actions: Any) -> Results:
+        """Make a control step with actions [E, ...]; see NumpyWorlds.result."""
+        worlds = self.worlds
+        if callable(self._others):
+            joint = self._others(worlds.now)
+        else:
+            joint = write_actions(worlds.now, worlds.env, self._others)
+        both = joint.get((GROUP, "action")).clone()
+        both[:, 0] = torch.as_tensor(np.asarray(actions))
+        worlds.act(both)
+        return worlds.result(0)
+
+
+class MarineNavGymEnv(gymnasium.Env[Any, Any]):
     """The first vessel of a scenario is the agent; the others follow a policy of their own.
 
     The episode ends for the agent when its vessel arrives or collides, whatever the others do.
-    Observations are a dictionary; ``gymnasium.wrappers.FlattenObservation`` makes a vector of it.
 
     Args:
         config: the world; the published one by default.
@@ -31,12 +56,15 @@ class MarineNavGymEnv(gymnasium.Env[dict[str, Any], Any]):
         others: ``straight`` (to their goals, without avoidance), ``idle``, or a policy that writes
             ``robots/action`` for all robots; the agent's is written over.
         continuous: whether actions are continuous or indices of thrust-change pairs.
+        flat: whether an observation is one vector instead of a dictionary.
+        render_mode: ``rgb_array``, ``human`` or None.
+        render_fps: frames a second of the window; see MarineNavEnv.render.
 
     Raises:
         ConfigError: for a setting that cannot be used.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012 (as Gymnasium declares it)
+    metadata = METADATA
 
     def __init__(
         self,
@@ -45,30 +73,109 @@ class MarineNavGymEnv(gymnasium.Env[dict[str, Any], Any]):
         scenarios: Scenarios = None,
         others: str | Policy = "straight",
         continuous: bool = True,
+        flat: bool = False,
+        render_mode: str | None = None,
+        render_fps: float | None = FPS,
     ) -> None:
-        known = callable(others) or others in SCRIPTED
-        require(known, "others", others, f"a policy, or one of {', '.join(SCRIPTED)}")
-        self._world, self._others = SingleWorld(config, scenarios, continuous), others
-        self.observation_space = self._world.observation_space()
-        self.action_space = self._world.action_space()
+        self._worlds = NumpyWorlds(config, scenarios, continuous, flat, render_mode, render_fps)
+        self._fleet = _FirstVessels(self._worlds, others)
+        self.observation_space = self._worlds.observation_space()
+        self.action_space = self._worlds.action_space()
+        self.render_mode = render_mode
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode; there are no options."""
         super().reset(seed=seed)
-        self._world.restart(seed)
-        return self._world.observation(0), {}
+        self._worlds.restart(seed)
+        return self._worlds.only(self._worlds.observation(0)), {}
 
-    def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Make a control step."""
-        world = self._world
-        if callable(self._others):
-            world.now = self._others(world.now)
-        else:
-            write_actions(world.now, world.env, self._others)
-        actions = world.now.get((GROUP, "action")).clone()
-        actions[0, 0] = torch.as_tensor(action)
-        world.now.set((GROUP, "action"), actions)
-        world.act()
-        return world.result(0)
+        return self._worlds.only(self._fleet.step([action]))
+
+    def render(self) -> Any:
+        """Pixels [height, width, 3], if the mode is rgb_array."""
+        return self._worlds.render()
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        self._worlds.close()
+
+
+class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
+    """The same as MarineNavGymEnv in many worlds that are stepped as one batch.
+
+    Where the agent's episode is over, the world starts the next one in the same step; the last
+    observation is in ``info["final_obs"]``, as Gymnasium's AutoresetMode.SAME_STEP has it.
+
+    Args:
+        num_envs: worlds.
+        config: see MarineNavGymEnv, as for what follows.
+        scenarios: see there.
+        others: see there.
+        continuous: see there.
+        flat: see there.
+        render_mode: see there; the first world is drawn.
+        render_fps: see there.
+        device: where the worlds are; arrays are on the host.
+
+    Raises:
+        ConfigError: for a setting that cannot be used.
+    """
+
+    metadata = METADATA | {"autoreset_mode": AutoresetMode.SAME_STEP}
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        config: WorldConfig | None = None,
+        *,
+        scenarios: Scenarios = None,
+        others: str | Policy = "straight",
+        continuous: bool = True,
+        flat: bool = False,
+        render_mode: str | None = None,
+        render_fps: float | None = FPS,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self._worlds = NumpyWorlds(config, scenarios, continuous, flat, render_mode, render_fps,
+                                   num_envs, device)  # fmt: skip
+        self._fleet = _FirstVessels(self._worlds, others)
+        self.num_envs, self.render_mode = num_envs, render_mode
+        self.single_observation_space = self._worlds.observation_space()
+        self.single_action_space = self._worlds.action_space()
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin episodes in all worlds; there is one seed for all, and there are no options."""
+        self._worlds.restart(seed)
+        return self._worlds.observation(0), {}
+
+    def step(self, actions: Any) -> Results:
+        """Make a control step in all worlds."""
+        last, reward, terminated, truncated, info = self._fleet.step(actions)
+        over = terminated | truncated
+        if not over.any():
+            return last, reward, terminated, truncated, info
+        self._worlds.begin_anew(over)
+        final: NDArray[Any] = np.full(self.num_envs, None, object)
+        for row in np.flatnonzero(over):
+            final[row] = last[row] if isinstance(last, np.ndarray) else {
+                name: each[row] for name, each in last.items()
+            }  # fmt: skip
+        ends = {"final_obs": final, "final_info": info, "_final_obs": over, "_final_info": over}
+        return self._worlds.observation(0), reward, terminated, truncated, info | ends
+
+    def render(self) -> Any:
+        """Pixels [height, width, 3] of the first world in a tuple, if the mode is rgb_array."""
+        pixels = self._worlds.render()
+        return None if pixels is None else (pixels,)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Close the window, if there is one."""
+        self._worlds.close()

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
 from marinenav_env import plugins
 from marinenav_env.config import WorldConfig
 from marinenav_env.entries import KINDS, Entry, EntrySensor
@@ -17,6 +23,17 @@ def observation_entries(config: WorldConfig) -> dict[str, Entry]:
         ConfigError: when a sensor that the configuration names cannot be used.
     """
     return described(config, entry_sensors(config))
+
+
+def flattened(observation: Any, entries: Mapping[str, Entry]) -> Tensor:
+    """All entries of observations [..., D], one after another; masks are 0 or 1.
+
+    Args:
+        observation: every entry by name, [..., *shape].
+        entries: their descriptions.
+    """
+    parts = [observation[name].flatten(-len(entry.shape)) for name, entry in entries.items()]
+    return torch.cat([part.to(parts[0].dtype) for part in parts], -1)
 
 
 def described(config: WorldConfig, sensors: tuple[EntrySensor, ...]) -> dict[str, Entry]:

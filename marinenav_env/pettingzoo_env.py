@@ -8,7 +8,8 @@ import torch
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.env import GROUP, Scenarios
-from marinenav_env.single import SingleWorld
+from marinenav_env.numpy_worlds import METADATA, NumpyWorlds
+from marinenav_env.rendering import FPS
 
 try:
     from pettingzoo import ParallelEnv
@@ -29,12 +30,15 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
         config: the world; the published one by default.
         scenarios: see MarineNavEnv; by default a fresh draw from all levels for every episode.
         continuous: whether actions are continuous or indices of thrust-change pairs.
+        flat: whether an observation is one vector instead of a dictionary.
+        render_mode: ``rgb_array``, ``human`` or None.
+        render_fps: frames a second of the window; see MarineNavEnv.render.
 
     Raises:
         ConfigError: for a setting that cannot be used.
     """
 
-    metadata = {"name": "marinenav_v0", "render_modes": []}  # noqa: RUF012 (as PettingZoo has it)
+    metadata = METADATA | {"name": "marinenav_v0"}
 
     def __init__(
         self,
@@ -42,8 +46,11 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
         *,
         scenarios: Scenarios = None,
         continuous: bool = True,
+        flat: bool = False,
+        render_mode: str | None = None,
+        render_fps: float | None = FPS,
     ) -> None:
-        self._world = SingleWorld(config, scenarios, continuous)
+        self._world = NumpyWorlds(config, scenarios, continuous, flat, render_mode, render_fps)
         self._index = {f"robot_{robot}": robot for robot in range(self._world.env.num_robots)}
         self.possible_agents = list(self._index)
         self.agents: list[str] = []
@@ -51,7 +58,7 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
             name: self._world.observation_space() for name in self.possible_agents
         }
         self.action_spaces = {name: self._world.action_space() for name in self.possible_agents}
-        self.render_mode = None
+        self.render_mode = render_mode
 
     def observation_space(self, agent: str) -> Any:
         """An agent's observations; the same object every time."""
@@ -68,7 +75,8 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
         self._world.restart(seed)
         there = self._world.now.get((GROUP, "mask"))[0].tolist()
         self.agents = [name for name, robot in self._index.items() if there[robot]]
-        seen = {name: self._world.observation(self._index[name]) for name in self.agents}
+        seen = {name: self._world.only(self._world.observation(self._index[name]))
+                for name in self.agents}  # fmt: skip
         return seen, {name: {} for name in self.agents}
 
     def step(
@@ -79,10 +87,17 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
         joint: Any = world.env.action_spec.zero().get((GROUP, "action"))
         for name in acting:
             joint[0, self._index[name]] = torch.as_tensor(actions[name])
-        world.now.set((GROUP, "action"), joint)
-        world.act()
-        results = {name: world.result(self._index[name]) for name in acting}
+        world.act(joint)
+        results = {name: world.only(world.result(self._index[name])) for name in acting}
         columns: Any = ({name: row[column] for name, row in results.items()} for column in range(5))
         observations, rewards, terminated, truncated, infos = columns
         self.agents = [name for name in acting if not (terminated[name] or truncated[name])]
         return observations, rewards, terminated, truncated, infos
+
+    def render(self) -> Any:
+        """Pixels [height, width, 3], if the mode is rgb_array."""
+        return self._world.render()
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        self._world.close()

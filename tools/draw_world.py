@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from marinenav_env import GROUP, ConfigError, Episode, WorldConfig
+from marinenav_env import drawing as shapes
 from marinenav_env.colregs import required_turn
 from marinenav_env.current import current_velocity
 from marinenav_env.state import Observation
@@ -37,7 +38,7 @@ WORLD, CPU = WorldConfig(), torch.device("cpu")
 VESSEL, SECONDS = WORLD.vessel, WORLD.dt * WORLD.substeps
 POLICY = "pretrained/rainbow"
 """Whose reward is drawn, beside that of the blind baseline."""
-BLUE, RED, GREEN = drawing.COLOURS[:3]
+BLUE, RED, GREEN = shapes.COLOURS[:3]
 
 
 # Small worlds -----------------------------------------------------------------------------------
@@ -80,7 +81,7 @@ def view_of(episode: Episode, thrust: tuple[float, float], steps: int) -> Episod
 
 def new_figure(width: float, height: float) -> Any:
     """An empty figure (inches) whose parts keep clear of each other."""
-    figure = drawing.new_figure(width, height)
+    figure = shapes.new_figure(width, height)
     figure.set_layout_engine("constrained")
     return figure
 
@@ -109,7 +110,7 @@ def draw_field(figure: Any, axes: Any) -> None:
     cores = ((15.0, 12.0, EDGE), (15.0, 32.0, -EDGE))
     view = view_of(scene([(2.0, 2.0, 0.0)], cores=cores), (0.0, 0.0), 1)
     x, y = np.linspace(0.0, 30.0, 181), np.linspace(0.0, 44.0, 265)
-    north, east = drawing.current_field(view, *np.float32(np.meshgrid(x, y, indexing="ij")))
+    north, east = shapes.current_field(view, *np.float32(np.meshgrid(x, y, indexing="ij")))
     image = axes.imshow(np.hypot(north, east), cmap="Blues", vmin=0.0, vmax=1.0, origin="lower",
                         extent=(0, 44, 0, 30), alpha=0.7)  # fmt: skip
     axes.streamplot(y, x, east, north, color="0.25", density=1.1, linewidth=0.8, arrowsize=1.2)
@@ -152,22 +153,22 @@ def draw_frames(axes: Any) -> None:
 
     view = view_of(scene([(0.0, 0.0, 35.0)]), (600.0, 300.0), 2)
     pose = np.array([0.0, 0.0, math.radians(35.0)])
-    still = drawing.on_page(drawing.hull_outline(pose, view.hulls[0]))
+    still = shapes.on_page(shapes.hull_outline(pose, view.hulls[0]))
     axes.fill(*still.T, facecolor="0.85", edgecolor="black", zorder=2)
     axes.add_artist(Circle((0, 0), VESSEL.radius, fill=False, linestyle="--", zorder=2))
     for corner, name in (((4.2, 0.0), "x ahead"), ((0.0, 4.2), "y to starboard")):
-        tip = drawing.on_page(drawing.from_body(pose, np.array([corner])))[0]
-        drawing.draw_arrow(axes, np.zeros(2), tip)
+        tip = shapes.on_page(shapes.from_body(pose, np.array([corner])))[0]
+        shapes.draw_arrow(axes, np.zeros(2), tip)
         axes.annotate(name, tip, (4, 3), textcoords="offset points", fontsize=9)
     for side, thrust, name in ((-1, 600.0, "left thrust"), (1, 300.0, "right thrust")):
         body = np.array([[-2.5, side * 1.25], [-2.5 + 0.003 * thrust, side * 1.25]])
-        start, tip = drawing.on_page(drawing.from_body(pose, body))
-        drawing.draw_arrow(axes, start, tip, head="-|>")
-        place = drawing.on_page(drawing.from_body(pose, np.array([[-4.4, side * 1.9]])))[0]
+        start, tip = shapes.on_page(shapes.from_body(pose, body))
+        shapes.draw_arrow(axes, start, tip, head="-|>")
+        place = shapes.on_page(shapes.from_body(pose, np.array([[-4.4, side * 1.9]])))[0]
         label(axes, name, tuple(start), tuple(place))
     corner = np.array([-5.5, 2.9])
     for tip, name, offset in (((0.0, 2.0), "x north", (-4, 4)), ((2.0, 0.0), "y east", (0, 5))):
-        drawing.draw_arrow(axes, corner, corner + tip)
+        shapes.draw_arrow(axes, corner, corner + tip)
         axes.annotate(name, corner + tip, offset, textcoords="offset points", fontsize=9)
     axes.plot([0, 0], [0, 4.4], ":", color="black", linewidth=1.0)
     angle = np.linspace(0.0, pose[2], 20)
@@ -197,11 +198,11 @@ def draw_turning(axes: Any) -> None:
     for number, (left, right) in enumerate(((1000.0, 1000.0), (1000.0, 500.0), (1000.0, 0.0))):
         start = (0.0, 12.0 * number, 0.0)
         view = view_of(scene([start]), (left, right), 20)
-        own = {"color": drawing.COLOURS[number], "linestyle": drawing.STYLES[number]}
+        own = {"color": shapes.COLOURS[number], "linestyle": shapes.STYLES[number]}
         track = view.poses[:, 0]
         axes.plot(track[:, 1], track[:, 0], linewidth=1.4, **own)
         for frame in range(0, view.frames, 4):
-            outline = drawing.on_page(drawing.hull_outline(track[frame], view.hulls[0]))
+            outline = shapes.on_page(shapes.hull_outline(track[frame], view.hulls[0]))
             axes.fill(*outline.T, facecolor=own["color"], edgecolor="black", alpha=0.45)
         axes.text(start[1], -4.2, f"{left:g}\n{right:g}", fontsize=9, ha="center", va="top")
     axes.text(-5.0, -4.2, "left\nright", fontsize=9, ha="right", va="top")
@@ -229,8 +230,8 @@ def draw_perception() -> Any:
     figure = new_figure(9.6, 6.2)
     axes = figure.subplots()
     for vessel in range(view.vessels):
-        drawing.draw_hull(axes, view, vessel, 0, 1.0)
-        y, x = drawing.on_page(view.poses[0, vessel, :2])
+        shapes.draw_hull(axes, view, vessel, 0, 1.0)
+        y, x = shapes.on_page(view.poses[0, vessel, :2])
         axes.text(y, x + 3.4, f"vessel {vessel + 1}", fontsize=9, fontweight="bold", ha="center")
     for x, y, radius in obstacles:
         axes.add_artist(circle(y, x, radius))
@@ -288,7 +289,7 @@ def draw_turns(axes: Any, rule: int, course: float) -> tuple[Any, np.ndarray]:
     turns = turn_map(course, AHEAD, ACROSS)
     image = axes.imshow(turns, cmap="viridis_r", vmin=0.0, vmax=120.0, origin="lower", zorder=1,
                         extent=(ACROSS[0], ACROSS[-1], AHEAD[0], AHEAD[-1]))  # fmt: skip
-    outline = drawing.on_page(zone_outline(rule, WORLD.colregs))
+    outline = shapes.on_page(zone_outline(rule, WORLD.colregs))
     axes.fill(*outline.T, fill=False, edgecolor="black", linewidth=1.5, zorder=2)
     axes.set(xlim=(-20, 12), ylim=(-12, 20), aspect="equal",
              xlabel="to starboard of the other (m)", ylabel="ahead of the other (m)")  # fmt: skip
@@ -302,13 +303,13 @@ def draw_zone(axes: Any, rule: int, course: float, place: tuple[float, float]) -
     size = np.array([VESSEL.length, VESSEL.width])
     own = np.array([*place, course])
     for pose, look in ((np.zeros(3), "0.6"), (own, "white")):
-        axes.fill(*drawing.on_page(drawing.hull_outline(pose, size)).T, facecolor=look,
+        axes.fill(*shapes.on_page(shapes.hull_outline(pose, size)).T, facecolor=look,
                   edgecolor="black", zorder=5)  # fmt: skip
     turn = turns[np.abs(AHEAD - place[0]).argmin(), np.abs(ACROSS - place[1]).argmin()]
     asked = np.array([*place, course + math.radians(float(turn))])
     for pose, dash in ((own, "-"), (asked, (0, (3, 2)))):
-        ends = drawing.from_body(pose, np.array([[2.6, 0.0], [7.5, 0.0]]))
-        drawing.draw_arrow(axes, *drawing.on_page(ends), linestyle=dash)
+        ends = shapes.from_body(pose, np.array([[2.6, 0.0], [7.5, 0.0]]))
+        shapes.draw_arrow(axes, *shapes.on_page(ends), linestyle=dash)
     return image
 
 

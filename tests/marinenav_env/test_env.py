@@ -694,3 +694,18 @@ def test_the_compiled_step_equals_the_eager_one(
             else:
                 assert torch.equal(b[key], value), key
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before + graphs
+
+
+def test_flat_observations_are_the_entries_in_order() -> None:
+    flat, plain = (MarineNavEnv(SHORT, 4, scenarios=MIXTURE, flat=each) for each in (True, False))
+    check_env_specs(flat)
+    vector, entries = (env.reset()[GROUP, "observation"] for env in (flat, plain))
+    parts = [entries[name].flatten(2).float() for name in plain.entries]
+    assert torch.equal(vector, torch.cat(parts, -1))
+    assert flat.observation_spec[GROUP, "observation"].shape == vector.shape == (4, 3, 25)
+
+
+def test_groups_name_the_robots() -> None:
+    assert MarineNavEnv(SHORT, 1, scenarios=MIXTURE).group_map == {
+        "robots": ["robot_0", "robot_1", "robot_2"]
+    }

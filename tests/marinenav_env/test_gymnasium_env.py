@@ -7,7 +7,7 @@ import torch
 from gymnasium.utils.env_checker import check_env
 
 from marinenav_env import GROUP, ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
-from marinenav_env.gymnasium_env import MarineNavGymEnv
+from marinenav_env.gymnasium_env import MarineNavGymEnv, MarineNavVectorEnv
 
 PAIR = Curriculum((Level(2, 0, 1, 20.0),))
 SHORT = WorldConfig(max_steps=5)
@@ -21,10 +21,23 @@ def test_gymnasium_finds_nothing_to_complain_about(continuous):
         check_env(env.unwrapped)
 
 
-def test_observation_flattens_to_a_vector():
-    env = gymnasium.make("MarineNav-v0", config=SHORT, scenarios=PAIR)
-    observation, _ = gymnasium.wrappers.FlattenObservation(env).reset(seed=0)
-    assert observation.shape == (37,)
+def test_a_flat_observation_has_all_entries_in_order():
+    envs = [MarineNavGymEnv(SHORT, scenarios=PAIR, flat=flat) for flat in (True, False)]
+    vector, entries = (env.reset(seed=0)[0] for env in envs)
+    assert vector in envs[0].observation_space
+    assert vector.shape == (37,)
+    parts = [entries[name].ravel() for name in ("self_state", "objects_state", "objects_mask")]
+    np.testing.assert_array_equal(vector, np.concatenate(parts))
+
+
+def test_it_is_drawn():
+    pytest.importorskip("matplotlib", reason="needs the extra plot")
+    env = gymnasium.make("MarineNav-v0", config=SHORT, scenarios=PAIR, render_mode="rgb_array")
+    env.reset(seed=0)
+    assert env.render().shape == (640, 640, 3)
+    assert MarineNavGymEnv(SHORT, scenarios=PAIR).render() is None
+    with pytest.raises(ConfigError, match="render_mode='ansi': must be rgb_array or human"):
+        MarineNavGymEnv(SHORT, render_mode="ansi")
 
 
 def test_it_is_the_first_vessel_of_the_batched_world():
@@ -64,7 +77,7 @@ def test_others_follow_the_policy_given_but_the_agent_does_not():
     env = MarineNavGymEnv(SHORT, scenarios=PAIR, others=full_ahead)
     env.reset(seed=0)
     env.step(np.zeros(2, np.float32))
-    thrust = env._world.env.state.thrust[0]
+    thrust = env._worlds.env.state.thrust[0]
     assert thrust[0].tolist() == [0.0, 0.0]
     assert thrust[1].tolist() == [500.0, 500.0]
 
@@ -81,3 +94,60 @@ def test_arrival_ends_the_episode_for_the_agent():
 def test_unknown_others_are_refused():
     with pytest.raises(ConfigError, match="others='drunk': must be a policy, or one of idle, str"):
         MarineNavGymEnv(SHORT, scenarios=PAIR, others="drunk")
+
+
+# Many worlds
+
+
+def test_many_worlds_have_the_spaces_of_gymnasium():
+    env = gymnasium.make_vec("MarineNav-v0", num_envs=3, config=SHORT, scenarios=PAIR)
+    observation, _ = env.reset(seed=0)
+    assert observation in env.observation_space
+    assert observation["objects_state"].shape == (3, 5, 5)
+    observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
+    assert observation in env.observation_space
+    assert [each.shape for each in (reward, terminated, truncated, info["energy"])] == [(3,)] * 4
+    flat = MarineNavVectorEnv(3, SHORT, scenarios=PAIR, flat=True, continuous=False)
+    assert flat.reset()[0].shape == (3, 37)
+    assert flat.step(flat.action_space.sample())[0] in flat.observation_space
+
+
+def test_an_episode_that_ends_is_followed_by_the_next_one():
+    at_once = WorldConfig(vessel=type(SHORT.vessel)(goal_distance=(100.0, 2.0)))
+    env = MarineNavVectorEnv(2, at_once, scenarios=PAIR)
+    first, _ = env.reset(seed=0)
+    observation, reward, terminated, truncated, info = env.step(np.zeros((2, 2), np.float32))
+    assert terminated.all() and not truncated.any() and (reward > 9.0).all()
+    assert info["_final_obs"].all() and info["final_info"]["is_success"].all()
+    for row, final in enumerate(info["final_obs"]):
+        before, after = first["self_state"][row], observation["self_state"][row]
+        # The last observation is a control step from the first; the next episode is elsewhere.
+        assert final["self_state"][:2] == pytest.approx(before[:2], abs=1.0)
+        assert after[:2] != pytest.approx(before[:2], abs=1.0)
+
+
+def test_worlds_go_on_where_others_begin_anew():
+    worlds = MarineNavVectorEnv(2, SHORT, scenarios=PAIR)._worlds
+    worlds.restart(0)
+    before = worlds.observation(0)["self_state"]
+    worlds.begin_anew(np.array([True, False]))
+    after = worlds.observation(0)["self_state"]
+    assert (after[0] != before[0]).any()
+    np.testing.assert_array_equal(after[1], before[1])
+
+
+def test_one_of_many_worlds_is_the_single_one():
+    small = Curriculum(PAIR.levels, pool_size=1, refresh_size=1, refresh_interval=1)
+    many, one = (
+        MarineNavVectorEnv(1, SHORT, scenarios=small),
+        MarineNavGymEnv(SHORT, scenarios=PAIR),
+    )
+    seen, _ = many.reset(seed=5)
+    alone, _ = one.reset(seed=5)
+    for _ in range(4):
+        for name, value in alone.items():
+            np.testing.assert_array_equal(seen[name][0], value)
+        action = np.array([0.5, 1.0], np.float32)
+        seen, rewards, *_ = many.step(action[None])
+        alone, reward, *_ = one.step(action)
+        assert rewards[0] == reward

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from marinenav_env.drawing import new_figure
+from marinenav_env.extras import need
 from marinenav_env.validation import require
 from train_RL_agents.benchmark import MODES
 from train_RL_agents.benchmark.timing import Row, grouped
-from train_RL_agents.figures.drawing import new_figure
 from train_RL_agents.figures.plotting import COLOURS, HATCHES, KINDS, styles
-from train_RL_agents.utils.extras import need
 from train_RL_agents.utils.files import write_atomically
 
 _LABELS = {"environments": "environments", "replay": "entries of replay",

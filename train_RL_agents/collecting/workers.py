@@ -22,12 +22,12 @@ from torch import nn
 from torchrl.collectors import MultiSyncCollector
 
 from marinenav_env import GROUP, Curriculum, MarineNavEnv, WorldConfig, plugins
+from marinenav_env.extras import need
 from marinenav_env.scenario_file import Episode
 from marinenav_env.validation import ConfigError
 from train_RL_agents.collecting.worlds import training_scenarios, training_world
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.policy_wrapper import PolicyWrapper
-from train_RL_agents.utils.extras import need
 
 _CPU = torch.device("cpu")
 _SEED_STRIDE = 2_000_000_011

@@ -20,8 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    from marinenav_env.extras import need
     from train_RL_agents.figures import curves, plotting
-    from train_RL_agents.utils.extras import need
 
     need("matplotlib.figure", "plot")  # says what is missing before anything is computed
     runs = curves.grouped(curves.read_runs(arguments.runs), arguments.by)

@@ -29,10 +29,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     import torch
 
+    from marinenav_env.extras import need
     from train_RL_agents.config.reading import load_config
     from train_RL_agents.tuning.study import BEST, Study, read_space
     from train_RL_agents.utils.device import release_memory
-    from train_RL_agents.utils.extras import need
 
     if arguments.trials < 1:
         arguments.parser.error(f"argument --trials: must be at least 1, not {arguments.trials}")

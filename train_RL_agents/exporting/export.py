@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from marinenav_env import WorldConfig
+from marinenav_env.extras import need
 from marinenav_env.validation import ConfigError
 from train_RL_agents import boat
 from train_RL_agents.agents import Agent
@@ -30,7 +31,6 @@ from train_RL_agents.exporting import torchscript
 from train_RL_agents.exporting.torchscript import Answers, as_tuple
 from train_RL_agents.networks.observation import Observation
 from train_RL_agents.run.checkpoint import LoadedPolicy
-from train_RL_agents.utils.extras import need
 from train_RL_agents.utils.files import make_folder, write_atomically
 from train_RL_agents.utils.provenance import versions
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from marinenav_env.extras import need
 from marinenav_env.validation import ConfigError
 from train_RL_agents.figures.drawing import Scene
-from train_RL_agents.utils.extras import need
 
 
 def require_ffmpeg() -> None:

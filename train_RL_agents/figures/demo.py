@@ -12,11 +12,11 @@ from importlib.resources import files
 from typing import Any
 
 from marinenav_env import Episode, WorldConfig
+from marinenav_env.drawing import COLOURS
 from marinenav_env.scenario_file import episodes_of
 from marinenav_env.state import Scenario
 from marinenav_env.validation import require
 from train_RL_agents.evaluation.suites import make_set
-from train_RL_agents.figures.drawing import COLOURS
 from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULES, zone_outline
 
 SCRIPTS = (

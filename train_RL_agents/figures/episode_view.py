@@ -12,12 +12,11 @@ from torch import Tensor
 
 from marinenav_env.colregs import required_turn
 from marinenav_env.config import ColregsConfig
+from marinenav_env.drawing import Flags, Floats, Voyage
 from marinenav_env.state import Observation
 from marinenav_env.validation import require
 from train_RL_agents.evaluation.recording import Recording
 
-Floats = NDArray[np.float32]
-Flags = NDArray[np.bool_]
 Whole = NDArray[np.int64]
 
 NO_RULE, CROSSING, HEAD_ON = 0, 1, 2
@@ -26,21 +25,13 @@ RULES = ("none", "crossing", "head-on")
 
 
 @dataclass(frozen=True)
-class EpisodeView:
-    """T control steps, hence T + 1 frames, of R vessels with K object slots."""
+class EpisodeView(Voyage):
+    """A recorded episode, with K object slots."""
 
-    poses: Floats
-    """[T+1, R, 3] x north, y east (m), yaw (rad)."""
     velocities: Floats
     """[T+1, R, 3] over ground: x, y (m/s), yaw rate (rad/s)."""
-    thrust: Floats
-    """[T+1, R, 2] left and right (N)."""
-    active: Flags
-    """[T+1, R] neither arrived nor collided yet."""
     arrived: Flags
     """[T+1, R] at its goal, in this frame or before."""
-    collided: Flags
-    """[T+1, R] ended by a collision, in this frame or before."""
     objects: Floats
     """[T+1, R, K, 5] as seen: x, y (m), velocity (m/s), radius (m); world frame, zero if empty."""
     seen: Flags
@@ -54,18 +45,8 @@ class EpisodeView:
     quantiles: Floats | None
     """[T+1, R, N] quantiles of the return of the chosen action, if the policy knows them; the last
     frame repeats the one before."""
-    goals: Floats
-    """[R, 2] (m)."""
-    hulls: Floats
-    """[R, 2] length and width (m)."""
     ranges: Floats
     """[R] detection range (m)."""
-    obstacles: Floats
-    """[O, 3] x, y, radius (m)."""
-    cores: Floats
-    """[C, 4] x, y (m), circulation (m^2/s), radius (m)."""
-    map_size: tuple[float, float]
-    """Along x and y (m)."""
     dt: float
     """Time between two frames (s)."""
     policy: str
@@ -78,16 +59,6 @@ class EpisodeView:
     """success, collision or timeout."""
     rules: ColregsConfig
     """The rules of the sea of its world."""
-
-    @property
-    def frames(self) -> int:
-        """T + 1."""
-        return len(self.poses)
-
-    @property
-    def vessels(self) -> int:
-        """R."""
-        return len(self.goals)
 
     @property
     def title(self) -> str:

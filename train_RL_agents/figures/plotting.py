@@ -7,10 +7,11 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+from marinenav_env import drawing
+from marinenav_env.drawing import new_figure
 from train_RL_agents.evaluation.tables import csv_text
-from train_RL_agents.figures import drawing
 from train_RL_agents.figures.curves import AXES, METRICS
-from train_RL_agents.figures.drawing import new_figure, save_figure
+from train_RL_agents.figures.drawing import save_figure
 from train_RL_agents.utils.files import make_folder, write_atomically
 
 Rows = list[dict[str, Any]]

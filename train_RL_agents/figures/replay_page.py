@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marinenav_env.drawing import COLOURS
 from marinenav_env.validation import require
-from train_RL_agents.figures.drawing import COLOURS
 from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULES, EpisodeView, zone_outline
 
 TEMPLATE, PLACE = "replay_page.html", "__REPLAY_DATA__"

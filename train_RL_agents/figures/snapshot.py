@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marinenav_env import GROUP, MarineNavEnv
+from marinenav_env.drawing import Limits, new_figure, pixels
 from train_RL_agents.agents import Agent
 from train_RL_agents.evaluation.episodes import Moment
 from train_RL_agents.evaluation.recording import Recorder, Recording
@@ -109,8 +111,8 @@ def draw(recording: Recording) -> NDArray[np.uint8] | None:
         return None
     views = [view_episode(recording, number + 1) for number in range(len(recording.steps))]
     height = _PANEL * -(-len(views) // 3) + 0.7
-    figure = drawing.new_figure(_PANEL * min(3, len(views)), height)
-    drawing.draw_panels(figure, views, _map_alone)
+    figure = new_figure(_PANEL * min(3, len(views)), height)
+    drawing.draw_panels(figure, views, _maps_alone(views))
     for axes in figure.axes:
         axes.set(xticks=[], yticks=[], xlabel="", ylabel="")
     figure.suptitle(recording.policy, fontsize=11, y=1.0 - 0.1 / height)
@@ -119,12 +121,12 @@ def draw(recording: Recording) -> NDArray[np.uint8] | None:
     figure.subplots_adjust(left=0.01, right=0.99, bottom=0.33 / height, top=1.0 - 0.6 / height,
                            wspace=0.04, hspace=0.1)  # fmt: skip
     figure.canvas.draw()
-    return drawing.pixels(figure)
+    return pixels(figure)
 
 
 def draw_levels(env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[np.uint8]:
     """Draw success over env-steps, a line for each of ``rates``, in colours of their own."""
-    figure = drawing.new_figure(7.0, 4.0, "constrained")
+    figure = new_figure(7.0, 4.0, "constrained")
     axes = figure.subplots()
     looks = styles([name for name in rates if name != "overall"])
     for name, values in rates.items():
@@ -135,12 +137,12 @@ def draw_levels(env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[
     axes.grid(alpha=0.3)
     figure.legend(loc="outside right center")
     figure.canvas.draw()
-    return drawing.pixels(figure)
+    return pixels(figure)
 
 
-def _map_alone(view: EpisodeView) -> drawing.Limits:
-    """The map; tracks that leave it are cut."""
-    north, east = view.map_size
+def _maps_alone(views: Sequence[EpisodeView]) -> Limits:
+    """The largest map; tracks that leave it are cut."""
+    north, east = np.max([view.map_size for view in views], 0).tolist()
     return -_MARGIN, north + _MARGIN, -_MARGIN, east + _MARGIN
 
 

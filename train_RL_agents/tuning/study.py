@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from marinenav_env.extras import need
 from marinenav_env.validation import ConfigError, is_number, require
 from train_RL_agents.config.reading import (
     flatten,
@@ -24,7 +25,6 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
 from train_RL_agents.utils.errors import first_line
-from train_RL_agents.utils.extras import need
 from train_RL_agents.utils.files import write_atomically
 
 STORAGE, BEST = "study.db", "best.json"

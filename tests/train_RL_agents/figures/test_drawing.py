@@ -2,15 +2,14 @@
 
 import math
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from marinenav_env import ConfigError
+from marinenav_env.drawing import draw_map, map_limits, new_figure, on_page
 from tests.train_RL_agents.recorded import (
     CROSSING_PAIR,
-    HEAD_ON_PAIR,
     first_frames,
     small_recording,
 )
@@ -30,97 +29,9 @@ def patches(artists, kind):
 
 
 def axes_of(view):
-    axes = drawing.new_figure(4, 4).add_axes((0, 0, 1, 1))
-    drawing.draw_map(axes, view, drawing.map_limits(view))
+    axes = new_figure(4, 4).add_axes((0, 0, 1, 1))
+    draw_map(axes, view, map_limits(view))
     return axes
-
-
-# Shapes
-
-
-def test_hull_has_the_size_and_heading_of_the_vessel():
-    pose, size = np.array([10.0, 20.0, math.pi / 2]), np.array([5.0, 2.5])
-    outline = drawing.hull_outline(pose, size)
-    bow = outline[0]
-    assert bow == pytest.approx([10.0, 22.5])  # it points east, which is along y
-    assert outline.max(0) - outline.min(0) == pytest.approx([2.5, 5.0])
-    assert outline.mean(0) == pytest.approx([10.0, 20.0], abs=0.6)
-
-
-def test_starboard_is_to_the_right_of_the_bow():
-    pose = np.array([0.0, 0.0, 0.0])
-    ahead, starboard = drawing.on_page(drawing.from_body(pose, np.array([[1.0, 0], [0, 1.0]])))
-    assert ahead == pytest.approx([0.0, 1.0])  # north is up
-    assert starboard == pytest.approx([1.0, 0.0])  # east is right
-
-
-def test_limits_hold_the_map_and_every_track():
-    view = view_of(5)  # runs off the map
-    x_low, x_high, y_low, y_high = drawing.map_limits(view)
-    assert min(x_low, y_low) < 0.0
-    assert x_high >= max(55.0, view.goals[0, 0])
-    assert y_high >= max(55.0, view.goals[0, 1])
-
-
-def test_colours_and_styles_are_unique_for_many_vessels():
-    axes, view = axes_of(view_of(0)), view_of(0)
-    many = replace(view, poses=np.repeat(view.poses, 21, 1))
-    tracks = [drawing.draw_track(axes, many, vessel, 3)[0] for vessel in range(42)]
-    assert len({(track.get_color(), str(track._unscaled_dash_pattern)) for track in tracks}) == 42
-
-
-# Maps
-
-
-def test_map_shows_obstacles_goals_and_currents_to_scale():
-    view = view_of(7)
-    axes = axes_of(view)
-    disc = patches(axes.patches, "Circle")[0]
-    assert (disc.center, disc.radius) == ((40.0, 20.0), 1.5)
-    assert [line.get_marker() for line in axes.lines].count("*") == view.vessels
-    assert len(axes.images) == 1
-    assert axes.get_aspect() == 1.0
-    # The water is fastest around the core, and its arrows turn with it.
-    speed = axes.images[0].get_array()
-    row, column = np.unravel_index(np.argmax(speed), speed.shape)
-    left, right, low, high = axes.images[0].get_extent()
-    assert low + (high - low) * row / 199 == pytest.approx(30.0, abs=1.0)
-    assert left + (right - left) * column / 199 == pytest.approx(20.0, abs=1.0)
-
-
-def test_still_water_is_not_drawn():
-    assert not axes_of(view_of(0)).images
-
-
-def test_current_turns_around_its_core():
-    flow = drawing.current_field(view_of(7), np.float32([35.0, 30.0]), np.float32([20.0, 26.0]))
-    # The direction to a clockwise core, turned from x towards y: west of north, north of east.
-    assert np.stack(flow, -1)[0] == pytest.approx([0.0, -9.4 / (2 * math.pi * 5)], abs=1e-4)
-    assert np.stack(flow, -1)[1] == pytest.approx([9.4 / (2 * math.pi * 6), 0.0], abs=1e-4)
-
-
-def test_vessel_is_drawn_at_its_pose_and_pale_after_its_end():
-    view = view_of(0)
-    axes = axes_of(view)
-    artists = drawing.draw_vessel(axes, view, 0, 3)
-    hull = patches(artists, "Polygon")[0]
-    expected = drawing.on_page(drawing.hull_outline(view.poses[3, 0], view.hulls[0]))
-    assert hull.get_xy()[:5] == pytest.approx(expected)
-    assert hull.get_alpha() == 1.0
-    track = patches(artists, "Line2D")[0].get_xydata()
-    assert track == pytest.approx(view.poses[:4, 0, 1::-1])
-    assert len(patches(artists, "FancyArrowPatch")) == 2
-    after = drawing.draw_vessel(axes, view, 0, view.frames - 1)
-    assert patches(after, "Polygon")[0].get_alpha() < 1.0
-    assert not patches(after, "FancyArrowPatch")
-
-
-def test_collided_vessels_are_marked():
-    view = view_of(HEAD_ON_PAIR)
-    axes = axes_of(view)
-    texts = [drawing.draw_vessel(axes, view, vessel, view.frames - 1) for vessel in range(3)]
-    marks = [patches(each, "Text")[0].get_text() for each in texts]
-    assert marks == ["1×", "2×", "3"]
 
 
 def test_perception_and_zone_of_the_chosen_vessel():
@@ -134,7 +45,7 @@ def test_perception_and_zone_of_the_chosen_vessel():
     assert (*seen.center, seen.radius) == pytest.approx((py, px, radius))
     assert len(patches(perceived, "FancyArrowPatch")) == int(math.hypot(vx, vy) > 0.3)
     zone = drawing.draw_zone(axes, view, vessel, frame)
-    outline = drawing.on_page(zone_in_world(view, vessel, frame))
+    outline = on_page(zone_in_world(view, vessel, frame))
     assert patches(zone, "Polygon")[0].get_xy()[:-1] == pytest.approx(outline)
     assert drawing.draw_zone(axes, view, 1 - vessel, view.frames - 1) == []
     text = drawing.status(view, vessel, frame)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from marinenav_env.validation import ConfigError
+
 
 def need(name: str, extra: str) -> Any:
     """Import a package that an extra brings.
@@ -16,8 +18,6 @@ def need(name: str, extra: str) -> Any:
     Raises:
         ConfigError: when it is not installed; the sentence says how to install it.
     """
-    from marinenav_env.validation import ConfigError
-
     try:
         return import_module(name)
     except ImportError as error:

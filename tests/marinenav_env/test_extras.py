@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from marinenav_env import ConfigError
-from train_RL_agents.utils.extras import need
+from marinenav_env.extras import need
 
 
 def test_what_is_installed_is_imported():

@@ -1,0 +1,293 @@
+"""Pictures of vessels in their world, to scale: what films, overviews and ``render`` share.
+
+North is up and east to the right. Colours are those of Okabe and Ito, told apart by colour-blind
+readers; numbers and line styles tell vessels apart in grey, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from marinenav_env.current import current_velocity
+from marinenav_env.extras import need
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+
+Floats = NDArray[np.float32]
+Flags = NDArray[np.bool_]
+Limits = tuple[float, float, float, float]
+"""Lowest and highest x, lowest and highest y (m)."""
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
+STYLES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
+MARGIN = 4.0
+"""Room around everything that is drawn on a map (m)."""
+STRONG_CURRENT = 1.0
+"""Water this fast or faster has the darkest colour (m/s)."""
+THRUST_SCALE = 0.0025
+"""Length of an arrow of thrust (m/N)."""
+LABEL_DISTANCE = 3.0
+"""From a goal to its number (m)."""
+
+
+@dataclass(frozen=True)
+class Voyage:
+    """What happened to R vessels in T control steps, hence T + 1 frames."""
+
+    poses: Floats
+    """[T+1, R, 3] x north, y east (m), yaw (rad)."""
+    thrust: Floats
+    """[T+1, R, 2] left and right (N)."""
+    active: Flags
+    """[T+1, R] neither arrived nor collided yet."""
+    collided: Flags
+    """[T+1, R] ended by a collision, in this frame or before."""
+    goals: Floats
+    """[R, 2] (m)."""
+    hulls: Floats
+    """[R, 2] length and width (m)."""
+    obstacles: Floats
+    """[O, 3] x, y, radius (m)."""
+    cores: Floats
+    """[C, 4] x, y (m), circulation (m^2/s), radius (m)."""
+    map_size: tuple[float, float]
+    """Along x and y (m)."""
+
+    @property
+    def frames(self) -> int:
+        """T + 1."""
+        return len(self.poses)
+
+    @property
+    def vessels(self) -> int:
+        """R."""
+        return len(self.goals)
+
+
+def new_figure(width: float, height: float, layout: Any = None) -> Figure:
+    """An empty figure (inches) that is drawn in memory.
+
+    Raises:
+        ConfigError: when matplotlib is not installed.
+    """
+    figures = need("matplotlib.figure", "plot")
+    figure: Figure = figures.Figure(figsize=(width, height), dpi=100, layout=layout)
+    need("matplotlib.backends.backend_agg", "plot").FigureCanvasAgg(figure)
+    return figure
+
+
+def pixels(figure: Figure) -> NDArray[np.uint8]:
+    """A drawn figure as pixels [height, width, 3]."""
+    canvas: Any = figure.canvas
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
+def colour(vessel: int) -> str:
+    """The colour of a vessel."""
+    return COLOURS[vessel % len(COLOURS)]
+
+
+def on_page(points: Floats) -> Floats:
+    """From x north, y east to across and up, [..., 2]."""
+    return points[..., ::-1]
+
+
+def hull_outline(pose: Floats, size: Floats) -> Floats:
+    """Corners [5, 2] in the world (m) of a hull with a pointed bow.
+
+    Args:
+        pose: [3] x, y (m), yaw (rad).
+        size: [2] length and width (m).
+    """
+    outline = np.array([[0.5, 0.0], [0.2, 0.5], [-0.5, 0.5], [-0.5, -0.5], [0.2, -0.5]])
+    return from_body(pose, outline * size)
+
+
+def from_body(pose: Floats, points: NDArray[Any]) -> Floats:
+    """From a body frame to the world, [N, 2] (m)."""
+    cos, sin = math.cos(pose[2]), math.sin(pose[2])
+    turned = points @ np.array([[cos, sin], [-sin, cos]])
+    return np.asarray(turned + pose[:2], np.float32)
+
+
+def map_limits(*views: Voyage) -> Limits:
+    """The part of the world that holds the maps and tracks of all views, with a margin."""
+    points = np.concatenate([
+        part for view in views for part in (np.zeros((1, 2)), np.array([view.map_size]),
+                                            view.poses[..., :2].reshape(-1, 2), view.goals)
+    ])  # fmt: skip
+    (x_low, y_low), (x_high, y_high) = points.min(0) - MARGIN, points.max(0) + MARGIN
+    return float(x_low), float(x_high), float(y_low), float(y_high)
+
+
+def current_field(
+    view: Voyage, x: NDArray[Any], y: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Velocity of the water (m/s) along x and y at points of any shape."""
+    cores = torch.as_tensor(view.cores)
+    if len(cores) == 0:
+        return np.zeros_like(x), np.zeros_like(x)
+    north, east = (torch.as_tensor(each, dtype=cores.dtype).reshape(1, -1) for each in (x, y))
+    flow = current_velocity(north, east, cores[None, :, :2], cores[None, :, 2], cores[:1, 3])
+    return flow[0].numpy().reshape(x.shape), flow[1].numpy().reshape(x.shape)
+
+
+def draw_current(axes: Axes, view: Voyage, limits: Limits) -> AxesImage | None:
+    """Draw the water's speed as colour and its velocity as arrows; nothing where it is still."""
+    if len(view.cores) == 0:
+        return None
+    x_low, x_high, y_low, y_high = limits
+    fine = np.mgrid[x_low:x_high:200j, y_low:y_high:200j]
+    image = axes.imshow(
+        np.hypot(*current_field(view, *fine)), cmap="Blues", alpha=0.6, vmin=0.0,
+        vmax=STRONG_CURRENT, origin="lower", extent=(y_low, y_high, x_low, x_high), zorder=0,
+    )  # fmt: skip
+    coarse = np.mgrid[x_low + 2.0 : x_high : 4.0, y_low + 2.0 : y_high : 4.0]
+    north, east = current_field(view, *coarse)
+    shortened = np.minimum(1.0, 0.6 / np.maximum(np.hypot(north, east), 1e-6))
+    axes.quiver(
+        coarse[1], coarse[0], east * shortened, north * shortened, color="0.35", width=0.0022,
+        angles="xy", scale_units="xy", scale=0.17, pivot="mid", zorder=1,
+    )  # fmt: skip
+    return image
+
+
+def label_places(view: Voyage) -> list[NDArray[Any]]:
+    """Where the numbers of goals go: beside them, as far as can be from what else stands there."""
+    around = np.linspace(0.0, 2.0 * math.pi, 16, endpoint=False) + math.pi / 4
+    ring = LABEL_DISTANCE * np.stack((np.cos(around), np.sin(around)), -1)
+    taken = [*view.goals, *view.poses[0, :, :2], *view.obstacles[:, :2]]
+    places: list[NDArray[Any]] = []
+    for goal in view.goals:
+        gaps = np.linalg.norm((goal + ring)[:, None] - np.stack([*taken, *places]), axis=-1)
+        places.append(goal + ring[gaps.min(-1).argmax()])
+    return places
+
+
+def draw_disc(axes: Axes, x: float, y: float, radius: float, **look: Any) -> Artist:
+    """Draw a disc around a point of the world (m)."""
+    from matplotlib.patches import Circle
+
+    return axes.add_artist(Circle((y, x), radius, **look))
+
+
+def draw_map(axes: Axes, view: Voyage, limits: Limits) -> AxesImage | None:
+    """Draw what does not move: map, currents, obstacles, goals.
+
+    Returns:
+        The field of the current, for a colour bar, if there is any.
+    """
+    from matplotlib.patches import Rectangle
+
+    x_low, x_high, y_low, y_high = limits
+    north, east = view.map_size
+    image = draw_current(axes, view, limits)
+    axes.add_artist(Rectangle((0.0, 0.0), east, north, fill=False, edgecolor="0.6", linewidth=0.8))
+    for x, y, radius in view.obstacles.tolist():
+        draw_disc(axes, x, y, radius, facecolor="0.35", edgecolor="black", zorder=2)
+    for vessel, (x, y) in enumerate(view.goals.tolist()):
+        axes.plot(y, x, "*", markersize=12, color=colour(vessel), markeredgecolor="black", zorder=3)
+    for vessel, (x, y) in enumerate(label_places(view)):
+        axes.text(y, x, str(vessel + 1), fontsize=9, ha="center", va="center", clip_on=True,
+                  zorder=3)  # fmt: skip
+    axes.set(xlim=(y_low, y_high), ylim=(x_low, x_high), aspect="equal")
+    axes.set(xlabel="y, east (m)", ylabel="x, north (m)")
+    return image
+
+
+def draw_track(axes: Axes, view: Voyage, vessel: int, last: int) -> list[Artist]:
+    """Draw where a vessel went up to a frame; -1: the last one."""
+    track = view.poses[: last % view.frames + 1, vessel]
+    # With the colour it is unique among 42.
+    style = STYLES[vessel % len(STYLES)]
+    return list(axes.plot(track[:, 1], track[:, 0], color=colour(vessel), linestyle=style,
+                          linewidth=1.3, zorder=4))  # fmt: skip
+
+
+def draw_hull(axes: Axes, view: Voyage, vessel: int, frame: int, alpha: float) -> Artist:
+    """Draw a vessel's hull, to scale."""
+    from matplotlib.patches import Polygon
+
+    outline = on_page(hull_outline(view.poses[frame, vessel], view.hulls[vessel]))
+    edge = "black" if alpha == 1.0 else colour(vessel)
+    patch = Polygon(outline, facecolor=colour(vessel), edgecolor=edge, alpha=alpha, zorder=5)
+    return axes.add_artist(patch)
+
+
+def draw_vessel(axes: Axes, view: Voyage, vessel: int, frame: int) -> list[Artist]:
+    """Draw a vessel with its track, number and thrusts; pale, with a mark, when it has ended."""
+    from matplotlib.patheffects import withStroke
+
+    active, pose = view.active[frame, vessel], view.poses[frame, vessel]
+    artists = draw_track(axes, view, vessel, frame)
+    artists.append(draw_hull(axes, view, vessel, frame, 1.0 if active else 0.35))
+    mark = "×" if view.collided[frame, vessel] else ""
+    artists.append(axes.text(
+        pose[1], pose[0], f"{vessel + 1}{mark}", fontsize=9, fontweight="bold", ha="center",
+        va="center", zorder=7, clip_on=True,
+        path_effects=[withStroke(linewidth=2.0, foreground="white")],
+    ))  # fmt: skip
+    if active:
+        artists += draw_thrust(axes, view, vessel, frame)
+    return artists
+
+
+def draw_thrust(axes: Axes, view: Voyage, vessel: int, frame: int) -> list[Artist]:
+    """Draw the thrust of both sides as arrows beside the hull."""
+    side = 0.5 * view.hulls[vessel, 1] + 0.5
+    lengths = THRUST_SCALE * view.thrust[frame, vessel]
+    body = np.array([[0.0, -side], [lengths[0], -side], [0.0, side], [lengths[1], side]])
+    ends = on_page(from_body(view.poses[frame, vessel], body))
+    return [draw_arrow(axes, ends[row], ends[row + 1], head="-|>") for row in (0, 2)]
+
+
+def draw_arrow(
+    axes: Axes, start: NDArray[Any], end: NDArray[Any], linestyle: Any = "-", head: str = "->"
+) -> Artist:
+    """Draw a black arrow between two points of the page (m)."""
+    from matplotlib.patches import FancyArrowPatch
+
+    patch = FancyArrowPatch(
+        (float(start[0]), float(start[1])), (float(end[0]), float(end[1])), arrowstyle=head,
+        mutation_scale=8, shrinkA=0, shrinkB=0, linestyle=linestyle, color="black", zorder=6,
+    )  # fmt: skip
+    return axes.add_artist(patch)
+
+
+class Stage:
+    """A figure in which little moves: the rest is drawn once.
+
+    Args:
+        figure: drawn in memory.
+    """
+
+    def __init__(self, figure: Figure) -> None:
+        self._figure, self._still = figure, None
+
+    def image(self, moving: Sequence[Artist]) -> NDArray[np.uint8]:
+        """The figure as pixels [height, width, 3].
+
+        Args:
+            moving: what differs from one picture to the next.
+        """
+        for artist in moving:
+            artist.set_animated(True)
+        canvas: Any = self._figure.canvas
+        if self._still is None:
+            canvas.draw()
+            self._still = canvas.copy_from_bbox(self._figure.bbox)
+        canvas.restore_region(self._still)
+        for artist in sorted(moving, key=lambda each: each.get_zorder()):
+            artist.draw(canvas.get_renderer())
+        return pixels(self._figure)

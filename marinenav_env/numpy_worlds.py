@@ -1,0 +1,163 @@
+"""Worlds in numpy, one step at a time: what the interfaces to other libraries share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from numpy.typing import NDArray
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from marinenav_env.config import WorldConfig
+from marinenav_env.entries import Entry
+from marinenav_env.env import GROUP, MarineNavEnv, Scenarios
+from marinenav_env.observation import flattened
+from marinenav_env.rendering import FPS, MODES
+from marinenav_env.reset_pool import Curriculum, drawn_or_given
+from marinenav_env.validation import require
+
+Results = tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]
+METADATA = {"render_modes": list(MODES), "render_fps": FPS}
+
+
+class NumpyWorlds:
+    """A MarineNavEnv that takes and gives arrays.
+
+    Args:
+        config: the worlds.
+        scenarios: see MarineNavEnv. With a curriculum, one world draws every episode anew.
+        continuous: whether actions are continuous or indices of thrust-change pairs.
+        flat: whether an observation is one vector instead of a dictionary.
+        render_mode: rgb_array, human or None.
+        render_fps: see ``MarineNavEnv.render``.
+        num_envs: E.
+        device: where the worlds are.
+
+    Raises:
+        ConfigError: for a setting that cannot be used.
+    """
+
+    now: TensorDictBase
+    """What the environment last gave."""
+
+    def __init__(
+        self,
+        config: WorldConfig | None,
+        scenarios: Scenarios,
+        continuous: bool,
+        flat: bool,
+        render_mode: str | None,
+        render_fps: float | None = FPS,
+        num_envs: int = 1,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        require(render_mode in (None, *MODES), "render_mode", render_mode, " or ".join(MODES))
+        given = drawn_or_given(scenarios)
+        if isinstance(given, Curriculum) and num_envs == 1:
+            given = replace(given, pool_size=1, refresh_size=1, refresh_interval=1)
+        self.env = MarineNavEnv(config, num_envs, scenarios=given, continuous=continuous,
+                                device=device)  # fmt: skip
+        self.flat, self._render_mode, self._fps = flat, render_mode, render_fps
+        self._begun = False
+
+    def restart(self, seed: int | None = None) -> None:
+        """Begin the next episodes; with a seed, the first of its stream."""
+        if seed is not None:
+            self.env.set_seed(seed)
+        if seed is not None or not self._begun:
+            self.now = self.env.reset()
+        else:
+            self.begin_anew(np.ones(self.env.num_envs, np.bool_))
+        self._begun = True
+        self._show()
+
+    def begin_anew(self, over: NDArray[np.bool_]) -> None:
+        """Begin the next episode where ``over`` [E] is true."""
+        done = torch.from_numpy(over).to(self.env.device)[:, None]
+        self.now = self.env.maybe_reset(TensorDict({"done": done}, [len(over)]))
+
+    def act(self, actions: Tensor) -> None:
+        """Make a step with the actions [E, R, ...] of all robots."""
+        # The last reward is no part of the next step's input.
+        step = self.now.exclude((GROUP, "reward")).set((GROUP, "action"), actions)
+        self.now = self.env.step(step).get("next")
+        self._show()
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """The first world as pixels, if the mode is rgb_array."""
+        return self.env.render() if self._render_mode == "rgb_array" else None
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        if not self.env.is_closed:
+            self.env.close()
+
+    @staticmethod
+    def only(batched: Any) -> Any:
+        """What arrays [1, ...] in tuples and dictionaries hold for the only world."""
+        if isinstance(batched, tuple):
+            return tuple(map(NumpyWorlds.only, batched))
+        if isinstance(batched, dict):
+            return {name: NumpyWorlds.only(each) for name, each in batched.items()}
+        return batched[0] if batched.ndim > 1 else batched[0].item()
+
+    def _show(self) -> None:
+        if self._render_mode == "human":
+            self.env.render("human", self._fps)
+
+    def observation(self, robot: int) -> Any:
+        """What a robot of each world perceives, arrays [E, ...]; see observation_space."""
+        seen = self.now.get((GROUP, "observation"))[:, robot]
+        if self.flat:
+            return flattened(seen, self.env.entries).numpy(force=True).astype(np.float32)
+        kinds = {name: np.int8 if entry.kind == "mask" else np.float32
+                 for name, entry in self.env.entries.items()}  # fmt: skip
+        return {name: seen.get(name).numpy(force=True).astype(kind) for name, kind in kinds.items()}
+
+    def result(self, robot: int) -> Results:
+        """What the last step came to for a robot of each world, as Gymnasium has it; [E] each."""
+        group, state = self.now.get(GROUP)[:, robot], self.env.state
+
+        def array(tensor: Tensor) -> NDArray[Any]:
+            return tensor.numpy(force=True)
+
+        reward, terminated, truncated = (
+            array(group.get(name)[:, 0]) for name in ("reward", "terminated", "truncated")
+        )
+        info = {
+            "is_success": array(state.arrived[:, robot]),
+            "is_collision": array(state.collided[:, robot]),
+            "energy": array(self.env.outcome.energy[:, robot]),
+        }
+        return self.observation(robot), reward, terminated, truncated, info
+
+    def observation_space(self) -> spaces.Space[Any]:
+        """The observation of one robot; see MarineNavEnv.entries."""
+        found = {name: _space(entry) for name, entry in self.env.entries.items()}
+        if not self.flat:
+            return spaces.Dict(found)
+        boxes = [spaces.flatten_space(each) for each in found.values()]
+        low, high = (np.concatenate([getattr(box, side) for box in boxes], dtype=np.float32)
+                     for side in ("low", "high"))  # fmt: skip
+        return spaces.Box(low, high)
+
+    def action_space(self) -> spaces.Space[Any]:
+        """Left and right command in [-1, 1], or the index of a pair of thrust changes."""
+        if self.env.continuous:
+            return spaces.Box(-1.0, 1.0, (2,))
+        return spaces.Discrete(self.env.num_discrete_actions)
+
+
+def _space(entry: Entry) -> spaces.Space[Any]:
+    """The values of an entry for one robot; numbers within limits, as many libraries want them."""
+    if entry.kind == "mask":
+        return spaces.MultiBinary(entry.shape[0] if len(entry.shape) == 1 else entry.shape)
+    low, high = (
+        np.broadcast_to(np.array(column, np.float32), entry.shape).copy()
+        for column in zip(*entry.limits, strict=True)
+    )
+    return spaces.Box(low, high)

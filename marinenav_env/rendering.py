@@ -1,0 +1,166 @@
+"""Pictures of a running world: pixels, or a window that shows them while it runs."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from marinenav_env.config import WorldConfig
+from marinenav_env.drawing import Stage, Voyage, draw_map, draw_vessel, map_limits, new_figure
+from marinenav_env.extras import need
+from marinenav_env.validation import require
+from marinenav_env.world import WorldState
+
+MODES = ("rgb_array", "human")
+"""Pixels, or a window."""
+FPS = 10.0
+"""Frames a second of a window: five times real time in the published world."""
+MOST_FPS = 20.0
+"""Frames a second of a window that never waits, at most."""
+SIZE = 6.4
+"""Of a picture (hundreds of pixels)."""
+
+
+class Renderer:
+    """Draws one environment of a world, with the tracks since its episode began.
+
+    It needs matplotlib, of the extra ``plot``.
+
+    Args:
+        config: the world.
+        row: of the environment.
+
+    Raises:
+        ConfigError: when matplotlib is not installed.
+    """
+
+    def __init__(self, config: WorldConfig, row: int = 0) -> None:
+        self._size = (config.scenario.width, config.scenario.height)
+        self._row = row
+        self._poses: list[Tensor] = []
+        self._steps = -1
+        self._stage: Stage | None = None
+        self._window: Window | None = None
+        need("matplotlib", "plot")
+
+    def image(self, world: WorldState) -> NDArray[np.uint8]:
+        """The world now, as pixels [height, width, 3]."""
+        self._follow(world)
+        return self._draw(world)
+
+    def show(self, world: WorldState, fps: float | None) -> None:
+        """Show the world now in a window; nothing happens once the user has closed it.
+
+        Args:
+            world: the world.
+            fps: see Window; only that of the first call counts.
+        """
+        self._window = self._window or Window(fps)
+        self._follow(world)
+        if self._window.due():
+            self._window.show(self._draw(world))
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        if self._window is not None:
+            self._window.close()
+        self._window = None
+
+    def _follow(self, world: WorldState) -> None:
+        """Lengthen the tracks, or begin new ones in a new episode."""
+        state = world.now.state[self._row]
+        if int(state.steps) <= self._steps:
+            self._poses, self._stage = [], None
+        self._steps = int(state.steps)
+        self._poses.append(state.pose.float().cpu())
+
+    def _draw(self, world: WorldState) -> NDArray[np.uint8]:
+        voyage = self._voyage(world)
+        if self._stage is None:
+            figure = new_figure(SIZE, SIZE)
+            self._axes, self._stage = figure.add_axes((0.08, 0.07, 0.9, 0.91)), Stage(figure)
+            draw_map(self._axes, voyage, map_limits(voyage))
+        moving = [artist for vessel in range(voyage.vessels)
+                  for artist in draw_vessel(self._axes, voyage, vessel, -1)]  # fmt: skip
+        pixels = self._stage.image(moving)
+        for artist in moving:
+            artist.remove()
+        return pixels
+
+    def _voyage(self, world: WorldState) -> Voyage:
+        """The tracks up to now; thrust and flags are those of now."""
+        row, shared = self._row, world.parameters.batch_size[0] == 1
+        now, constants = world.now[row].cpu(), world.parameters[0 if shared else row].cpu()
+        state, scenario, there = now.state, now.scenario, now.scenario.robot_mask
+        cores, obstacles = scenario.core_circulation != 0.0, scenario.obstacle_mask
+        hulls = torch.stack((constants.vessel.length, constants.vessel.width), -1)
+        circulation = scenario.core_circulation[cores][:, None]
+
+        def array(tensor: Tensor) -> NDArray[Any]:
+            return tensor.numpy(force=True)
+
+        return Voyage(
+            poses=array(torch.stack(self._poses)[:, there]),
+            thrust=array(state.thrust[None, there]),
+            active=array(state.active[None, there]),
+            collided=array(state.collided[None, there]),
+            goals=array(scenario.goal[there]),
+            hulls=array(hulls.expand(len(there), 2)[there]),
+            obstacles=array(torch.cat((
+                scenario.obstacle_position, scenario.obstacle_radius[:, None]), -1)[obstacles]),
+            cores=array(torch.cat((
+                scenario.core_position[cores], circulation,
+                constants.rules.core_radius.expand_as(circulation)), -1)),
+            map_size=self._size,
+        )  # fmt: skip
+
+
+class Window:
+    """A window of matplotlib that shows pictures; without a display it shows nothing.
+
+    Args:
+        fps: pictures a second, for which ``show`` waits; None: it never waits, and pictures that
+            come too fast are left out.
+
+    Raises:
+        ConfigError: when fps is not above 0.
+    """
+
+    def __init__(self, fps: float | None) -> None:
+        require(fps is None or fps > 0.0, "render_fps", fps, "above 0, or None")
+        self._pyplot, self._fps = need("matplotlib.pyplot", "plot"), fps
+        self._figure = self._pyplot.figure("marinenav", figsize=(SIZE, SIZE), dpi=100)
+        self._picture: Any = None
+        self._next = time.monotonic()
+
+    def due(self) -> bool:
+        """Whether a picture would be shown now: the window is open, and none has just been."""
+        there: bool = self._pyplot.fignum_exists(self._figure.number)
+        return there and (self._fps is not None or time.monotonic() >= self._next)
+
+    def show(self, pixels: NDArray[np.uint8]) -> None:
+        """Show a picture [height, width, 3], once the one before has been shown long enough."""
+        if self._picture is None:
+            axes = self._figure.add_axes((0.0, 0.0, 1.0, 1.0), xticks=[], yticks=[])
+            self._picture = axes.imshow(pixels)
+            with suppress(need("matplotlib.backend_bases", "plot").NonGuiException):
+                self._figure.canvas.manager.show()
+        time.sleep(max(0.0, self._next - time.monotonic()))
+        self._picture.set_data(pixels)
+        self._figure.canvas.draw_idle()
+        # Also lets the window react to the mouse.
+        self._figure.canvas.flush_events()
+        self._next = time.monotonic() + 1.0 / (self._fps or MOST_FPS)
+
+    def close(self) -> None:
+        """Close it."""
+        self._pyplot.close(self._figure)
+
+
+__all__ = ["FPS", "MODES", "Renderer"]

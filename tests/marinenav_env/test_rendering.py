@@ -1,0 +1,99 @@
+"""Pictures of a running world, as pixels and in a window."""
+
+import time
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env.drawing import COLOURS
+from marinenav_env.rendering import SIZE, Window
+
+matplotlib = pytest.importorskip("matplotlib", reason="needs the extra plot")
+
+
+@pytest.fixture(autouse=True)
+def _no_display():
+    matplotlib.use("agg")
+    yield
+    matplotlib.pyplot.close("all")
+
+
+def world(cores=0):
+    levels = (Level(3, cores, 2, 20.0),)
+    return MarineNavEnv(
+        WorldConfig(max_steps=5), 2, scenarios=Curriculum(levels, pool_size=4, refresh_size=4)
+    )
+
+
+def advance(env, step):
+    step = env.step(step.update(env.action_spec.zero()))["next"]
+    return env.maybe_reset(step.exclude(("robots", "reward")))
+
+
+def share_of(pixels, vessel):
+    colour = np.round(255 * np.array(to_rgb(COLOURS[vessel])))
+    return (np.abs(pixels - colour).max(-1) <= 1).mean()
+
+
+@pytest.mark.parametrize("cores", [0, 2])
+def test_pixels_show_every_vessel_of_the_first_environment(cores):
+    env = world(cores)
+    step = env.reset()
+    first = env.render()
+    assert (first.shape, first.dtype) == ((100 * SIZE, 100 * SIZE, 3), np.uint8)
+    assert all(share_of(first, vessel) > 2e-4 for vessel in range(3))
+    assert np.array_equal(env.render(), first), "the same state gives the same picture"
+    advance(env, step)
+    assert not np.array_equal(env.render(), first)
+
+
+def test_tracks_begin_anew_with_an_episode():
+    env = world()
+    step, counts = env.reset(), []
+    for _ in range(7):
+        env.render()
+        counts.append(len(env._renderer._poses))
+        step = advance(env, step)
+    assert counts == [1, 2, 3, 4, 5, 1, 2]
+
+
+def test_a_window_shows_the_pixels():
+    env = world()
+    env.reset()
+    env.render("human", None)
+    (axes,) = matplotlib.pyplot.figure("marinenav").axes
+    assert np.array_equal(axes.images[0].get_array(), env.render())
+    env.close()
+    assert not matplotlib.pyplot.get_fignums()
+
+
+def test_a_window_waits_as_long_as_it_is_told():
+    window, pixels = Window(fps=20.0), np.zeros((4, 4, 3), np.uint8)
+    began = time.monotonic()
+    for _ in range(4):
+        assert window.due()
+        window.show(pixels)
+    assert time.monotonic() - began >= 3 / 20
+
+
+def test_a_window_that_never_waits_leaves_pictures_out():
+    window = Window(fps=None)
+    window.show(np.zeros((4, 4, 3), np.uint8))
+    assert not window.due()
+    window._next = time.monotonic()
+    assert window.due()
+    matplotlib.pyplot.close("all")
+    assert not window.due(), "the user has closed it"
+
+
+@pytest.mark.parametrize(("mode", "fps", "message"), [
+    ("ansi", 10.0, "mode='ansi': must be rgb_array or human"),
+    ("human", 0.0, "render_fps=0.0: must be above 0, or None"),
+])  # fmt: skip
+def test_what_cannot_be_shown_is_refused(mode, fps, message):
+    env = world()
+    env.reset()
+    with pytest.raises(ConfigError, match=message):
+        env.render(mode, fps)
