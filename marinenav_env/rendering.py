@@ -75,10 +75,13 @@ class Renderer:
     def _follow(self, world: WorldState) -> None:
         """Lengthen the tracks, or begin new ones in a new episode."""
         state = world.now.state[self._row]
-        if int(state.steps) <= self._steps:
+        pose, steps = state.pose.float().cpu(), int(state.steps)
+        if steps == self._steps and torch.equal(pose, self._poses[-1]):
+            return
+        if steps <= self._steps:
             self._poses, self._stage = [], None
-        self._steps = int(state.steps)
-        self._poses.append(state.pose.float().cpu())
+        self._steps = steps
+        self._poses.append(pose)
 
     def _draw(self, world: WorldState) -> NDArray[np.uint8]:
         voyage = self._voyage(world)
