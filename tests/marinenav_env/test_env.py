@@ -697,8 +697,8 @@ def test_the_compiled_step_equals_the_eager_one(
 
 
 def test_flat_observations_are_the_entries_in_order() -> None:
+    check_env_specs(MarineNavEnv(SHORT, 4, scenarios=MIXTURE, flat=True))
     flat, plain = (MarineNavEnv(SHORT, 4, scenarios=MIXTURE, flat=each) for each in (True, False))
-    check_env_specs(flat)
     vector, entries = (env.reset()[GROUP, "observation"] for env in (flat, plain))
     parts = [entries[name].flatten(2).float() for name in plain.entries]
     assert torch.equal(vector, torch.cat(parts, -1))
