@@ -1,6 +1,7 @@
 """Exported policies: what planners load, checked against the agents and from C++."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -288,23 +289,58 @@ def test_the_command_offers_every_format():
 # C++
 
 
-@pytest.fixture(scope="module")
-def runner(tmp_path_factory):
-    """tools/run_traced.cpp, compiled against the libtorch inside the torch wheel."""
+def compiled(source, program, *words):
+    """A program of tools/, compiled."""
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("there is no C++ compiler (g++)")
-    torch_folder, program = Path(torch.__file__).parent, tmp_path_factory.mktemp("cpp") / "run"
-    include, libraries = torch_folder / "include", torch_folder / "lib"
-    command = [
-        compiler, "-std=c++20", "-O0", str(ROOT / "tools" / "run_traced.cpp"), "-o", str(program),
-        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
-        f"-I{include}", f"-I{include / 'torch' / 'csrc' / 'api' / 'include'}",
-        f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-ltorch_cpu", "-lc10",
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = [compiler, "-std=c++20", "-O0", str(ROOT / "tools" / source), "-o", str(program)]
+    done = subprocess.run([*command, *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     return program
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory):
+    """tools/run_traced.cpp, compiled against the libtorch inside the torch wheel."""
+    torch_folder, program = Path(torch.__file__).parent, tmp_path_factory.mktemp("cpp") / "run"
+    include, libraries = torch_folder / "include", torch_folder / "lib"
+    abi = int(torch.compiled_with_cxx11_abi())
+    return compiled(
+        "run_traced.cpp", program, f"-D_GLIBCXX_USE_CXX11_ABI={abi}", f"-I{include}",
+        f"-I{include / 'torch' / 'csrc' / 'api' / 'include'}", f"-L{libraries}",
+        f"-Wl,-rpath,{libraries}", "-ltorch_cpu", "-lc10",
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def onnx_runner(tmp_path_factory):
+    """tools/run_onnx.cpp, compiled against the library inside the onnxruntime wheel."""
+    onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra export")
+    pytest.importorskip("onnxscript", reason="needs the extra export")
+    # The wheel has no headers.
+    given = [os.environ.get("ONNXRUNTIME_INCLUDE"), "/usr/include/onnxruntime",
+             "/usr/local/include/onnxruntime"]  # fmt: skip
+    found = [each for each in given if each and Path(each, "onnxruntime_cxx_api.h").exists()]
+    if not found:
+        pytest.skip("no headers of ONNX Runtime: see docs/export.md, From C++")
+    libraries = [*Path(onnxruntime.__file__).parent.glob("capi/libonnxruntime.so.*")]
+    if not libraries:
+        pytest.skip("this wheel of onnxruntime has no library of its own")
+    folder = tmp_path_factory.mktemp("onnx")
+    (folder / "libonnxruntime.so.1").symlink_to(libraries[0])
+    return compiled("run_onnx.cpp", folder / "run", f"-I{found[0]}", f"-L{folder}",
+                    f"-Wl,-rpath,{folder}", "-l:libonnxruntime.so.1")  # fmt: skip
+
+
+def answers_of(program, model, inputs, folder):
+    """What a C++ program prints for inputs, a row an observation."""
+    rows = torch.cat([tensor.flatten(1) for tensor in inputs], -1).numpy()
+    np.savetxt(folder / "observations.txt", rows, fmt="%.17g")
+    command = [str(program), str(model), str(folder / "observations.txt")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return np.array([[float(word) for word in line.split()] for line in done.stdout.splitlines()])
 
 
 @pytest.mark.slow
@@ -313,12 +349,19 @@ def test_cpp_gets_the_answers_that_python_gets(name, runner, tmp_path):
     policy = make_policy(name)
     export(policy, tmp_path, ["torchscript"])
     inputs = Deployed(policy.agent).inputs(20, seed=9)
-    rows = torch.cat([tensor.flatten(1) for tensor in inputs], -1).numpy()
-    np.savetxt(tmp_path / "observations.txt", rows, fmt="%.17g")
-    command = [str(runner), str(tmp_path / file_name(name)), str(tmp_path / "observations.txt")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    got = np.array([[float(word) for word in line.split()] for line in done.stdout.splitlines()])
+    got = answers_of(runner, tmp_path / file_name(name), inputs, tmp_path)
     answers = Deployed(policy.agent).answers(*inputs)
     expected = torch.cat([answer.flatten(1) for answer in answers], -1).numpy()
     np.testing.assert_allclose(got, expected, rtol=0.0, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["DQN", "IQN", "SAC"])
+def test_cpp_without_torch_gets_answers_and_actions(name, onnx_runner, tmp_path):
+    policy = make_policy(name)
+    export(policy, tmp_path, ["onnx"])
+    inputs = Deployed(policy.agent).inputs(20, seed=9)
+    got = answers_of(onnx_runner, tmp_path / f"{name}.onnx", inputs, tmp_path)
+    answers = Deployed(policy.agent).decided(*inputs)
+    columns = [answer.reshape(20, -1).double() for answer in answers]
+    np.testing.assert_allclose(got, torch.cat(columns, -1).numpy(), rtol=0.0, atol=1e-6)
