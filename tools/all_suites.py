@@ -30,6 +30,8 @@ from train_RL_agents.utils.files import write_atomically
 ROOT = Path(__file__).parents[1]
 SEED = 12345
 """Of suites that have no seed of their own."""
+SIZES = {"currents": 300, "crowd": 100}
+"""Episodes of suites that are larger here than by default; vessels are counted in these, too."""
 
 
 def contenders() -> list[str]:
@@ -46,6 +48,7 @@ def command(suite: str, names: Sequence[str], episodes: int | None) -> list[str]
     words = ["evaluate", *names, "--suite", suite]
     if SUITES[suite].seed is None:
         words += ["--seed", str(SEED)]
+    episodes = SIZES.get(suite) if episodes is None else episodes
     if episodes is not None and not SUITES[suite].fixed:
         words += ["--episodes", str(episodes)]
     return words
@@ -118,6 +121,14 @@ def groups_table(content: dict[str, Any]) -> str:
     return markdown_table(["", *shown, "collision", "time-out", "time (s)", "energy (N s)"], rows)
 
 
+def vessels_table(content: dict[str, Any]) -> str:
+    """Share of single vessels that arrive, by group."""
+    groups = list(content["policies"][0]["figures"])
+    rows = [[short(policy["name"]), *(f"{policy['figures'][each]['robot_success_rate']:.3f}"
+             for each in groups)] for policy in content["policies"]]  # fmt: skip
+    return markdown_table(["", *groups], rows)
+
+
 def conduct_table(content: dict[str, Any]) -> str:
     """Share of encounters in which the rules of the sea were kept."""
     encounters = list(content["policies"][0]["conduct"])
@@ -131,7 +142,7 @@ INTRODUCTION = """# All policies on all suites
 The policies of `pretrained/` and the baselines, by the rule that each acts by if nothing else is
 said. What the suites are is in [evaluation](evaluation.md). This page, and the JSON and CSV files
 `docs/results/suite_NAME.*` that it is made of, are written by one command (sizes are those below;
-without `--episodes` they are the suites' own):
+without `--episodes` they are 300 of `currents`, 100 a group of `crowd`, else the suites' own):
 
 ```bash
 python tools/all_suites.py
@@ -158,6 +169,9 @@ def page(found: dict[str, dict[str, Any]]) -> str:
         parts.append(f"\n## {suite}\n\n{about[0].upper()}{about[1:]}; {size}. Success by group; "
                      "collisions, time-outs, travel time and energy of all:\n\n")  # fmt: skip
         parts.append(groups_table(content))
+        if suite in SIZES:
+            parts.append("\nShare of vessels that arrive where the others go on after a collision:"
+                         f"\n\n{vessels_table(content)}")  # fmt: skip
         if suite == RULES:
             parts.append(f"\nRules kept ({CONDUCT['compliance']}):\n\n{conduct_table(content)}")
     return "".join(parts)

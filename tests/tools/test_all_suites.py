@@ -8,7 +8,8 @@ import pytest
 from tools import all_suites
 
 FIGURES = {"success_rate": 0.5, "success_low": 0.25, "success_high": 0.75, "collision_rate": 0.4,
-           "timeout_rate": 0.1, "avg_time": None, "avg_energy": 12_345.6}  # fmt: skip
+           "timeout_rate": 0.1, "avg_time": None, "avg_energy": 12_345.6,
+           "robot_success_rate": 0.875}  # fmt: skip
 NAMES = ["pretrained/dqn", "orca"]
 
 
@@ -50,6 +51,8 @@ def test_commands_have_a_seed_and_the_size_that_the_suite_allows():
     assert all_suites.command("paper", ["a"], 5) == ["evaluate", "a", "--suite", "paper"]
     assert all_suites.command("fresh", ["a"], None)[-2:] == ["--seed", "12345"]
     assert all_suites.command("noise", ["a"], 5)[-2:] == ["--episodes", "5"]
+    assert all_suites.command("currents", ["a"], None)[-2:] == ["--episodes", "300"]
+    assert all_suites.command("currents", ["a"], 5)[-2:] == ["--episodes", "5"]
 
 
 def test_what_is_finished_is_not_done_again(marinenav, tmp_path):
@@ -70,12 +73,16 @@ def test_what_is_finished_is_not_done_again(marinenav, tmp_path):
 
 
 def test_page_has_a_table_of_all_and_one_of_each(marinenav, tmp_path):
-    assert all_suites.main(["--suites", "rules", "paper", "--out", str(tmp_path)]) == 0
+    words = ["--suites", "rules", "paper", "currents", "--out", str(tmp_path)]
+    assert all_suites.main(words) == 0
     lines = (tmp_path / "suites.md").read_text().splitlines()
-    assert "|  | paper | rules |" in lines
-    assert "| dqn | 0.500 (0.25 to 0.75) | 0.500 (0.25 to 0.75) |" in lines
+    assert "|  | paper | currents | rules |" in lines
+    assert f"| dqn |{3 * ' 0.500 (0.25 to 0.75) |'}" in lines
+    assert lines.count("| dqn | 0.875 | 0.875 |") == 1
     assert "| orca | 0.50 | 0.400 | 0.100 | - | 12346 |" in lines
-    assert [line for line in lines if line.startswith("## ")] == ["## paper", "## rules"]
+    assert [line for line in lines if line.startswith("## ")] == [
+        "## paper", "## currents", "## rules"
+    ]  # fmt: skip
     assert "| orca | 0.25 |" in lines
 
 
