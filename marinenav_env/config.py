@@ -303,6 +303,11 @@ class Level:
     traffic: Fraction = 0.0
     """Of an encounter: share of the robots beside the first that keep course and speed, as vessels
     do that nobody trains. Above 0, all start under way, and one may be overtaken."""
+    noise: NonNegative = 1.0
+    """Factor on the standard deviations of measured positions and velocities (1)."""
+    vessel_spread: Annotated[float, at_least(1.0)] = 1.0
+    """Mass (with inertia) and thrust of every robot are drawn, each by itself, from those of the
+    world divided by this to those times this (1)."""
 
     def __post_init__(self) -> None:
         check_fields(self, "level")

@@ -36,6 +36,7 @@ from marinenav_env.reset_pool import (
 from marinenav_env.scenario_file import Episode, read_scenarios, stack_episodes
 from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State
 from marinenav_env.validation import ConfigError, require
+from marinenav_env.varying import ParameterSampler
 from marinenav_env.world import World, WorldState
 
 GROUP = "robots"
@@ -168,6 +169,12 @@ class MarineNavEnv(EnvBase):
             constants, quantiles = build_parameters([config], robots, device, self.dtype)
         else:
             self._source, constants, quantiles = stack_episodes(given, device, self.dtype)
+        self._varying: ParameterSampler | None = None
+        if isinstance(given, Curriculum):
+            varying = ParameterSampler(constants, given.levels, robots)
+            if varying.varies:
+                level = torch.zeros(given.pool_size, dtype=torch.int64, device=device)
+                self._varying, constants = varying, varying.sample(level, self._generator)
         self._all_constants = constants
         self.world = World(config, quantiles, self.continuous, compile_step)
 
@@ -187,6 +194,10 @@ class MarineNavEnv(EnvBase):
 
     def _make_reset_state(self, scenario: Scenario, index: Tensor) -> ResetState:
         """Add the first state and observation to scenarios [P]; see reset_pool.MakeResetState."""
+        if self._varying is not None:
+            drawn = self._varying.sample(scenario.level, self._generator)
+            for name in drawn.keys(include_nested=True, leaves_only=True):
+                self._all_constants.get(name).index_copy_(0, index, drawn.get(name))
         shared = self._all_constants.batch_size[0] == 1
         own = self._all_constants if shared else self._all_constants[index]
         return self.world.first(scenario, own, self._generator)
@@ -404,6 +415,7 @@ class MarineNavEnv(EnvBase):
             "now": self.world_state.now.to_tensordict().to_dict(),
             "parameters": self.world_state.parameters.to_tensordict().to_dict(),
             "starts": self.reset_pool.state_dict(),
+            "constants": self._all_constants.to_tensordict().to_dict() if self._varying else {},
             "generator": self._generator.get_state(),
             "env_steps": self.env_steps,
         }
@@ -422,6 +434,7 @@ class MarineNavEnv(EnvBase):
         try:
             restore(self.world_state.now, state["now"])
             restore(parameters, state["parameters"])
+            restore(self._all_constants, state.get("constants", {}))
             self.reset_pool.load_state_dict(state["starts"])
         except (RuntimeError, KeyError, AttributeError) as error:
             raise ConfigError(f"the saved world does not fit this one: {error}") from error

@@ -201,7 +201,7 @@ class SampledPool(ResetPool):
         self._rows = torch.arange(size, device=device)
         self._begins = torch.arange(0, curriculum.pool_size, size, device=device).unbind()
         self._cursor, self._ticks = 0, 0
-        self.states = ResetState.cat([self._draw() for _ in self._begins])
+        self.states = ResetState.cat([self._draw(begin) for begin in self._begins])
 
     def index(self, done: Tensor | None) -> Tensor:
         """Any entry with equal probability."""
@@ -224,7 +224,7 @@ class SampledPool(ResetPool):
 
     def renew(self, begin: Tensor) -> None:
         """See ResetPool."""
-        rows, drawn = begin + self._rows, self._draw()
+        rows, drawn = begin + self._rows, self._draw(begin)
         for name in drawn.keys(include_nested=True, leaves_only=True):
             self.states.get(name).index_copy_(0, rows, drawn.get(name))
 
@@ -244,8 +244,8 @@ class SampledPool(ResetPool):
         self._level = level
         self._device_level.fill_(level)
 
-    def _draw(self) -> ResetState:
-        """Draw refresh_size reset states of the current level or mixture."""
+    def _draw(self, begin: Tensor) -> ResetState:
+        """Draw refresh_size reset states of the current level or mixture, for entries from one."""
         size = self._curriculum.refresh_size
         if self._curriculum.timesteps:
             level = self._device_level.repeat(size)
@@ -257,7 +257,7 @@ class SampledPool(ResetPool):
         expected = [size, self._sampler.max_robots]
         found = list(scenario.robot_mask.shape)
         require(found == expected, "curriculum.sampler: robot_mask.shape", found, f"{expected}")
-        return self._make_reset_state(scenario, self._rows)
+        return self._make_reset_state(scenario, begin + self._rows)
 
 
 class FixedPool(ResetPool):

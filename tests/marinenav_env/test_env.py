@@ -36,6 +36,7 @@ MIXTURE = Curriculum(levels=LEVELS, **SMALL)
 TRAFFIC = Curriculum(
     (LEVELS[0], Level(3, 0, 0, 0.0, encounter=True, traffic=0.5)), (1.0, 3.0), **SMALL
 )
+VARIED = Curriculum((LEVELS[0], replace(LEVELS[1], noise=2.0, vessel_spread=1.5)), **SMALL)
 SCHEDULE = Curriculum(levels=LEVELS, timesteps=(0, 40, 80), **SMALL)
 SHORT = WorldConfig(max_steps=7, sensor=SensorConfig(max_objects=3))
 ACTION, MASK, REWARD = (GROUP, "action"), (GROUP, "mask"), (GROUP, "reward")
@@ -57,6 +58,7 @@ KINDS: dict[str, Callable[[], Any]] = {
     "mixture": lambda: MIXTURE,
     "schedule": lambda: SCHEDULE,
     "traffic": lambda: TRAFFIC,
+    "varied": lambda: VARIED,
     "episodes": episodes,
     "scenarios": drawn_scenarios,
 }

@@ -70,6 +70,10 @@ class TrainingSchedule(LevelColumns):
     traffic: tuple[float, ...] = ()
     """Share of the robots beside the first of each encounter that keep course and speed; empty: all
     0."""
+    noise: tuple[float, ...] = ()
+    """Factor on the noise of positions and velocities of each level; empty: all 1."""
+    vessel_spread: tuple[float, ...] = ()
+    """Largest factor on mass and on thrust, which are drawn for every robot; empty: all 1."""
     weights: tuple[float, ...] = ()
     """Shares of the levels when all are trained at once; empty: equal."""
     sampler: str = ""

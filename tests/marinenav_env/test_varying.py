@@ -1,0 +1,58 @@
+"""Levels with vessels and sensors of their own."""
+
+import torch
+
+from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env.config import SensorConfig
+from marinenav_env.parameters import build_parameters
+from marinenav_env.varying import ParameterSampler
+
+CPU, DOUBLE = torch.device("cpu"), torch.float64
+LEVELS = (Level(3, 0, 0, 30.0), Level(3, 0, 0, 30.0, noise=4.0, vessel_spread=2.0))
+
+
+def test_mass_and_thrust_are_drawn_by_robot_and_noise_is_scaled_by_level() -> None:
+    world = WorldConfig(sensor=SensorConfig(pos_std=(0.1, 0.2, 0.3)))
+    shared, _ = build_parameters([world], 3, CPU, DOUBLE)
+    sampler = ParameterSampler(shared, LEVELS, 3)
+    level = torch.arange(2).repeat(300)
+    drawn = sampler.sample(level, torch.Generator().manual_seed(0))
+    usual, varied = drawn[level == 0], drawn[level == 1]
+    for own, factor in ((usual, 1.0), (varied, 4.0)):
+        for name in ("pos_std", "vel_std"):
+            got, base = own.sensor.get(name), shared.sensor.get(name)
+            torch.testing.assert_close(got, factor * base.expand(got.shape))
+    torch.testing.assert_close(usual.vessel.m, shared.vessel.m.expand(300, 3))
+    heavy = varied.vessel.m / shared.vessel.m
+    strong = varied.vessel.max_thrust / shared.vessel.max_thrust
+    torch.testing.assert_close(varied.vessel.Izz, heavy * shared.vessel.Izz)
+    torch.testing.assert_close(varied.vessel.min_thrust, strong * shared.vessel.min_thrust)
+    for factor in (heavy.log2(), strong.log2()):
+        assert factor.abs().max() <= 1.0 and abs(factor.mean()) < 0.1
+        assert abs(factor.std() - 3.0**-0.5) < 0.05  # uniform
+    both = torch.stack((heavy.flatten(), strong.flatten(), heavy.roll(1, 1).flatten()))
+    assert (torch.corrcoef(both) - torch.eye(3)).abs().max() < 0.1
+    assert torch.equal(drawn.vessel.xU, shared.vessel.xU.expand(600, 1))
+
+
+def test_episodes_keep_the_parameters_of_their_scenario() -> None:
+    levels = Curriculum(LEVELS, pool_size=32, refresh_size=8, refresh_interval=2)
+    env = MarineNavEnv(WorldConfig(max_steps=5), 16, scenarios=levels, seed=3)
+    td, mass, seen = env.reset(), env.constants.vessel.m.clone(), set()
+    for _ in range(12):
+        is_usual = env.scenario.level == 0
+        assert torch.equal((env.constants.vessel.m == 400.0).all(-1), is_usual)
+        assert torch.equal(env.constants.sensor.pos_std[:, 0] < 0.1, is_usual)
+        td = env.step(env.rand_action(td))["next"]
+        over = td["done"].squeeze(-1)
+        td = env.maybe_reset(td)
+        changed = (env.constants.vessel.m != mass).any(-1)
+        assert not (changed & ~over).any()
+        mass = env.constants.vessel.m.clone()
+        seen |= set(mass.flatten().tolist())
+    assert len(seen) > 40
+
+
+def test_levels_that_do_not_vary_share_the_parameters() -> None:
+    env = MarineNavEnv(num_envs=2, scenarios=Curriculum(LEVELS[:1]))
+    assert env.constants.batch_size[0] == 1 and env.state_dict()["constants"] == {}
