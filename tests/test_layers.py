@@ -12,9 +12,9 @@ import train_RL_agents
 WORLD = (
     "validation", "extras", "layout", "endings", "host_reads", "config", "state", "plugins",
     "current", "drawing", "entries", "encounters", "scenario", "thrust", "dynamics", "roles",
-    "reward", "perception", "range_scan", "reset_pool", "colregs", "parameters", "observation",
-    "scenario_file", "world", "rendering", "env", "scripted", "numpy_worlds", "pettingzoo_env",
-    "gymnasium_env", "benchmarl_task",
+    "reward", "perception", "range_scan", "reset_pool", "varying", "colregs", "parameters",
+    "observation", "scenario_file", "world", "rendering", "env", "scripted", "numpy_worlds",
+    "pettingzoo_env", "gymnasium_env", "benchmarl_task",
 )  # fmt: skip
 TRAINER = (
     "boat", "utils", "networks", "agents", "config", "policy_wrapper", "memory", "run", "baselines",
