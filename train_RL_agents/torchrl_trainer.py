@@ -15,6 +15,7 @@ import torch
 from marinenav_env.scenario_file import episodes_of
 from marinenav_env.validation import ConfigError
 from train_RL_agents.collecting.collectors import StepCollector
+from train_RL_agents.collecting.waiting import StoppedWaitingError
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import flatten, saved_config, to_dict
 from train_RL_agents.config.resuming import changes
@@ -33,6 +34,11 @@ from train_RL_agents.run.checkpoint import (
 from train_RL_agents.run.monitor import Monitor
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import CONFIG, RunFolder
+from train_RL_agents.utils.compiling import (
+    StoppedCompilingError,
+    end_compilers,
+    shield_compilers,
+)
 from train_RL_agents.utils.device import release_memory, set_precision
 from train_RL_agents.utils.progress import Clock, Display
 from train_RL_agents.utils.signals import first_signal
@@ -80,6 +86,9 @@ class TorchRLTrainer:
         self.env_steps, self._before, self._logged_at, self.stopped = 0, 0, 0, False
         self._checked_at, self._rewinds = 0, 0
         self._saved_at: int | None = None
+        self._unsaved = False
+        if config.compile:
+            shield_compilers()
         self.clock = Clock(self._compiled)
         quiet = quiet or not ranks.leads
         self.display = Display(config.total_timesteps, quiet, bar, run.record)
@@ -133,6 +142,8 @@ class TorchRLTrainer:
             )
         )  # fmt: skip
         self.collector.on_restart = self.algorithm.restart
+        # Ranks stop together, at the end of a turn.
+        self.collector.stopping = lambda: self.stopped and self.ranks.size == 1
         probe = partial(EvaluationProbe, device=device, draws=config.draw_evaluations)
         self.history = History(self.run, device, probe)
 
@@ -158,7 +169,11 @@ class TorchRLTrainer:
                         self.iterate()
                     except DivergedError as error:
                         self._rewind(error)
-            if not self.finished:
+                    except StoppedWaitingError:
+                        pass  # nothing of this turn is made yet
+                    except StoppedCompilingError:
+                        self._unsaved = True
+            if not (self.finished or self._unsaved):
                 self.save()
             self._close()
 
@@ -187,6 +202,17 @@ class TorchRLTrainer:
     def stop(self) -> None:
         """Ask the loop to save and return after this turn."""
         self.stopped = True
+
+    def _asked_to_stop(self) -> None:
+        """Stop after this turn; at once while code is generated, which takes minutes.
+
+        Raises:
+            StoppedCompilingError: then; the turn is not complete, so the last state is kept.
+        """
+        self.stop()
+        if self.config.compile and self.clock.compiling and self.ranks.size == 1:
+            end_compilers()
+            raise StoppedCompilingError
 
     # Divergence ---------------------------------------------------------------------------------
 
@@ -384,7 +410,7 @@ class TorchRLTrainer:
         self.display.say(f"updates: {self._update_mode()}")
         self.display.start(self.env_steps, self.config.compile)
         try:
-            with first_signal(self.stop):
+            with first_signal(self._asked_to_stop):
                 yield
         except NoRoomError as error:
             raise NoRoomError(f"{error}; {self._save_in_need()}") from error
@@ -427,8 +453,9 @@ class TorchRLTrainer:
         self.run.close()
         best = find_policy(self.run.path) if self.rows else None
         self.display.finish(
-            self.run.path, best, self.finished, self.config.save_replay, self.ranks.command()
-        )
+            self.run.path, best, self.finished, self.config.save_replay, self.ranks.command(),
+            None if not self._unsaved else self._saved_at or 0,
+        )  # fmt: skip
 
 
 def not_finite(values: dict[str, float]) -> list[str]:

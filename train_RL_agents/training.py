@@ -23,8 +23,9 @@ from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder, runs_in
 from train_RL_agents.run.tracing import Trace
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
-from train_RL_agents.utils.compiling import compiled_or_not
+from train_RL_agents.utils.compiling import compiled_or_not, without_code
 from train_RL_agents.utils.device import release_memory
+from train_RL_agents.utils.toolchain import cache_problem, compiler_problem
 
 Run = tuple[RunFolder, Callable[[], TorchRLTrainer]]
 """A run folder, and what makes its trainer; memory is planned for one trainer at a time."""
@@ -160,8 +161,17 @@ def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> bool:
         if not quiet:
             print(line, flush=True)
 
-    # Ranks wait for one another, so one of them cannot start again alone.
-    stopped = compiled_or_not(attempt, say) if Ranks().size == 1 else attempt(True)
+    ranks = Ranks()
+    if ranks.size > 1 or folder.config.trainer.collector != "local":
+        # Processes wait for one another, so one of them cannot start again alone.
+        problem = compiler_problem() or cache_problem() if folder.config.compile else ""
+        if ranks.any(bool(problem)):
+            folder.config = replace(folder.config, compile=False)
+            line = without_code(problem or "another process has no compiler")
+            folder.heading.append(line)
+            if ranks.leads and not quiet:
+                print(line, flush=True)
+    stopped = compiled_or_not(attempt, say) if ranks.size == 1 else attempt(True)
     torch.compiler.reset()
     release_memory()
     return not stopped

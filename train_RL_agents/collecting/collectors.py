@@ -19,6 +19,7 @@ from marinenav_env import MarineNavEnv
 from marinenav_env.validation import require
 from train_RL_agents.agents import Agent
 from train_RL_agents.collecting.graphs import GraphCollector
+from train_RL_agents.collecting.waiting import StoppedWaitingError
 from train_RL_agents.collecting.workers import Workers
 from train_RL_agents.collecting.worlds import make_world
 from train_RL_agents.config.schema import TrainConfig
@@ -67,6 +68,8 @@ class StepCollector:
         """Made by this process so far."""
         self.on_restart: Callable[[], None] = lambda: None
         """Called when the worlds are replaced, so that open streams are dropped."""
+        self.stopping: Callable[[], bool] = lambda: False
+        """Whether the run was asked to stop, and need not wait for workers."""
         self._restored = False
         self._workers: Workers | None = None
         self._graphs: GraphCollector | None = None
@@ -76,7 +79,16 @@ class StepCollector:
         """The next steps [E, T] of all environments, with TorchRL's keys."""
         if self._next is None:
             self._next = self._start()
-        steps = self._next()
+        try:
+            steps = self._next()
+        except StoppedWaitingError:
+            raise
+        except Exception as error:  # of any kind: the run can continue without workers
+            if self._workers is None:
+                raise
+            self._restored = False
+            self._next = self._without_workers(error)
+            steps = self._next()
         self.env_steps += steps.shape[0] * steps.shape[1]
         return steps
 
@@ -91,21 +103,30 @@ class StepCollector:
         if self._config.trainer.collector != "local":
             try:
                 return partial(next, self._from_workers())
-            except Exception as error:  # of any kind: the run can continue without them
-                self._display.say(
-                    f"no workers by {self._config.trainer.collector} ({first_line(error)}); "
-                    "collecting in this process"
-                )
-                self.env.env_steps = self.env_steps  # which workers made, before a resume
-                if not self._restored:
-                    self.on_restart()
+            except StoppedWaitingError:
+                raise
+            except Exception as error:
+                return self._without_workers(error)
+        return partial(next, self._from_collector())
+
+    def _without_workers(self, error: Exception) -> Callable[[], TensorDictBase]:
+        """Collect in this process, as workers cannot be started or are lost."""
+        self.close()
+        self._workers = None
+        self._display.say(
+            f"no workers by {self._config.trainer.collector} ({first_line(error)}); "
+            "collecting in this process"
+        )
+        self.env.env_steps = self.env_steps  # which workers made
+        if not self._restored:
+            self.on_restart()
         return partial(next, self._from_collector())
 
     def _from_workers(self) -> Iterator[TensorDictBase]:
         """Steps that other processes make."""
         with self._clock.phase("compile"):  # no time of training either
             self._workers = Workers(
-                self._config, self.policy, self._device, self._seed, self.env_steps
+                self._config, self.policy, self._device, self._seed, self.env_steps, self.stopping
             )
         self.on_restart()
         return self._workers.batches()

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import multiprocessing
+import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,15 +28,19 @@ from marinenav_env import GROUP, Curriculum, MarineNavEnv, WorldConfig, plugins
 from marinenav_env.extras import need
 from marinenav_env.scenario_file import Episode
 from marinenav_env.validation import ConfigError
+from train_RL_agents.collecting.waiting import Watch
 from train_RL_agents.collecting.worlds import training_scenarios, training_world
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.utils.compiling import shield_compilers
 
 _CPU = torch.device("cpu")
 _SEED_STRIDE = 2_000_000_011
 """Between the seeds of workers; odd, and not that between ranks."""
 _RESUME_STRIDE = 10_007
 """Between seeds that differ by one env-step: a resumed run draws other scenarios."""
+_LAST_WORDS = 3.0
+"""Seconds that workers have to end by themselves."""
 _seed_here = 0
 """Seed of the worker that this process is."""
 
@@ -58,6 +65,11 @@ def make_worker_world(
     # Ctrl-C reaches every process of a terminal: only the trainer decides when it is over.
     with contextlib.suppress(ValueError):  # not in the main thread, so not reached by it
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if multiprocessing.parent_process() is not None:
+        # What ends a worker is met again, and told, where the run goes on.
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+        if settings.get("compile_step"):
+            shield_compilers()
     plugins.allow(*allowed)
     env = MarineNavEnv(world, num_envs, scenarios=scenarios, seed=seed, **settings)
     env.env_steps = env_steps
@@ -106,6 +118,7 @@ class Workers:
         device: where batches go.
         seed: of the world.
         env_steps: made by this process's environments before the run was resumed.
+        stopping: whether the run was asked to stop.
 
     Raises:
         ConfigError: when the engine is missing, or has too few processors.
@@ -119,30 +132,51 @@ class Workers:
         device: torch.device,
         seed: int,
         env_steps: int,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         settings, self._device, self._policy = config.trainer, device, policy
         self._sent = WorkerPolicy(policy, settings.num_envs // settings.collectors)
         worlds = _worlds(config, policy.agent.continuous, seed, env_steps)
         frames = settings.num_envs * settings.vector_steps
-        start = _start_ray if settings.collector == "ray" else _start_processes
-        self._collector = start(worlds, self._sent, frames)
+        self._watch = Watch(stopping)
+        if settings.collector == "ray":  # it sets handlers of signals, so not in another thread
+            self._collector = _start_ray(worlds, self._sent, frames)
+        else:
+            try:
+                start = partial(_start_processes, worlds, self._sent, frames)
+                self._collector = self._watch.call(start)
+            except BaseException:
+                self._watch.kill()
+                raise
         self.active = torch.zeros((), device=device)
         """Active robots per environment in the last batch, a mean; a scalar on the device."""
 
     def batches(self) -> Iterator[TensorDictBase]:
-        """Batches [E, T] on the device, each collected with the weights of that time."""
+        """Batches [E, T] on the device, each collected with the weights of that time.
+
+        Raises:
+            WorkersError: when there can be no more.
+            StoppedWaitingError: when the run was asked to stop, and the next takes long.
+        """
         batches = iter(self._collector)
+
+        def collected() -> TensorDictBase:
+            self._collector.update_policy_weights_(self._sent)
+            batch: TensorDictBase = next(batches)
+            return batch
+
         while True:
             self._sent.copy_from(self._policy)
-            self._collector.update_policy_weights_(self._sent)
-            batch = next(batches).flatten(0, 1).to(self._device)
+            batch = self._watch.call(collected).flatten(0, 1).to(self._device)
             active = batch.get((GROUP, "mask"))
             self.active = active.float().mean() * active.shape[-1]
             yield batch
 
     def close(self) -> None:
-        """End the processes."""
-        self._collector.shutdown()
+        """End the processes, also those that do not answer."""
+        with contextlib.suppress(Exception):
+            self._watch.call(self._collector.shutdown, _LAST_WORDS)
+        self._watch.kill()
 
 
 def _worlds(config: TrainConfig[Any], continuous: bool, seed: int, env_steps: int) -> list[Any]:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import secrets
+import shlex
+import signal
+import subprocess
+import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +19,7 @@ import torch
 
 from train_RL_agents.utils.device import release_memory
 from train_RL_agents.utils.errors import first_line
+from train_RL_agents.utils.files import TEMPORARY
 from train_RL_agents.utils.toolchain import cache_folder, cache_problem, compiler_problem
 
 Made = TypeVar("Made")
@@ -39,6 +47,66 @@ def compile_problem(error: BaseException) -> str:
     return found or f"the compiler failed ({first_line(inner)})"
 
 
+# Compilers as processes --------------------------------------------------------------------------
+
+
+class StoppedCompilingError(KeyboardInterrupt):
+    """A request to stop came while code was generated."""
+
+
+_compilers: set[subprocess.Popen[bytes]] = set()
+_ended = threading.Event()
+
+
+def shield_compilers() -> None:
+    """Keep signals of the terminal from C++ compilers, and incomplete libraries from the cache.
+
+    A compiler is in a session of its own, and its output is moved into place when it is complete.
+    """
+    from torch._inductor import cpp_builder
+
+    _ended.clear()
+    if hasattr(cpp_builder, "_run_compile_cmd"):
+        cpp_builder._run_compile_cmd = _run_compile_cmd
+
+
+def end_compilers() -> None:
+    """End all compilers of this process, and start no more of them."""
+    _ended.set()
+    for each in list(_compilers):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(each.pid, signal.SIGKILL)
+
+
+def _run_compile_cmd(command_line: str, cwd: str) -> None:
+    """In place of the function of this name in torch._inductor.cpp_builder."""
+    from torch._inductor.exc import CppCompileError
+
+    command, target = shlex.split(command_line), None
+    if "-o" in command[:-1]:
+        at = command.index("-o") + 1
+        target = Path(cwd, command[at])
+        command[at] = str(target.with_name(f".{target.name}.{secrets.token_hex(4)}{TEMPORARY}"))
+    try:
+        with subprocess.Popen(
+            command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as process:  # fmt: skip
+            _compilers.add(process)
+            if _ended.is_set():
+                end_compilers()
+            output = process.communicate()[0]
+        _compilers.discard(process)
+        if process.returncode:
+            said = output.decode(errors="replace") or f"status {process.returncode}"
+            raise CppCompileError(command, said)
+        if target is not None:
+            Path(command[at]).replace(target)
+    finally:
+        if target is not None:
+            Path(command[at]).unlink(missing_ok=True)
+
+
 def _from_compiler(error: BaseException) -> bool:
     """Whether an error arose while code was generated or loaded, not while it ran."""
     if isinstance(error, torch._dynamo.exc.TorchDynamoException):
@@ -46,6 +114,11 @@ def _from_compiler(error: BaseException) -> bool:
     frames = [Path(each.filename) for each in traceback.extract_tb(error.__traceback__)]
     inductor = [path.name for path in frames if "_inductor" in path.parts]
     return bool(inductor) and inductor[-1] not in _NOT_COMPILING
+
+
+def without_code(problem: str) -> str:
+    """A sentence that says that there is no generated code, and why."""
+    return f"without generated code, which is slower: {problem}"
 
 
 def compiled_or_not(attempt: Callable[[bool], Made], say: Callable[[str], None]) -> Made:
@@ -64,5 +137,5 @@ def compiled_or_not(attempt: Callable[[bool], Made], say: Callable[[str], None])
     # Outside of the handler: the error holds what was made.
     torch.compiler.reset()
     release_memory()
-    say(f"without generated code, which is slower: {problem}")
+    say(without_code(problem))
     return attempt(False)

@@ -31,6 +31,8 @@ class Clock:
         self._first = first
         self.watch: Callable[[str], AbstractContextManager[Any]] = nullcontext
         """Entered around every phase with its name, for a profiler or a benchmark."""
+        self.compiling = False
+        """Whether a phase runs that compiles."""
         self.seconds: dict[str, float] = {}
         self._lap: dict[str, float] = {}
         self._started = self._lap_started = time.perf_counter()
@@ -43,9 +45,12 @@ class Clock:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Count the time inside towards a phase."""
-        began = time.perf_counter()
-        with self.watch(name):
-            yield
+        began, self.compiling = time.perf_counter(), name not in self._seen
+        try:
+            with self.watch(name):
+                yield
+        finally:
+            self.compiling = False
         taken = time.perf_counter() - began
         if name not in self._seen:
             self._seen.add(name)
@@ -160,12 +165,23 @@ class Display:
         finished: bool,
         resumable: bool,
         program: Sequence[str] = ("marinenav",),
+        kept: int | None = None,
     ) -> None:
-        """Print where the results are, and how to resume."""
+        """Print where the results are, and how to resume.
+
+        Args:
+            path: of the run.
+            best: its best policy.
+            finished: whether it made all its env-steps.
+            resumable: whether it can be resumed.
+            program: first words of the command that does.
+            kept: env-steps that it is resumed at, where it could not be saved.
+        """
         if finished:
             self.say(f"finished: {path}; best policy {best}")
         elif resumable:
             command = shlex.join([*program, "train", "--resume", str(path)])
-            self.say(f"stopped and saved; go on with: {command}")
+            how = "and saved" if kept is None else f"while compiling, {kept:,} env-steps are kept"
+            self.say(f"stopped {how}; go on with: {command}")
         else:
             self.say(f"stopped: {path}; with save_replay=false it cannot be resumed")

@@ -42,12 +42,12 @@ def first_signal(ask: Callable[[], None]) -> Iterator[None]:
     """Within it, the first Ctrl-C or SIGTERM only asks; a second one acts as it did before.
 
     Args:
-        ask: is called at the first one.
+        ask: is called at the first one; it may raise.
     """
 
     def handle(number: int, frame: FrameType | None) -> None:
-        ask()
         restore()
+        ask()
 
     with _handled(handle) as restore:
         yield

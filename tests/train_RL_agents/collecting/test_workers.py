@@ -1,5 +1,7 @@
 """Environments in other processes: shares, policies that are sent, runs, resume, falling back."""
 
+import multiprocessing
+import os
 import signal
 import sys
 
@@ -145,6 +147,25 @@ def test_workers_train_a_policy_and_resume_with_fresh_worlds(tmp_path):
     assert [row["env_steps"] for row in evaluations(runs[0])] == ["80", "160"]
     active = scalars(runs[0])["charts/active_robot_steps_per_second"]
     assert all(value > 0.0 for _, value in active)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "said"), [
+    (signal.SIGKILL, "worker 0 was ended by SIGKILL"), (signal.SIGSTOP, "workers did nothing"),
+    (signal.SIGTERM, ""),
+])  # fmt: skip
+def test_a_run_goes_on_without_its_workers(tmp_path, capsys, number, said):
+    run = new_run(tmp_path, *TWO, "trainer.n_steps=3")
+    trainer = TorchRLTrainer(run, bar=False)
+    at(trainer, 80, lambda: os.kill(multiprocessing.active_children()[0].pid, number))
+    trainer.train()
+    output = capsys.readouterr().out
+    assert (said in output) == ("collecting in this process" in output)
+    assert ("collecting in this process" in output) == bool(said)
+    assert not multiprocessing.active_children()
+    assert saved(run)["env_steps"] == 160
+    assert saved(run)["learner"]["updates"] == (160 - 16) // 8
+    assert (saved(run)["world"] is None) == (not said)
 
 
 @pytest.mark.slow
