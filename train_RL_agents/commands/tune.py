@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 TAKES_OVERRIDES = True
@@ -22,6 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="runs of the study in all, pruned ones included; 20 by default")  # fmt: skip
     add("-C", "--config", metavar="FILE", type=Path,
         help="JSON with settings that all trials have in common")  # fmt: skip
+    add("--jobs", metavar="N", type=int, default=1,
+        help="processes that make trials at the same time, over cores or GPUs; "
+        "1 by default")  # fmt: skip
+    add("--job", action="store_true", help=argparse.SUPPRESS)  # one of several
     add("--quiet", action="store_true", help="one line per trial")
 
 
@@ -33,22 +38,39 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.config.reading import load_config
     from train_RL_agents.tuning.study import BEST, Study, read_space
     from train_RL_agents.utils.device import release_memory
+    from train_RL_agents.utils.jobs import run_together
 
-    if arguments.trials < 1:
-        arguments.parser.error(f"argument --trials: must be at least 1, not {arguments.trials}")
+    for name in ("trials", "jobs"):
+        value = getattr(arguments, name)
+        if value < 1:
+            arguments.parser.error(f"argument --{name}: must be at least 1, not {value}")
     need("optuna", "tune")
     # A replay buffer kept for each trial would fill the disk, and trials are not resumed.
     words = ["save_replay=false", "on_divergence=stop", *arguments.overrides]
     config = load_config(arguments.config, words)
-    study = Study(arguments.study, config, read_space(arguments.space, config))
-    while study.done < arguments.trials:
+    study = Study(arguments.study, config, read_space(arguments.space, config), arguments.trials)
+    if arguments.jobs > 1:
+        status = run_together([_command(arguments)] * arguments.jobs)
+        if status:
+            return status
+    while study.lacks_trials(lambda line: print(line, flush=True)):
         line = study.run_trial(arguments.argv, quiet=arguments.quiet)
         torch.compiler.reset()
         release_memory()
-        print(line, flush=True)
+        if line:
+            print(line, flush=True)
         study.write_best()
-    best = study.write_best()
+    best = None if arguments.job else study.write_best()
     if best is not None:
         print(f"best: trial {best.number}, success {best.value:.3f}; train it in full with: "
               f"marinenav train -C {arguments.study / BEST}")  # fmt: skip
     return 0
+
+
+def _command(arguments: argparse.Namespace) -> list[str]:
+    """The command line of one of several jobs."""
+    words = ["tune", "--job", "--quiet", "--trials", str(arguments.trials)]
+    paths = {"space": arguments.space, "study": arguments.study, "config": arguments.config}
+    words += [f"--{name}={path}" for name, path in paths.items() if path is not None]
+    words += [f"--plugin={part}" for part in arguments.plugin]
+    return [sys.executable, "-m", "train_RL_agents", *words, *arguments.overrides]

@@ -7,7 +7,16 @@ be stopped at any time and continued.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+import socket
+import sqlite3
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +33,9 @@ from train_RL_agents.config.reading import (
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
+from train_RL_agents.utils.compiling import compiled_or_not
 from train_RL_agents.utils.errors import first_line
-from train_RL_agents.utils.files import write_atomically
+from train_RL_agents.utils.files import make_folder, write_atomically
 
 STORAGE, BEST = "study.db", "best.json"
 _NAME = "marinenav"
@@ -33,6 +43,16 @@ _STARTUP = 4
 """Trials that are never pruned, and that the search starts from."""
 _MOST_REFUSED = 10
 """Trials in a row whose settings do not go together, after which the search ends."""
+_PROCESS = "process"
+"""Attribute of a trial that says who runs it."""
+_BEAT, _GRACE, _LOOK = 10, 60, 1.0
+"""Seconds between a trial's signs of life; without them, until it counts as failed, or until
+another process stops waiting for the storage; between looks at trials of other processes."""
+_ATTEMPTS = 3
+"""To make a storage that another process makes at the same time."""
+_UNWRITABLE = ("database or disk is full", "disk I/O error", "unable to open database file",
+               "attempt to write a readonly database", "database is locked")  # fmt: skip
+"""What SQLite says where nothing can be written."""
 
 
 # What is searched -------------------------------------------------------------------------------
@@ -86,6 +106,15 @@ def changed(config: TrainConfig[Any], values: dict[str, Any]) -> TrainConfig[Any
     return from_dict(flatten(to_dict(config)) | values)
 
 
+def _suggest(trial: Any, key: str, item: Any) -> None:
+    """Let Optuna choose a setting of a trial."""
+    if hasattr(item, "choices"):
+        trial.suggest_categorical(key, item.choices)
+    else:
+        suggest = trial.suggest_int if isinstance(item.low, int) else trial.suggest_float
+        suggest(key, item.low, item.high, log=item.log)
+
+
 def chosen(params: dict[str, Any], space: Space) -> dict[str, Any]:
     """The settings that a trial's parameters stand for."""
     return {key: json.loads(params[key]) if hasattr(item, "choices") else params[key]
@@ -119,42 +148,90 @@ class Pruning:
 # The study --------------------------------------------------------------------------------------
 
 
+class _RefusedError(Exception):
+    """Settings of a trial do not go together."""
+
+
+class _LeftOutError(Exception):
+    """A trial that is refused, or one too many."""
+
+
 class Study:
-    """A search in a folder, new or continued.
+    """A search in a folder, new or continued; several processes may work on it at once.
+
+    Each process proposes trials of its own. One that ends without a word stops to give signs of
+    life, and its trial counts as failed a minute later.
 
     Args:
         folder: of the study; made if it is not there.
         config: what trials have in common.
         space: what they try.
+        trials: how many to make in all.
 
     Raises:
-        ConfigError: when Optuna is missing, or the folder is of another search.
+        ConfigError: when Optuna is missing, the folder is of another search, or nothing can be
+            written to it.
     """
 
-    def __init__(self, folder: Path, config: TrainConfig[Any], space: Space) -> None:
+    def __init__(
+        self, folder: Path, config: TrainConfig[Any], space: Space, trials: int = sys.maxsize
+    ) -> None:
         optuna = self._optuna = need("optuna", "tune")
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self.folder, self.config, self.space = folder, config, space
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self.folder, self.config, self.space, self.trials = folder, config, space, trials
+        self._states = optuna.trial.TrialState
+        self._compiled, self._refused = True, 0
+        make_folder(folder)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigError(f"{folder}: the study's folder cannot be made ({error})") from error
-        storage = f"sqlite:///{folder.resolve() / STORAGE}"
-        pruner = optuna.pruners.MedianPruner(_STARTUP, n_warmup_steps=config.eval_freq)
-        try:
-            self.study = optuna.create_study(
-                storage=storage, study_name=_NAME, direction="maximize", load_if_exists=True,
-                pruner=pruner,
-            )  # fmt: skip
+            self.study = self._opened()
+            self._check_same()
+        except ConfigError:
+            raise
         except Exception as error:  # of whichever library below it
             reason = first_line(error)
-            raise ConfigError(f"{folder / STORAGE}: damaged, or no study ({reason})") from error
-        # Another seed after every stop, or the search would propose the same again.
-        seed = config.seed[0] + len(self.study.trials)
-        self.study.sampler = optuna.samplers.TPESampler(n_startup_trials=_STARTUP, seed=seed)
-        self._refused = 0
-        self._check_same()
-        self._fail_interrupted()
+            raise self._full(error) or ConfigError(
+                f"{folder / STORAGE}: damaged, or no study ({reason})"
+            ) from error
+
+    def _opened(self) -> Any:
+        """Optuna's study, made if it is not there."""
+        optuna = self._optuna
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            for attempt in range(_ATTEMPTS):
+                try:
+                    storage = optuna.storages.RDBStorage(
+                        f"sqlite:///{self.folder.resolve() / STORAGE}",
+                        engine_kwargs={"connect_args": {"timeout": _GRACE}},
+                        heartbeat_interval=_BEAT, grace_period=_GRACE,
+                    )  # fmt: skip
+                    break
+                except Exception as error:
+                    # Another process makes it at the same time.
+                    if "already exists" not in str(error) or attempt == _ATTEMPTS - 1:
+                        raise
+                    time.sleep(1.0)
+        beat = storage.record_heartbeat
+
+        def beat_if_possible(trial: int) -> None:
+            """Leave it to the trial to report a disk that is full."""
+            with suppress(Exception):
+                beat(trial)
+
+        storage.record_heartbeat = beat_if_possible
+        return optuna.create_study(
+            storage=storage, study_name=_NAME, direction="maximize", load_if_exists=True,
+            pruner=optuna.pruners.MedianPruner(_STARTUP, n_warmup_steps=self.config.eval_freq),
+        )  # fmt: skip
+
+    def _full(self, error: BaseException) -> ConfigError | None:
+        """What to say of an error that is about writing the storage; None for another."""
+        inner: BaseException | None = error
+        while inner is not None and not isinstance(inner, sqlite3.OperationalError):
+            inner = inner.__cause__ or inner.__context__
+        if inner is None or not str(inner).startswith(_UNWRITABLE):
+            return None
+        return ConfigError(f"{self.folder / STORAGE}: cannot be written ({inner})")
 
     def _check_same(self) -> None:
         """Refuse to mix two searches."""
@@ -170,17 +247,50 @@ class Study:
             require(fine, "--study", str(self.folder), f"new, or of the same {name}")
             self.study.set_user_attr(name, value)
 
-    def _fail_interrupted(self) -> None:
-        """Close the trials that a stopped process left open."""
-        states = self._optuna.trial.TrialState
-        for trial in self.study.get_trials(states=(states.RUNNING,)):
-            self.study.tell(trial.number, state=states.FAIL)
+    # Trials of all processes --------------------------------------------------------------------
+
+    def _count(self, *states: Any) -> int:
+        return len(self.study.get_trials(deepcopy=False, states=states))
 
     @property
     def done(self) -> int:
         """Trials that ran to their end or were pruned."""
-        states = self._optuna.trial.TrialState
-        return len(self.study.get_trials(states=(states.COMPLETE, states.PRUNED)))
+        return self._count(self._states.COMPLETE, self._states.PRUNED)
+
+    @property
+    def running(self) -> int:
+        """Trials that run now, in any process."""
+        return self._count(self._states.RUNNING)
+
+    def lacks_trials(self, say: Callable[[str], None]) -> bool:
+        """Whether there are trials to make.
+
+        While other processes make the last ones, this waits, as these may fail.
+
+        Args:
+            say: is told about waiting.
+        """
+        waits = False
+        while self.done < self.trials:
+            self._fail_abandoned()
+            if self.done + self.running < self.trials:
+                return True
+            if not waits:
+                say(f"waiting for other processes, which run {self.running} of the last trials")
+            waits = True
+            time.sleep(_LOOK)
+        return False
+
+    def _fail_abandoned(self) -> None:
+        """Close the trials of processes that ended without doing so."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", self._optuna.exceptions.ExperimentalWarning)
+            self._optuna.storages.fail_stale_trials(self.study)
+        # Studies of before gave no signs of life.
+        for trial in self.study.get_trials(deepcopy=False, states=(self._states.RUNNING,)):
+            age = (datetime.now() - trial.datetime_start).total_seconds()
+            if _PROCESS not in trial.user_attrs and age > _GRACE:
+                self.study.tell(trial.number, state=self._states.FAIL)
 
     def run_trial(self, argv: Sequence[str], **display: bool) -> str:
         """Run one trial.
@@ -193,41 +303,93 @@ class Study:
             A line on how it went.
 
         Raises:
-            ConfigError: when one after another was refused.
+            ConfigError: when one after another was refused, or nothing can be written.
             KeyboardInterrupt: when it was asked to stop.
         """
-        states = self._optuna.trial.TrialState
-        trial = self.study.ask(self.space)
-        values = chosen(trial.params, self.space)
-        words = ", ".join(f"{key}={json.dumps(item)}" for key, item in values.items())
-        state, success, pruning = states.FAIL, None, Pruning(trial)
+        lines: list[str] = []
+
+        def objective(trial: Any) -> float:
+            trial.set_user_attr(_PROCESS, f"{os.getpid()} on {socket.gethostname()}")
+            # Another process may have begun the last one at the same time.
+            counted = (self._states.COMPLETE, self._states.PRUNED, self._states.RUNNING)
+            others = self.study.get_trials(deepcopy=False, states=counted)
+            if sum(each.number < trial.number for each in others) >= self.trials:
+                raise _LeftOutError
+            # Of the trial's number, so that processes propose different ones.
+            self.study.sampler = self._optuna.samplers.TPESampler(
+                n_startup_trials=_STARTUP, seed=self.config.seed[0] + trial.number
+            )
+            for key, item in self.space.items():
+                _suggest(trial, key, item)
+            return self._made(trial, argv, display, lines.append)
+
         try:
-            try:
+            self.study.optimize(objective, n_trials=1, catch=(_LeftOutError,))
+        except Exception as error:
+            full = self._full(error)
+            if full is None:
+                raise
+            raise full from error
+        return lines[0] if lines else ""
+
+    def _made(
+        self, trial: Any, argv: Sequence[str], display: dict[str, bool], say: Callable[[str], None]
+    ) -> float:
+        """Train a trial; its last success rate."""
+        values, pruning = chosen(trial.params, self.space), Pruning(trial)
+        words = ", ".join(f"{key}={json.dumps(item)}" for key, item in values.items())
+        name = f"trial {trial.number}:"
+        try:
+            with self._refusals():
                 config = changed(self.config, values)
                 parent = self.folder / f"trial_{trial.number:04d}"
                 run = RunFolder.create(config, config.seed[0], argv, parent)
-                trainer = TorchRLTrainer(run, callbacks=[pruning], **display)
-            except ConfigError as error:
-                # Settings that are fine one by one may not go together.
-                self._refused += 1
-                if self._refused == _MOST_REFUSED:
-                    raise
-                return f"trial {trial.number}: refused, {error}; it had {words}"
-            self._refused = 0
-            try:
-                trainer.train()
-            except DivergedError as error:
-                state = states.PRUNED
-                return f"trial {trial.number}: {error}; it had {words}"
-            if trainer.stopped and not pruning.pruned:
-                raise KeyboardInterrupt
-            success = trainer.rows[-1]["success_rate"]
-            state = states.PRUNED if pruning.pruned else states.COMPLETE
-        finally:
-            # Optuna keeps the last report of a pruned trial as its value.
-            self.study.tell(trial, success if state == states.COMPLETE else None, state=state)
+            trainer = self._trained(run, pruning, display)
+        except DivergedError as error:
+            say(f"{name} {error}; it had {words}")
+            raise self._optuna.TrialPruned from error
+        except _RefusedError as error:
+            say(f"{name} refused, {error}; it had {words}")
+            raise _LeftOutError from error
+        if trainer.stopped and not pruning.pruned:
+            raise KeyboardInterrupt
+        success = float(trainer.rows[-1]["success_rate"])
         end = "pruned at success" if pruning.pruned else "success"
-        return f"trial {trial.number}: {end} {success:.3f} with {words}"
+        say(f"{name} {end} {success:.3f} with {words}")
+        if pruning.pruned:  # Optuna keeps its last report as its value
+            raise self._optuna.TrialPruned
+        return success
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        """Within it, settings that do not go together, though fine one by one, end a trial only."""
+        try:
+            yield
+        except ConfigError as error:
+            self._refused += 1
+            if self._refused == _MOST_REFUSED:
+                raise
+            raise _RefusedError(str(error)) from error
+
+    def _trained(
+        self, run: RunFolder, pruning: Pruning, display: dict[str, bool]
+    ) -> TorchRLTrainer:
+        """Train a run, without generated code where that cannot be had."""
+
+        def attempt(compiled: bool) -> TorchRLTrainer:
+            run.config = replace(run.config, compile=run.config.compile and compiled)
+            with self._refusals():
+                trainer = TorchRLTrainer(run, callbacks=[pruning], **display)
+            self._refused = 0
+            trainer.train()
+            return trainer
+
+        def say(line: str) -> None:
+            run.close()
+            run.heading, self._compiled = [line], False
+            print(line, flush=True)
+
+        return compiled_or_not(attempt, say) if self._compiled else attempt(False)
 
     def write_best(self) -> Any:
         """Write the configuration of the best trial, so that ``train -C`` takes it.
@@ -235,8 +397,7 @@ class Study:
         Returns:
             Optuna's best trial; None while no trial has run to its end.
         """
-        states = self._optuna.trial.TrialState
-        if not self.study.get_trials(states=(states.COMPLETE,)):
+        if not self._count(self._states.COMPLETE):
             return None
         best = self.study.best_trial
         config = changed(self.config, chosen(best.params, self.space))

@@ -55,7 +55,7 @@ def test_what_comes_is_passed_on(watched):
 
 def test_workers_that_do_nothing_are_noticed(watched):
     watch = watched()
-    with pytest.raises(WorkersError, match="^workers did nothing for 0.25 s$"):
+    with pytest.raises(WorkersError, match=r"^workers did nothing for 0\.25 s$"):
         watch.call(partial(start, time.sleep, 3600))
 
 
@@ -73,7 +73,7 @@ def test_workers_that_end_are_noticed(watched, end, said):
 
 
 def test_workers_at_work_are_waited_for_until_a_limit_or_a_request_to_stop(watched):
-    with pytest.raises(WorkersError, match="^workers do not answer within 0.5 s$"):
+    with pytest.raises(WorkersError, match=r"^workers do not answer within 0\.5 s$"):
         watched().call(partial(start, work), 0.5)
     with pytest.raises(StoppedWaitingError):
         watched(lambda: True).call(partial(start, work))

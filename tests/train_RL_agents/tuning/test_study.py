@@ -1,8 +1,14 @@
 """Studies: what is searched, trials, pruning, going on."""
 
+import dataclasses
+import functools
 import json
+import sqlite3
+import time
+import warnings
 
 import pytest
+import torch
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import TINY
@@ -13,6 +19,7 @@ from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
 from train_RL_agents.tuning import study as tuning
 from train_RL_agents.tuning.study import (
     BEST,
+    STORAGE,
     Pruning,
     Study,
     changed,
@@ -96,12 +103,106 @@ def test_a_study_goes_on_from_its_storage(tmp_path, fake):
         Study(tmp_path, CONFIG, space).run_trial([])
     fake.interrupted = False
     again = Study(tmp_path, CONFIG, space)
-    again.study.ask()  # as a process that was killed leaves a trial
+    other_trial(again)  # as a process that was killed leaves it
     again = Study(tmp_path, CONFIG, space)
     assert again.done == 1
     assert again.run_trial([]).startswith("trial 3: ")
     with pytest.raises(ConfigError, match="must be new, or of the same space"):
         Study(tmp_path, CONFIG, read_space(write_space(tmp_path, {"seed": [1, 2]}), CONFIG))
+
+
+def other_trial(study, seen=True):
+    """A trial that another process runs, or one of a study that is older than signs of life."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # they belong to Study.optimize
+        trial = study.study.ask()
+    if seen:
+        trial.set_user_attr("process", "1 on elsewhere")
+    return trial
+
+
+def test_the_last_trials_of_other_processes_are_waited_for(tmp_path, fake, monkeypatch):
+    study = Study(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG), 2)
+    other, said = other_trial(study), []
+    assert study.lacks_trials(said.append)
+    study.run_trial([])
+    assert (study.done, study.running, said) == (1, 1, [])
+    fail = functools.partial(
+        study.study.tell, other, state=study._states.FAIL, skip_if_finished=True
+    )
+    monkeypatch.setattr("time.sleep", lambda seconds: fail())
+    assert study.lacks_trials(said.append)
+    assert said == ["waiting for other processes, which run 1 of the last trials"]
+    study.run_trial([])
+    assert not study.lacks_trials(said.append)
+
+
+def test_a_trial_that_another_process_has_begun_is_not_made_twice(tmp_path, fake):
+    study = Study(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG), 1)
+    other_trial(study)
+    assert study.run_trial([]) == ""
+    assert [each.state.name for each in study.study.trials] == ["RUNNING", "FAIL"]
+    assert not fake.made
+
+
+def test_processes_propose_different_trials(tmp_path, fake):
+    first, second = (Study(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
+                     for _ in range(2))  # fmt: skip
+    for each in (first, second, first, second):
+        each.run_trial([])
+    rates = [each.params["trainer.learning_rate"] for each in first.study.trials]
+    assert len(set(rates)) == 4
+
+
+def test_trials_of_processes_that_ended_fail(tmp_path, fake, monkeypatch):
+    monkeypatch.setattr(tuning, "_BEAT", 1)
+    monkeypatch.setattr(tuning, "_GRACE", 1)
+    study = Study(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG), 1)
+    killed, old = other_trial(study), other_trial(study, seen=False)
+    study.study._storage.record_heartbeat(killed._trial_id)
+    assert study.running == 2
+    time.sleep(2.1)
+    assert study.lacks_trials(pytest.fail)
+    assert study.running == 0
+    assert old.number == 1
+
+
+def test_a_full_disk_is_not_called_a_damaged_study(tmp_path, fake, monkeypatch):
+    study = Study(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
+    engine = study.study._storage._backend.engine
+    engine.dispose()
+    with sqlite3.connect(tmp_path / STORAGE) as base:
+        pages = base.execute("PRAGMA page_count").fetchone()[0]
+
+    listen = pytest.importorskip("sqlalchemy").event.listens_for
+
+    @listen(engine, "connect")
+    def limit(connection, _):
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    with pytest.raises(ConfigError, match="cannot be written .database or disk is full"):
+        for _ in range(200):
+            study.run_trial([])
+
+
+def test_without_a_compiler_trials_go_on(tmp_path, fake, monkeypatch, capsys):
+    made, train = [], fake.train
+
+    def fail(trainer):
+        made.append(trainer.run.config.compile)
+        if made[-1]:
+            raise torch._dynamo.exc.TorchDynamoException("no pass")
+        train(trainer)
+
+    monkeypatch.setattr(fake, "train", fail)
+    config = dataclasses.replace(CONFIG, compile=True)
+    study = Study(tmp_path, config, read_space(write_space(tmp_path), config))
+    assert study.run_trial([]).startswith("trial 0: success")
+    assert study.run_trial([]).startswith("trial 1: success")
+    assert made == [True, False, False]
+    assert capsys.readouterr().out == (
+        "without generated code, which is slower: the compiler failed (no pass)\n"
+    )
 
 
 def test_a_study_goes_on_with_settings_that_are_newer_than_it(tmp_path, fake):
