@@ -82,7 +82,7 @@ class Watch:
             if error is not None:
                 self._check_there()
                 raise error
-            return result  # type: ignore[no-any-return]
+            return result
 
     def _find(self) -> None:
         """Know the workers that were started meanwhile."""

@@ -78,11 +78,11 @@ def end_compilers() -> None:
             os.killpg(each.pid, signal.SIGKILL)
 
 
-def _run_compile_cmd(command_line: str, cwd: str) -> None:
+def _run_compile_cmd(cmd_line: str, cwd: str) -> None:
     """In place of the function of this name in torch._inductor.cpp_builder."""
     from torch._inductor.exc import CppCompileError
 
-    command, target = shlex.split(command_line), None
+    command, target = shlex.split(cmd_line), None
     if "-o" in command[:-1]:
         at = command.index("-o") + 1
         target = Path(cwd, command[at])

@@ -180,7 +180,7 @@ def test_a_full_disk_is_not_called_a_damaged_study(tmp_path, fake, monkeypatch):
     def limit(connection, _):
         connection.execute(f"PRAGMA max_page_count = {pages}")
 
-    with pytest.raises(ConfigError, match="cannot be written .database or disk is full"):
+    with pytest.raises(ConfigError, match=r"cannot be written \(database or disk is full"):
         for _ in range(200):
             study.run_trial([])
 
