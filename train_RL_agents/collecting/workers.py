@@ -40,7 +40,7 @@ _SEED_STRIDE = 2_000_000_011
 _RESUME_STRIDE = 10_007
 """Between seeds that differ by one env-step: a resumed run draws other scenarios."""
 _LAST_WORDS = 3.0
-"""Seconds that workers have to end by themselves."""
+"""Seconds that TorchRL or Ray has to clean up after the workers."""
 _seed_here = 0
 """Seed of the worker that this process is."""
 
@@ -173,10 +173,10 @@ class Workers:
             yield batch
 
     def close(self) -> None:
-        """End the processes, also those that do not answer."""
+        """End the processes, at once, as they have nothing to save."""
+        self._watch.kill()
         with contextlib.suppress(Exception):
             self._watch.call(self._collector.shutdown, _LAST_WORDS)
-        self._watch.kill()
 
 
 def _worlds(config: TrainConfig[Any], continuous: bool, seed: int, env_steps: int) -> list[Any]:
