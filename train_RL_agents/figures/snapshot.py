@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -121,7 +122,11 @@ def draw(recording: Recording) -> NDArray[np.uint8] | None:
     figure.subplots_adjust(left=0.01, right=0.99, bottom=0.33 / height, top=1.0 - 0.6 / height,
                            wspace=0.04, hspace=0.1)  # fmt: skip
     figure.canvas.draw()
-    return pixels(figure)
+    drawn = pixels(figure)
+    # Figures refer to themselves, and a long run would keep dozens of them.
+    del figure
+    gc.collect()
+    return drawn
 
 
 def draw_levels(env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[np.uint8]:
