@@ -1,15 +1,30 @@
 """Without a compiler, or with a cache that cannot be used, a run goes on."""
 
+import contextlib
+import dataclasses
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 import torch
+from torch._inductor import cpp_builder
+from torch._inductor.exc import CppCompileError
 
-from tests.train_RL_agents.tiny_runs import ROOT, TINY
-from train_RL_agents.utils.compiling import compile_problem, compiled_or_not
+from tests.train_RL_agents.tiny_runs import ROOT, TINY, new_run, train
+from train_RL_agents.run.checkpoint import STATE
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.torchrl_trainer import TorchRLTrainer
+from train_RL_agents.utils.compiling import (
+    compile_problem,
+    compiled_or_not,
+    end_compilers,
+    shield_compilers,
+)
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), torch.OutOfMemoryError("x"), OSError(28, "x")])
@@ -34,6 +49,70 @@ def test_what_fails_to_compile_is_done_once_more_without():
     assert compiled_or_not(attempt, said.append) == "done"
     assert tried == [True, False]
     assert said == ["without generated code, which is slower: the compiler failed (no pass)"]
+
+
+@pytest.fixture
+def shielded(monkeypatch):
+    """The function that runs compilers."""
+    monkeypatch.setattr(cpp_builder, "_run_compile_cmd", cpp_builder._run_compile_cmd)
+    shield_compilers()
+    return cpp_builder.run_compile_cmd
+
+
+def compiler(tmp_path, script):
+    path = tmp_path / "compiler"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return f"{path} source.cpp -o {tmp_path}/library.so"
+
+
+def test_a_library_is_put_in_place_when_it_is_complete(tmp_path, shielded):
+    shielded(compiler(tmp_path, 'echo code > "$3"'), str(tmp_path))
+    assert (tmp_path / "library.so").read_text() == "code\n"
+    with pytest.raises(CppCompileError, match="no such header"):
+        shielded(compiler(tmp_path, 'echo part > "$3"; echo no such header; exit 1'), str(tmp_path))
+    assert (tmp_path / "library.so").read_text() == "code\n"
+    assert {each.name for each in tmp_path.iterdir()} == {"compiler", "library.so"}
+
+
+def test_compilers_are_ended_at_once_and_leave_nothing(tmp_path, shielded):
+    command = compiler(tmp_path, 'echo part > "$3"; touch begun; sleep 600')
+
+    def end():
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.01)
+        end_compilers()
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    for _ in range(2):  # those that begin later, too
+        with pytest.raises(CppCompileError):
+            shielded(command, str(tmp_path))
+    thread.join()
+    assert {each.name for each in tmp_path.iterdir()} <= {"compiler", "begun"}
+
+
+def test_ctrl_c_while_compiling_keeps_the_last_state(tmp_path, tiny, capsys):
+    run = new_run(tmp_path)
+    trainer = TorchRLTrainer(run, bar=False)
+    trainer.config = dataclasses.replace(trainer.config, compile=True)
+    enter, seen = trainer.clock.phase, []
+
+    @contextlib.contextmanager
+    def phase(name):
+        with enter(name):
+            seen.append(name)
+            if seen.count("collect") == 1 and trainer.clock.compiling:
+                signal.raise_signal(signal.SIGINT)
+            yield
+
+    trainer.clock.phase = phase
+    trainer.train()
+    assert trainer.stopped
+    assert not (run.checkpoints / STATE).exists()
+    hint = f"go on with: marinenav train --resume {run.path}"
+    assert f"stopped while compiling, 0 env-steps are kept; {hint}" in capsys.readouterr().out
+    assert train(RunFolder.open(run.path)).env_steps == 160
 
 
 TRAIN = """
