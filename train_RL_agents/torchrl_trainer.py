@@ -61,6 +61,7 @@ class TorchRLTrainer:
         quiet: print nothing.
         bar: show a progress bar.
         callbacks: called after every turn of the loop, after log, evaluation and checkpoint.
+        json_lines: print JSON for other programs, see Display.
 
     Raises:
         ConfigError: when the device is missing or the saved state does not fit.
@@ -72,6 +73,7 @@ class TorchRLTrainer:
         quiet: bool = False,
         bar: bool = True,
         callbacks: Sequence[Callback] = (),
+        json_lines: bool = False,
     ) -> None:
         config, ranks = run.config, Ranks()
         self.run, self.config, self.ranks = run, config, ranks
@@ -91,7 +93,8 @@ class TorchRLTrainer:
             shield_compilers()
         self.clock = Clock(self._compiled)
         quiet = quiet or not ranks.leads
-        self.display = Display(config.total_timesteps, quiet, bar, run.record)
+        json_lines = json_lines and ranks.leads
+        self.display = Display(config.total_timesteps, quiet, bar, run.record, json_lines)
         self.monitor = Monitor.of(self.device) if config.monitor else Monitor({})
         with run.written(ends=False):
             self._set_up()

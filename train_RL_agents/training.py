@@ -19,6 +19,7 @@ from train_RL_agents.config.reading import load_config, override, stated_keys
 from train_RL_agents.config.resuming import RESUMABLE
 from train_RL_agents.planning.plan import check, table
 from train_RL_agents.planning.profiles import Sized, planned
+from train_RL_agents.run.checkpoint import STATE
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder, runs_in
 from train_RL_agents.run.tracing import Trace
@@ -31,23 +32,28 @@ Run = tuple[RunFolder, Callable[[], TorchRLTrainer]]
 """A run folder, and what makes its trainer; memory is planned for one trainer at a time."""
 
 
-def sized_config(path: Path | None, words: Sequence[str], profile: str = "auto") -> Sized:
+def sized_config(
+    path: Path | None, words: Sequence[str], profile: str = "auto", at_once: int = 1
+) -> Sized:
     """Read a configuration and size it for its device, before there is a folder.
 
     Args:
         path: see load_config.
         words: settings as ``key=value``, laid over the file.
         profile: see planning.profiles.apply_profile.
+        at_once: runs that share the machine.
 
     Raises:
         ConfigError: when a setting cannot be used, the device is missing or the run will not fit.
     """
     config, stated, ranks = load_config(path, words), stated_keys(path, words), Ranks()
+    fine = at_once == 1 or config.device in ("auto", "cpu", "cuda")
+    require(fine, "device", config.device, "auto, cpu or cuda with --jobs, which shares them out")
     device = ranks.device(config.device)
     sized = planned(config, profile, stated, device)
     # What each process holds is its share.
     own = planned(ranks.share(sized.config), "none", stated, device)
-    check(own.plan, own.config)
+    check(own.plan, own.config, at_once)
     return sized._replace(plan=own.plan)
 
 
@@ -62,6 +68,7 @@ def new_runs(
     words: Sequence[str],
     profile: str = "auto",
     argv: Sequence[str] = (),
+    at_once: int = 1,
     **options: Any,
 ) -> list[Run]:
     """Runs of every seed in one training folder; a run that is refused leaves none behind.
@@ -71,6 +78,7 @@ def new_runs(
         words: likewise.
         profile: likewise.
         argv: the command, for the record.
+        at_once: see sized_config.
         options: of TorchRLTrainer.
 
     Raises:
@@ -78,7 +86,7 @@ def new_runs(
     """
     ranks = Ranks()
     with ranks.together():
-        sized = sized_config(path, words, profile)
+        sized = sized_config(path, words, profile, at_once)
         config = sized.config
 
     def create() -> list[RunFolder]:
@@ -90,7 +98,8 @@ def new_runs(
     folders = ranks.led(create)
     parent = folders[0].path.parent
     line = _headline(parent, config.agent_type, str(sized.plan.device), sized.chosen)
-    console = Console(quiet=options.get("quiet", False) or not ranks.leads, highlight=False)
+    quiet = options.get("quiet") or options.get("json_lines") or not ranks.leads
+    console = Console(quiet=quiet, highlight=False)
     console.print(line, markup=False, soft_wrap=True)
     console.print(table(sized.plan))
     for folder in folders:
@@ -131,9 +140,11 @@ def resumed_runs(path: Path, words: Sequence[str], **options: Any) -> list[Run]:
             require(key in RESUMABLE, key, value, "left as it is when a run is resumed")
         for folder in folders:
             device = str(ranks.device(folder.config.device))
-            line = _headline(folder.path, folder.config.agent_type, device, "resumed")
+            begun = (folder.checkpoints / STATE).exists()
+            line = _headline(folder.path, folder.config.agent_type, device,
+                             "resumed" if begun else "from the beginning")  # fmt: skip
             folder.heading = [line]
-            if ranks.leads and not options.get("quiet", False):
+            if ranks.leads and not (options.get("quiet") or options.get("json_lines")):
                 print(line, flush=True)
     return [(folder, partial(torchrl_trainer.resume, folder, **options)) for folder in folders]
 

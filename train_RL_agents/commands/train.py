@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import shutil
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +53,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--profile-trace", metavar="N", nargs="?", type=int, const=_TRACED, help="write a trace of "
         f"N batches of the collector with their updates ({_TRACED} if not said), once everything "
         "is compiled, into the run folder")  # fmt: skip
+    add("--jobs", metavar="N", type=int, help="train N runs at a time, each in a process of its "
+        "own with its share of the cores and GPUs")  # fmt: skip
     add("--quiet", action="store_true", help="print nothing")
     add("--no-bar", action="store_true", help="no progress bar")
+    add("--json-lines", action="store_true", help="print progress as JSON, an object a line")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -63,23 +69,49 @@ def run(arguments: argparse.Namespace) -> int:
     trace = given.get("profile_trace", 0)
     if "profile_trace" in given and trace < 1:
         arguments.parser.error(f"argument --profile-trace: must be at least 1, not {trace}")
+    if given.get("jobs", 1) < 1:
+        arguments.parser.error(f"argument --jobs: must be at least 1, not {given['jobs']}")
     for option in ("config", "profile"):
         if "resume" in given and option in given:
             arguments.parser.error(f"--resume takes no --{option}: a run has its own")
     from train_RL_agents.run.ranks import joined
     from train_RL_agents.training import new_runs, resumed_runs, run_to_the_end
 
-    display = {"quiet": "quiet" in given, "bar": "no_bar" not in given}
+    display = {"quiet": "quiet" in given, "bar": "no_bar" not in given,
+               "json_lines": "json_lines" in given}  # fmt: skip
     with joined():
         if "resume" in given:
             runs = resumed_runs(given["resume"], overrides, **display)
         else:
-            profile = given.get("profile", "auto")
-            runs = new_runs(given.get("config"), overrides, profile, arguments.argv, **display)
+            profile, at_once = given.get("profile", "auto"), given.get("jobs", 1)
+            runs = new_runs(given.get("config"), overrides, profile, arguments.argv, at_once,
+                            **display)  # fmt: skip
+        if given.get("jobs", 1) > 1:
+            words = [*(overrides if "resume" in given else []),
+                     *([f"--profile-trace={trace}"] if trace else [])]  # fmt: skip
+            return _together([folder.path for folder, _ in runs], words, given["jobs"], display)
         for each in runs:
             if not run_to_the_end(each, trace, display["quiet"]):
                 return INTERRUPTED
     return 0
+
+
+def _together(
+    folders: Sequence[Path], words: Sequence[str], at_once: int, display: dict[str, Any]
+) -> int:
+    """Train runs at the same time; see run.jobs. Returns the exit status."""
+    from train_RL_agents.run.jobs import Jobs, training_command
+
+    commands = {path.name: training_command(path, words) for path in folders}
+    jobs = Jobs(commands, at_once, display["quiet"], display["bar"])
+    jobs.run()
+    for sentence in jobs.failures:
+        print(f"marinenav: {sentence}", file=sys.stderr)
+    if jobs.stopped:
+        again = ["marinenav", "train", "--resume", str(folders[0].parent), "--jobs", str(at_once)]
+        print(f"go on with all: {shlex.join(again)}")
+        return INTERRUPTED
+    return max(map(abs, jobs.status.values()))
 
 
 def _shorthands(given: dict[str, Any]) -> list[str]:

@@ -192,12 +192,21 @@ def _left(cgroup: Path, limit: str, used: str, cache: str) -> int:
     return int((cgroup / limit).read_text()) - held  # host: a number of the system
 
 
-def check(found: Plan, config: TrainConfig[Any]) -> None:
+def check(found: Plan, config: TrainConfig[Any], at_once: int = 1) -> None:
     """Refuse a run that will not fit.
+
+    Args:
+        found: what it takes.
+        config: of the run.
+        at_once: such runs that share the host, and its GPUs.
 
     Raises:
         ConfigError: naming the largest replay that fits, or the rest if no replay does.
     """
+    on_one = -(-at_once // max(1, torch.cuda.device_count()))
+    shares = {on_host: free // (at_once if on_host else on_one)
+              for on_host, free in found.free.items()}  # fmt: skip
+    found = replace(found, free=shares)
     for on_host, free in found.free.items():
         if found.lacking(on_host) <= 0:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 _BETWEEN = 60.0
 """Seconds between lines on the time left, where there is no bar."""
@@ -88,6 +96,47 @@ class Clock:
         self._started = self._lap_started = time.perf_counter()
 
 
+class Bars:
+    """Progress bars below the lines that are said.
+
+    Args:
+        quiet: print nothing at all.
+        bar: show bars; without a terminal they are left out anyway.
+    """
+
+    def __init__(self, quiet: bool, bar: bool) -> None:
+        self.console = Console(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]:,.0f} env-steps/s, success {task.fields[success]}"),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=quiet or not bar or not self.console.is_terminal,
+        )
+        self.shown = not self._progress.disable
+        """Whether there are any."""
+        self._tasks: dict[str, TaskID] = {}
+        self.start, self.stop = self._progress.start, self._progress.stop
+
+    def show(
+        self, name: str, total: int, env_steps: int, rate: float | None = None,
+        success: float | None = None,
+    ) -> None:  # fmt: skip
+        """Move a bar, which is made the first time; what is None stays as it was."""
+        if name not in self._tasks:
+            self._tasks[name] = self._progress.add_task(name, total=total, rate=0.0, success="-")
+        fields: dict[str, Any] = {} if rate is None else {"rate": rate}
+        fields |= {} if success is None else {"success": f"{success:.2f}"}
+        self._progress.update(self._tasks[name], completed=env_steps, **fields)
+
+    def remove(self, name: str) -> None:
+        """Remove a bar, if there is one."""
+        if name in self._tasks:
+            self._progress.remove_task(self._tasks.pop(name))
+
+
 class Display:
     """A progress bar, one line per evaluation, and a last line.
 
@@ -96,24 +145,18 @@ class Display:
         quiet: print nothing at all.
         bar: show the bar; without a terminal it is left out anyway.
         record: is given every line, also if nothing is printed.
+        json_lines: print JSON for other programs, an object a line: ``{"line": TEXT}`` for a line,
+            and ``total``, ``env_steps``, ``rate`` (env-steps a second) and ``success`` (of the last
+            evaluation) for a move of the bar, null where that is not new.
     """
 
     def __init__(
-        self, total: int, quiet: bool, bar: bool, record: Callable[[str], None] = lambda line: None
-    ) -> None:
-        self._console = Console(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
-        self._record = record
-        self._progress = Progress(
-            TextColumn("training"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]:,.0f} env-steps/s, success {task.fields[success]}"),
-            TimeRemainingColumn(),
-            console=self._console,
-            disable=quiet or not bar or not self._console.is_terminal,
-        )
-        self._task = self._progress.add_task("", total=total, rate=0.0, success="-")
-        self._total, self._told_at = total, time.perf_counter()
+        self, total: int, quiet: bool, bar: bool, record: Callable[[str], None] = lambda line: None,
+        json_lines: bool = False,
+    ) -> None:  # fmt: skip
+        self._bars, self._total = Bars(quiet or json_lines, bar), total
+        self._record, self._json_lines = record, json_lines
+        self._told_at = time.perf_counter()
 
     def start(self, env_steps: int, compiles: bool) -> None:
         """Say what happens first, and show the bar."""
@@ -121,22 +164,32 @@ class Display:
             self.say(f"resuming at {env_steps:,} env-steps")
         if compiles:
             self.say("compiling world, policy and update (up to two minutes) ...")
-        self._progress.start()
-        self._progress.update(self._task, completed=env_steps)
+        self._bars.start()
+        self._bars.show("training", self._total, env_steps)
 
     def say(self, text: str) -> None:
         """One line."""
-        self._console.print(text)
+        self._bars.console.print(text)
+        self._print({"line": text})
         self._record(text)
+
+    def _print(self, content: dict[str, Any]) -> None:
+        """Print JSON, if that is wanted."""
+        if self._json_lines:
+            print(json.dumps(content), flush=True)
 
     def step(self, env_steps: int, rate: float, success: float | None) -> None:
         """Move the bar; without one, say now and then how long it will take."""
-        shown = "-" if success is None else f"{success:.2f}"
-        self._progress.update(self._task, completed=env_steps, rate=rate, success=shown)
+        self._move(env_steps, rate, success)
         now = time.perf_counter()
-        if self._progress.disable and now - self._told_at >= _BETWEEN and rate > 0:
+        if not self._bars.shown and now - self._told_at >= _BETWEEN and rate > 0:
             self._told_at, left = now, (self._total - env_steps) / rate / 60
             self.say(f"{env_steps:>11,} env-steps, {rate:,.0f} a second, about {left:.1f} min left")
+
+    def _move(self, env_steps: int, rate: float | None, success: float | None) -> None:
+        self._bars.show("training", self._total, env_steps, rate, success)
+        self._print({"total": self._total, "env_steps": env_steps, "rate": rate,
+                     "success": success})  # fmt: skip
 
     def evaluation(
         self, env_steps: int, seconds: float, figures: dict[str, Any], best: bool
@@ -152,11 +205,11 @@ class Display:
             f"success {figures['success_rate']:.3f}  collision {figures['collision_rate']:.3f}  "
             f"{shown('avg_time', '5.1f')} s{'  best' if best else ''}"
         )
-        self._progress.update(self._task, success=f"{figures['success_rate']:.2f}")
+        self._move(env_steps, None, figures["success_rate"])
 
     def stop(self) -> None:
         """Remove the bar, which also restores the cursor of the terminal."""
-        self._progress.stop()
+        self._bars.stop()
 
     def finish(
         self,

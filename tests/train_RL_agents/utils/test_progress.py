@@ -1,6 +1,7 @@
 """The clock, on a clock of its own, and what is printed."""
 
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -127,7 +128,7 @@ def test_the_bar_shows_the_latest_evaluation(monkeypatch):
     display = Display(total=10, quiet=False, bar=True)
     display.step(4, 1.0, 0.125)
     display.evaluation(5, 1.0, FIGURES, best=True)
-    assert display._progress.tasks[0].fields["success"] == "0.25"
+    assert display._bars._progress.tasks[0].fields["success"] == "0.25"
 
 
 def test_the_time_left_is_said_once_a_minute_without_a_terminal(capsys, time):
@@ -188,3 +189,20 @@ def test_the_bar_shows_in_a_terminal_and_gives_the_cursor_back(monkeypatch, bar)
     assert ("500/1000" in text and "4,321 env-steps/s, success 0.75" in text) == bar
     hidden, back = "\x1b[?25l", "\x1b[?25h"
     assert text.rfind(back) > text.rfind(hidden) if bar else hidden not in text
+
+
+def test_lines_of_json_hold_all_that_is_shown(capsys):
+    recorded = []
+    display = Display(100, False, True, recorded.append, json_lines=True)
+    display.start(0, compiles=False)
+    display.say("a [line]")
+    display.step(40, 12.5, None)
+    display.step(80, 12.5, 0.75)
+    display.stop()
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert shown == [
+        {"line": "a [line]"},
+        {"total": 100, "env_steps": 40, "rate": 12.5, "success": None},
+        {"total": 100, "env_steps": 80, "rate": 12.5, "success": 0.75},
+    ]
+    assert recorded == ["a [line]"]

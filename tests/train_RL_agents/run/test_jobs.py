@@ -1,0 +1,164 @@
+"""Several commands at once: places, failures, signals; and runs that are exactly as alone."""
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import pytest
+import torch
+
+from tests.train_RL_agents.tiny_runs import (
+    CPU,
+    ROOT,
+    differences,
+    new_run,
+    programs,
+    results,
+    train,
+    usual_signals,
+)
+from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
+from train_RL_agents.run.jobs import PROGRAM, Jobs, shares, training_command
+from train_RL_agents.run.run_folder import RunFolder
+
+
+def python(code):
+    """A command that runs code with what the fakes below need."""
+    return [sys.executable, "-c", f"import json, os, signal, sys, time\n{code}"]
+
+
+def says(**content):
+    return f"print(json.dumps({content}), flush=True)\n"
+
+
+def test_all_run_and_their_lines_have_their_names(capsys):
+    steps = says(total=10, env_steps=5, rate=1.0, success=None)
+    jobs = Jobs({"a": python(says(line="hello") + steps), "b": python("print('no JSON')")}, 2)
+    jobs.run()
+    assert jobs.status == {"a": 0, "b": 0}
+    assert (jobs.failures, jobs.stopped) == ([], False)
+    assert sorted(capsys.readouterr().out.splitlines()) == ["a: hello", "b: no JSON"]
+
+
+def test_no_more_than_so_many_run_at_once_and_each_has_a_place(capsys):
+    code = "print('from', time.time(), os.environ['OMP_NUM_THREADS'], flush=True); time.sleep(0.1)"
+    code += "; print('to', time.time())"
+    jobs = Jobs({str(number): python(code) for number in range(4)}, 2)
+    jobs.run()
+    events = sorted((float(words[2]), words[1]) for words in
+                    (line.split() for line in capsys.readouterr().out.splitlines()))  # fmt: skip
+    running = [1 if kind == "from" else -1 for _, kind in events]
+    assert max(sum(running[: count + 1]) for count in range(8)) <= 2
+    assert len(events) == 8
+
+
+def test_a_failure_does_not_end_the_others(capsys):
+    commands = {"bad": python("sys.exit('it broke')"), "killed": python("os.kill(os.getpid(), 9)"),
+                "good": python("time.sleep(0.2); print('done')")}  # fmt: skip
+    jobs = Jobs(commands, 3)
+    jobs.run()
+    assert jobs.status == {"bad": 1, "killed": -9, "good": 0}
+    assert sorted(jobs.failures) == ["bad: failed with status 1: it broke",
+                                     "killed: failed with status -9: it said nothing"]  # fmt: skip
+    assert "good: done" in capsys.readouterr().out
+
+
+SAVES = """
+def save(*signal):
+    print('saved')
+    sys.exit(130)
+signal.signal(signal.SIGTERM, save)
+print('ready', flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_signal_asks_all_to_save_and_starts_no_more(capsys):
+    jobs = Jobs({name: python(SAVES) for name in "abc"}, 2)
+
+    threading.Thread(target=interrupt_when_ready, args=(jobs,), daemon=True).start()
+    with usual_signals():
+        jobs.run()
+    assert jobs.status == {"a": 130, "b": 130}
+    assert (jobs.stopped, jobs.failures) == (True, [])
+    assert sorted(capsys.readouterr().out.splitlines()) == [
+        "a: ready", "a: saved", "b: ready", "b: saved"
+    ]  # fmt: skip
+
+
+def interrupt_when_ready(jobs):
+    """Send this process a SIGTERM once two commands have said something."""
+    while len(jobs._last) < 2:
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_each_has_its_share_of_cores_and_gpus(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr("train_RL_agents.run.jobs.cpu_cores", lambda: 8)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert shares(3) == [{"OMP_NUM_THREADS": "2"}] * 3
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in shares(3)] == ["0", "1", "0"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in shares(3)] == ["4", "6", "4"]
+    assert shares(1)[0]["OMP_NUM_THREADS"] == "5"
+
+
+# Real runs --------------------------------------------------------------------------------------
+
+
+QUICK = (
+    "import sys\n"
+    "from tests.train_RL_agents.tiny_runs import small_pool\n"
+    "from train_RL_agents.cli import main\n"
+    "with small_pool():\n"
+    "    sys.exit(main(sys.argv[1:]))\n"
+)
+"""The command, with scenarios that take no time."""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("tiny")
+def test_runs_at_once_are_exactly_as_alone_and_a_failure_ends_no_other(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    apart = [new_run(tmp_path / "apart", seed=seed) for seed in (0, 1)]
+    broken = new_run(tmp_path / "apart", seed=2)
+    (broken.checkpoints / STATE).write_bytes(b"damaged")
+    folders = [*(run.path for run in apart), broken.path]
+    words = {path.name: training_command(path)[len(PROGRAM) :] for path in folders}
+    jobs = Jobs({name: [sys.executable, "-c", QUICK, *each] for name, each in words.items()}, 3)
+    jobs.run()
+    assert [jobs.status[path.name] for path in folders] == [0, 0, 2]
+    (sentence,) = jobs.failures
+    assert sentence.startswith("seed_2: failed with status 2: marinenav: error: ")
+    for run in apart:
+        alone = new_run(tmp_path / "alone", seed=run.seed)
+        train(alone)
+        assert differences(results(run), results(alone)) == []
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_all_and_all_go_on(tmp_path, command):
+    words = ["total_timesteps=4000000", "eval_freq=4000000", "--seed", "0", "1", "--jobs", "2"]
+    with programs("train_RL_agents", end=lambda each: each.kill()) as start:
+        process = start(*command, *words)
+        seen = ""
+        while seen.count("updates: fp32") < 2:
+            seen += process.stdout.readline()
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        output = process.communicate()[0]
+    assert process.returncode == 130
+    assert output.count("stopped and saved; go on with: ") == 2
+    (parent,) = (tmp_path / "runs").iterdir()
+    assert f"go on with all: marinenav train --resume {parent} --jobs 2" in output
+    for seed in (0, 1):
+        state = read_checked(parent / f"seed_{seed}" / "checkpoints" / STATE, TRAINING, CPU)
+        assert state["env_steps"] > 0
+        RunFolder.open(parent / f"seed_{seed}").begin()  # nobody writes it any more

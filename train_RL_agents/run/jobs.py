@@ -1,0 +1,147 @@
+"""Runs at the same time, each in a process of its own, with one display.
+
+A process is started with ``--json-lines`` and says what it does in lines of JSON (see Display);
+other lines, as of an error, are shown as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+
+from marinenav_env import plugins
+from train_RL_agents.utils.device import cpu_cores
+from train_RL_agents.utils.progress import Bars
+from train_RL_agents.utils.signals import first_signal
+
+PROGRAM = (sys.executable, "-m", "train_RL_agents")
+_PATIENCE = 10.0
+"""Seconds between a second request to end and the end by force."""
+_STOPPED = (130, 143, -15)
+"""Exit status of what a SIGTERM ended: while it trained, while it started, or before that."""
+
+
+class Jobs:
+    """Runs commands, several at once; a failure of one does not end the others.
+
+    The commands do not see a Ctrl-C of the terminal. The first one, or a SIGTERM, asks all that run
+    to save and end, and no others are started; a second one ends them at once.
+
+    Args:
+        commands: program and arguments by name, in the order in which they are started.
+        at_once: as many run at a time.
+        quiet: show nothing.
+        bar: show a progress bar for each that runs, if this is a terminal.
+    """
+
+    def __init__(
+        self, commands: Mapping[str, Sequence[str]], at_once: int, quiet: bool = False,
+        bar: bool = True,
+    ) -> None:  # fmt: skip
+        self._waiting, self._places = dict(commands), shares(at_once)
+        self._running: dict[str, tuple[subprocess.Popen[str], dict[str, str]]] = {}
+        self._lines: queue.SimpleQueue[tuple[str, str | None]] = queue.SimpleQueue()
+        self._last: dict[str, str] = {}
+        self._bars = Bars(quiet, bar)
+        self.stopped = False
+        """Whether a signal asked to stop."""
+        self.status: dict[str, int] = {}
+        """Exit status of the commands that have ended, by name."""
+
+    def run(self) -> None:
+        """Run all to their ends, or until a signal asks to stop."""
+        self._bars.start()
+        try:
+            with first_signal(self._stop):
+                while self._running or (self._waiting and not self.stopped):
+                    self._start()
+                    self._hear()
+        finally:
+            self._bars.stop()
+            self._end()
+
+    @property
+    def failures(self) -> list[str]:
+        """A sentence for each command that failed."""
+        return [f"{name}: failed with status {status}: {self._last.get(name, 'it said nothing')}"
+                for name, status in self.status.items()
+                if status and not (self.stopped and status in _STOPPED)]  # fmt: skip
+
+    def _start(self) -> None:
+        """Start commands while there are places."""
+        while self._waiting and self._places and not self.stopped:
+            name, place = next(iter(self._waiting)), self._places.pop(0)
+            process = subprocess.Popen(
+                self._waiting.pop(name), env=os.environ | place, text=True, errors="replace",
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+            self._running[name] = process, place
+            threading.Thread(target=self._read, args=(name, process.stdout), daemon=True).start()
+
+    def _read(self, name: str, stream: IO[str]) -> None:
+        """Pass on the lines of a command, then None; in a thread of its own."""
+        with stream:
+            for line in stream:
+                self._lines.put((name, line.rstrip("\n")))
+        self._lines.put((name, None))
+
+    def _hear(self) -> None:
+        """Handle one line of any command."""
+        name, line = self._lines.get()
+        if line is None:
+            process, place = self._running.pop(name)
+            self.status[name] = process.wait()
+            self._places.append(place)
+            self._bars.remove(name)
+            return
+        try:
+            said: dict[str, Any] = dict(json.loads(line))
+        except (ValueError, TypeError):
+            said = {"line": line}
+        if "line" in said:
+            self._last[name] = said["line"]
+            self._bars.console.print(f"{name}: {said['line']}")
+        else:
+            self._bars.show(name, **said)
+
+    def _stop(self) -> None:
+        """Ask all to save and end."""
+        self.stopped = True
+        for process, _ in self._running.values():
+            process.terminate()
+
+    def _end(self) -> None:
+        """End what still runs, which is nothing without an exception."""
+        for process, _ in self._running.values():
+            process.terminate()
+        for process, _ in self._running.values():
+            try:
+                process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def training_command(run: Path, words: Sequence[str] = ()) -> list[str]:
+    """Program and arguments that start or resume a run, with the parts of the user's allowed."""
+    parts = [f"--plugin={part}" for part in plugins.allowed()]
+    return [*PROGRAM, "train", "--resume", str(run), "--json-lines", *parts, *words]
+
+
+def shares(jobs: int) -> list[dict[str, str]]:
+    """Environment variables that give each of several processes its share of cores and GPUs."""
+    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cpu_cores() // jobs))
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    gpus = named.split(",") if named else [str(each) for each in range(count)]
+    own = [{"CUDA_VISIBLE_DEVICES": gpus[job % count]} if count else {} for job in range(jobs)]
+    return [{"OMP_NUM_THREADS": threads} | each for each in own]
