@@ -11,9 +11,28 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "results/README.md"]
-html_theme = "alabaster"
-html_theme_options = {"description": "Fleets of autonomous vessels, trained in minutes"}
+html_theme = "furo"
+html_title = "marinenav"
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_class_signature = "separated"
 napoleon_google_docstring = True
+
+
+def setup(app):
+    """Put the list of settings into its page; show magnitudes as they are written."""
+
+    def fill(app, page, source):
+        if page == "settings":
+            from train_RL_agents.config.help import settings_page
+
+            source[0] = source[0].replace("<!-- settings -->", settings_page())
+
+    def plain(app, what, name, obj, options, lines):
+        if "VesselConfig" in name:  # |sway| is a magnitude, not a substitution
+            lines[:] = [line.replace("|", r"\|") for line in lines]
+
+    app.connect("source-read", fill)
+    app.connect("autodoc-process-docstring", plain)

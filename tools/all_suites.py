@@ -139,6 +139,9 @@ def conduct_table(content: dict[str, Any]) -> str:
 
 INTRODUCTION = """# All policies on all suites
 
+**Rules of the sea.** Nothing enforces them. `ppo_rules` is trained with penalties by role and keeps
+them if the others do; how often the others keep them is in the last table of this page.
+
 The policies of `pretrained/` and the baselines, by the rule that each acts by if nothing else is
 said. What the suites are is in [evaluation](evaluation.md). This page, and the JSON and CSV files
 `docs/results/suite_NAME.*` that it is made of, are written by one command (sizes are those below;

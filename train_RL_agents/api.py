@@ -76,8 +76,8 @@ class Policy:
         """The best action for what a robot observes.
 
         Args:
-            observation: entries by name, each [..., *shape of the entry], as the environments of
-                Gymnasium and PettingZoo give them.
+            observation: entries by name, each [..., S] where S is its shape, as the environments
+                of Gymnasium and PettingZoo give them.
             risk: share of the worst outcomes to act on, in (0, 1]; by default as configured.
 
         Returns:

@@ -83,6 +83,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with ended_at_once():
             arguments = parse(sys.argv[1:] if argv is None else argv)
+            if getattr(arguments.command, "at_once", lambda given: False)(arguments):
+                return int(arguments.command.run(arguments))
             _import(arguments.command)
             with interruptible():
                 return _run(arguments)

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from train_RL_agents.config.help_text import default_settings, settings_text
 from train_RL_agents.config.resuming import RESUMABLE
 
 OWN_HELP = True
-"""Help lists the settings, which takes an import of torch."""
+"""Help lists the settings too."""
 TAKES_OVERRIDES = True
 IMPORTS = ("train_RL_agents.torchrl_trainer",)
 INTERRUPTED = 130
@@ -65,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     given = vars(arguments)
     overrides = _shorthands(given) + arguments.overrides
     if "help" in given:
-        return _help(arguments.parser, given.get("config"), overrides)
+        return _help(arguments, overrides)
     trace = given.get("profile_trace", 0)
     if "profile_trace" in given and trace < 1:
         arguments.parser.error(f"argument --profile-trace: must be at least 1, not {trace}")
@@ -121,15 +122,25 @@ def _shorthands(given: dict[str, Any]) -> list[str]:
             for key, value in values.items()]  # fmt: skip
 
 
-def _help(parser: argparse.ArgumentParser, path: Path | None, overrides: list[str]) -> int:
-    """Print the options, and every setting of the chosen agent with its default."""
-    from train_RL_agents.agents import AGENTS
-    from train_RL_agents.config.help import settings_help
-    from train_RL_agents.config.reading import default_config, load_config
+def at_once(arguments: argparse.Namespace) -> bool:
+    """Whether torch is not needed: for the help on the defaults."""
+    chosen = vars(arguments).keys() & {"config", *_SHORTHANDS} or arguments.overrides
+    return "help" in arguments and not chosen
 
-    agent = load_config(path, overrides).agent_type
+
+def _help(arguments: argparse.Namespace, overrides: list[str]) -> int:
+    """Print the options, and every setting of the chosen agent with its default."""
+    if at_once(arguments):
+        agent, agents, sections = default_settings()
+    else:
+        from train_RL_agents.agents import AGENTS
+        from train_RL_agents.config.help import sections as sections_of
+        from train_RL_agents.config.reading import default_config, load_config
+
+        agent = load_config(vars(arguments).get("config"), overrides).agent_type
+        agents, sections = list(AGENTS), sections_of(default_config(agent))
     width = min(max(shutil.get_terminal_size().columns, 60), 100)
-    print(parser.format_help())
-    print(f"settings, as key=value or in a file, here for {agent} (agents: {', '.join(AGENTS)}):\n")
-    print(settings_help(default_config(agent), width))
+    print(arguments.parser.format_help())
+    print(f"settings, as key=value or in a file, here for {agent} (agents: {', '.join(agents)}):\n")
+    print(settings_text(sections, width))
     return 0

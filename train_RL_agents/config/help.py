@@ -1,4 +1,7 @@
-"""The list of all settings that `marinenav train --help` prints."""
+"""All settings with their meanings: for `marinenav train --help`, and for the documentation.
+
+`python -m train_RL_agents.config.help` writes the file that the help of the defaults is made of.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from itertools import pairwise
 from typing import Any, Literal, get_origin, get_type_hints
 
 from marinenav_env.validation import describe, words_of
-
-_COLUMN = 36
-"""Where meanings begin; a longer key has its meaning on the next line."""
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.config.help_text import DEFAULTS, Section, settings_text
+from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
 
 
 def meanings(config_type: type[Any]) -> dict[str, str]:
@@ -37,34 +40,60 @@ def settings_help(config: Any, width: int = 80) -> str:
         config: its values are shown as the defaults.
         width: of the text, in characters.
     """
-    return "\n\n".join(_sections(config, "", width))
+    return settings_text(sections(config), width)
 
 
-def _sections(config: Any, prefix: str, width: int) -> list[str]:
-    """The keys of a section, then its subsections."""
+def sections(config: Any, prefix: str = "") -> list[Section]:
+    """The keys of a section, then its subsections.
+
+    Args:
+        config: its values are taken as the defaults.
+        prefix: before all keys, with its dot.
+    """
     kind = type(config)
     title = (inspect.getdoc(kind) or "").partition("\n")[0]
-    lines, inner = [f"{prefix[:-1]}: {title}" if prefix else title], []
+    rows, inner = [], []
     hints, meant = get_type_hints(kind, include_extras=True), meanings(kind)
     for item in fields(config):
         key, value = prefix + item.name, getattr(config, item.name)
         if is_dataclass(value):
-            inner += _sections(value, f"{key}.", width)
+            inner += sections(value, f"{key}.")
             continue
-        meaning = meant.get(item.name, "")
         literal = get_origin(hints[item.name]) is Literal
         words = describe(hints[item.name]) if literal else words_of(hints[item.name])
-        meaning += f" ({words})" if words else ""
-        lines += _entry(f"  {key}={shown(value)}", meaning, width)
-    return ["\n".join(lines), *inner]
+        meaning = meant.get(item.name, "") + (f" ({words})" if words else "")
+        rows.append([key, shown(value), meaning])
+    return [Section(f"{prefix[:-1]}: {title}" if prefix else title, rows), *inner]
 
 
-def _entry(head: str, meaning: str, width: int) -> list[str]:
-    """Key and default on the left, the meaning on the right, or below when there is no room."""
-    room = max(width - _COLUMN, 20)
-    lines = textwrap.wrap(meaning, room, break_on_hyphens=False) or [""]
-    first = [f"{head:<{_COLUMN - 2}}  {lines.pop(0)}"] if len(head) <= _COLUMN - 2 else [head]
-    return [*first, *(" " * _COLUMN + line for line in lines)]
+def settings_page() -> str:
+    """All settings of all agents as Markdown, for the documentation."""
+    parts = [part for part in sections(TrainConfig())
+             if not part.title.startswith(("agent", "trainer"))]  # fmt: skip
+    parts += [_of(part, name) for name, kind in TRAINER_CONFIGS.items()
+              for part in sections(kind(), "trainer.")]  # fmt: skip
+    parts += [_of(part, f"`--agent {name}`") for name, kind in AGENTS.items()
+              for part in sections(kind.config_type(), "agent.")]  # fmt: skip
+    return "\n".join(map(_markdown, parts))
+
+
+def _of(section: Section, whose: str) -> Section:
+    """A section that says what has these settings."""
+    return section._replace(title=f"{section.title.rstrip('.')} ({whose})")
+
+
+def _markdown(section: Section) -> str:
+    """A section as a heading and a table."""
+    lines = [
+        f"## {section.title.rstrip('.')}",
+        "",
+        "| setting | default | meaning |",
+        "|---|---|---|",
+    ]
+    for key, value, meaning in section.rows:
+        default = f"`{value}`" if value else ""
+        lines.append(f"| `{key}` | {default} | {meaning.replace('|', chr(92) + '|')} |")
+    return "\n".join([*lines, ""])
 
 
 def shown(value: Any) -> str:
@@ -74,3 +103,14 @@ def shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def defaults_json() -> str:
+    """What the help of the default agent is made of where torch is not imported."""
+    parts = [[part.title, part.rows] for part in sections(TrainConfig())]
+    content = {"agent": TrainConfig.agent_type, "agents": list(AGENTS), "sections": parts}
+    return json.dumps(content, indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    DEFAULTS.write_text(defaults_json(), encoding="utf-8")

@@ -6,7 +6,8 @@ from dataclasses import dataclass, fields
 import pytest
 
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.help import meanings, settings_help
+from train_RL_agents.config.help import defaults_json, meanings, settings_help, settings_page
+from train_RL_agents.config.help_text import DEFAULTS
 from train_RL_agents.config.reading import default_config, settings_of
 
 
@@ -39,3 +40,14 @@ def test_meanings_are_inherited():
         """Another."""
 
     assert meanings(Derived) == {"first": "One thing.", "second": "Another."}
+
+
+def test_the_help_of_the_defaults_is_up_to_date():
+    assert DEFAULTS.read_text() == defaults_json(), "python -m train_RL_agents.config.help"
+
+
+def test_the_page_has_every_setting_of_every_agent():
+    page = settings_page()
+    for agent_type in AGENTS:
+        for setting in settings_of(default_config(agent_type)):
+            assert f"| `{setting.key}` |" in page
