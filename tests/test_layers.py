@@ -19,7 +19,7 @@ WORLD = (
 TRAINER = (
     "boat", "utils", "networks", "agents", "config", "policy_wrapper", "memory", "run", "baselines",
     "evaluation", "figures", "learning", "collecting", "planning", "exporting", "torchrl_trainer",
-    "training", "api", "benchmark", "tuning", "commands", "cli", "__main__",
+    "training", "api", "benchmark", "tuning", "studies", "commands", "cli", "__main__",
 )  # fmt: skip
 """Packages and modules, the lowest first."""
 

@@ -17,6 +17,7 @@ from train_RL_agents.commands import (
     info,
     play,
     plot,
+    study,
     train,
     tune,
 )
@@ -31,6 +32,7 @@ COMMANDS: dict[str, ModuleType] = {
     "info": info,
     "plot": plot,
     "tune": tune,
+    "study": study,
     "bench": bench,
     "doctor": doctor,
 }

@@ -28,11 +28,6 @@ def run(arguments: argparse.Namespace) -> int:
     groups, left_out = curves.overlapping(runs)
     for sentence in left_out:
         print(sentence)
-    tables = {
-        "curves": curves.curve_table(groups),
-        "levels": curves.level_table(groups),
-        "improvement": curves.improvement_table(groups),
-    }
-    for path in plotting.write(arguments.out, tables):
+    for path in plotting.write(arguments.out, curves.tables(groups)):
         print(path)
     return 0

@@ -10,6 +10,7 @@ import csv
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from operator import attrgetter
 from pathlib import Path
@@ -20,6 +21,8 @@ from numpy.typing import NDArray
 
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents.config.reading import read_json
+from train_RL_agents.evaluation import aggregates
+from train_RL_agents.evaluation.aggregates import Counts, Estimate
 from train_RL_agents.evaluation.episodes import wilson_interval
 from train_RL_agents.utils.arrays import read_arrays
 
@@ -41,7 +44,9 @@ _KEYS = {
 }
 """Names of the metrics in evaluations.npz."""
 _DRAWS = 500
-"""Bootstrap samples."""
+"""Bootstrap samples behind a band."""
+_THRESHOLDS = 101
+"""Points of a performance profile."""
 
 
 @dataclass(frozen=True)
@@ -282,35 +287,28 @@ def pooled_levels(runs: Sequence[Run]) -> dict[str, tuple[int, int]]:
     return pooled
 
 
-def improvement(ours: Sequence[Run], theirs: Sequence[Run]) -> tuple[float, float, float] | None:
-    """Probability that a run of one group does better than one of another on a level.
+def counts_of(groups: Sequence[Sequence[Run]]) -> list[Counts]:
+    """Successes and episodes [N, M, 2] of each group on the levels that all runs have.
 
-    Agarwal et al. 2021: the mean over levels of the share of pairs of runs in which ours has the
-    higher success rate, a tie counting half. The interval is a bootstrap over runs and episodes.
+    Overall figures count only where there are no common levels; M is 0 where there is nothing.
+    """
+    runs = [run for group in groups for run in group]
+    common = set.intersection(*(set(run.levels) for run in runs)) if runs else set()
+    names = sorted(common - {"overall"}) or sorted(common)
+    return [np.array([[run.levels[name] for name in names] for run in group], np.int64)
+            .reshape(len(group), len(names), 2) for group in groups]  # fmt: skip
+
+
+def improvement(ours: Sequence[Run], theirs: Sequence[Run]) -> Estimate | None:
+    """Probability that a run of one group does better than one of another on a level.
 
     Returns:
         Probability and the ends of its 95% interval; None without common levels.
     """
-    both = [{name for run in runs for name in run.levels} for runs in (ours, theirs)]
-    names = sorted((both[0] & both[1]) - {"overall"}) or sorted(both[0] & both[1])
-    if not names:
+    counts = counts_of((ours, theirs))
+    if not counts[0].size:
         return None
-    coins, sides = np.random.default_rng(0), (ours, theirs)
-    counts = [np.array([[run.levels.get(name, (0, 1)) for name in names] for run in runs])
-              for runs in sides]  # fmt: skip
-
-    def share(rates: Sequence[Array]) -> float:
-        gap = rates[0][:, None] - rates[1][None]
-        return float(((gap > 0.0) + 0.5 * (gap == 0.0)).mean())
-
-    def draw(count: NDArray[Any]) -> Array:
-        chosen = count[coins.integers(len(count), size=len(count))]
-        total = chosen[..., 1]
-        return np.asarray(coins.binomial(total, chosen[..., 0] / total) / total, np.float64)
-
-    samples = [share([draw(count) for count in counts]) for _ in range(_DRAWS)]
-    low, high = np.percentile(samples, [2.5, 97.5])
-    return share([count[..., 0] / count[..., 1] for count in counts]), float(low), float(high)
+    return aggregates.estimate(aggregates.improvement, *counts)
 
 
 # Tables -----------------------------------------------------------------------------------------
@@ -350,6 +348,40 @@ def improvement_table(groups: dict[str, list[Run]]) -> list[dict[str, Any]]:
     for one, other in combinations(groups, 2):
         found = improvement(groups[one], groups[other])
         if found is not None:
-            rows.append({"group": one, "over": other, "probability": found[0],
-                         "low": found[1], "high": found[2]})  # fmt: skip
+            rows.append({"group": one, "over": other, "probability": found.value,
+                         "low": found.low, "high": found.high})  # fmt: skip
     return rows
+
+
+def iqm_table(groups: dict[str, list[Run]]) -> list[dict[str, Any]]:
+    """Interquartile mean and mean of success over runs and levels."""
+    rows = []
+    for (name, runs), counts in zip(groups.items(), counts_of([*groups.values()]), strict=True):
+        if counts.size:
+            value, low, high = aggregates.estimate(aggregates.interquartile_mean, counts)
+            rows.append({"group": name, "iqm": value, "low": low, "high": high,
+                         "mean": aggregates.rates(counts).mean(), "runs": len(runs)})  # fmt: skip
+    return rows
+
+
+def profile_table(groups: dict[str, list[Run]]) -> list[dict[str, Any]]:
+    """Performance profiles: the share of runs and levels with more success than a threshold."""
+    rows, thresholds = [], np.linspace(0.0, 1.0, _THRESHOLDS)
+    for name, counts in zip(groups, counts_of([*groups.values()]), strict=True):
+        if counts.size:
+            found = aggregates.estimate(partial(aggregates.profile, thresholds=thresholds), counts,
+                                        draws=_DRAWS)  # fmt: skip
+            rows += [{"group": name, "threshold": t, "share": share, "low": low, "high": high}
+                     for t, share, low, high in zip(thresholds, *found, strict=True)]  # fmt: skip
+    return rows
+
+
+def tables(groups: dict[str, list[Run]]) -> dict[str, list[dict[str, Any]]]:
+    """All tables, by name."""
+    return {
+        "curves": curve_table(groups),
+        "levels": level_table(groups),
+        "iqm": iqm_table(groups),
+        "improvement": improvement_table(groups),
+        "profiles": profile_table(groups),
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -90,19 +90,64 @@ def draw_levels(rows: Rows) -> Any:
 
 def draw_improvement(rows: Rows) -> Any:
     """Probability of improvement of every pair, with intervals."""
-    picture = new_figure(6.0, 0.4 * len(rows) + 1.2, "constrained")
-    axes = picture.subplots()
-    for height, row in enumerate(reversed(rows)):
-        axes.plot([row["low"], row["high"]], [height, height], color=COLOURS[0], lw=2.0)
-        axes.plot(row["probability"], height, marker="o", color=COLOURS[0])
+    picture, axes = _draw_estimates(rows, "probability", _pair)
     axes.axvline(0.5, color="0.4", linestyle=":")
-    labels = [f"{row['group']} over {row['over']}" for row in reversed(rows)]
-    axes.set_yticks(range(len(rows)), labels)
     axes.set(xlim=(-0.02, 1.02), xlabel="probability of improvement, 95% bootstrap")
     return picture
 
 
-DRAWINGS = {"curves": draw_curves, "levels": draw_levels, "improvement": draw_improvement}
+def draw_iqm(rows: Rows) -> Any:
+    """Interquartile mean of every group, with intervals."""
+    picture, axes = _draw_estimates(rows, "iqm", lambda row: f"{row['group']} ({row['runs']})")
+    axes.set(xlabel="interquartile mean of success (runs), 95% bootstrap")
+    return picture
+
+
+def draw_differences(rows: Rows) -> Any:
+    """Difference of success on the same scenarios of every pair, with intervals."""
+    picture, axes = _draw_estimates(rows, "difference", _pair)
+    axes.axvline(0.0, color="0.4", linestyle=":")
+    axes.set(xlabel="difference of success, 95% paired bootstrap")
+    return picture
+
+
+def _pair(row: dict[str, Any]) -> str:
+    return f"{row['group']} over {row['over']}"
+
+
+def _draw_estimates(rows: Rows, key: str, label: Callable[[dict[str, Any]], str]) -> Any:
+    """A line for every row: its value as a dot on its interval; gives figure and axes."""
+    picture = new_figure(6.0, 0.4 * len(rows) + 1.2, "constrained")
+    axes = picture.subplots()
+    for height, row in enumerate(reversed(rows)):
+        axes.plot([row["low"], row["high"]], [height, height], color=COLOURS[0], lw=2.0)
+        axes.plot(row[key], height, marker="o", color=COLOURS[0])
+    axes.set_yticks(range(len(rows)), [label(row) for row in reversed(rows)])
+    axes.grid(axis="x", alpha=0.3)
+    return picture, axes
+
+
+def draw_profiles(rows: Rows) -> Any:
+    """Performance profiles of all groups, with bands."""
+    looks, picture = styles(_groups(rows)), new_figure(6.0, 4.0, "constrained")
+    axes = picture.subplots()
+    for name, look in looks.items():
+        own = [row for row in rows if row["group"] == name]
+        x, share, low, high = ([row[key] for row in own]
+                               for key in ("threshold", "share", "low", "high"))  # fmt: skip
+        axes.step(x, share, where="post", color=look["color"], linestyle=look["linestyle"],
+                  label=name)  # fmt: skip
+        axes.fill_between(x, low, high, step="post", color=look["color"], alpha=0.15, linewidth=0)
+    axes.set(xlabel="success rate", ylabel="share of runs and levels above it", ylim=(-0.02, 1.02))
+    axes.grid(alpha=0.3)
+    picture.legend(loc="outside upper center", ncols=4)
+    return picture
+
+
+DRAWINGS = {
+    "curves": draw_curves, "levels": draw_levels, "iqm": draw_iqm, "improvement": draw_improvement,
+    "profiles": draw_profiles, "differences": draw_differences,
+}  # fmt: skip
 
 
 def write(out: Path, tables: dict[str, Rows]) -> list[Path]:

@@ -7,14 +7,17 @@ import pytest
 from marinenav_env import ConfigError
 from train_RL_agents.figures.curves import (
     Run,
+    counts_of,
     curve,
     curve_table,
     grouped,
     improvement,
     improvement_table,
+    iqm_table,
     level_table,
     overlapping,
     pooled_levels,
+    profile_table,
     read_runs,
 )
 
@@ -167,8 +170,7 @@ def test_improvement_is_the_share_of_pairs_that_do_better():
 
     assert improvement(runs(90, 80), runs(85, 10))[0] == 0.75
     assert improvement(runs(50), runs(50))[0] == 0.5
-    value, low, high = improvement(runs(99, 98, 99), runs(5, 6, 7))
-    assert (value, low, high) == (1.0, 1.0, 1.0)
+    assert improvement(runs(99, 98, 99), runs(5, 6, 7)) == (1.0, 1.0, 1.0)
     assert improvement(runs(50), [make_run([[1], [1]])]) is None
     rows = improvement_table({"A": runs(90), "B": runs(10), "C": runs(50)})
     assert [(row["group"], row["over"]) for row in rows] == [("A", "B"), ("A", "C"), ("B", "C")]
@@ -182,3 +184,20 @@ def test_tables_have_every_group_and_axis(tmp_path):
     assert {row["axis"] for row in rows} == {"steps", "minutes"}
     assert {row["metric"] for row in rows} == {"success", "return", "time"}
     assert len(rows) == 2 * 2 * 3 * 2
+
+
+def test_means_and_profiles_are_of_levels_that_all_have():
+    levels = {"level 1": (3, 4), "level 2": (1, 4), "overall": (4, 8)}
+    fewer = {"level 1": (4, 4), "overall": (4, 4)}
+    groups = {"A": [make_run([[1]], (1.0,), levels)], "B": [make_run([[1]], (1.0,), fewer)] * 2}
+    assert [each.tolist() for each in counts_of([*groups.values()])] == [[[[3, 4]]], [[[4, 4]]] * 2]
+    rows = iqm_table(groups)
+    assert [(row["group"], row["iqm"], row["mean"], row["runs"]) for row in rows] == [
+        ("A", 0.75, 0.75, 1), ("B", 1.0, 1.0, 2)
+    ]  # fmt: skip
+    shares = {
+        row["group"]: row["share"] for row in profile_table(groups) if row["threshold"] == 0.8
+    }
+    assert shares == {"A": 0.0, "B": 1.0}
+    assert counts_of([[make_run([[1]], (1.0,))]])[0].shape == (1, 0, 2)
+    assert iqm_table({"A": [make_run([[1]], (1.0,))]}) == []

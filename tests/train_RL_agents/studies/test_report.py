@@ -1,0 +1,85 @@
+"""The page of a study, from made-up runs, and a whole study."""
+
+import csv
+import json
+import re
+
+import numpy as np
+import pytest
+
+from tests.train_RL_agents.figures.test_curves import make_folder
+from tests.train_RL_agents.studies.test_runs import ROOM
+from tests.train_RL_agents.tiny_runs import TINY
+from train_RL_agents.cli import main
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.studies.report import PAGE, TABLE, difference_table, write_report
+from train_RL_agents.studies.runs import Study, Suite, run_folders
+
+
+def made_up(out):
+    """A study of two agents, one of which has a run that is not done, and its evaluations."""
+    config = from_dict(TINY | {"total_timesteps": 200})
+    study = Study({"A": config, "<B>": config}, (0, 1), (Suite("paper"),), "latest")
+    coins, found = np.random.default_rng(0), {}
+    for (name, seed), path in run_folders(study, out).items():
+        if (name, seed) == ("<B>", 1):
+            continue
+        make_folder(path)
+        success = coins.random(12) < (0.9 if name == "A" else 0.4)
+        found[name, seed] = {"success": success.astype(int).tolist(),
+                             "group": ["level 1"] * 6 + ["level 2"] * 6}  # fmt: skip
+    return study, {"paper": found}
+
+
+@pytest.mark.slow
+def test_page_and_table_have_all_runs(tmp_path):
+    pytest.importorskip("matplotlib", reason="needs the extra plot")
+    study, found = made_up(tmp_path)
+    assert write_report(study, "A & B", tmp_path, found) == [tmp_path / PAGE, tmp_path / TABLE]
+    page = (tmp_path / PAGE).read_text()
+    assert "<h1>A &amp; B</h1>" in page
+    assert "<td>&lt;B&gt;</td><td>1 of 2</td>" in page
+    assert page.count("data:image/png;base64,") == 6
+    links = re.findall(r'href="([^"]+)"', page)
+    assert len(links) == 18
+    assert all((tmp_path / link).is_file() for link in links)
+    assert {link.rpartition(".")[2] for link in links} == {"pdf", "png", "csv"}
+    with (tmp_path / TABLE).open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 3 * 3
+    content = found["paper"]["A", 1]
+    (overall,) = [row for row in rows if (row["agent"], row["seed"], row["group"]) ==
+                  ("A", "1", "overall")]  # fmt: skip
+    assert int(overall["successes"]) == sum(content["success"])
+    assert float(overall["wall_minutes"]) == 2.0
+    figures = tmp_path / "figures"
+    with (figures / "paper" / "iqm.csv").open() as file:
+        assert {row["group"]: row["runs"] for row in csv.DictReader(file)} == {"A": "2", "<B>": "1"}
+
+
+def test_differences_are_of_every_pair():
+    evaluations = {(name, seed): {"success": [value] * 4} for name, value in
+                   (("C", 0), ("A", 1), ("B", 1)) for seed in (0, 1)}  # fmt: skip
+    rows = difference_table(evaluations)
+    assert [(row["group"], row["over"], row["difference"]) for row in rows] == [
+        ("A", "B", 0.0), ("A", "C", 1.0), ("B", "C", 1.0)
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_study_from_the_command_line(tmp_path, capfd):
+    pytest.importorskip("matplotlib", reason="needs the extra plot")
+    (tmp_path / "tiny.json").write_text(json.dumps(TINY | {"total_timesteps": 80}))
+    file, out = tmp_path / "mine.json", tmp_path / "out"
+    content = {"agents": [str(tmp_path / "tiny.json")], "seeds": [0, 1],
+               "common": ROOM, "suites": {"fresh": {"episodes": 1, "seed": 0}}}  # fmt: skip
+    file.write_text(json.dumps(content))
+    argv = ["study", str(file), "--out", str(out), "--jobs", "2"]
+    assert main(argv) == 0
+    assert "2 runs, 2 of them to be trained" in capfd.readouterr().out
+    first = (out / TABLE).read_text()
+    assert main(argv) == 0
+    assert capfd.readouterr().out.splitlines() == [
+        f"{out}: 2 runs, 0 of them to be trained", str(out / PAGE), str(out / TABLE)
+    ]  # fmt: skip
+    assert (out / TABLE).read_text() == first

@@ -1,0 +1,102 @@
+"""A study's file, and the runs and evaluations that it lacks."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from marinenav_env import ConfigError
+from tests.train_RL_agents.tiny_runs import CPU, TINY, train
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.studies.runs import (
+    Suite,
+    env_steps,
+    evaluate_all,
+    missing,
+    read_study,
+    run_folders,
+)
+
+ROOM = {"world.scenario.width": 55.0, "world.scenario.height": 55.0}
+"""For the published levels."""
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A study of a tiny agent with two settings and two seeds."""
+    (tmp_path / "tiny.json").write_text(json.dumps(TINY))
+    content = {
+        "agents": [str(tmp_path / "tiny.json")], "seeds": [0, 1],
+        "settings": {"usual": {}, "short": {"trainer.gamma": 0.5}},
+        "common": {"total_timesteps": 80, **ROOM},
+        "suites": {"fresh": {"episodes": 1, "seed": 3}},
+    }  # fmt: skip
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def change(file, **values):
+    file.write_text(json.dumps(json.loads(file.read_text()) | values))
+
+
+def test_groups_are_agents_by_settings(file):
+    study = read_study(file)
+    assert {name: config.trainer.gamma for name, config in study.groups.items()} == {
+        "tiny, usual": 0.99, "tiny, short": 0.5
+    }  # fmt: skip
+    assert {config.total_timesteps for config in study.groups.values()} == {80}
+    assert (study.seeds, study.which) == ((0, 1), "latest")
+    assert study.suites == (Suite("fresh", 1, 3),)
+
+
+def test_configurations_that_are_shipped_have_names(file):
+    change(file, agents=["iqn", "AC-IQN"], settings={"": {}})
+    groups = read_study(file).groups
+    assert {name: config.agent_type for name, config in groups.items()} == {
+        "iqn": "IQN", "AC-IQN": "AC-IQN"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "said"), [
+    ({"agent": ["iqn"]}, "agent"), ({"agents": []}, "a list of configurations"),
+    ({"agents": ["nothing"]}, "cannot be read"), ({"seeds": [1, 1]}, "different whole numbers"),
+    ({"seeds": [True]}, "different whole numbers"), ({"settings": {"a": 1}}, "settings.a"),
+    ({"common": {"trainer.wrong": 1}}, "there is no such setting"), ({"suites": {}}, "one or more"),
+    ({"suites": {"none": {}}}, "one of"), ({"suites": {"fresh": {}}}, "given a seed"),
+    ({"suites": {"paper": {"size": 1}}}, "episodes, seed or neither"),
+    ({"which": "first"}, "latest or best"), ({"settings": {"a b": {}, "a_b": {}}}, "names"),
+])  # fmt: skip
+def test_what_cannot_be_used_is_refused_in_one_sentence(file, values, said):
+    change(file, **values)
+    with pytest.raises(ConfigError) as caught:
+        read_study(file)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("tiny")
+def test_only_what_is_missing_is_trained_and_evaluated(file, tmp_path, monkeypatch):
+    study, out = read_study(file), tmp_path / "out"
+    commands = missing(study, out, ["marinenav"])
+    assert list(commands) == [f"tiny, {name}, seed {seed}" for name in ("usual", "short")
+                              for seed in (0, 1)]  # fmt: skip
+    done = run_folders(study, out)["tiny, short", 1]
+    assert commands["tiny, short, seed 1"][3:6] == ["train", "--resume", str(done)]
+    assert evaluate_all(study, out, CPU) == {"fresh": {}}
+    train(RunFolder.open(done))
+    assert env_steps(done) == 80
+    assert "tiny, short, seed 1" not in missing(study, out, ["marinenav"])
+    found = evaluate_all(study, out, CPU)
+    ((key, content),) = found["fresh"].items()
+    assert key == ("tiny, short", 1)
+    assert len(content["success"]) == len(content["group"]) == 6
+    monkeypatch.setattr("train_RL_agents.studies.runs.run_set", None)  # not again
+    assert evaluate_all(study, out, CPU) == found
+    longer = {name: replace(each, total_timesteps=160) for name, each in study.groups.items()}
+    words = missing(replace(study, groups=longer), out, ["marinenav"])["tiny, short, seed 1"]
+    assert words[-1] == "total_timesteps=160"
+    other = {name: replace(each, agent=replace(each.agent, hidden_sizes=(8,)))
+             for name, each in study.groups.items()}  # fmt: skip
+    with pytest.raises(ConfigError, match=r"agent.hidden_sizes.*another --out"):
+        missing(replace(study, groups=other), out, ["marinenav"])

@@ -1,0 +1,51 @@
+"""Train, evaluate and compare agents, settings and seeds of one file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+IMPORTS = ("train_RL_agents.torchrl_trainer",)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add = parser.add_argument
+    add("file", metavar="FILE", type=Path,
+        help="JSON: agents, and perhaps settings, seeds, common, suites and which")  # fmt: skip
+    add("--out", metavar="DIR", type=Path,
+        help="folder of runs, figures and page; by default runs/ and the file's name")  # fmt: skip
+    add("--jobs", metavar="N", type=int, default=1, help="runs that are trained at a time")
+    add("-D", "--device", metavar="DEV", default="auto", help="of the evaluations")
+    add("--quiet", action="store_true", help="show no progress")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from marinenav_env.extras import need
+    from train_RL_agents.commands.train import INTERRUPTED
+    from train_RL_agents.run.jobs import Jobs
+    from train_RL_agents.studies.report import write_report
+    from train_RL_agents.studies.runs import evaluate_all, missing, read_study, run_folders
+    from train_RL_agents.utils.device import resolve_device
+
+    if arguments.jobs < 1:
+        arguments.parser.error(f"argument --jobs: must be at least 1, not {arguments.jobs}")
+    need("matplotlib.figure", "plot")  # says what is missing before anything is trained
+    device = resolve_device(arguments.device)
+    study = read_study(arguments.file)
+    out = arguments.out or Path("runs") / arguments.file.stem
+    commands = missing(study, out, arguments.argv)
+    total = len(run_folders(study, out))
+    print(f"{out}: {total} runs, {len(commands)} of them to be trained", flush=True)
+    jobs = Jobs(commands, arguments.jobs, arguments.quiet)
+    jobs.run()
+    for sentence in jobs.failures:
+        print(f"marinenav: {sentence}", file=sys.stderr)
+    if jobs.stopped:
+        print("stopped and saved; the same command goes on")
+        return INTERRUPTED
+    for path in write_report(study, arguments.file.stem, out, evaluate_all(study, out, device)):
+        print(path)
+    return max(map(abs, jobs.status.values()), default=0)

@@ -1,0 +1,1 @@
+"""Studies: agents, settings and seeds from one file, trained, evaluated and compared."""

@@ -1,0 +1,229 @@
+"""The page and the tables of a study."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import replace
+from html import escape
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from train_RL_agents.evaluation.aggregates import paired_difference
+from train_RL_agents.evaluation.tables import csv_text
+from train_RL_agents.figures import curves, plotting
+from train_RL_agents.studies.runs import Study, last_row, run_folders
+from train_RL_agents.utils.files import write_atomically
+
+Rows = list[dict[str, Any]]
+Evaluations = dict[tuple[str, int], dict[str, Any]]
+"""Success and group of each episode, by name and seed of the runs."""
+
+PAGE, TABLE = "study.html", "study.csv"
+_TITLES = {
+    "curves": "Learning curves",
+    "levels": "Success by group",
+    "iqm": "Interquartile mean",
+    "improvement": "Probability of improvement",
+    "profiles": "Performance profiles",
+    "differences": "Differences on the same scenarios",
+}
+_MEANINGS = {
+    "curves": "evaluations while training; mean over seeds, with 95% bootstrap bands over seeds "
+    "and episodes. Wall time includes evaluations and compilation",
+    "levels": "episodes of all seeds together, with 95% Wilson intervals",
+    "iqm": "mean of the middle half of all scores, one for each seed and group of the suite, with "
+    "95% stratified bootstrap intervals over seeds and episodes (in brackets: runs)",
+    "improvement": "probability that a run of one has more success in a group of the suite than a "
+    "run of the other, ties counting half, with 95% stratified bootstrap intervals",
+    "profiles": "share of scores above a success rate, with 95% bootstrap bands",
+    "differences": "difference of success rates, with 95% bootstrap intervals over seeds and over "
+    "scenarios, which are the same for both",
+}
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+figure { margin: 1rem 0 2rem; }
+img { max-width: 100%; height: auto; background: #fff; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .75rem; text-align: left; border-bottom: 1px solid #8886;
+  white-space: nowrap; }
+""".strip()
+
+
+def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluations]) -> list[Path]:
+    """Write figures as PNG and PDF, each with its table, one table of all, and the page.
+
+    Args:
+        study: what was trained.
+        title: of the page.
+        out: the study's folder.
+        found: evaluations by suite, of the runs that have come to their ends.
+
+    Returns:
+        The page and the table.
+
+    Raises:
+        ConfigError: when matplotlib is missing or a file cannot be written.
+    """
+    folders = run_folders(study, out)
+    runs = {key: replace(curves.read_runs([folders[key]])[0], agent=key[0])
+            for key in next(iter(found.values()))}  # fmt: skip
+    groups, left_out = curves.overlapping(curves.grouped([*runs.values()], "agent"))
+    parts = [f"<p>{escape(sentence)}.</p>\n" for sentence in left_out]
+    parts.append(_section("Learning", out / "figures", {"curves": curves.curve_table(groups)}, out))
+    rows = []
+    for suite, evaluations in found.items():
+        rows += _rows(suite, evaluations)
+        scored = curves.grouped(
+            [replace(run, levels=_counts(evaluations[key])) for key, run in runs.items()], "agent"
+        )
+        tables = {
+            "iqm": curves.iqm_table(scored),
+            "levels": curves.level_table(scored),
+            "improvement": curves.improvement_table(scored),
+            "differences": difference_table(evaluations),
+            "profiles": curves.profile_table(scored),
+        }
+        parts.append(_section(f"Suite {suite}", out / "figures" / suite, tables, out))
+    times = _time_rows(study, out)
+    intro = f"<h1>{escape(title)}</h1>\n" + _table(_summary(study, times), "Runs and time")
+    page = (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta name="viewport" content="width=device-width">\n<title>{escape(title)}</title>\n'
+        f"<style>\n{_STYLE}\n</style>\n</head>\n<body>\n<main>\n{intro}\n{''.join(parts)}"
+        "</main>\n</body>\n</html>\n"
+    )
+    times_of = {(row["agent"], row["seed"]): row for row in times}
+    for row in rows:
+        row |= times_of[row["agent"], row["seed"]]
+    write_atomically(out / TABLE, csv_text(rows))
+    write_atomically(out / PAGE, page)
+    return [out / PAGE, out / TABLE]
+
+
+# Tables -----------------------------------------------------------------------------------------
+
+
+def _counts(evaluation: dict[str, Any]) -> dict[str, tuple[int, int]]:
+    """Successes and episodes by group of the suite, and overall."""
+    success, groups = np.array(evaluation["success"]), np.array(evaluation["group"])
+    counts = {name: (int(success[groups == name].sum()), int((groups == name).sum()))
+              for name in dict.fromkeys(evaluation["group"])}  # fmt: skip
+    return counts | {"overall": (int(success.sum()), len(success))}
+
+
+def difference_table(evaluations: Evaluations) -> Rows:
+    """Every pair of groups on the same scenarios."""
+    sides: dict[str, list[Any]] = {}
+    for (name, _), content in evaluations.items():
+        sides.setdefault(name, []).append(np.array(content["success"], np.float64))
+    rows = []
+    for one, other in combinations(sorted(sides), 2):
+        value, low, high = paired_difference(sides[one], sides[other])
+        rows.append({"group": one, "over": other, "difference": value, "low": low, "high": high})
+    return rows
+
+
+def _rows(suite: str, evaluations: Evaluations) -> Rows:
+    """Every count."""
+    return [
+        {"suite": suite, "agent": name, "seed": seed, "group": group, "successes": count,
+         "episodes": total, "rate": count / total}
+        for (name, seed), content in evaluations.items()
+        for group, (count, total) in _counts(content).items()
+    ]  # fmt: skip
+
+
+def _time_rows(study: Study, out: Path) -> Rows:
+    """How far each run is, and how long that took."""
+    rows = []
+    for (name, seed), path in run_folders(study, out).items():
+        last = last_row(path)
+        minutes = {
+            f"{key}_minutes": float(last.get(f"{key}_time", 0)) / 60 for key in ("train", "wall")
+        }
+        rows.append(
+            {"agent": name, "seed": seed, "env_steps": int(last.get("env_steps", 0))} | minutes
+        )
+    return rows
+
+
+def _summary(study: Study, times: Rows) -> Rows:
+    """A row for each group: runs, env-steps and mean times."""
+    rows = []
+    for name, config in study.groups.items():
+        own = [row for row in times
+               if row["agent"] == name and row["env_steps"] >= config.total_timesteps]  # fmt: skip
+        means = {key: np.mean([row[key] for row in own]) if own else None
+                 for key in ("train_minutes", "wall_minutes")}  # fmt: skip
+        rows.append({
+            "agent": name, "runs": f"{len(own)} of {len(study.seeds)}",
+            "env-steps": f"{config.total_timesteps:,}",
+            "training (min)": _number(means["train_minutes"], 1),
+            "wall time (min)": _number(means["wall_minutes"], 1),
+        })  # fmt: skip
+    return rows
+
+
+# The page ---------------------------------------------------------------------------------------
+
+
+def _section(title: str, folder: Path, tables: dict[str, Rows], out: Path) -> str:
+    """Figures of a heading, and the tables of those that have few rows."""
+    plotting.write(folder, tables)
+    parts = [f"<h2>{escape(title)}</h2>\n"]
+    for name, rows in tables.items():
+        if rows:
+            shown = [_estimate_row(row) for row in rows] if name in _SHORT else []
+            parts.append(_figure(name, folder / name, out) + _table(shown, _TITLES[name]))
+    return "".join(parts)
+
+
+_SHORT = {"iqm": "iqm", "improvement": "probability", "differences": "difference"}
+"""Tables that are shown, with the column of their value."""
+
+
+def _estimate_row(row: dict[str, Any]) -> dict[str, str]:
+    """A row of one of the tables in _SHORT as texts."""
+    key = next(each for each in _SHORT.values() if each in row)
+    over = {"over": row["over"]} if "over" in row else {}
+    return {"agent": row["group"], **over, key: _number(row[key], 3),
+            "95% interval": f"{_number(row['low'], 3)} to {_number(row['high'], 3)}"}  # fmt: skip
+
+
+def _number(value: Any, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _figure(name: str, stem: Path, out: Path) -> str:
+    """A picture inside the page, with links to its files."""
+    picture = base64.b64encode(stem.with_suffix(".png").read_bytes()).decode()
+    links = ", ".join(
+        f'<a href="{stem.with_suffix(f".{kind}").relative_to(out).as_posix()}">{kind.upper()}</a>'
+        for kind in ("pdf", "png", "csv")
+    )
+    title = _TITLES[name]
+    return (
+        f'<h3>{title}</h3>\n<figure>\n<img alt="{title}" src="data:image/png;base64,{picture}">\n'
+        f"<figcaption>{title}: {_MEANINGS[name]}. {links}</figcaption>\n</figure>\n"
+    )
+
+
+def _table(rows: Sequence[dict[str, str]], caption: str) -> str:
+    """Rows of texts; nothing if there are none."""
+    if not rows:
+        return ""
+    head = "".join(f'<th scope="col">{escape(key)}</th>' for key in rows[0])
+    lines = "".join(
+        "<tr>" + "".join(f"<td>{escape(str(value))}</td>" for value in row.values()) + "</tr>\n"
+        for row in rows
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table></div>\n"
+    )

@@ -1,0 +1,205 @@
+"""What a study consists of, the runs that it lacks, and their evaluations."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from marinenav_env import WorldConfig
+from marinenav_env.validation import ConfigError, require
+from train_RL_agents.config.reading import flatten, from_dict, read_json, to_dict
+from train_RL_agents.config.resuming import changes
+from train_RL_agents.config.schema import LARGEST_SEED, TrainConfig
+from train_RL_agents.evaluation.contenders import ActingOptions, common_world, run_set
+from train_RL_agents.evaluation.suites import SUITES, ScenarioSet, make_set
+from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
+from train_RL_agents.run.jobs import training_command
+from train_RL_agents.run.run_folder import CONFIG, RunFolder
+from train_RL_agents.utils.files import make_folder, write_atomically
+from train_RL_agents.utils.shipped import find_shipped
+
+_KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What policies are evaluated on."""
+
+    name: str
+    """Of evaluation.suites."""
+    episodes: int | None = None
+    """Of each group; the suite's default if None."""
+    seed: int | None = None
+    """Likewise."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is trained and on what it is evaluated."""
+
+    groups: dict[str, TrainConfig[Any]]
+    """Configuration of each agent with each of the settings."""
+    seeds: tuple[int, ...]
+    """Of the runs of every group."""
+    suites: tuple[Suite, ...]
+    """What policies are evaluated on."""
+    which: str
+    """Which policy of a run: ``latest`` or ``best``."""
+
+
+def read_study(path: Path) -> Study:
+    """Read a study's file.
+
+    Raises:
+        ConfigError: when a key is not known, or a value cannot be used.
+    """
+    content = read_json(path)
+    for key in content:
+        require(key in _KEYS, f"{path}: {key}", content[key], f"one of {', '.join(sorted(_KEYS))}")
+    agents, seeds = content.get("agents", []), content.get("seeds", [0])
+    require(_names(agents), f"{path}: agents", agents, "a list of configurations, names or files")
+    fine = isinstance(seeds, list) and len(set(map(str, seeds))) == len(seeds) > 0
+    fine = fine and all(type(each) is int and 0 <= each <= LARGEST_SEED for each in seeds)
+    require(fine, f"{path}: seeds", seeds, "a list of different whole numbers")
+    settings, common = content.get("settings", {"": {}}), content.get("common", {})
+    for key, value in (("settings", settings), ("common", common)):
+        require(isinstance(value, dict), f"{path}: {key}", value, "an object")
+    groups = {}
+    for agent, (name, own) in product(agents, settings.items()):
+        require(isinstance(own, dict), f"{path}: settings.{name}", own, "an object with settings")
+        title = f"{Path(agent).stem}, {name}" if name else Path(agent).stem
+        values = read_json(find_shipped("configs", Path(agent)))
+        groups[title] = from_dict(flatten(values) | flatten(common) | flatten(own))
+    fine = len({_slug(each) for each in groups}) == len(agents) * len(settings)
+    require(fine, f"{path}: agents", agents, "of different names")
+    which = content.get("which", "latest")
+    require(which in ("latest", "best"), f"{path}: which", which, "latest or best")
+    return Study(groups, tuple(seeds), _suites(path, content.get("suites", {"paper": {}})), which)
+
+
+def _names(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, str) for each in value)
+
+
+def _suites(path: Path, content: Any) -> tuple[Suite, ...]:
+    fine = isinstance(content, dict) and len(content) > 0
+    require(fine, f"{path}: suites", content, "an object with one or more suites")
+    found = []
+    for name, options in content.items():
+        require(name in SUITES, f"{path}: suites", name, f"one of {', '.join(SUITES)}")
+        fine = isinstance(options, dict) and options.keys() <= {"episodes", "seed"}
+        fine = fine and all(type(each) is int and each >= 0 for each in options.values())
+        require(fine, f"{path}: suites.{name}", options, "an object with episodes, seed or neither")
+        fine = SUITES[name].seed is not None or "seed" in options
+        require(fine, f"{path}: suites.{name}", options, "given a seed, so that all runs have "
+                "the same scenarios")  # fmt: skip
+        found.append(Suite(name, **options))
+    return tuple(found)
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "_", name)
+
+
+# Training ---------------------------------------------------------------------------------------
+
+
+def run_folders(study: Study, out: Path) -> dict[tuple[str, int], Path]:
+    """The run folder of each group and seed; it need not be there."""
+    return {(name, seed): out / "runs" / _slug(name) / f"seed_{seed}"
+            for name in study.groups for seed in study.seeds}  # fmt: skip
+
+
+def missing(study: Study, out: Path, argv: Sequence[str]) -> dict[str, list[str]]:
+    """Commands, by name, that bring every run to its end; those that have not begun get a folder.
+
+    Args:
+        study: what is wanted.
+        out: its folder.
+        argv: the command, for the record.
+
+    Raises:
+        ConfigError: when a run is there with other settings, or a folder cannot be made.
+    """
+    commands = {}
+    for (name, seed), path in run_folders(study, out).items():
+        config = replace(study.groups[name], seed=(seed,))
+        if not (path / CONFIG).exists():
+            RunFolder.create(config, seed, argv, path.parent)
+        before = RunFolder.open(path).config
+        changed = changes(flatten(to_dict(before)), flatten(to_dict(config)))
+        if changed:
+            raise ConfigError(f"{path}: is a run with other settings than the study's: "
+                              f"{'; '.join(changed)}; move it, or give another --out")  # fmt: skip
+        if env_steps(path) < config.total_timesteps:
+            words = [f"total_timesteps={config.total_timesteps}"]
+            commands[f"{name}, seed {seed}"] = training_command(path, words)
+    return commands
+
+
+def last_row(run: Path) -> dict[str, str]:
+    """The last evaluation of a run in its table; empty if there is none."""
+    table = run / "evaluations.csv"
+    if not table.is_file():
+        return {}
+    with table.open(encoding="utf-8", newline="") as file:
+        return dict([{}, *csv.DictReader(file)][-1])
+
+
+def env_steps(run: Path) -> int:
+    """Env-steps at the last evaluation of a run; a run ends with one."""
+    return int(last_row(run).get("env_steps", 0))
+
+
+# Evaluation -------------------------------------------------------------------------------------
+
+
+def evaluate_all(
+    study: Study, out: Path, device: torch.device
+) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
+    """Evaluate the policies of all runs that have come to their ends, unless that is done already.
+
+    Returns:
+        By suite, and by group and seed: ``success`` of each episode, its ``group``, and ``name``,
+        ``policy`` and ``suite``.
+
+    Raises:
+        ConfigError: when runs have other vessels, sensors or time steps than the first.
+    """
+    done = {key: path for key, path in run_folders(study, out).items()
+            if env_steps(path) >= study.groups[key[0]].total_timesteps}  # fmt: skip
+    policies = {key: load_policy(path, study.which, device) for key, path in done.items()}
+    world = common_world([*policies.values()], WorldConfig())
+    folder = out / "evaluations"
+    make_folder(folder)
+    found: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
+    for suite in study.suites:
+        chosen = make_set(suite.name, world, suite.episodes, suite.seed)
+        found[suite.name] = {}
+        for (name, seed), policy in policies.items():
+            file = folder / f"{_slug(name)}_seed_{seed}_{suite.name}.json"
+            about = {"name": name, "policy": policy.path.name, "env_steps": policy.env_steps,
+                     "suite": asdict(suite)}  # fmt: skip
+            content = read_json(file) if file.exists() else {}
+            if any(content.get(key) != value for key, value in about.items()):
+                content = about | _evaluated(policy, chosen, world, device)
+                write_atomically(file, json.dumps(content) + "\n")
+            found[suite.name][name, seed] = content
+    return found
+
+
+def _evaluated(
+    policy: LoadedPolicy, chosen: ScenarioSet, world: WorldConfig, device: torch.device
+) -> dict[str, Any]:
+    """Success and group of each episode."""
+    episodes, _ = run_set(policy, chosen, world, ActingOptions(), device)
+    return {"success": episodes.success.int().tolist(),
+            "group": [chosen.groups[level] for level in episodes.level.tolist()]}  # fmt: skip
