@@ -16,10 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-import torch
-
 from marinenav_env import plugins
-from train_RL_agents.utils.device import cpu_cores
+from train_RL_agents.utils.jobs import shares
 from train_RL_agents.utils.progress import Bars
 from train_RL_agents.utils.signals import first_signal
 
@@ -135,13 +133,3 @@ def training_command(run: Path, words: Sequence[str] = ()) -> list[str]:
     """Program and arguments that start or resume a run, with the parts of the user's allowed."""
     parts = [f"--plugin={part}" for part in plugins.allowed()]
     return [*PROGRAM, "train", "--resume", str(run), "--json-lines", *parts, *words]
-
-
-def shares(jobs: int) -> list[dict[str, str]]:
-    """Environment variables that give each of several processes its share of cores and GPUs."""
-    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cpu_cores() // jobs))
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    gpus = named.split(",") if named else [str(each) for each in range(count)]
-    own = [{"CUDA_VISIBLE_DEVICES": gpus[job % count]} if count else {} for job in range(jobs)]
-    return [{"OMP_NUM_THREADS": threads} | each for each in own]

@@ -7,7 +7,6 @@ import threading
 import time
 
 import pytest
-import torch
 
 from tests.train_RL_agents.tiny_runs import (
     CPU,
@@ -20,7 +19,7 @@ from tests.train_RL_agents.tiny_runs import (
     usual_signals,
 )
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
-from train_RL_agents.run.jobs import PROGRAM, Jobs, shares, training_command
+from train_RL_agents.run.jobs import PROGRAM, Jobs, training_command
 from train_RL_agents.run.run_folder import RunFolder
 
 
@@ -93,21 +92,6 @@ def interrupt_when_ready(jobs):
     while len(jobs._last) < 2:
         time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def test_each_has_its_share_of_cores_and_gpus(monkeypatch):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr("train_RL_agents.run.jobs.cpu_cores", lambda: 8)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert shares(3) == [{"OMP_NUM_THREADS": "2"}] * 3
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    assert [each["CUDA_VISIBLE_DEVICES"] for each in shares(3)] == ["0", "1", "0"]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
-    assert [each["CUDA_VISIBLE_DEVICES"] for each in shares(3)] == ["4", "6", "4"]
-    assert shares(1)[0]["OMP_NUM_THREADS"] == "5"
 
 
 # Real runs --------------------------------------------------------------------------------------
