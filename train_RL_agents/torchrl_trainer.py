@@ -36,6 +36,7 @@ from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import CONFIG, RunFolder
 from train_RL_agents.utils.compiling import (
     StoppedCompilingError,
+    compile_problem,
     end_compilers,
     shield_compilers,
 )
@@ -174,7 +175,10 @@ class TorchRLTrainer:
                         self._rewind(error)
                     except StoppedWaitingError:
                         pass  # nothing of this turn is made yet
-                    except StoppedCompilingError:
+                    except (StoppedCompilingError, Exception) as error:
+                        # What was raised in a destructor is lost; then compilers that end fail.
+                        if not (self.stopped and compile_problem(error)):
+                            raise
                         self._unsaved = True
             if not (self.finished or self._unsaved):
                 self.save()

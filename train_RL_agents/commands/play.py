@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,7 +162,8 @@ def _film(view: EpisodeView, given: dict[str, Any]) -> list[Path]:
         require_ffmpeg()
     scene = Scene(view, given["vessel"] - 1)
     make_folder(given["out"])
-    agent = view.policy.split(" ")[0].lower()
+    # What a recording names a policy may be a path.
+    agent = re.sub(r"[^\w.-]", "_", Path(view.policy.split(" ")[0]).name.lower())
     name = f"{agent}_episode_{view.number}_vessel_{given['vessel']}"
     if "frames" in given:
         stills = {frame: given["out"] / f"{name}_frame_{frame:04}.png" for frame in given["frames"]}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from marinenav_env.extras import need
 from marinenav_env.validation import ConfigError
 from train_RL_agents.figures.drawing import Scene
+from train_RL_agents.utils.errors import first_line
+from train_RL_agents.utils.files import write_atomically
 
 
 def require_ffmpeg() -> None:
@@ -42,22 +45,26 @@ def write_animation(scene: Scene, folder: Path, name: str, speed: float) -> list
         ConfigError: when they cannot be written.
     """
     require_ffmpeg()
-    imageio = need("imageio.v2", "plot")
-    rate = speed / scene.view.dt
+    imageio, ffmpeg = need("imageio.v2", "plot"), need("imageio_ffmpeg", "plot")
+    rate, pictures = speed / scene.view.dt, io.BytesIO()
+    gif = {"format": "GIF", "mode": "I", "duration": 1000.0 / rate, "loop": 0}
     try:
         with TemporaryDirectory(dir=folder) as scratch:
-            films = [Path(scratch) / f"{name}.mp4", Path(scratch) / f"{name}.gif"]
+            film = Path(scratch) / f"{name}.mp4"
             with (
-                imageio.get_writer(films[0], format="FFMPEG", fps=rate) as video,
-                imageio.get_writer(films[1], mode="I", duration=1000.0 / rate, loop=0) as gif,
+                imageio.get_writer(film, format="FFMPEG", fps=rate) as video,
+                imageio.get_writer(pictures, **gif) as images,
             ):
                 for frame in range(scene.view.frames):
                     image = scene.image(frame)
                     video.append_data(image)
-                    gif.append_data(image)
-            return [film.replace(folder / film.name) for film in films]
-    except OSError as error:
-        raise ConfigError(f"{folder / name}: cannot be written ({error})") from error
+                    images.append_data(image)
+            # ffmpeg does not tell that it could not write the end.
+            ffmpeg.count_frames_and_secs(str(film))
+            write_atomically(folder / f"{name}.gif", pictures.getvalue())
+            return [film.replace(folder / film.name), folder / f"{name}.gif"]
+    except (OSError, RuntimeError) as error:
+        raise ConfigError(f"{folder / name}: cannot be written ({first_line(error)})") from error
 
 
 __all__ = ["require_ffmpeg", "write_animation"]

@@ -38,6 +38,8 @@ def quiet_compiler() -> None:
 
 def compile_problem(error: BaseException) -> str:
     """Why code could not be generated, and what to do; "" if the error is about something else."""
+    if isinstance(error, StoppedCompilingError):
+        return "it was stopped"
     if isinstance(error, torch.OutOfMemoryError | MemoryError) or not _from_compiler(error):
         return ""
     inner: BaseException = getattr(error, "inner_exception", error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from typing import Any
 
 Handler = Callable[[int, FrameType | None], None]
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_interrupted = threading.Event()
+"""Whether KeyboardInterrupt was raised in the present command."""
 
 
 @contextmanager
@@ -50,6 +53,9 @@ def first_signal(ask: Callable[[], None]) -> Iterator[None]:
         ask()
 
     with _handled(handle) as restore:
+        if _interrupted.is_set():  # in vain
+            _interrupted.clear()
+            handle(0, None)
         yield
 
 
@@ -71,10 +77,24 @@ def ended_at_once() -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Within it, SIGTERM raises KeyboardInterrupt like Ctrl-C, so that what is open is closed."""
+    """Within it, SIGTERM raises KeyboardInterrupt like Ctrl-C, so that what is open is closed.
+
+    Python only prints exceptions in destructors and callbacks. One that is lost so is not printed,
+    and counts as a request to stop as soon as there is something to stop, see first_signal.
+    """
 
     def handle(number: int, frame: FrameType | None) -> None:
+        _interrupted.set()
         raise KeyboardInterrupt
 
-    with _handled(handle):
-        yield
+    def leave_out(lost: Any) -> None:
+        if not issubclass(lost.exc_type, KeyboardInterrupt):
+            shown(lost)
+
+    _interrupted.clear()
+    shown, sys.unraisablehook = sys.unraisablehook, leave_out
+    try:
+        with _handled(handle):
+            yield
+    finally:
+        sys.unraisablehook = shown

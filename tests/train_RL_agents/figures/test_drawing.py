@@ -1,6 +1,7 @@
 """Pictures: what is drawn where, and how many frames are written."""
 
 import math
+import resource
 import sys
 
 import numpy as np
@@ -95,6 +96,21 @@ def test_film_and_gif_have_every_frame(tmp_path):
         assert video.get_meta_data()["fps"] == 10.0
     with v2.get_reader(films[1]) as gif:
         assert len(gif) == view.frames
+
+
+@pytest.mark.parametrize("limit", [0, 3000])
+def test_a_film_that_does_not_fit_gives_one_sentence(tmp_path, capfd, limit):
+    view = first_frames(view_of(0), 4)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        with pytest.raises(ConfigError, match=r"film(\.gif)?: cannot be written \(") as caught:
+            animation.write_animation(drawing.Scene(view, 0), tmp_path, "film", speed=5.0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert len(str(caught.value)) < 400 + len(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr().err == ""
 
 
 def test_stills_show_the_frame_asked_for(tmp_path):
