@@ -138,7 +138,7 @@ def compare(
     Args:
         policies: names of shipped policies or baselines (straight, apf, orca), run folders, policy
             files, or what ``load`` gives.
-        device: auto, cpu, cuda or cuda:N.
+        device: auto, cpu, cuda or cuda:N; what ``load`` gave is moved there.
         choice: which scenarios, and how policies act; see Choice.
 
     Returns:
@@ -154,12 +154,13 @@ def compare(
     source = given.keys() & {"levels", "suite", "scenarios"}
     require(len(source) <= 1, " and ".join(sorted(source)), "...", "given one at a time")
     where = resolve_device(device)
-    found = {
-        each.name if isinstance(each, Policy) else str(each): each.loaded
-        if isinstance(each, Policy)
-        else find(str(each), "best", where)
-        for each in policies
-    }
+    found: dict[str, LoadedPolicy | str] = {}
+    for each in policies:
+        name = each.name if isinstance(each, Policy) else str(each)
+        require(name not in found, "policies", name, "given once")
+        if isinstance(each, Policy):
+            each.loaded.agent.to(where)
+        found[name] = each.loaded if isinstance(each, Policy) else find(name, "best", where)
     return evaluate_all(found, given, where)
 
 

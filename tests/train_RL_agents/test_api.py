@@ -69,6 +69,11 @@ def test_comparisons_print_as_tables():
     assert {row["policy"] for row in found.rows} == {"straight", "ppo"}
 
 
+def test_a_policy_is_compared_once():
+    with pytest.raises(ConfigError, match="policies='straight': must be given once"):
+        compare("straight", "straight")
+
+
 @pytest.mark.parametrize(("options", "sentence"), [
     ({"suite": "rules", "levels": [1]}, "levels and suite='...': must be given one at a time"),
     ({"episode": 3}, "episode='...': must be one of levels, suite"),

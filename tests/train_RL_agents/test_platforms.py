@@ -11,13 +11,15 @@ from tests.train_RL_agents.tiny_runs import TINY
 
 WITHOUT = """
 import os, signal, sys
+# Other packages ask for the system's name, which stays that of this one.
+import gymnasium, psutil, rich.progress, torch.utils.tensorboard, torchrl.collectors
 for name in ("sched_getaffinity", "getuid", "O_NOFOLLOW", "killpg", "setsid", "fork"):
     if hasattr(os, name):
         delattr(os, name)
 for name in ("SIGHUP", "SIGUSR1", "SIGKILL"):
     if hasattr(signal, name):
         delattr(signal, name)
-for name in ("fcntl", "resource", "pwd", "grp"):
+for name in ("fcntl", "resource", "pwd"):
     sys.modules[name] = None
 from train_RL_agents.__main__ import main
 sys.exit(main())
