@@ -68,7 +68,7 @@ def shield_compilers() -> None:
     from torch._inductor import cpp_builder
 
     _ended.clear()
-    if hasattr(cpp_builder, "_run_compile_cmd"):
+    if hasattr(cpp_builder, "_run_compile_cmd") and hasattr(os, "killpg"):  # not on Windows
         cpp_builder._run_compile_cmd = _run_compile_cmd
 
 
