@@ -22,6 +22,8 @@ from train_RL_agents.utils.progress import Bars
 from train_RL_agents.utils.signals import first_signal
 
 PROGRAM = (sys.executable, "-m", "train_RL_agents")
+_SILENCE = 1.0
+"""Seconds without a line of any command after which those that have ended are looked for."""
 _PATIENCE = 10.0
 """Seconds between a second request to end and the end by force."""
 _STOPPED = (130, 143, -15)
@@ -94,8 +96,18 @@ class Jobs:
         self._lines.put((name, None))
 
     def _hear(self) -> None:
-        """Handle one line of any command."""
-        name, line = self._lines.get()
+        """Handle one line, or the end, of any command."""
+        try:
+            name, line = self._lines.get(timeout=_SILENCE)
+        except queue.Empty:
+            # Processes that a command started may outlive it, and hold its output open.
+            ended = [each for each, (process, _) in self._running.items()
+                     if process.poll() is not None]  # fmt: skip
+            for each in ended:
+                self._lines.put((each, None))
+            return
+        if name not in self._running:
+            return
         if line is None:
             process, place = self._running.pop(name)
             self.status[name] = process.wait()

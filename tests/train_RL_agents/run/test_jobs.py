@@ -64,6 +64,14 @@ def test_a_failure_does_not_end_the_others(capsys):
     assert "good: done" in capsys.readouterr().out
 
 
+def test_what_outlives_a_command_is_not_waited_for():
+    code = "import subprocess; subprocess.Popen(['sleep', '30']); sys.exit('gone')"
+    jobs, began = Jobs({"a": python(code), "b": python("pass")}, 1), time.monotonic()
+    jobs.run()
+    assert jobs.status == {"a": 1, "b": 0}
+    assert time.monotonic() - began < 20.0
+
+
 SAVES = """
 def save(*signal):
     print('saved')
@@ -145,4 +153,6 @@ def test_ctrl_c_saves_all_and_all_go_on(tmp_path, command):
     for seed in (0, 1):
         state = read_checked(parent / f"seed_{seed}" / "checkpoints" / STATE, TRAINING, CPU)
         assert state["env_steps"] > 0
-        RunFolder.open(parent / f"seed_{seed}").begin()  # nobody writes it any more
+        run = RunFolder.open(parent / f"seed_{seed}")
+        run.begin()  # nobody writes it any more
+        run.release()
