@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -240,8 +240,8 @@ class Pilot:
         _require(gap >= low, f"the last decision was {gap:.2f} s ago, less than {low:g} s")
         _require(gap <= high or gap == math.inf,
                  f"the last decision was {gap:.2f} s ago, more than {high:g} s")  # fmt: skip
-        observed = self._checked(now, odometry, tracks, goal)
-        own, objects, there = self._present(now, *observed)
+        own, objects, there = self._checked(now, odometry, tracks, goal)
+        own, objects = self._present(now, own, objects)
         _require(math.dist((own.x, own.y), there) > self._arrival, "the goal is reached")
         action = self._network(self.inputs(own, objects, there))[0]
         return Command(*self._applied(action))
@@ -277,21 +277,18 @@ class Pilot:
                      f"than {settings.max_ahead:g} s")  # fmt: skip
         return odometry, Tracks(tracks.stamp, rows), (float(goal[0]), float(goal[1]))
 
-    def _present(
-        self, now: float, own: Odometry, tracks: Tracks, goal: tuple[float, float]
-    ) -> tuple[Odometry, Tracks, tuple[float, float]]:
+    def _present(self, now: float, own: Odometry, tracks: Tracks) -> tuple[Odometry, Tracks]:
         """Vessel and tracks moved on to the present."""
         if not self.settings.extrapolate:
-            return own, tracks, goal
+            return own, tracks
         age, cos, sin = now - own.stamp, math.cos(own.yaw), math.sin(own.yaw)
-        moved = Odometry(
-            now, own.x + age * (cos * own.forward - sin * own.port),
-            own.y + age * (sin * own.forward + cos * own.port), own.yaw + age * own.yaw_rate,
-            own.forward, own.port, own.yaw_rate,
+        moved = replace(
+            own, stamp=now, x=own.x + age * (cos * own.forward - sin * own.port),
+            y=own.y + age * (sin * own.forward + cos * own.port), yaw=own.yaw + age * own.yaw_rate,
         )  # fmt: skip
         rows = tracks.rows.copy()
         rows[:, :2] += (now - tracks.stamp) * rows[:, 2:4]
-        return moved, Tracks(now, rows), goal
+        return moved, Tracks(now, rows)
 
     def inputs(
         self, odometry: Odometry, tracks: Tracks, goal: tuple[float, float]

@@ -112,3 +112,20 @@ def test_yaw_and_radius_of_messages(module):
              for kind, sizes in shapes]  # fmt: skip
     assert radii[:3] == pytest.approx([0.5 * math.hypot(5.0, 2.5), 3.0, 4.0])
     assert all(math.isnan(radius) for radius in radii[3:])
+
+
+def test_main_runs_the_node_until_it_is_interrupted(module, monkeypatch):
+    done = []
+
+    def spin(node):
+        done.append(type(node).__name__)
+        raise KeyboardInterrupt
+
+    ros_2.Node.place = Ros(), "", {}, 0.0
+    destroyed = lambda self: done.append("destroyed")  # noqa: E731
+    monkeypatch.setattr(module.PilotNode, "destroy_node", destroyed, raising=False)
+    for name, call in {"init": lambda: done.append("init"), "spin": spin,
+                       "try_shutdown": lambda: done.append("shutdown")}.items():  # fmt: skip
+        monkeypatch.setattr(module.rclpy, name, call, raising=False)
+    module.main()
+    assert done == ["init", "PilotNode", "destroyed", "shutdown"]

@@ -186,13 +186,11 @@ def test_thrust_keeps_to_limits_and_rate(make_pilot):
 
 def test_inputs_are_moved_on_to_the_present(make_pilot):
     own = replace(OWN, yaw=0.5 * math.pi, forward=2.0, port=1.0, yaw_rate=0.1)
-    moved, tracks, _ = make_pilot()._present(0.5, own, Tracks(0.1, ROWS), GOAL)
+    moved, tracks = make_pilot()._present(0.5, own, Tracks(0.1, ROWS))
     assert (moved.x, moved.y, moved.yaw) == pytest.approx((9.5, 21.0, 0.5 * math.pi + 0.05))
     assert tracks.rows[:, 0].tolist() == pytest.approx([15.2, 18.0])
-    same = make_pilot(settings=Settings(extrapolate=False))._present(
-        0.5, own, Tracks(0.1, ROWS), GOAL
-    )
-    assert same[0] == own
+    still = make_pilot(settings=Settings(extrapolate=False))
+    assert still._present(0.5, own, Tracks(0.1, ROWS))[0] == own
 
 
 def test_it_stops_at_the_goal(make_pilot):
