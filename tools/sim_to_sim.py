@@ -169,10 +169,10 @@ def outcome(endings: list[str]) -> dict[str, Any]:
 
 def draw(results: dict[str, Any], path: Path) -> None:
     """Success over each disturbance, with its interval."""
-    figure = drawing.new_figure(9.0, 3.2, "constrained")
+    figure = drawing.new_figure(9.0, 3.5, "constrained")
     panels = figure.subplots(1, 4, sharey=True)
     labels = {"delay": "delay (s)", "jitter": "jitter, up to (s)", "loss": "share of messages lost",
-              "clock offset": "clock of the boat ahead by (s)"}  # fmt: skip
+              "clock offset": "clock ahead by (s)"}  # fmt: skip
     for panel, (name, axis) in zip(panels, labels.items(), strict=True):
         for key, colour in zip((name, f"{name}, not extrapolated"), drawing.COLOURS, strict=False):
             if key not in SWEEPS:
@@ -189,7 +189,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
         panel.set_ylim(0.0, 1.02)
         panel.grid(alpha=0.3)
     panels[0].set_ylabel("success")
-    panels[0].legend(loc="lower left", fontsize=8)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper left", ncols=2)
     figure.savefig(path)
 
 

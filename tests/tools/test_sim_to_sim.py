@@ -12,7 +12,7 @@ from tests.ros_stand_in import stood_in
 from train_RL_agents.boat.runtime import Command
 
 pytest.importorskip("matplotlib")
-from tools.sim_to_sim import Fleet, outcome
+from tools.sim_to_sim import SWEEPS, Fleet, draw, outcome
 
 RECORDED = Path(__file__).parents[1] / "data" / "episodes.json"
 STEPS = 12
@@ -107,3 +107,14 @@ def test_outcomes_have_intervals():
     assert SimpleNamespace(**found).success == 9
     assert found["timeout"] == 1
     assert found["success_low"] < 0.9 < found["success_high"]
+
+
+def test_figure_has_every_condition(tmp_path):
+    cells = {"off": outcome(["success"])}
+    for name, values in SWEEPS.items():
+        cells |= {f"{name} {value:g}": outcome(["success", "collision"]) for value in values}
+    draw(cells, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+    cells.popitem()
+    with pytest.raises(KeyError):
+        draw(cells, tmp_path / "figure.png")

@@ -20,7 +20,7 @@ from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.boat import runtime
 from train_RL_agents.boat.runtime import BoatError, Odometry, Pilot, Settings, Tracks
-from train_RL_agents.exporting.export import Deployed, export
+from train_RL_agents.exporting.export import Deployed, _add_runtime, export
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 BOAT = Path(runtime.__file__).parent
@@ -380,6 +380,13 @@ def test_the_runtime_imports_numpy_alone(tmp_path):
     loaded = python("-c", f"import boat.runtime; {LOADED}", cwd=tmp_path)
     assert "'numpy'" in loaded
     assert not any(f"'{name}'" in loaded for name in ("torch", "train_RL_agents", "marinenav_env"))
+
+
+def test_the_package_is_copied_beside_onnx_files(tmp_path):
+    _add_runtime(tmp_path / "boat")
+    names = {each.name for each in (tmp_path / "boat").iterdir()}
+    assert names == {"__init__.py", "runtime.py", "ros_node.py", "boat_launch.py"}
+    assert (tmp_path / "boat" / "runtime.py").read_text() == (BOAT / "runtime.py").read_text()
 
 
 def test_the_installed_runtime_imports_no_torch():
