@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     plain: dict[str, Any] = {"default": argparse.SUPPRESS}
     add = parser.add_argument
     add("policies", metavar="POLICY", nargs="*", help="run folders, policy files, names "
-        "of shipped policies or baselines (straight, apf, orca); several are compared to the "
+        "of shipped policies or baselines (straight, apf, orca, mppi); several are compared to the "
         "first")  # fmt: skip
     add("--checkpoint", "--policy", metavar="POLICY", dest="more", action="append", default=[],
         help="the same as an option")  # fmt: skip

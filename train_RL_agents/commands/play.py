@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     plain: dict[str, Any] = {"default": argparse.SUPPRESS}
     add = parser.add_argument
     add("policies", metavar="POLICY", nargs="*", help="run folder, policy file, name of a shipped "
-        "policy or baseline (straight, apf, orca); two of them with --html")  # fmt: skip
+        "policy or baseline (straight, apf, orca, mppi); two of them with --html")  # fmt: skip
     add("--checkpoint", "--policy", metavar="POLICY", dest="more", nargs="+", default=[],
         help="the same as an option")  # fmt: skip
     add("--recording", metavar="FILE", type=Path, nargs="+", default=[], help="recorded "

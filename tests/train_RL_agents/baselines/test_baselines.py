@@ -15,6 +15,8 @@ from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
 
 WORLD = WorldConfig()
 CPU = torch.device("cpu")
+FAST = ("straight", "apf", "orca")
+"""Baselines whose episodes take a moment; those that simulate plans take seconds."""
 
 
 def observations(*objects, goal=(20.0, 0.0), velocity=(2.0, 0.0)):
@@ -43,7 +45,7 @@ def test_baselines_need_one_vessel_for_all():
 # Wanted velocities -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize("name", FAST)
 def test_alone_the_goal_is_all(name):
     baseline = BASELINES[name](WORLD)
     wanted = baseline.wanted_velocity(observations(goal=(6.0, 8.0)))[0, 0]
@@ -84,24 +86,29 @@ def test_robots_that_are_not_active_are_not_steered(name):
     assert baseline.out_keys == [(GROUP, "action")]
 
 
-@pytest.mark.parametrize("name", BASELINES)
+def successes(name, level, steps, seed):
+    """Of ten episodes."""
+    world = WorldConfig(max_steps=steps)
+    drawn = draw_scenarios(world, (level,), (10,), seed)
+    return evaluate(BASELINES[name](world), drawn, world, continuous=True, device=CPU).success.sum()
+
+
+@pytest.mark.parametrize("name", FAST)
 def test_alone_every_baseline_arrives(name):
-    world = WorldConfig(max_steps=100)
-    drawn = draw_scenarios(world, (Level(1, 0, 0, 30.0),), (10,), 3)
-    found = evaluate(BASELINES[name](world), drawn, world, continuous=True, device=CPU)
-    assert found.success.all()
+    assert successes(name, Level(1, 0, 0, 30.0), 100, 3) == 10
 
 
 def test_on_level_3_avoiding_beats_going_straight():
-    world = WorldConfig(max_steps=200)
-    drawn = draw_scenarios(world, (LEVELS[2],), (10,), 4)
-    success = {
-        name: evaluate(baseline(world), drawn, world, continuous=True, device=CPU).success.sum()
-        for name, baseline in BASELINES.items()
-    }
+    success = {name: successes(name, LEVELS[2], 200, 4) for name in FAST}
     assert success["straight"] <= 1
     assert success["apf"] >= 6
     assert success["orca"] >= 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mppi", "mppi_rules"])
+def test_plans_avoid_more_than_reactions_do(name):
+    assert successes(name, LEVELS[2], 120, 4) >= 9
 
 
 def test_currents_are_compensated():

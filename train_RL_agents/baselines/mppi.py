@@ -1,0 +1,193 @@
+"""Model predictive path integral control (Williams, Aldrich and Theodorou, JGCD 40(2), 2017).
+
+A plan is a course, relative to the direction to the goal, and a speed for each of a few segments.
+Plans around the current one are sampled, the vessel is simulated along each with the world's own
+model, and the next plan is their mean, weighted by exp(-cost / temperature). Other objects keep
+their velocity. Every step starts from the plan straight to the goal, and the same samples are used
+in each, so that the controller needs neither memory nor random numbers.
+
+``MPPIRules`` adds the rules of the sea to the cost: a vessel that gives way, meets another head-on
+or overtakes is to pass on the side that the rules ask for (see marinenav_env.roles).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from marinenav_env import WorldConfig
+from marinenav_env.dynamics import continuous_rates, control_step, wrap_to_pi
+from marinenav_env.parameters import build_parameters
+from marinenav_env.roles import GIVE_WAY, HEAD_ON, Pairs, roles
+from marinenav_env.scenario import blank_scenarios
+from marinenav_env.state import State
+from train_RL_agents.baselines.base import Baseline
+from train_RL_agents.networks.observation import Observation
+
+SPEED = 2.5
+"""Speed of the plan straight to the goal (m/s)."""
+SEGMENTS, SAMPLES = 4, 96
+"""Segments of a plan, and sampled plans."""
+SPREADS = (1.0, 0.5)
+"""Factor of the samples in each update of the plan (1)."""
+SEGMENT = 4
+"""Control steps of a segment."""
+COURSE, SLOWDOWN = 0.9, 1.0
+"""Standard deviation of the sampled courses (rad) and speeds (m/s)."""
+SUBSTEPS = 4
+"""Substeps of the simulation in a control step."""
+TEMPERATURE = 1.0
+"""Cost by which a plan loses a factor e of its weight (s)."""
+COLLISION, NEAR, MARGIN = 100.0, 4.0, 2.0
+"""Cost of a collision (s), of each second and metre within the margin (1/m), the margin (m)."""
+WRONG_SIDE, SIDE = 3.0, 8.0
+"""Cost of each metre by which a vessel is not passed at a distance on the right side (s/m, m)."""
+STANDS_STILL = 0.3
+"""Objects slower than this have no course (m/s)."""
+
+
+class MPPI(Baseline):
+    """See the module."""
+
+    def __init__(self, world: WorldConfig) -> None:
+        super().__init__(world)
+        self.step = world.dt * world.substeps
+        reached = world.vessel.goal_distance
+        self.reached = max(reached) if isinstance(reached, tuple) else reached
+        parameters, _ = build_parameters([world], 1, torch.device("cpu"), torch.float32)
+        self.vessel = parameters.vessel
+        noise = torch.randn(SAMPLES // 2, SEGMENTS, 2, generator=torch.Generator().manual_seed(0))
+        noise[0] = 0.0
+        self.samples = torch.cat((noise, -noise)) * torch.tensor([COURSE, SLOWDOWN])
+
+    def wanted_velocity(self, observation: Observation) -> Tensor:
+        """The first velocity of the plan."""
+        own = observation["self_state"]
+        plan = own.new_tensor([0.0, SPEED]).expand(*own.shape[:2], 1, SEGMENTS, 2)
+        for spread in SPREADS:
+            plans = plan + spread * self.samples.to(own)
+            plans = torch.stack((plans[..., 0], plans[..., 1].clamp(0.0, SPEED)), -1)
+            weight = torch.softmax(-self._cost(observation, plans) / TEMPERATURE, -1)
+            plan = (weight[..., None, None] * plans).sum(2, keepdim=True)
+        return _velocity(own[..., :2], plan[:, :, 0, 0])
+
+    def _cost(self, observation: Observation, plans: Tensor) -> Tensor:
+        """Cost of plans [E, R, N, SEGMENTS, 2], [E, R, N] (s): time, and risk at times [T]."""
+        positions = self._simulate(observation["self_state"], plans)
+        goal = observation["self_state"][..., None, :2]
+        distance = torch.linalg.vector_norm(goal - positions, dim=-1)
+        there = (distance < self.reached).cummax(0).values
+        left = torch.where(there[-1], 0.0, distance[-1] / SPEED)
+        return self.step * (~there).sum(0) + left + self._risk(observation, positions, there)
+
+    def _risk(self, observation: Observation, positions: Tensor, there: Tensor) -> Tensor:
+        """Cost [E, R, N] of collisions and of passing closely (s), until the goal is reached."""
+        relative = _relative(observation, positions, self.step)
+        apart = torch.linalg.vector_norm(relative, dim=-1)
+        gap = apart - (observation["objects_state"][..., 4] + self.own_radius)[:, :, None]
+        seen = observation["objects_mask"][:, :, None] & ~there[..., None]
+        close = ((MARGIN - gap).clamp_min(0.0) * seen).amax(-1).sum(0) * self.step
+        return NEAR * close + COLLISION * ((gap < 0.0) & seen).any(-1).any(0)
+
+    def _simulate(self, own: Tensor, plans: Tensor) -> Tensor:
+        """Positions [T, E, R, N, 2] after each control step, in the present body frame (m).
+
+        The water is taken to be at rest: no observation tells the current.
+        """
+        size = plans.shape[:3]
+        start = own[:, :, None].expand(*size, -1).flatten(1, 2)
+        zeros = torch.zeros_like(start[..., :3])
+        flags, steps = zeros[..., 0].bool(), torch.zeros(size[0], device=own.device)
+        state = State(
+            pose=zeros, velocity_water=start[..., 2:5], velocity_ground=start[..., 2:5],
+            thrust=start[..., 5:], active=flags, collided=flags, arrived=flags, steps=steps,
+            batch_size=[size[0]],
+        )  # fmt: skip
+        scenario = blank_scenarios(size[0], flags.shape[1], 0, 0, own.device, own.dtype)
+        vessel, found = self.vessel.to(own.device), []
+        for segment in plans.flatten(1, 2).unbind(-2):
+            for _ in range(SEGMENT):
+                turn = -state.pose[..., 2]
+                goal = start[..., :2] - state.pose[..., :2]
+                ground = state.velocity_ground
+                seen = (
+                    _turned(goal, turn),
+                    _turned(ground[..., :2], turn),
+                    ground[..., 2:],
+                    state.thrust,
+                )
+                wanted = _turned(_velocity(goal, segment), turn)
+                rates = continuous_rates(self.controller(torch.cat(seen, -1), wanted), vessel)
+                moved = control_step(
+                    state,
+                    rates,
+                    scenario,
+                    vessel,
+                    ground.new_ones(1),
+                    self.step / SUBSTEPS,
+                    SUBSTEPS,
+                )
+                state.pose, state.velocity_water, state.velocity_ground, state.thrust = moved
+                found.append(state.pose[..., :2].unflatten(1, size[1:]))
+        return torch.stack(found)
+
+
+class MPPIRules(MPPI):
+    """MPPI with the rules of the sea in its cost."""
+
+    def _risk(self, observation: Observation, positions: Tensor, there: Tensor) -> Tensor:
+        """Cost [E, R, N], with that of passing vessels on the wrong side (s)."""
+        relative = _relative(observation, positions, self.step)
+        moves = relative.diff(dim=0)
+        speed = torch.linalg.vector_norm(moves, dim=-1).clamp_min(1e-6)
+        miss = (relative[1:, ..., 1] * moves[..., 0] - relative[1:, ..., 0] * moves[..., 1]) / speed
+        closest = torch.linalg.vector_norm(relative[1:], dim=-1).argmin(0, keepdim=True)
+        short = (SIDE - miss.gather(0, closest)[0]).clamp_min(0.0)
+        duty = gives_way(observation)[:, :, None]
+        return super()._risk(observation, positions, there) + WRONG_SIDE * (duty * short).sum(-1)
+
+
+def gives_way(observation: Observation) -> Tensor:
+    """Objects [E, R, K] that are vessels on a collision course, to which this one gives way.
+
+    A vessel's course is taken to be its heading.
+    """
+    objects, own = observation["objects_state"], observation["self_state"]
+    (x, y), (vx, vy) = objects[..., :2].unbind(-1), objects[..., 2:4].unbind(-1)
+    wx, wy = vx - own[..., 2:3], vy - own[..., 3:4]
+    speed = torch.sqrt(wx * wx + wy * wy).clamp_min(1e-6)
+    course, bearing = torch.atan2(vy, vx), torch.atan2(y, x)
+    seen = Pairs(
+        distance=torch.sqrt(x * x + y * y),
+        time=-(x * wx + y * wy) / speed.square(),
+        miss=(y * wx - x * wy) / speed,
+        bearing=bearing,
+        aspect=wrap_to_pi(bearing + math.pi - course),
+        course=course,
+    )
+    role = roles(seen)
+    duty = (role == HEAD_ON) | (role == GIVE_WAY)
+    moving = vx.square() + vy.square() > STANDS_STILL**2
+    near = (seen.time > 0.0) & (seen.miss.abs() < 2.0 * SIDE)
+    return duty & moving & near & observation["objects_mask"]
+
+
+def _relative(observation: Observation, positions: Tensor, step: float) -> Tensor:
+    """Objects less own positions [T, E, R, N, 2], [T, E, R, N, K, 2], at constant velocity (m)."""
+    objects = observation["objects_state"][:, :, None]
+    time = step * torch.arange(1, len(positions) + 1, device=positions.device)
+    later = objects[..., :2] + time.view(-1, 1, 1, 1, 1, 1) * objects[..., 2:4]
+    return later - positions[..., None, :]
+
+
+def _velocity(goal: Tensor, plan: Tensor) -> Tensor:
+    """The velocity [..., 2] (m/s) of plans [..., 2]: course from the goal's (rad), speed (m/s)."""
+    return _turned(torch.nn.functional.normalize(goal, dim=-1) * plan[..., 1:], plan[..., 0])
+
+
+def _turned(vector: Tensor, angle: Tensor) -> Tensor:
+    """Vectors [..., 2] turned by angles [...] (rad)."""
+    (x, y), cos, sin = vector.unbind(-1), angle.cos(), angle.sin()
+    return torch.stack((cos * x - sin * y, sin * x + cos * y), -1)
