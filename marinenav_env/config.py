@@ -12,11 +12,11 @@ from typing import Annotated
 
 from marinenav_env.validation import (
     NOT_EMPTY,
-    Count,
     Fraction,
     NonNegative,
     Positive,
     Range,
+    Rule,
     above,
     at_least,
     at_most,
@@ -25,6 +25,7 @@ from marinenav_env.validation import (
 )
 
 Numbers = Annotated[tuple[float, ...], NOT_EMPTY]
+Commands = Annotated[Numbers, Rule("at most 32 numbers", lambda numbers: len(numbers) <= 32)]
 PerRobot = float | Numbers
 """One number for every robot, or a tuple with one number per robot."""
 PositivePerRobot = Annotated[PerRobot, above(0.0)]
@@ -53,9 +54,9 @@ class VesselConfig:
     """Largest thrust of one side (N)."""
     max_thrust_rate: PositivePerRobot = 1000.0
     """Thrust change commanded by an action of 1 (N/s)."""
-    left_thrust_change: Numbers = (0.0, -500.0, -1000.0, 500.0, 1000.0)
+    left_thrust_change: Commands = (0.0, -500.0, -1000.0, 500.0, 1000.0)
     """Discrete commands of the left side (N/s); a discrete action is left-major."""
-    right_thrust_change: Numbers = (0.0, -500.0, -1000.0, 500.0, 1000.0)
+    right_thrust_change: Commands = (0.0, -500.0, -1000.0, 500.0, 1000.0)
     """Discrete commands of the right side (N/s)."""
     m: PositivePerRobot = 400.0
     """Mass (kg)."""
@@ -257,11 +258,11 @@ class ScenarioConfig:
 class WorldConfig:
     """The whole world."""
 
-    dt: Annotated[float, above(0.0), at_most(1.0)] = 0.05
+    dt: Annotated[float, at_least(1e-4), at_most(1.0)] = 0.05
     """Length of a substep (s)."""
     substeps: Annotated[int, at_least(1), at_most(1000)] = 10
     """Substeps of a control step."""
-    max_steps: Count = 1000
+    max_steps: Annotated[int, at_least(1), at_most(1_000_000)] = 1000
     """Control steps after which an episode is truncated."""
     ends_at_first_collision: bool = False
     """Whether an episode ends with the first collision of any robot, as in evaluation."""

@@ -20,7 +20,7 @@ from marinenav_env import plugins
 from marinenav_env.config import LEVELS, Level, ScenarioConfig
 from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.state import ResetState, Scenario
-from marinenav_env.validation import Count, at_least, check_fields, require
+from marinenav_env.validation import Count, at_least, check_fields, is_count, require
 
 
 class Sampler(Protocol):
@@ -236,8 +236,14 @@ class SampledPool(ResetPool):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore them."""
         restore(self.states, state["starts"])
-        self._set_level(state["level"])
-        self._cursor, self._ticks = state["cursor"], state["ticks"]
+        level, cursor, ticks = (state[name] for name in ("level", "cursor", "ticks"))
+        size, given = self._curriculum.refresh_size, self._curriculum
+        require(level in range(-1, len(given.levels)), "saved level", level, "one that there is")
+        fine = cursor in range(0, given.pool_size, size)
+        require(fine, "saved cursor", cursor, f"a multiple of {size} below {given.pool_size}")
+        require(is_count(ticks), "saved ticks", ticks, "a whole number, at least 0")
+        self._set_level(level)
+        self._cursor, self._ticks = cursor, ticks
 
     def _set_level(self, level: int) -> None:
         """Draw from another level; also in a captured ``renew``, which reads the tensor."""
@@ -312,13 +318,17 @@ def restore(target: Any, values: dict[str, Any]) -> None:
     """Copy a nested dict of tensors into a tensorclass or tensordict of the same structure.
 
     Raises:
-        RuntimeError: when a tensor has another shape (copying alone would broadcast it).
+        RuntimeError: when a tensor has another type or shape (copying alone would convert or
+            broadcast it), or is not finite.
     """
     for name, value in values.items():
         ours = target.get(name)
         if isinstance(value, dict):
             restore(ours, value)
-        elif ours.shape != value.shape:
-            raise RuntimeError(f"{name} is {list(value.shape)}, here {list(ours.shape)}")
-        else:
-            ours.copy_(value)
+            continue
+        theirs, own = ((each.dtype, list(each.shape)) for each in (value, ours))
+        if theirs != own:
+            raise RuntimeError(f"{name} is {theirs}, here {own}")
+        if value.is_floating_point() and not value.isfinite().all():  # host: loading a checkpoint
+            raise RuntimeError(f"{name} is not finite")
+        ours.copy_(value)

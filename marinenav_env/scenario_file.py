@@ -25,10 +25,13 @@ from marinenav_env.config import (
     VesselConfig,
     WorldConfig,
 )
+from marinenav_env.files import read_json
 from marinenav_env.parameters import COMMANDS, build_parameters
 from marinenav_env.state import Parameters, Scenario
 from marinenav_env.validation import ConfigError, is_number, require
 
+MOST, FARTHEST = 1000, 1e6
+"""Most robots, obstacles and cores of an episode, and largest size of a number of theirs."""
 # Settings of a world, not of an episode: files neither have nor set them.
 _WORLD_ONLY = {
     "entries", "scan_beams", "scan_angle", "scan_range", "scan_std", "function",
@@ -101,6 +104,9 @@ def _rows(key: str, values: Any, count: int | None = None, width: int | None = N
     items = "finite numbers" if width is None else f"lists of {width} finite numbers"
     good = isinstance(values, list) and count in (None, len(values)) and all(map(fine, values))
     require(good, key, values, f"a list of {items if count is None else f'{count} {items}'}")
+    numbers = values if width is None else [number for value in values for number in value]
+    good = len(values) <= MOST and all(abs(number) <= FARTHEST for number in numbers)
+    require(good, key, values, f"at most {MOST}, of numbers up to {FARTHEST:g} in size")
     return list(values)
 
 
@@ -219,11 +225,7 @@ def read_scenarios(path: str | Path) -> list[Episode]:
     Raises:
         ConfigError: when the file cannot be read or is not in the format.
     """
-    try:
-        entries = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: cannot be read as a scenario file ({error})") from error
-    return parse_scenarios(entries, str(path))
+    return parse_scenarios(read_json(path, "a scenario file"), str(path))
 
 
 # Writing ----------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from typing import (
     Annotated,
     Any,
     Literal,
+    TypeGuard,
     TypeVar,
     Union,
     get_args,
@@ -25,8 +26,11 @@ from typing import (
     get_type_hints,
 )
 
-_LONGEST_VALUE, _LONGEST_MESSAGE = 120, 399
+_LONGEST_VALUE, _LONGEST_MESSAGE = 120, 380
 """In characters."""
+LARGEST_NUMBER, LARGEST_WHOLE = 1e30, 2**53
+"""In size: beyond them single precision, and whole numbers on a device, have none."""
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class ConfigError(ValueError):
@@ -71,12 +75,22 @@ def require(condition: bool, key: str, value: object, allowed: str) -> None:
         raise ConfigError(f"{key}={brief(value)}: must be {allowed}")
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a finite number (a truth value is not)."""
     try:
         return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:  # a whole number of hundreds of digits
         return False
+
+
+def is_count(value: object) -> TypeGuard[int]:
+    """Whether a value is a whole number from 0 to 2^63 - 1 (a truth value is not)."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def is_text(value: object) -> TypeGuard[str]:
+    """Whether a value is text that can be shown and stored: no control characters, no halves."""
+    return isinstance(value, str) and not _UNPRINTABLE.search(value)
 
 
 # Rules ------------------------------------------------------------------------------------------
@@ -204,6 +218,8 @@ def _convert_one(kind: Any, value: Any) -> Any:
     elif origin is Literal:
         if isinstance(value, str) and value in arguments:
             return value
+    elif origin is str and isinstance(value, str) and not is_text(value):
+        raise ValueError("text without control characters")
     elif origin is not tuple and _is_of(value, origin):
         return value
     raise TypeError(value)
@@ -219,11 +235,15 @@ def _is_of(value: Any, kind: Any) -> bool:
 
 def _convert_number(kind: type[int | float], value: Any) -> int | float:
     """See _convert; a truth value is no number."""
-    fine = isinstance(value, Real) and not isinstance(value, bool)
-    if fine and not is_number(value):
-        raise ValueError("finite")
-    if not fine or (kind is int and value % 1):
+    if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(value)
+    if not is_number(value):
+        raise ValueError("finite")
+    if kind is int and value % 1:
+        raise TypeError(value)
+    largest = LARGEST_WHOLE if kind is int else LARGEST_NUMBER
+    if abs(value) > largest:
+        raise ValueError(f"from {-largest:g} to {largest:g}")
     return kind(value)
 
 

@@ -17,6 +17,8 @@ from train_RL_agents.utils.signals import ended_at_once, interruptible
 from train_RL_agents.utils.toolchain import ensure_cache
 
 BAD_INPUT, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
+_LONGEST = 300
+"""Characters of a message."""
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
 _PARTS = ("agent_type=", "world.reward.function=", "world.sensor.entries=",
           "agent.entry_encoders=", "training_schedule.sampler=")  # fmt: skip
@@ -29,7 +31,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the line and exit with status 2."""
-        self.exit(BAD_INPUT, f"marinenav: error: {message}; see {self.prog} --help\n")
+        shown = message if len(message) <= _LONGEST else f"{message[:_LONGEST]}..."
+        self.exit(BAD_INPUT, f"marinenav: error: {shown}; see {self.prog} --help\n")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -101,6 +104,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader, such as `head`, has seen enough; keep Python from complaining at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
+    except (MemoryError, RuntimeError) as error:
+        from train_RL_agents.learning.learner import out_of_memory
+
+        if not out_of_memory(error):
+            raise
+        print("marinenav: error: there is not enough memory for this", file=sys.stderr)
+        return BAD_INPUT
+    except OSError as error:  # of the system, which a name or a disk may lead to anywhere
+        text = f"{error.filename or 'a file'}: {error.strerror or error}"
+        print(f"marinenav: error: {text[:_LONGEST]}", file=sys.stderr)
+        return BAD_INPUT
 
 
 def _import(command: ModuleType) -> None:
@@ -129,13 +143,15 @@ def _run(arguments: argparse.Namespace) -> int:
     """Run the command; settings that cannot be used become a sentence."""
     if not getattr(arguments.command, "IMPORTS", True):
         return int(arguments.command.run(arguments))
+    from marinenav_env.files import kept_inputs
     from marinenav_env.validation import ConfigError
     from train_RL_agents.utils.compiling import quiet_compiler
 
     quiet_compiler()
     try:
         _allow_parts(arguments)
-        return int(arguments.command.run(arguments))
+        with kept_inputs():
+            return int(arguments.command.run(arguments))
     except ConfigError as error:
         print(f"marinenav: error: {error}", file=sys.stderr)
         return BAD_INPUT

@@ -296,7 +296,7 @@ def test_evaluate_stochastic_policies(capsys, tmp_path, policy):
             ["--stochastic", "--risk", "1"],
             "argument --risk: not allowed with argument --stochastic",
         ),
-        (["--episodes", "0"], "argument --episodes: must be at least 1, not 0"),
+        (["--episodes", "0"], "argument --episodes: must be from 1 to 100,000, not 0"),
         (["--risk", "0"], "argument --risk: must be adaptive, or above 0 and at most 1"),
         (["--fresh", "--seed", "1"], "argument --seed: not allowed with argument --fresh"),
         (
@@ -459,7 +459,7 @@ def test_an_evaluation_does_not_write_over_what_it_reads(capsys, tmp_path, polic
     link.symlink_to(copy)
     for out in (copy, link):
         said = refused(capsys, "evaluate", str(copy), option, str(out))
-        assert said == f"{out}: is read by this command, and not written over"
+        assert said == f"output={str(out)!r}: must be another file than those that are read"
     assert copy.read_bytes() == policy.read_bytes()
 
 

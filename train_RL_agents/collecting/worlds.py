@@ -11,6 +11,8 @@ from marinenav_env import Curriculum, MarineNavEnv, WorldConfig, read_scenarios
 from marinenav_env.scenario_file import Episode
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.evaluation.episodes import step_bytes
+from train_RL_agents.utils.memory import require_room
 
 TRAINED = ("collision_penalty", "give_way_penalty", "stand_on_penalty", "port_turn_penalty",
            "astern_penalty")  # fmt: skip
@@ -40,10 +42,12 @@ def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
     schedule = config.training_schedule
     if not schedule.scenarios:
         return schedule.curriculum()
-    return [
-        replace(episode, world=_trained(episode.world, config))
-        for episode in read_scenarios(schedule.scenarios)
-    ]
+    episodes = read_scenarios(schedule.scenarios)
+    shape = (max(len(getattr(each, key)) for each in episodes) for key in ("start", "obstacles"))
+    # The first state and observation of all of them is made at once.
+    needed = len(episodes) * step_bytes(config.world, *shape)
+    require_room(f"{schedule.scenarios}: {len(episodes):,} episodes", needed)
+    return [replace(each, world=_trained(each.world, config)) for each in episodes]
 
 
 def training_world(config: TrainConfig[Any]) -> WorldConfig:

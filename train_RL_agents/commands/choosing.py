@@ -6,6 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+_MOST = 100_000
+"""Episodes of a level or group."""
+
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
     """Declare the options; those not given are not in the result."""
@@ -36,6 +39,6 @@ def _count(text: str) -> int:
     Raises:
         ArgumentTypeError: when it is none.
     """
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, not {text}")
+    if not (text.isdecimal() and len(text) < 10 and 1 <= int(text) <= _MOST):
+        raise argparse.ArgumentTypeError(f"must be from 1 to {_MOST:,}, not {text}")
     return int(text)

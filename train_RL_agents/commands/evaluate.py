@@ -67,17 +67,17 @@ def run(arguments: argparse.Namespace) -> int:
         error("a POLICY is given twice")
     if "record" in given and len(names) > 1:
         error("argument --record: takes one policy")
+    from marinenav_env.files import require_output
     from train_RL_agents.evaluation.contenders import find
     from train_RL_agents.evaluation.recording import save
     from train_RL_agents.evaluation.report import evaluate_all
     from train_RL_agents.utils.device import resolve_device
-    from train_RL_agents.utils.files import keep_inputs
 
     device = resolve_device(arguments.device)
     found = {name: find(name, given.get("which", "best"), device) for name in names}
-    read = [*(each.path for each in found.values() if not isinstance(each, str)),
-            given.get("scenarios")]  # fmt: skip
-    keep_inputs([given.get(name) for name in _OUTPUTS], read)
+    for name in _OUTPUTS:
+        if name in given:
+            require_output(given[name])
     evaluation = evaluate_all(found, given, device)
     tables.show(evaluation.results, evaluation.heading)
     _write_all(given, evaluation)

@@ -50,16 +50,12 @@ def run(arguments: argparse.Namespace) -> int:
     given = vars(arguments)
     given["policies"] = [*arguments.policies, *arguments.more]
     _check(arguments.parser, given)
-    from train_RL_agents.utils.files import keep_inputs
-
     if arguments.recording:
         from train_RL_agents.evaluation.recording import load
 
         recordings = [load(path) for path in arguments.recording]
     else:
         recordings = _play(given)
-    inputs = [given.get("scenarios"), *given["recording"], *map(Path, given["policies"])]
-    keep_inputs([given.get("html"), given.get("overview")], inputs)
     sides = [_views(recording, given) for recording in recordings]
     for path in _write(sides, given):
         print(path)

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_type_hints
 
+from marinenav_env import files
 from marinenav_env.validation import ConfigError, brief, members_of, require
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.schema import TrainConfig
@@ -25,6 +26,7 @@ from train_RL_agents.utils.shipped import find_shipped, shipped
 Config = TypeVar("Config")
 
 _PYTHON = {"True": True, "False": False}
+_WHAT = "JSON settings"
 _DEEPEST = 20
 """Objects inside one another, or dots in a key."""
 
@@ -130,11 +132,7 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises:
         ConfigError: when it cannot be read or holds something else.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: cannot be read as JSON settings ({error})") from error
-    return parse_json(text, str(path))
+    return parse_json(files.read_text(path, _WHAT), str(path))
 
 
 def parse_json(text: Any, name: str) -> dict[str, Any]:
@@ -147,10 +145,7 @@ def parse_json(text: Any, name: str) -> dict[str, Any]:
     Raises:
         ConfigError: when it is no text, no JSON or no object.
     """
-    try:
-        content = json.loads(text)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{name}: cannot be read as JSON settings ({error})") from error
+    content = files.parse_json(text, name, _WHAT)
     require(isinstance(content, dict), name, content, "a JSON object with settings")
     return dict(content)
 

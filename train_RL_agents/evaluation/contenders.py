@@ -16,15 +16,18 @@ from marinenav_env.validation import require
 from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.evaluation import episodes as evaluation
-from train_RL_agents.evaluation.episodes import Episodes, Policy
+from train_RL_agents.evaluation.episodes import Episodes, Policy, step_bytes
 from train_RL_agents.evaluation.recording import Recording, concatenate, record
-from train_RL_agents.evaluation.suites import ScenarioSet
+from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.networks.observation import OBSERVATION, observation_of
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
+from train_RL_agents.utils.memory import require_room
 from train_RL_agents.utils.shipped import find_shipped, shipped
 
 ACTION = (GROUP, "action")
+_RECORDED = 300
+"""Bytes of a robot in a step of a recording, about."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +191,8 @@ def run_set(
         ConfigError: when the vessels of the set are not such as a policy was trained for.
     """
     _check_fit(found, chosen)
+    for part in chosen.parts:
+        require_room(f"running {len(part.scenarios):,} episodes", _part_bytes(part, name))
     policy, continuous = steering(found, world, acting)
     episodes, recordings = [], []
     for part in chosen.parts:
@@ -208,6 +213,17 @@ def run_set(
         each: torch.cat([getattr(seen, each) for seen in episodes]) for each in names
     })  # fmt: skip
     return joined, concatenate(recordings) if recordings else None
+
+
+def _part_bytes(part: Part, name: str | None) -> int:
+    """Bytes that running a part of a set takes, and recording it if there is a name."""
+    if isinstance(part.scenarios, Scenario):
+        shapes = (part.scenarios.robot_mask.shape[-1], part.scenarios.obstacle_mask.shape[-1])
+    else:
+        shapes = (max(len(each.start) for each in part.scenarios),
+                  max(len(each.obstacles) for each in part.scenarios))  # fmt: skip
+    recorded = 0 if name is None else part.world.max_steps * shapes[0] * _RECORDED
+    return len(part.scenarios) * (step_bytes(part.world, *shapes) + recorded)
 
 
 def _check_fit(found: LoadedPolicy | str, chosen: ScenarioSet) -> None:

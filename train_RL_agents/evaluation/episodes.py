@@ -24,11 +24,14 @@ from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.state import Outcome, Scenario
 from marinenav_env.validation import require
 from marinenav_env.world import StepNoise, WorldState
+from train_RL_agents.utils.memory import require_room
 
 Policy = Callable[[TensorDictBase], TensorDictBase]
 GAMMA = 0.99
 CHECK_EVERY = 25
 """Vector steps between two host reads of whether all episodes have ended, where reads cost time."""
+_PAIR = 256
+"""Bytes that a step takes in passing for each pair of a robot and an object it may see."""
 SMALLEST_BATCH = 32
 """Episodes below which a batch is not reduced further."""
 
@@ -158,6 +161,21 @@ class Episodes:
         return table | {"overall": asdict(self.report())}
 
 
+def step_bytes(world: WorldConfig, robots: int, obstacles: int) -> int:
+    """Bytes that a step of one environment takes in passing, about."""
+    pairs = robots * (robots + obstacles)
+    return pairs * (_PAIR + 8 * world.sensor.scan_beams) + 400 * robots * world.sensor.slots
+
+
+def drawing_bytes(world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int]) -> int:
+    """Bytes that draw_scenarios takes in passing, about."""
+    ends, cores = (max(getattr(level, name) for level in levels)
+                   for name in ("num_robots", "num_cores"))  # fmt: skip
+    # Of each candidate its own numbers, and both differences to each end or core.
+    numbers = 16 + 2 * max(2 * ends, cores)
+    return 8 * sum(episodes) * world.scenario.draws * numbers
+
+
 def draw_scenarios(
     world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int], seed: int
 ) -> Scenario:
@@ -171,10 +189,24 @@ def draw_scenarios(
 
     Returns:
         Scenarios, level after level, float64 on the CPU.
+
+    Raises:
+        ConfigError: when there is not enough memory.
     """
+    require_room(f"drawing {sum(episodes):,} scenarios", drawing_bytes(world, levels, episodes))
     sampler = ScenarioSampler(world.scenario, tuple(levels), torch.device("cpu"), torch.float64)
     level = torch.repeat_interleave(torch.arange(len(levels)), torch.tensor(list(episodes)))
     return sampler.sample(level, torch.Generator().manual_seed(seed))
+
+
+def require_robots(scenarios: Scenario) -> None:
+    """Refuse scenarios on whose map there was no room for any robot.
+
+    Raises:
+        ConfigError: when there are some.
+    """
+    empty = (~scenarios.robot_mask.any(-1)).sum().item()
+    require(empty == 0, "scenarios without a robot", empty, "0")
 
 
 class _Tally:
@@ -262,8 +294,7 @@ def evaluate(
     env = MarineNavEnv(
         world, scenarios=scenarios, continuous=continuous, device=device, dtype=dtype, seed=seed
     )
-    empty = (~env.scenario.robot_mask.any(-1)).sum().item()
-    require(empty == 0, "scenarios without a robot", empty, "0")
+    require_robots(env.scenario)
     step, now = env.reset(), env.world_state
     tally, rows = _Tally(env), torch.arange(env.num_envs, device=device)
     reads_are_free = host_reads_are_free(device)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marinenav_env import MarineNavEnv
+from marinenav_env.validation import is_count, is_number
 from train_RL_agents.agents import Agent
 from train_RL_agents.evaluation.episodes import (
     Episodes,
@@ -18,6 +19,7 @@ from train_RL_agents.evaluation.episodes import (
     draw_scenarios,
     evaluate,
     finite,
+    require_robots,
 )
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.checkpoint import save_policy
@@ -64,6 +66,7 @@ class History:
         self.scenarios = draw_scenarios(
             self._config.world, schedule.levels(), schedule.num_episodes, schedule.seed
         )
+        require_robots(self.scenarios)
         self.rows: list[dict[str, Any]] = []
         """Figures of each evaluation, as in evaluations.csv."""
         self.episodes: list[Episodes] = []
@@ -151,6 +154,18 @@ class History:
         return {"rows": self.rows, "evaluations": [each.state_dict() for each in self.episodes]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore them."""
-        self.rows = state["rows"]
-        self.episodes = [Episodes.from_state_dict(each) for each in state["evaluations"]]
+        """Restore them.
+
+        Raises:
+            ValueError: when they are of other evaluations.
+        """
+        rows, episodes = state["rows"], list(map(Episodes.from_state_dict, state["evaluations"]))
+        fine = len(rows) == len(episodes)
+        for row in rows:
+            fine &= is_count(row["env_steps"]) and is_number(row["success_rate"])
+            fine &= all(each is None or is_number(each) for each in row.values())
+        for each in episodes:
+            fine &= all(len(tensor) == len(self.scenarios) for tensor in vars(each).values())
+        if not fine:
+            raise ValueError("evaluations of another kind")
+        self.rows, self.episodes = rows, episodes

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -23,8 +22,9 @@ from torch import Tensor
 from marinenav_env import GROUP, ConfigError, Episode, MarineNavEnv, WorldConfig
 from marinenav_env.config import ColregsConfig
 from marinenav_env.dynamics import continuous_rates, discrete_rates
+from marinenav_env.files import parse_json
 from marinenav_env.state import Scenario, State
-from marinenav_env.validation import require
+from marinenav_env.validation import LARGEST_NUMBER, is_count, is_number, is_text, require
 from train_RL_agents.evaluation.episodes import Episodes, Moment, Policy, evaluate
 from train_RL_agents.policy_wrapper import QUANTILES
 from train_RL_agents.utils.arrays import LARGEST, read_arrays
@@ -134,6 +134,10 @@ _TENSORS: dict[str, tuple[type, list[str]]] = {
 TENSORS = tuple(_TENSORS)
 """Names of the tensors, which are those of the arrays in the file."""
 _HELD = ("poses", "velocities", "thrust")
+_SIZES = ("goal_distance", "vessel_length", "vessel_width", "vessel_radius", "sensor_range",
+          "obstacle_radius", "core_radius")  # fmt: skip
+_SHORTEST, _LONGEST = 1e-4, 1e3
+"""Of a control step (s)."""
 
 
 class Recorder:
@@ -356,14 +360,14 @@ def load(path: Path) -> Recording:
     Raises:
         ConfigError: when there is none, or it is damaged, of another format or of a later version.
     """
-    arrays = read_arrays(path, "recording")
+    arrays = read_arrays(path, "a recording")
     refusal = f"{path}: damaged, or not a recording of this program"
     try:
-        about = json.loads(str(arrays.pop("about")))
+        about = parse_json(str(arrays.pop("about")), f"{path}: about", "JSON")
         found = about.get("format")
         require(found == FORMAT, str(path), found, f"a {FORMAT}")
         version = about["version"]
-        require(isinstance(version, int) and version <= VERSION, f"{path}: version", version,
+        require(is_count(version) and version <= VERSION, f"{path}: version", version,
                 f"at most {VERSION}; update marinenav")  # fmt: skip
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         recording = Recording(**tensors, dt=about["dt"], policy=about["policy"],
@@ -372,7 +376,7 @@ def load(path: Path) -> Recording:
         misfit = _misfit(recording)
     except ConfigError as error:
         raise error if str(error).startswith(str(path)) else ConfigError(refusal) from error
-    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ConfigError(refusal) from error
     if misfit:
         raise ConfigError(f"{refusal} ({misfit})")
@@ -393,13 +397,19 @@ def _misfit(recording: Recording) -> str:
             letter, size = ("T", size - 1) if letter == "T+1" else (letter, size)
             if size != (int(letter) if letter.isdecimal() else sizes.setdefault(letter, size)):
                 return f"{name} is of another shape"
+        if kind is float and not (tensor.abs() <= LARGEST_NUMBER).all():
+            return f"{name} is out of range"
+        if name in _SIZES and not (tensor >= 0.0).all():
+            return f"{name} is negative"
     longest = sizes["T"]
     if sizes["E"] < 1 or not ((recording.steps >= 1) & (recording.steps <= longest)).all():
         return "steps are out of range"
+    if not (recording.map_size > 0.0).all():
+        return "map_size is out of range"
     texts = [recording.policy, *recording.groups]
-    if len(recording.groups) != sizes["E"] or not all(isinstance(each, str) for each in texts):
+    if len(recording.groups) != sizes["E"] or not all(map(is_text, texts)):
         return "policy or groups are out of shape"
-    fine = isinstance(recording.dt, float | int) and 0.0 < recording.dt < math.inf
+    fine = is_number(recording.dt) and _SHORTEST <= recording.dt <= _LONGEST
     return "" if fine else "dt is out of range"
 
 

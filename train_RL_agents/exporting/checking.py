@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import re
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from marinenav_env.validation import ConfigError
+from marinenav_env.files import open_regular
+from marinenav_env.validation import ConfigError, require
 from train_RL_agents.config.reading import read_json
 from train_RL_agents.exporting.export import CONTRACT, FORMATS, SELECTED, VERSION
 from train_RL_agents.exporting.torchscript import Answers
+from train_RL_agents.utils.arrays import LARGEST, require_archive
 from train_RL_agents.utils.errors import first_line
 
+_FORCED = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 _FORMATS = {Path(kind.name("x")).suffix: kind for kind in FORMATS.values()}
 
 
@@ -32,62 +40,106 @@ def check_file(path: Path) -> tuple[int, float]:
         ConfigError: when there is no such contract, when the file cannot be used, or when an
             answer differs by more than the contract allows.
     """
-    contract = _contract(path.with_name(CONTRACT))
-    examples = contract["examples"]
-    wanted = {**examples["outputs"], SELECTED: examples["action"]}
-    got = _given(path, contract) if path.suffix == ".json" else _computed(path, contract)
+    examples = _read_examples(path.with_name(CONTRACT))
+    got = _given(path, examples) if path.suffix == ".json" else _computed(path, examples)
     difference = 0.0
     for name, answer in got.items():
-        expected = torch.tensor(wanted[name], dtype=torch.float64)
+        expected = examples.outputs[name]
         if answer.shape != expected.shape:
             raise ConfigError(
                 f"{path}: {name} has the shape {list(answer.shape)} for all examples, not "
                 f"{list(expected.shape)}"
             )
         share = float(((answer - expected).abs() / (1.0 + expected.abs())).max())
-        if not share <= examples["tolerance"]:
+        if not share <= examples.tolerance:
             raise ConfigError(
                 f"{path}: {name} differs from the answers in {CONTRACT} by {share:.1e} "
-                f"(1 + |answer|), more than {examples['tolerance']:.0e}"
+                f"(1 + |answer|), more than {examples.tolerance:.0e}"
             )
         difference = max(difference, share)
-    return len(examples["action"]), difference
+    return len(examples.outputs[SELECTED]), difference
 
 
-def _contract(path: Path) -> dict[str, Any]:
-    """A contract with examples.
+class _Examples(NamedTuple):
+    """The examples of a contract."""
+
+    inputs: dict[str, Tensor]
+    outputs: dict[str, Tensor]
+    """With the action."""
+    entries: int
+    """Inputs that are entries of the observation."""
+    tolerance: float
+
+
+def _tensor(numbers: Any) -> Tensor:
+    return torch.tensor(numbers, dtype=torch.float64)
+
+
+def _read_examples(path: Path) -> _Examples:
+    """The examples of a contract.
 
     Raises:
-        ConfigError: when it is not there, or older.
+        ConfigError: when it is not there, older or damaged.
     """
     contract = read_json(path)
     if contract.get("version") != VERSION or "examples" not in contract:
         raise ConfigError(
             f"{path}: holds no examples, as it was written by another version; export again"
         )
-    return contract
+    try:
+        examples = contract["examples"]
+        inputs, outputs = ({name: _tensor(each) for name, each in examples[part].items()}
+                           for part in ("inputs", "outputs"))  # fmt: skip
+        outputs[SELECTED] = _tensor(examples["action"])
+        if len({len(each) for each in (*inputs.values(), *outputs.values())}) != 1:
+            raise ValueError("of different numbers of examples")
+        entries = sum("usual" not in each for each in contract["inputs"])
+        return _Examples(inputs, outputs, entries, float(examples["tolerance"]))
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise ConfigError(f"{path}: damaged, or not a contract ({first_line(error)})") from error
 
 
-def _given(path: Path, contract: dict[str, Any]) -> dict[str, Tensor]:
+def _given(path: Path, examples: _Examples) -> dict[str, Tensor]:
     """Answers that another program wrote.
 
     Raises:
         ConfigError: when one is missing or not numbers.
     """
-    answers = read_json(path)
+    answers, names = read_json(path), [name for name in examples.outputs if name != SELECTED]
     try:
-        found = {name: answers["outputs"][name] for name in contract["examples"]["outputs"]}
+        found = {name: answers["outputs"][name] for name in names}
         if "action" in answers:
             found[SELECTED] = answers["action"]
-        return {name: torch.tensor(each, dtype=torch.float64) for name, each in found.items()}
-    except (KeyError, TypeError, ValueError) as error:
+        return {name: _tensor(each) for name, each in found.items()}
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise ConfigError(
-            f"{path}: needs outputs, with numbers for each of "
-            f"{', '.join(contract['examples']['outputs'])} ({first_line(error)})"
+            f"{path}: needs outputs, with numbers for each of {', '.join(names)} "
+            f"({first_line(error)})"
         ) from error
 
 
-def _computed(path: Path, contract: dict[str, Any]) -> dict[str, Tensor]:
+@contextmanager
+def _without_pickle(path: Path) -> Iterator[None]:
+    """Within it, torch reads no pickled objects, which ``torch.export.load`` does otherwise.
+
+    Raises:
+        ConfigError: when a program holds objects beside tensors.
+    """
+    require_archive(path, "an exported file")
+    with zipfile.ZipFile(path) as archive:
+        odd = any(re.search(r"/(opaque|custom)_obj", name) for name in archive.namelist())
+    require(not odd, "--check", str(path), "a program without objects of Python")
+    before = os.environ.get(_FORCED)
+    os.environ[_FORCED] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[_FORCED]
+        if before is not None:
+            os.environ[_FORCED] = before
+
+
+def _computed(path: Path, examples: _Examples) -> dict[str, Tensor]:
     """Answers of an exported file.
 
     Raises:
@@ -95,17 +147,15 @@ def _computed(path: Path, contract: dict[str, Any]) -> dict[str, Tensor]:
     """
     if path.suffix not in _FORMATS:
         raise ConfigError(f"{path}: must end in {', '.join(_FORMATS)} or .json")
-    inputs = [torch.tensor(each, dtype=torch.float64)
-              for each in contract["examples"]["inputs"].values()]  # fmt: skip
-    entries = sum("usual" not in each for each in contract["inputs"])
+    rows = zip(*(each.split(1) for each in examples.inputs.values()), strict=True)
+    open_regular(path, "an exported file", LARGEST).close()
     try:
-        call = _FORMATS[path.suffix].load(path, entries)
-        single: list[Answers] = [call(*row) for row in zip(*(each.split(1) for each in inputs),
-                                                          strict=True)]  # fmt: skip
+        with _without_pickle(path) if path.suffix == ".pt2" else nullcontext():
+            call = _FORMATS[path.suffix].load(path, examples.entries)
+        single: list[Answers] = [call(*row) for row in rows]
     except ConfigError:
         raise
     except Exception as error:  # whatever the runtime raises
         raise ConfigError(f"{path}: cannot be run ({first_line(error)})") from error
-    names = [*contract["examples"]["outputs"], SELECTED]
-    columns = zip(names, zip(*single, strict=True), strict=False)
+    columns = zip(examples.outputs, zip(*single, strict=True), strict=False)
     return {name: torch.cat(column).double() for name, column in columns}

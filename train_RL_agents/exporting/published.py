@@ -7,21 +7,28 @@ names, and takes the same raw observations. docs/agents.md says what the setting
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from marinenav_env.files import open_regular
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.checkpoint import load_weights
-from train_RL_agents.utils.arrays import is_whole, read_arrays, require_file
+from train_RL_agents.utils.arrays import is_whole, read_arrays, require_archive
 
 NOTE = "acting network only; all others are untrained"
+LARGEST = 32 * 2**20
+"""Bytes that a file of weights may have, also unpacked."""
+_WHAT = "a file of weights"
+_REAL = (np.float16, np.float32, np.float64, np.int32, np.int64)
 
 _RAW = {"features": "raw", "layer_norm": False}
 _SCALAR = {"critic": "scalar", "dropped": 0, "action_input": "published"}
@@ -63,8 +70,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     require(path.suffix in suffixes, "weights", str(path), f"a file in {', '.join(suffixes)}")
     found: dict[str, Any]
     if path.suffix == ".npz":
-        arrays = read_arrays(path, "file of weights")
-        real = {name: array.dtype.kind in "iuf" for name, array in arrays.items()}
+        arrays = read_arrays(path, _WHAT, LARGEST)
+        real = {name: array.dtype in _REAL for name, array in arrays.items()}
         found = {name: torch.from_numpy(array) if real[name] else array
                  for name, array in arrays.items()}  # fmt: skip
     else:
@@ -77,11 +84,13 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def _read_state_dict(path: Path) -> dict[str, Any]:
-    require_file(path, "file of weights")
+    open_regular(path, _WHAT, LARGEST).close()
+    if zipfile.is_zipfile(path):
+        require_archive(path, _WHAT, LARGEST)
     try:
         return dict(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:  # damaged bytes can lead anywhere
-        raise ConfigError(f"{path}: damaged, or not a file of weights") from error
+        raise ConfigError(f"{path}: damaged, or not {_WHAT}") from error
 
 
 def import_agent(agent_type: str, weights: dict[str, Tensor], source: Path) -> Agent[Any]:

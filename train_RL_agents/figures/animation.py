@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from marinenav_env.extras import need
+from marinenav_env.files import require_output
 from marinenav_env.validation import ConfigError
 from train_RL_agents.figures.drawing import Scene
 from train_RL_agents.utils.errors import first_line
@@ -61,6 +62,7 @@ def write_animation(scene: Scene, folder: Path, name: str, speed: float) -> list
                     images.append_data(image)
             # ffmpeg does not tell that it could not write the end.
             ffmpeg.count_frames_and_secs(str(film))
+            require_output(folder / film.name)
             write_atomically(folder / f"{name}.gif", pictures.getvalue())
             return [film.replace(folder / film.name), folder / f"{name}.gif"]
     except (OSError, RuntimeError) as error:

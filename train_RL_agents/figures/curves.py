@@ -7,6 +7,7 @@ write them, and, for the comparison by level, from what ``marinenav evaluate --j
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.files import read_text
+from marinenav_env.validation import (
+    LARGEST_NUMBER,
+    ConfigError,
+    is_count,
+    is_number,
+    is_text,
+    require,
+)
 from train_RL_agents.config.reading import read_json
 from train_RL_agents.evaluation import aggregates
 from train_RL_agents.evaluation.aggregates import Counts, Estimate
@@ -43,6 +52,8 @@ _KEYS = {
     "energy": ("energies",),
 }
 """Names of the metrics in evaluations.npz."""
+LARGEST = 64 * 2**20
+"""Bytes that a file of evaluations may have, also unpacked."""
 _DRAWS = 500
 """Bootstrap samples behind a band."""
 _THRESHOLDS = 101
@@ -93,13 +104,18 @@ def _read(path: Path) -> list[Run]:
 
 def _read_arrays(path: Path) -> Run:
     known = {"timesteps", *(name for names in _KEYS.values() for name in names)}
-    arrays = read_arrays(path, "file of evaluations")
+    arrays = read_arrays(path, "a file of evaluations", LARGEST)
     found = {name: array for name, array in arrays.items() if name in known}
     for name, array in found.items():
-        fine = array.dtype.kind in "bif" and array.ndim >= (1 if name == "timesteps" else 2)
-        require(fine and array.size > 0, f"{path}: {name}", f"{array.dtype} {array.shape}",
+        fine = array.dtype.kind in "bif" and array.size > 0
+        fine &= array.ndim == 1 if name == "timesteps" else array.ndim >= 2
+        require(fine, f"{path}: {name}", f"{array.dtype} {array.shape}",
                 "numbers, a row for each evaluation")  # fmt: skip
         found[name] = array.astype(np.float64)
+        # Episodes that do not count may be nan.
+        counted = array if name == "timesteps" else array[~np.isnan(array)]
+        fine = bool((np.abs(counted) <= LARGEST_NUMBER).all())
+        require(fine, f"{path}: {name}", array.ravel()[:5].tolist(), "finite numbers")
     require("timesteps" in found, str(path), sorted(found), "arrays with timesteps")
     episodes = {}
     for metric, names in _KEYS.items():
@@ -117,7 +133,8 @@ def _read_arrays(path: Path) -> Run:
     config = folder / "trial_config.json"
     settings = read_json(config) if config.is_file() else {}
     axes = {"steps": found["timesteps"]} | _minutes(folder / "evaluations.csv", count)
-    agent = str(settings.get("agent_type", folder.name))
+    agent = settings.get("agent_type", folder.name)
+    require(is_text(agent), f"{config}: agent_type", agent, "text")
     return Run(agent, _made_in(folder), axes, episodes, _levels(episodes, settings))
 
 
@@ -132,9 +149,14 @@ def _minutes(table: Path, count: int) -> dict[str, Array]:
     """Wall time of the evaluations (min), where the run recorded it."""
     if not table.is_file():
         return {}
-    with table.open(encoding="utf-8", newline="") as file:
-        seconds = [float(row["wall_time"]) for row in csv.DictReader(file) if "wall_time" in row]
-    return {"minutes": np.array(seconds) / 60.0} if len(seconds) == count else {}
+    try:
+        rows = csv.DictReader(io.StringIO(read_text(table, "a table of evaluations"), newline=""))
+        seconds = np.array([float(row["wall_time"]) for row in rows if "wall_time" in row])
+    except (csv.Error, TypeError, ValueError) as error:
+        raise ConfigError(f"{table}: damaged, or not a table of evaluations ({error})") from error
+    fine = bool((np.abs(seconds) <= LARGEST_NUMBER).all())
+    require(fine, f"{table}: wall_time", seconds.tolist(), "seconds since the start")
+    return {"minutes": seconds / 60.0} if len(seconds) == count else {}
 
 
 def _levels(episodes: dict[str, Array], settings: dict[str, Any]) -> dict[str, tuple[int, int]]:
@@ -142,9 +164,9 @@ def _levels(episodes: dict[str, Array], settings: dict[str, Any]) -> dict[str, t
     if "success" not in episodes:
         return {}
     last = episodes["success"][-1] > 0.0
-    counts = settings.get("eval_schedule", {}).get("num_episodes", [])
-    levels = {}
-    if sum(counts) == len(last):
+    schedule, levels = settings.get("eval_schedule"), {}
+    counts = schedule.get("num_episodes") if isinstance(schedule, dict) else None
+    if isinstance(counts, list) and all(map(is_count, counts)) and sum(counts) == len(last):
         parts = np.split(last, np.cumsum(counts)[:-1])
         levels = {f"level {number}": (int(part.sum()), len(part))
                   for number, part in enumerate(parts, 1) if len(part)}  # fmt: skip
@@ -154,13 +176,21 @@ def _levels(episodes: dict[str, Array], settings: dict[str, Any]) -> dict[str, t
 def _read_figures(path: Path) -> Run:
     """What ``marinenav evaluate --json`` wrote: no curve, but levels."""
     content = read_json(path)
-    try:
-        agent = str(content["setting"]["agent_type"])
-        levels = {name: (round(row["success_rate"] * row["episodes"]), int(row["episodes"]))
-                  for name, row in content["figures"].items()}  # fmt: skip
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{path}: not what marinenav evaluate --json writes") from error
+    setting, figures = content.get("setting"), content.get("figures")
+    agent = setting.get("agent_type") if isinstance(setting, dict) else None
+    if not (is_text(agent) and isinstance(figures, dict) and all(map(_is_row, figures.items()))):
+        raise ConfigError(f"{path}: not what marinenav evaluate --json writes")
+    levels = {name: (round(row["success_rate"] * row["episodes"]), row["episodes"])
+              for name, row in figures.items()}  # fmt: skip
     return Run(agent, path.resolve().parent.name, {}, {}, levels)
+
+
+def _is_row(item: tuple[str, Any]) -> bool:
+    """Whether this is the name of a level with its figures."""
+    name, row = item
+    fine = is_text(name) and isinstance(row, dict) and is_count(row.get("episodes"))
+    rate = row.get("success_rate") if fine else None
+    return is_number(rate) and 0.0 <= rate <= 1.0
 
 
 def grouped(runs: Sequence[Run], by: str) -> dict[str, list[Run]]:

@@ -11,7 +11,7 @@ import torch
 import torch._functorch.config
 from torch import Tensor, nn
 
-from marinenav_env.validation import ConfigError
+from marinenav_env.validation import ConfigError, is_count
 from train_RL_agents.agents import Agent, Losses
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.config.schema import TrainConfig
@@ -21,8 +21,6 @@ from train_RL_agents.utils.captured import Captured
 
 MOMENTS = {"adam": 2, "rmsprop": 1}
 """Numbers that an optimiser keeps of every weight."""
-_OURS = ("lr", "fused", "foreach", "capturable")
-"""Options of the optimiser that say how it computes on this device, not what."""
 
 
 def compiled(losses: LossFunction, device: torch.device) -> LossFunction:
@@ -313,15 +311,16 @@ class Learner:
         """Restore them; how the optimiser computes stays as it is here."""
         self.agent.load_state_dict(state["agent"])
         self.ema.load_state_dict(state["averaged"])
-        saved, own = self._flat.join(state["optimizer"]), self.optimizer.param_groups
+        saved, own = self._flat.join(state["optimizer"]), self.optimizer.state_dict()
         rate = float(saved["param_groups"][0]["lr"])  # host: loading a checkpoint
-        groups = [theirs | {key: ours[key] for key in _OURS if key in ours}
-                  for theirs, ours in zip(saved["param_groups"], own, strict=True)]  # fmt: skip
-        self.optimizer.load_state_dict({"state": saved["state"], "param_groups": groups})
+        self.optimizer.load_state_dict(own | {"state": saved["state"]})
         self._set_rate(rate)
         self.updates = state["updates"]
         # Checkpoints of before there were parts lack it.
-        self.micro_batch = state.get("micro_batch", self.micro_batch)
+        parts = state.get("micro_batch", self.micro_batch)
+        if not (is_count(self.updates) and is_count(parts) and parts and math.isfinite(rate)):
+            raise ValueError("counters of updates that are none")
+        self.micro_batch = parts
         self._step.reset()
 
 

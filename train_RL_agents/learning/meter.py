@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from marinenav_env.validation import is_count
+
 
 class Meter:
     """Means of scalars, accumulated on the device and read once per log entry."""
@@ -44,7 +46,15 @@ class Meter:
         return {"sums": dict(self._sums), "counts": dict(self._counts)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore it."""
-        self._sums = dict(state["sums"])
+        """Restore it.
+
+        Raises:
+            ValueError: when it is no such state.
+        """
+        sums = dict(state["sums"])
         # States of before had one count for all.
-        self._counts = dict(state.get("counts", dict.fromkeys(self._sums, state.get("count", 0))))
+        counts = dict(state.get("counts", dict.fromkeys(sums, state.get("count", 0))))
+        fine = all(isinstance(each, Tensor) and each.ndim == 0 for each in sums.values())
+        if not fine or sums.keys() != counts.keys() or not all(map(is_count, counts.values())):
+            raise ValueError("sums of scalars without their counts")
+        self._sums, self._counts = sums, counts

@@ -9,11 +9,12 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP
+from marinenav_env.reset_pool import restore
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, Demand, Item, Setup
 from train_RL_agents.memory.host import make_replay
-from train_RL_agents.memory.replay import replay_bytes, tree_bytes
+from train_RL_agents.memory.replay import STORED, replay_bytes, tree_bytes
 from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.utils.captured import Captured
@@ -40,6 +41,7 @@ class OffPolicy(Algorithm):
         )
         self.streams.in_place = setup.stores_in_place
         self.example_row = example_row(setup.example, self.streams)
+        self._robots = setup.example.get((GROUP, "mask")).shape
         self.replay = make_replay(self.example_row, settings, setup.generators["replay"], device)
         if compile_rows:
             setup.clock.compiles("insert")
@@ -152,5 +154,9 @@ class OffPolicy(Algorithm):
         """See Algorithm."""
         super().load_state_dict(state)
         self.replay.load_state_dict(state["replay"])
+        if "open" in state["streams"]:
+            row = self.example_row.exclude("next_observation").set(STORED, torch.tensor(False))
+            blank = row.expand(self.settings.n_steps, *self._robots).clone()
+            restore(blank, state["streams"]["open"])
         self.streams.load_state_dict(state["streams"])
         self._seen = int(state["env_steps"])

@@ -19,8 +19,10 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
+from marinenav_env.reset_pool import restore
+from marinenav_env.validation import require
 from train_RL_agents.config.schema import OffPolicyConfig
-from train_RL_agents.memory.replay import SLOT, STORED, Replay, copied
+from train_RL_agents.memory.replay import SLOT, STORED, WEIGHTS, Replay, copied, select
 
 CPU = torch.device("cpu")
 AHEAD = 2
@@ -185,7 +187,13 @@ class HostReplay:
         self.filled.copy_(self._ring.filled)
         self._drawn.clear()
         for rows in state["drawn"]:
-            batch = TensorDict(rows, rows[SLOT].shape, device=CPU)
+            slots = rows[SLOT]
+            fine = bool(((slots >= 0) & (slots < self.capacity)).all())  # host: on the host
+            require(fine, "replay drawn", "slots", f"below {self.capacity}")
+            batch = select(self._ring._rows, slots).set(SLOT, slots)
+            if WEIGHTS in rows:
+                batch.set(WEIGHTS, torch.zeros(slots.shape))
+            restore(batch, rows)
             self._drawn.append(self._worker.submit(self._prefetcher.fetch, batch))
 
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env.host_reads import host_reads_are_free
+from marinenav_env.reset_pool import restore
 from marinenav_env.validation import require
 from train_RL_agents.memory.prioritized import BlockSums, Priorities
 
@@ -157,9 +158,15 @@ class Replay:
         """
         own = self.capacity
         require(state["capacity"] == own, "replay capacity", state["capacity"], str(own))
-        filled = int(state["filled"])  # host: loading a checkpoint
+        for name, most in (("filled", own), ("cursor", own - 1)):
+            value = int(state[name])  # host: loading a checkpoint
+            require(0 <= value <= most, f"replay {name}", value, f"from 0 to {most}")
+        filled = int(state["filled"])  # host: likewise
         if filled:
-            self._rows[:filled] = TensorDict(state["rows"], [filled], device=self.filled.device)
+            rows, given = self._rows[:filled], state["rows"]
+            fine = given.keys() == rows.keys()
+            require(fine, "replay rows", sorted(given), f"{sorted(rows.keys())}")
+            restore(rows, given)
         self._cursor.copy_(state["cursor"])
         self.filled.copy_(state["filled"])
         if self.priorities is not None:

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-import psutil
 import torch
 from rich.table import Table
 from torch import Tensor
@@ -23,27 +21,19 @@ from marinenav_env.validation import ConfigError, require
 from train_RL_agents.collecting.worlds import training_scenarios
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.schema import TrainConfig, TrainerConfig
+from train_RL_agents.evaluation.episodes import drawing_bytes, step_bytes
 from train_RL_agents.learning import ALGORITHMS
 from train_RL_agents.learning.algorithm import Demand, Item
 from train_RL_agents.learning.flat import flat_bytes
 from train_RL_agents.learning.learner import MOMENTS
 from train_RL_agents.memory.replay import tree_bytes
+from train_RL_agents.utils.memory import USABLE, gigabytes, host_free, require_room
 
 CPU = torch.device("cpu")
-USABLE = 0.9
-"""Share of the free memory that a run may plan with; the rest is a reserve."""
 _SAMPLE = 32
 """Rows of the small batches that the memory of an update is estimated from."""
 _TRANSIENT = 1.5
 """An update's peak over what autograd keeps: gradients on the way back, and the allocator."""
-_PAIR = 256
-"""Bytes that a step takes in passing for each pair of a robot and an object it may see."""
-_CGROUP = Path("/sys/fs/cgroup")
-_LIMITS = (
-    ("", "memory.max", "memory.current", "inactive_file"),
-    ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-)
-"""Where version 2 of control groups, and version 1, say how much a container may take."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +71,7 @@ class Plan:
 def plan(config: TrainConfig[Any], device: torch.device) -> Plan:
     """Predict what a run of a configuration will take; neither generator nor device is touched."""
     settings = config.trainer
+    _check_networks(config)
     with torch.random.fork_rng(devices=[]):
         agent = make_agent(config, config.world.vessel.num_actions, CPU)
         env = _one_environment(config, agent.continuous)
@@ -99,8 +90,17 @@ def plan(config: TrainConfig[Any], device: torch.device) -> Plan:
         Item("gradients and one update", 2 * trained + update, host, False),
         Item("world and collected steps", _world_bytes(env, settings), host, False),
         Item("scenarios held ready", _pool_bytes(env, config), host, False),
+        Item("evaluation", _evaluation_bytes(config), host, False),
     ]
     return Plan(device, tuple(items), _free(device))
+
+
+def _check_networks(config: TrainConfig[Any]) -> None:
+    """Refuse networks that the host has no room for, before they are made."""
+    # An agent of a user's may be one that cannot be made without memory.
+    with suppress(NotImplementedError, RuntimeError), torch.device("meta"):
+        agent = make_agent(config, config.world.vessel.num_actions, torch.device("meta"))
+        require_room("the agent", sum(each.nbytes for each in agent.parameters()))
 
 
 def _one_environment(config: TrainConfig[Any], continuous: bool) -> MarineNavEnv:
@@ -142,8 +142,7 @@ def _world_bytes(env: MarineNavEnv, settings: TrainerConfig) -> int:
     robots, obstacles = env.num_robots, env.scenario.obstacle_mask.shape[-1]
     # Old and new state; the batch, and the step before and after.
     own = 2 * _pool_entry(env) + (settings.vector_steps + 2) * _step_bytes(env)
-    pairs = _PAIR * robots * (robots + obstacles)
-    return settings.num_envs * (own + pairs)
+    return settings.num_envs * (own + step_bytes(env.config, robots, obstacles))
 
 
 def _step_bytes(env: MarineNavEnv) -> int:
@@ -165,6 +164,16 @@ def _pool_bytes(env: MarineNavEnv, config: TrainConfig[Any]) -> int:
     return curriculum.pool_size * _pool_entry(env) + curriculum.refresh_size * candidates
 
 
+def _evaluation_bytes(config: TrainConfig[Any]) -> int:
+    """The evaluations during training: their scenarios are drawn and then run, all at once."""
+    schedule = config.eval_schedule
+    levels, episodes = schedule.levels(), sum(schedule.num_episodes)
+    robots, obstacles = (max(getattr(level, name) for level in levels)
+                         for name in ("num_robots", "num_obstacles"))  # fmt: skip
+    run = episodes * step_bytes(config.world, robots, obstacles)
+    return max(run, drawing_bytes(config.world, levels, schedule.num_episodes))
+
+
 # What there is ----------------------------------------------------------------------------------
 
 
@@ -174,22 +183,6 @@ def _free(device: torch.device) -> dict[bool, int]:
     if device.type == "cuda":
         free[False] = torch.cuda.mem_get_info(device)[0]
     return free
-
-
-def host_free(cgroup: Path = _CGROUP) -> int:
-    """Bytes of memory free on the host, or left to this process's container if that is less."""
-    free = int(psutil.virtual_memory().available)  # host: a number of the system
-    for folder, limit, used, cache in _LIMITS:
-        with suppress(OSError, ValueError):  # no container, or one without a limit
-            free = min(free, _left(cgroup / folder, limit, used, cache))
-    return free
-
-
-def _left(cgroup: Path, limit: str, used: str, cache: str) -> int:
-    """Bytes that a container may still take; pages of files that can go count as free."""
-    numbers = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
-    held = int((cgroup / used).read_text()) - int(numbers.get(cache, 0))  # host: of the system
-    return int((cgroup / limit).read_text()) - held  # host: a number of the system
 
 
 def check(found: Plan, config: TrainConfig[Any], at_once: int = 1) -> None:
@@ -227,11 +220,6 @@ def check(found: Plan, config: TrainConfig[Any], at_once: int = 1) -> None:
 
 
 # The table --------------------------------------------------------------------------------------
-
-
-def gigabytes(size: int) -> str:
-    """A size in GB (1e9 bytes), or in MB if it is small."""
-    return f"{size / 1e9:.2f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
 
 
 def table(found: Plan) -> Table:

@@ -8,26 +8,34 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
+import os
+import warnings
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.files import keep, open_regular
+from marinenav_env.validation import ConfigError, is_count, is_number, is_text, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import parse_json, read_json, saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.utils.arrays import is_whole, require_file
+from train_RL_agents.utils.arrays import LARGEST, is_whole
 from train_RL_agents.utils.files import inside, write_atomically
 from train_RL_agents.utils.shipped import find_shipped
 
 POLICY, TRAINING = "marinenav policy", "marinenav training state"
 VERSION = 1
+_LARGEST_PICKLE = 8 * 2**20
+"""Bytes of a checkpoint beside its tensors."""
 CHECKPOINTS, MANIFEST, STATE = "checkpoints", "manifest.json", "training_state.pt"
+_OWN = ("trial_config.json", "eval_configs.json", "evaluations.*", f"{CHECKPOINTS}/*")
+"""Files of a run, which outputs of commands do not replace."""
 PUBLISHED = "policy.pt"
 """The policy in a folder of ``pretrained/``."""
 
@@ -53,28 +61,65 @@ def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
     Raises:
         ConfigError: when it is missing, damaged, of another kind or of a later version.
     """
-    refusal = f"{path}: damaged, or not a checkpoint of this program"
-    try:
-        with zipfile.ZipFile(path) as archive:
-            # Checksums leave one bit out: of an entry marked as a folder, torch reads nothing.
-            folders = [entry for entry in archive.infolist() if entry.external_attr & 0x10]
-            if folders or archive.testzip() is not None:
-                raise zipfile.BadZipFile
-        content = torch.load(path, map_location=_placing(device), weights_only=True)
-    except FileNotFoundError as error:
-        raise ConfigError(f"{path}: there is no such checkpoint") from error
-    except OSError as error:
-        raise ConfigError(f"{refusal} ({error.strerror or error})") from error
-    except torch.OutOfMemoryError:
-        raise
-    except Exception as error:  # damaged bytes can lead anywhere
-        raise ConfigError(refusal) from error
-    found = content.get("format") if isinstance(content, dict) else None
+    # Replay may be of any size.
+    with open_regular(path, "a checkpoint", LARGEST if kind == POLICY else math.inf) as file:
+        try:
+            _require_plain(file)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of tensors that are refused below
+                content = torch.load(path, map_location=_placing(device), weights_only=True)
+            found = content.get("format") if isinstance(content, dict) else None
+            if not _is_plain(content):
+                raise ValueError
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # damaged bytes can lead anywhere
+            raise _damaged(path) from error
     require(found == kind, str(path), found, f"a {kind}")
     version = content.get("version")
-    fine = isinstance(version, int) and version <= VERSION
+    fine = is_count(version) and version <= VERSION
     require(fine, f"{path}: version", version, f"at most {VERSION}; update marinenav")
     return dict(content)
+
+
+def _damaged(path: Path) -> ConfigError:
+    return ConfigError(f"{path}: damaged, or not a checkpoint of this program")
+
+
+def _require_plain(file: BinaryIO) -> None:
+    """Refuse a zip file that torch did not write so, or that unpacks to more than it has.
+
+    Raises:
+        BadZipFile: when it is such a file.
+    """
+    with zipfile.ZipFile(file) as archive:
+        size = 0
+        for entry in archive.infolist():
+            size += entry.file_size
+            # Checksums leave one bit out: of an entry marked as a folder, torch reads nothing.
+            odd = entry.external_attr & 0x10 or entry.compress_type != zipfile.ZIP_STORED
+            name = entry.filename.rpartition("/")[2]
+            # With constants, torch would take it for a program.
+            odd |= name == "constants.pkl" or (
+                name == "data.pkl" and entry.file_size > _LARGEST_PICKLE
+            )
+            if odd:
+                raise zipfile.BadZipFile
+        if size > os.fstat(file.fileno()).st_size or archive.testzip() is not None:
+            raise zipfile.BadZipFile
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether nested dicts and lists hold whole tensors, finite numbers, texts and None only."""
+    if isinstance(value, dict):
+        return all(isinstance(key, int) or is_text(key) for key in value) and all(
+            map(_is_plain, value.values())
+        )
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    if isinstance(value, torch.Tensor):
+        return is_whole(value)
+    return value is None or isinstance(value, bool | str) or is_number(value)
 
 
 def save_policy(
@@ -99,7 +144,7 @@ def save_policy(
         # Copies: while an agent learns, its weights are parts of one tensor.
         "weights": {name: each.clone() for name, each in agent.networks.state_dict().items()},
     }
-    write_atomically(path, content)
+    write_atomically(path, content, own=True)
 
 
 @dataclass(frozen=True)
@@ -134,8 +179,12 @@ def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None
         ConfigError: when they are of another architecture, or not finite.
     """
     check_shapes(agent, weights, path)
+    own = agent.networks.state_dict()
     for name, weight in weights.items():
-        fine = not weight.is_floating_point() or bool(weight.isfinite().all())
+        kind = own[name].dtype
+        real = kind.is_floating_point
+        require(weight.is_floating_point() == real, f"{path}: {name}", weight.dtype, str(kind))
+        fine = not real or bool(weight.isfinite().all())
         require(fine, f"{path}: {name}", "nan or inf", "finite")
     agent.networks.load_state_dict(weights)
     for name, target in agent.targets.items():
@@ -158,11 +207,9 @@ def load_policy(
     """
     device = device or torch.device("cpu")
     file = find_policy(Path(path), which)
-    if file.exists():
-        require_file(file, "checkpoint")
     content = read_checked(file, POLICY, device)
     if not _is_policy(content):
-        raise ConfigError(f"{file}: damaged, or not a checkpoint of this program")
+        raise _damaged(file)
     config = saved_config(parse_json(content["config"], f"{file}: config"))
     weights, actions = content["weights"], content["num_actions"]
     # Of another size than its weights, an agent might not fit into memory. An agent of a user's
@@ -176,20 +223,22 @@ def load_policy(
 
 def _is_policy(content: dict[str, Any]) -> bool:
     """Whether a policy file's content is of the right types."""
-    weights, metrics = content.get("weights"), content.get("metrics")
-    actions, steps = content.get("num_actions"), content.get("env_steps")
+    weights, actions = content.get("weights"), content.get("num_actions")
     return (
         isinstance(weights, dict)
         and all(isinstance(name, str) and is_whole(each) for name, each in weights.items())
-        and isinstance(metrics, dict)
-        and all(
-            isinstance(each, str if name == "note" else int | float | None)
-            for name, each in metrics.items()
-        )
-        and isinstance(actions, int)
-        and actions >= 1
-        and isinstance(steps, int)
-        and steps >= 0
+        and _is_metrics(content.get("metrics"))
+        and is_count(actions)
+        and actions != 0
+        and is_count(content.get("env_steps"))
+    )
+
+
+def _is_metrics(value: Any) -> bool:
+    """Whether these are figures by name, with None for those that there are not, and a note."""
+    return isinstance(value, dict) and all(
+        is_text(name) and (is_text(each) if name == "note" else each is None or is_number(each))
+        for name, each in value.items()
     )
 
 
@@ -221,16 +270,42 @@ def find_run(path: Path, key: str = "run", allowed: str = "a run folder") -> Pat
     Raises:
         ConfigError: when there is none, or more than one.
     """
-    if (path / "trial_config.json").is_file():
-        return path
-    runs = sorted(file.parent for file in path.glob("seed_*/trial_config.json"))
+    runs = [path]
+    if not (path / "trial_config.json").is_file():
+        runs = sorted(file.parent for file in path.glob("seed_*/trial_config.json"))
     require(len(runs) > 0, key, str(path), allowed)
     names = [run.name for run in runs]
     require(len(runs) == 1, key, str(path), f"a single run, one of {names} in it")
+    for file in (found for pattern in _OWN for found in runs[0].glob(pattern)):
+        with contextlib.suppress(OSError):
+            keep(file.stat())
     return runs[0]
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The list of a run's policies: ``latest``, ``best`` and the metrics of each."""
+    """The list of a run's policies: ``latest``, ``best`` and the metrics of each.
+
+    Raises:
+        ConfigError: when it is damaged.
+    """
     file = inside(folder.parent, f"{folder.name}/{MANIFEST}")
-    return read_json(file) if file.is_file() else {"policies": []}
+    if not file.exists():
+        return {"policies": []}
+    content = read_json(file)
+    entries = content.get("policies")
+    fine = isinstance(entries, list) and all(map(_is_entry, entries))
+    require(fine, f"{file}: policies", entries, "a list with file, env_steps and metrics of each")
+    for name in ("latest", "best"):
+        fine = is_text(content.get(name)) or not (entries or name in content)
+        require(fine, f"{file}: {name}", content.get(name), "the name of a file")
+    return content
+
+
+def _is_entry(value: Any) -> bool:
+    """Whether this is a policy in a manifest."""
+    return (
+        isinstance(value, dict)
+        and is_text(value.get("file"))
+        and is_count(value.get("env_steps"))
+        and _is_metrics(value.get("metrics"))
+    )

@@ -207,10 +207,10 @@ class Ranks:
         file = self._state_file(folder, state["env_steps"])
         with self.together():
             if not self.leads:
-                write_atomically(file, state)
+                write_atomically(file, state, own=True)
         with self.together():
             if self.leads:
-                write_atomically(file, state)
+                write_atomically(file, state, own=True)
         if not self.leads:
             for other in folder.glob(f"{Path(STATE).stem}_rank{self.rank}_*.pt"):
                 if other != file:

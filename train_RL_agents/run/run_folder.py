@@ -33,6 +33,7 @@ from train_RL_agents.run.tensorboard import TensorBoard
 from train_RL_agents.utils.files import TEMPORARY, inside, write_atomically
 from train_RL_agents.utils.provenance import revision, versions
 
+_EVALUATIONS = ("eval_configs.json", "evaluations.csv", "evaluations.npz")
 CONFIG, LOCK, LOG = "trial_config.json", "run.lock", "run.log"
 
 
@@ -140,8 +141,11 @@ class RunFolder:
         Raises:
             ConfigError: when another process trains this run, or a link leads out of the folder.
         """
-        for name in (LOCK, LOG, f"{CHECKPOINTS}/{STATE}"):
-            inside(self.path, name)
+        for name in (LOCK, LOG, CONFIG, *_EVALUATIONS, f"{CHECKPOINTS}/{STATE}"):
+            path = inside(self.path, name)
+            fine = path.is_file() or not path.exists()
+            require(fine, "run folder", str(path), "a regular file")
+        read_manifest(self.checkpoints)  # what is damaged should be known before the first policy
         self._lock = lock.take(self.path / LOCK)
         for folder in (self.path, self.checkpoints):
             for left in folder.glob(f".*{TEMPORARY}"):
@@ -183,7 +187,7 @@ class RunFolder:
     # Files --------------------------------------------------------------------------------------
 
     def _write(self, name: str, content: str | bytes) -> None:
-        write_atomically(inside(self.path, name), content)
+        write_atomically(inside(self.path, name), content, own=True)
 
     def _write_json(self, name: str, content: Any) -> None:
         self._write(name, json.dumps(content, indent=2, allow_nan=False) + "\n")
@@ -253,7 +257,8 @@ class RunFolder:
             arrays: one entry per evaluation along the first axis; becomes evaluations.npz.
         """
         stream = io.StringIO()
-        table = csv.DictWriter(stream, fieldnames=list(rows[0]))
+        # A resumed run may be older than some of the figures.
+        table = csv.DictWriter(stream, fieldnames=list(dict.fromkeys(itertools.chain(*rows))))
         table.writeheader()
         table.writerows(rows)
         self._write("evaluations.csv", stream.getvalue())
@@ -271,8 +276,9 @@ class RunFolder:
         def rank(entry: dict[str, Any]) -> tuple[float, float]:
             figures = entry["metrics"]
             # There is no return when the weights are no longer finite.
-            gained = figures["avg_return"]
-            return figures["success_rate"], -math.inf if gained is None else gained
+            found = (figures.get(name) for name in ("success_rate", "avg_return"))
+            success, gained = (-math.inf if each is None else each for each in found)
+            return success, gained
 
         manifest = read_manifest(self.checkpoints)
         entry = {"file": name, "env_steps": env_steps, "metrics": metrics}

@@ -21,19 +21,23 @@ from pathlib import Path
 from typing import Any
 
 from marinenav_env.extras import need
+from marinenav_env.files import require_output
 from marinenav_env.validation import ConfigError, is_number, require
 from train_RL_agents.config.reading import (
     flatten,
     from_dict,
+    parse_json,
     read_json,
     saved_config,
     settings_of,
     to_dict,
 )
 from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.planning.plan import check, plan
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
 from train_RL_agents.utils.compiling import compiled_or_not
+from train_RL_agents.utils.device import resolve_device
 from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import make_folder, write_atomically
 
@@ -117,6 +121,8 @@ def _suggest(trial: Any, key: str, item: Any) -> None:
 
 def chosen(params: dict[str, Any], space: Space) -> dict[str, Any]:
     """The settings that a trial's parameters stand for."""
+    missing = space.keys() - params.keys()
+    require(not missing, "trial", params, f"one with {', '.join(sorted(missing))}")
     return {key: json.loads(params[key]) if hasattr(item, "choices") else params[key]
             for key, item in space.items()}  # fmt: skip
 
@@ -182,6 +188,7 @@ class Study:
         self._states = optuna.trial.TrialState
         self._compiled, self._refused = True, 0
         make_folder(folder)
+        require_output(folder / BEST)
         try:
             self.study = self._opened()
             self._check_same()
@@ -241,7 +248,8 @@ class Study:
         }
         before = dict(self.study.user_attrs)
         if "config" in before:  # settings that are newer than the study have their defaults
-            before["config"] = json.dumps(to_dict(saved_config(json.loads(before["config"]))))
+            given = parse_json(before["config"], f"{self.folder / STORAGE}: config")
+            before["config"] = json.dumps(to_dict(saved_config(given)))
         for name, value in ours.items():
             fine = before.get(name, value) == value
             require(fine, "--study", str(self.folder), f"new, or of the same {name}")
@@ -342,6 +350,7 @@ class Study:
         try:
             with self._refusals():
                 config = changed(self.config, values)
+                check(plan(config, resolve_device(config.device)), config)
                 parent = self.folder / f"trial_{trial.number:04d}"
                 run = RunFolder.create(config, config.seed[0], argv, parent)
             trainer = self._trained(run, pruning, display)

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from marinenav_env.files import open_regular
 from marinenav_env.validation import ConfigError, require
 
 LARGEST = 1536 * 2**20
-"""Bytes that a file may have, also unpacked."""
+"""Bytes that a file may have, also unpacked, if not said otherwise."""
 
 
 def is_whole(value: object) -> bool:
@@ -24,48 +25,49 @@ def is_whole(value: object) -> bool:
     return (
         isinstance(value, torch.Tensor)
         and value.layout == torch.strided
+        and not (value.is_meta or value.is_quantized)
         and value.numel() * value.element_size() <= value.untyped_storage().nbytes()
     )
 
 
-def require_file(path: Path, what: str) -> None:
-    """Refuse what should not be opened.
+def require_archive(path: Path, what: str, largest: float = LARGEST) -> None:
+    """Refuse a zip file that should not be unpacked.
 
     Args:
         path: the file.
-        what: it should be, for messages.
+        what: it should be, for messages, as in "a recording".
+        largest: bytes that it may have, also unpacked.
 
     Raises:
-        ConfigError: when there is none, it is not a regular file, or it is too large.
+        ConfigError: when it cannot be read, or is too large.
     """
-    try:
-        require(path.exists(), what, str(path), "a file that is there")
-        require(path.is_file(), what, str(path), "a regular file")
-        size = path.stat().st_size
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                size = max(size, sum(entry.file_size for entry in archive.infolist()))
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        if isinstance(error, ConfigError):
-            raise
-        raise ConfigError(f"{path}: damaged, or not a {what}") from error
-    require(size <= LARGEST, f"{path}: bytes", size, f"at most {LARGEST:,}, also unpacked")
+    with open_regular(path, what, largest) as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                size = sum(entry.file_size for entry in archive.infolist())
+        except Exception as error:  # damaged bytes can lead anywhere
+            raise ConfigError(f"{path}: damaged, or not {what}") from error
+    require(size <= largest, f"{path}: bytes", size, f"at most {largest:,}, also unpacked")
 
 
-def read_arrays(path: Path, what: str) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path, what: str, largest: float = LARGEST) -> dict[str, NDArray[Any]]:
     """Read the arrays of an ``.npz`` file by name.
 
     Args:
         path: the file.
-        what: it should be, for messages.
+        what: it should be, for messages, as in "a recording".
+        largest: bytes that it may have, also unpacked.
 
     Raises:
-        ConfigError: when it cannot be read.
+        ConfigError: when it cannot be read, or is too large.
     """
-    require_file(path, what)
+    require_archive(path, what, largest)
     try:
         # Opened here: np.load leaves a file that it cannot read open.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+            found = {name: archive[name] for name in archive.files}
+        if not all(isinstance(array, np.ndarray) for array in found.values()):
+            raise ValueError  # entries that are no arrays are bytes
     except Exception as error:  # damaged bytes can lead anywhere
-        raise ConfigError(f"{path}: damaged, or not a {what}") from error
+        raise ConfigError(f"{path}: damaged, or not {what}") from error
+    return found

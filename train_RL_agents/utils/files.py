@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from marinenav_env.validation import ConfigError
+from marinenav_env.files import require_output
+from marinenav_env.validation import ConfigError, require
 from train_RL_agents.utils.errors import first_line
 
 TEMPORARY = ".tmp"
@@ -62,28 +62,23 @@ def make_folder(path: Path) -> None:
         raise ConfigError(f"{path}: the folder cannot be made ({error.strerror})") from error
 
 
-def keep_inputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
-    """Refuse to write over what is read, also by another name of the same file.
-
-    Raises:
-        ConfigError: when an output is an input.
-    """
-    read = [path for path in inputs if path is not None and path.exists()]
-    for output in outputs:
-        if output is not None and output.exists() and any(map(output.samefile, read)):
-            raise ConfigError(f"{output}: is read by this command, and not written over")
-
-
-def write_atomically(path: Path, content: dict[str, Any] | str | bytes) -> None:
+def write_atomically(
+    path: Path, content: dict[str, Any] | str | bytes, *, own: bool = False
+) -> None:
     """Write a file so that at any moment either the old or the new one is there, complete.
 
     Args:
         path: the file.
         content: text, bytes, or a dictionary for torch.save.
+        own: whether it may be one that was read, as a run's own files are.
 
     Raises:
-        ConfigError: when it cannot be written, as on a full disk; the old file is kept.
+        ConfigError: when it cannot be written, as on a full disk, or not written over; the old
+            file is kept.
     """
+    require(path.name != "", "output", str(path), "the name of a file")
+    if not own:
+        require_output(path)
     # A name of its own, made exclusively: not shared with another process, and no link.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
     try:

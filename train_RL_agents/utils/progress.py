@@ -20,6 +20,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from marinenav_env.validation import is_number
+
 _BETWEEN = 60.0
 """Seconds between lines on the time left, where there is no bar."""
 _NOT_TRAINING = ("evaluate", "save", "compile")
@@ -90,7 +92,13 @@ class Clock:
         return {"seconds": dict(self.seconds), "total": self.total}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the counts."""
+        """Restore the counts.
+
+        Raises:
+            ValueError: when they are no numbers.
+        """
+        if not all(map(is_number, (state["total"], *state["seconds"].values()))):
+            raise ValueError("seconds that are no numbers")
         self.seconds, self._before = dict(state["seconds"]), state["total"]
         self._lap = dict(self.seconds)
         self._started = self._lap_started = time.perf_counter()

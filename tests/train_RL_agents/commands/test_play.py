@@ -103,7 +103,7 @@ def test_page_of_one_episode(played):
     [
         ("--checkpoint {}/nowhere", "nowhere: neither a checkpoint nor a baseline"),
         ("--checkpoint {}/recording.npz", "damaged, or not a checkpoint"),
-        ("--recording {}/nowhere.npz", "must be a file that is there"),
+        ("--recording {}/nowhere.npz", "No such file or directory"),
         ("--recording {}/text.npz", "damaged, or not a recording"),
         ("--recording {}/policy.pt", "damaged, or not a recording"),
         ("--checkpoint {}/policy.pt --scenario {}/text.npz", "cannot be read as a scenario file"),
@@ -119,7 +119,7 @@ def test_page_of_one_episode(played):
         ("--recording {}/recording.npz --levels 1", "--levels: not allowed with --recording"),
         ("--recording {}/recording.npz --seed 1", "--seed: not allowed with --recording"),
         ("--checkpoint {}/policy.pt --levels 7", "--levels=7: must be from 1 to 6"),
-        ("--checkpoint {}/policy.pt --episodes 0", "--episodes: must be at least 1"),
+        ("--checkpoint {}/policy.pt --episodes 0", "--episodes: must be from 1 to 100,000"),
         ("--checkpoint {}/policy.pt --speed 0", "--speed: must be from 0.1 to 100"),
         ("--checkpoint {}/policy.pt --html a --frames 1", "not allowed with argument"),
         ("", "either a POLICY is needed"),

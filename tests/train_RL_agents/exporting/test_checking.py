@@ -108,7 +108,7 @@ def test_command_refuses_in_one_sentence(exported, tmp_path, capsys):
     model = tmp_path / "x.pt"
     assert f"{tmp_path / CONTRACT}: cannot be read" in refusal("--check", model)
     (tmp_path / CONTRACT).write_text(json.dumps(written))
-    assert "x.pt: cannot be run" in refusal("--check", model)
+    assert "x.pt: cannot be read as an exported file" in refusal("--check", model)
     assert "x.tflite: must end in .pt, .pt2, .onnx or .json" in refusal(
         "--check", tmp_path / "x.tflite"
     )

@@ -249,7 +249,7 @@ def test_unreadable_files(capsys, tmp_path, suffix, content):
 def test_files_of_other_kinds(capsys, tmp_path):
     out = tmp_path / "policy.pt"
     absent = import_command("DQN", tmp_path / "absent.npz", out)
-    assert "must be a file that is there" in refused(capsys, absent)
+    assert "No such file or directory" in refused(capsys, absent)
     text = tmp_path / "weights.txt"
     text.write_text("1 2 3")
     said = refused(capsys, import_command("DQN", text, out))

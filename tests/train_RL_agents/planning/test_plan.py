@@ -6,7 +6,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 import torch
 from rich.console import Console
@@ -19,7 +18,7 @@ from train_RL_agents.collecting.worlds import make_world
 from train_RL_agents.config.reading import default_config, from_dict
 from train_RL_agents.learning.algorithm import Item
 from train_RL_agents.memory.transitions import batch_of
-from train_RL_agents.planning.plan import Plan, check, host_free, plan, table
+from train_RL_agents.planning.plan import Plan, check, plan, table
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 CPU = torch.device("cpu")
@@ -202,23 +201,6 @@ def test_the_largest_replay_that_is_named_fits(monkeypatch):
     for slots, fits in ((int(fitting), True), (int(fitting) + 1_000, False)):
         changed = from_dict({"agent_type": "DQN", "trainer": {"buffer_size": slots}})
         assert plan(changed, CPU).fits == fits
-
-
-def test_the_limit_of_a_container_counts(tmp_path):
-    free = host_free(tmp_path)
-    assert 0 < free <= psutil.virtual_memory().total
-    (tmp_path / "memory.current").write_text("400\n")
-    # Of which 100 are pages of files that can go.
-    (tmp_path / "memory.stat").write_text("anon 300\ninactive_file 100\n")
-    for limit, expected in (("max\n", free), ("1000\n", 700)):
-        (tmp_path / "memory.max").write_text(limit)
-        assert host_free(tmp_path) == pytest.approx(expected, rel=0.2)
-    old = tmp_path / "memory"  # version 1 of control groups
-    old.mkdir()
-    (old / "memory.usage_in_bytes").write_text("400\n")
-    (old / "memory.stat").write_text("total_inactive_file 0\n")
-    (old / "memory.limit_in_bytes").write_text("500\n")
-    assert host_free(tmp_path) == 100
 
 
 def test_the_table_shows_every_item_and_the_total():

@@ -168,8 +168,10 @@ def test_other_content_is_refused(tmp_path, content, expected):
 
 def test_missing_files_and_folders_are_refused(tmp_path):
     path = tmp_path / "absent.pt"
-    assert refusal(read_checked, path, POLICY, CPU) == f"{path}: there is no such checkpoint"
-    assert refusal(read_checked, tmp_path, POLICY, CPU).endswith("(Is a directory)")
+    assert refusal(read_checked, path, POLICY, CPU) == (
+        f"{path}: cannot be read as a checkpoint (No such file or directory)"
+    )
+    assert refusal(read_checked, tmp_path, POLICY, CPU).endswith("(not a regular file)")
 
 
 def test_a_gpu_without_room_is_not_called_damage(state, monkeypatch):
@@ -220,7 +222,7 @@ def test_policies_are_found_by_what_they_are(run):
     single = run.checkpoints / "policy_240.pt"
     assert load_policy(single).env_steps == 240
     message = refusal(load_policy, run.path, "policy_7.pt")
-    assert message == f"{run.checkpoints / 'policy_7.pt'}: there is no such checkpoint"
+    assert message.startswith(f"{run.checkpoints / 'policy_7.pt'}: cannot be read as a checkpoint")
 
 
 def test_folders_without_a_policy_are_refused(run, tmp_path):
@@ -309,7 +311,7 @@ def test_a_policy_that_is_no_regular_file_is_refused(tmp_path):
     assert "must be a policy file" in refusal(load_policy, tmp_path / "policy.pt")
     run = RunFolder.create(from_dict(TINY), 0, parent=tmp_path)
     os.mkfifo(run.checkpoints / "pipe.pt")
-    assert "must be a regular file" in refusal(load_policy, run.path, "pipe.pt")
+    assert "(not a regular file)" in refusal(load_policy, run.path, "pipe.pt")
 
 
 def test_loaded_weights_reach_the_targets_too(tmp_path):

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from marinenav_env import ConfigError
-from train_RL_agents.utils import arrays
-from train_RL_agents.utils.arrays import read_arrays
+from train_RL_agents.utils.arrays import LARGEST, read_arrays
 
 
-def refused(path):
+def refused(path, largest=LARGEST):
     with pytest.raises(ConfigError) as caught:
-        read_arrays(path, "recording")
+        read_arrays(path, "a recording", largest)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
     return str(caught.value)
@@ -21,23 +20,23 @@ def refused(path):
 
 def test_arrays_by_name(tmp_path):
     np.savez(tmp_path / "a.npz", one=np.arange(3), two=np.array("text"))
-    found = read_arrays(tmp_path / "a.npz", "recording")
+    found = read_arrays(tmp_path / "a.npz", "a recording")
     assert found["one"].tolist() == [0, 1, 2]
     assert str(found["two"]) == "text"
 
 
 def test_what_is_no_regular_file(tmp_path):
-    assert "must be a file that is there" in refused(tmp_path / "absent.npz")
-    assert "must be a regular file" in refused(tmp_path)
+    assert "(No such file or directory)" in refused(tmp_path / "absent.npz")
+    assert "(not a regular file)" in refused(tmp_path)
     os.mkfifo(tmp_path / "pipe.npz")
-    assert "must be a regular file" in refused(tmp_path / "pipe.npz")
+    assert "(not a regular file)" in refused(tmp_path / "pipe.npz")
 
 
-def test_what_is_too_large_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr(arrays, "LARGEST", 100_000)
+def test_what_is_too_large_unpacked(tmp_path):
     np.savez_compressed(tmp_path / "a.npz", zeros=np.zeros(100_000))
     assert (tmp_path / "a.npz").stat().st_size < 100_000
-    assert "must be at most 100,000, also unpacked" in refused(tmp_path / "a.npz")
+    assert "must be at most 100,000, also unpacked" in refused(tmp_path / "a.npz", 100_000)
+    assert "more than 100 bytes" in refused(tmp_path / "a.npz", 100)
 
 
 @pytest.mark.parametrize("header", [(2**40,), (2**62, 2**10)])

@@ -1,0 +1,120 @@
+"""Files that may be from elsewhere: opened only if that can neither block nor fill memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from marinenav_env.validation import ConfigError, require
+
+_inputs: set[tuple[int, int]] | None = None
+"""Device and number of the files that were read; None outside kept_inputs."""
+LARGEST_TEXT = 48 * 2**20
+"""Bytes that a text file may have; parsed, it takes up to 30 times as many."""
+
+
+@contextmanager
+def kept_inputs() -> Iterator[None]:
+    """Within it, what is read is not written over, also by another name; see require_output."""
+    global _inputs
+    _inputs = set()
+    try:
+        yield
+    finally:
+        _inputs = None
+
+
+def keep(about: os.stat_result) -> None:
+    """Count a file as one that was read."""
+    if _inputs is not None:
+        _inputs.add((about.st_dev, about.st_ino))
+
+
+def require_output(path: Path) -> None:
+    """Refuse to write over what was read within kept_inputs, or what is not a regular file.
+
+    Raises:
+        ConfigError: when this is such a file.
+    """
+    try:
+        about = path.stat()
+    except (OSError, ValueError):  # writing it will say what is wrong
+        return
+    require(stat.S_ISREG(about.st_mode), "output", str(path), "a new or a regular file")
+    read = (about.st_dev, about.st_ino) in (_inputs or ())
+    require(not read, "output", str(path), "another file than those that are read")
+
+
+def open_regular(path: str | Path, what: str, largest: float) -> BinaryIO:
+    """Open a file to read.
+
+    Args:
+        path: the file.
+        what: it should be, for messages, as in "a scenario file".
+        largest: bytes that it may have.
+
+    Raises:
+        ConfigError: when there is none, it is not a regular file, or it is too large.
+    """
+
+    def refusal(reason: object) -> ConfigError:
+        return ConfigError(f"{path}: cannot be read as {what} ({reason})")
+
+    try:
+        # Opened without waiting: a pipe may have no writer.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except OSError as error:
+        raise refusal(error.strerror) from error
+    except ValueError as error:  # a null character
+        raise refusal(error) from error
+    about = os.fstat(descriptor)
+    if stat.S_ISREG(about.st_mode) and about.st_size <= largest:
+        keep(about)
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    regular = stat.S_ISREG(about.st_mode)
+    raise refusal(f"it has more than {largest:,} bytes" if regular else "not a regular file")
+
+
+def read_text(path: str | Path, what: str) -> str:
+    """Read a text file of at most LARGEST_TEXT bytes; see open_regular.
+
+    Raises:
+        ConfigError: when it cannot be read, or is not UTF-8.
+    """
+    with open_regular(path, what, LARGEST_TEXT) as file:
+        try:
+            return file.read(LARGEST_TEXT).decode()
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{path}: cannot be read as {what} ({error})") from error
+
+
+def read_json(path: str | Path, what: str) -> Any:
+    """Read a JSON file; see read_text.
+
+    Raises:
+        ConfigError: when it cannot be read, or is not JSON.
+    """
+    return parse_json(read_text(path, what), str(path), what)
+
+
+def parse_json(text: Any, name: str, what: str) -> Any:
+    """Parse JSON.
+
+    Args:
+        text: the JSON.
+        name: where it is from, for messages.
+        what: it should be, for messages.
+
+    Raises:
+        ConfigError: when it is no text, or no JSON.
+    """
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{name}: cannot be read as {what} ({error})") from error

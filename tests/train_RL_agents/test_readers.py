@@ -1,0 +1,257 @@
+"""Every reader of files: whatever is in one, it is taken or refused in one short sentence."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from marinenav_env.scenario_file import episodes_of, parse_scenarios, scenario_text
+from tests.train_RL_agents.damage import (
+    QUICK,
+    SCALARS,
+    TENSORS,
+    answers,
+    damaged_arrays,
+    damaged_bytes,
+    damaged_trees,
+)
+from tests.train_RL_agents.tiny_runs import (
+    CPU,
+    TINY,
+    files,
+    new_run,
+    small_pool,
+    tiny_settings,
+    train,
+)
+from train_RL_agents import cli
+from train_RL_agents.baselines import BASELINES
+from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.reading import from_dict, saved_config, settings_of, to_dict
+from train_RL_agents.evaluation import recording
+from train_RL_agents.evaluation.episodes import draw_scenarios
+from train_RL_agents.exporting.checking import check_file
+from train_RL_agents.exporting.export import VERSION
+from train_RL_agents.exporting.published import published_config, read_weights
+from train_RL_agents.figures.curves import curve_table, read_runs
+from train_RL_agents.figures.episode_view import view_episode
+from train_RL_agents.figures.replay_page import write_page
+from train_RL_agents.run.checkpoint import (
+    POLICY,
+    STATE,
+    load_policy,
+    read_checked,
+    read_manifest,
+    save_policy,
+)
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.tuning.study import read_space
+
+CONFIG = from_dict(TINY)
+KEYS = sorted(setting.key for setting in settings_of(CONFIG))
+METRICS = {"success_rate": 0.5, "avg_return": 1.0, "avg_time": None}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with one good file of each kind."""
+    folder = tmp_path_factory.mktemp("good")
+    config = from_dict(tiny_settings("PPO"))
+    torch.manual_seed(0)
+    agent = make_agent(config, config.world.vessel.num_actions, CPU)
+    save_policy(folder / "policy.pt", agent, config, 8, METRICS)
+    schedule, world = CONFIG.eval_schedule, CONFIG.world
+    drawn = draw_scenarios(world, schedule.levels(), schedule.num_episodes, 0)
+    _, seen = recording.record(
+        BASELINES["straight"](world), drawn, world, name="straight", groups=["all"] * len(drawn),
+        continuous=True, device=CPU,
+    )  # fmt: skip
+    recording.save(seen, folder / "seen.npz")
+    (folder / "scenarios.json").write_text(scenario_text(episodes_of(drawn, world)))
+    net = make_agent(published_config("DQN"), 25, CPU).networks
+    torch.save(dict(net["critic_0"].named_parameters()), folder / "weights.pt")
+    run = new_run(folder)
+    run.write_evaluations(
+        [{"env_steps": 8, "wall_time": 1.5, "success_rate": 0.5}] * 2,
+        {"timesteps": [8, 16], "successes": np.ones((2, 3)), "rewards": np.zeros((2, 3))},
+    )
+    run.add_policy("policy_8.pt", 8, METRICS)
+    return folder
+
+
+def tree_of(path):
+    return json.loads(path.read_text())
+
+
+@QUICK
+@given(st.data())
+def test_settings(data):
+    tree = data.draw(damaged_trees(to_dict(CONFIG), SCALARS))
+    answers(lambda: saved_config(json.loads(json.dumps(tree))))
+    key, value = data.draw(st.sampled_from(KEYS)), data.draw(st.sampled_from(SCALARS))
+    answers(lambda: from_dict(TINY, [f"{key}={value}"]))
+    answers(lambda: from_dict({key: value, "": value}))
+
+
+@QUICK
+@given(st.data())
+@pytest.mark.filterwarnings("ignore:scenarios. left out unknown keys")
+def test_scenario_files(folder, data):
+    tree = data.draw(damaged_trees(tree_of(folder / "scenarios.json"), SCALARS))
+    answers(lambda: parse_scenarios(tree))
+
+
+@QUICK
+@given(st.data())
+def test_bytes_of_every_kind(folder, data):
+    readers = {
+        "policy.pt": load_policy,
+        "seen.npz": recording.load,
+        "weights.pt": read_weights,
+        "seed_0/evaluations.npz": lambda path: read_runs([path]),
+        "seed_0/evaluations.csv": lambda path: read_runs([path.with_suffix(".npz")]),
+        "seed_0/checkpoints/manifest.json": lambda path: read_manifest(path.parent),
+    }
+    name = data.draw(st.sampled_from(sorted(readers)))
+    path, whole = folder / name, (folder / name).read_bytes()
+    path.write_bytes(data.draw(damaged_bytes(whole)))
+    try:
+        answers(lambda: readers[name](path))
+    finally:
+        path.write_bytes(whole)
+
+
+@QUICK
+@given(st.data())
+def test_policies(folder, data):
+    path, other = folder / "policy.pt", folder / "other.pt"
+    content = read_checked(path, POLICY, CPU)
+    if data.draw(st.booleans()):
+        config = data.draw(damaged_trees(json.loads(content["config"]), SCALARS))
+        content["config"] = json.dumps(config)
+    else:
+        content = data.draw(damaged_trees(content, SCALARS + TENSORS))
+    torch.save(content, other)
+    if answers(lambda: load_policy(other)):
+        weights = load_policy(other).agent.networks.parameters()
+        assert all(each.isfinite().all() for each in weights)
+
+
+@QUICK
+@given(st.data())
+def test_published_weights(folder, data):
+    path = folder / "other_weights.pt"
+    content = torch.load(folder / "weights.pt", weights_only=True)
+    torch.save(data.draw(damaged_trees(content, SCALARS + TENSORS)), path)
+    answers(lambda: read_weights(path))
+
+
+@QUICK
+@given(st.data())
+def test_manifests(folder, data):
+    path = folder / "seed_0" / "checkpoints" / "manifest.json"
+    before = path.read_text()
+    path.write_text(json.dumps(data.draw(damaged_trees(json.loads(before), SCALARS))))
+    try:
+        if answers(lambda: read_manifest(path.parent)):
+            RunFolder.open(folder / "seed_0").add_policy("policy_16.pt", 16, METRICS)
+    finally:
+        path.write_text(before)
+
+
+@QUICK
+@given(st.data())
+def test_recordings(folder, data):
+    path, other = folder / "seen.npz", folder / "other.npz"
+    with np.load(path) as file:
+        arrays = dict(file)
+    if data.draw(st.booleans()):
+        about = data.draw(damaged_trees(json.loads(str(arrays["about"])), SCALARS))
+        arrays["about"] = np.array(json.dumps(about))
+    else:
+        arrays = data.draw(damaged_arrays(arrays))
+    np.savez(other, **arrays)
+    if answers(lambda: recording.load(other)):
+        views = [view_episode(recording.load(other), number) for number in (1, 2, 3)]
+        assert write_page([views])
+
+
+@QUICK
+@given(st.data())
+def test_evaluations(folder, data):
+    path = folder / "seed_0" / "other.npz"
+    with np.load(path.with_name("evaluations.npz")) as file:
+        np.savez(path, **data.draw(damaged_arrays(dict(file))))
+    answers(lambda: curve_table({"all": read_runs([path])}))
+    figures = {"setting": {"agent_type": "DQN"},
+               "figures": {"level 1": {"success_rate": 0.5, "episodes": 4}}}  # fmt: skip
+    path = folder / "figures.json"
+    path.write_text(json.dumps(data.draw(damaged_trees(figures, SCALARS))))
+    answers(lambda: read_runs([path]))
+
+
+@QUICK
+@given(st.data())
+def test_search_spaces(folder, data):
+    pytest.importorskip("optuna", reason="needs the extra tune")
+    space = {"trainer.learning_rate": {"low": 1e-5, "high": 1e-3, "log": True},
+             "trainer.n_steps": [1, 2]}  # fmt: skip
+    path = folder / "space.json"
+    path.write_text(json.dumps(data.draw(damaged_trees(space, SCALARS))))
+    answers(lambda: read_space(path, CONFIG))
+
+
+@QUICK
+@given(st.data())
+def test_contracts(folder, data):
+    contract = {
+        "version": VERSION, "inputs": [{"name": "x"}],
+        "examples": {"tolerance": 1e-5, "inputs": {"x": [[1.0], [2.0]]},
+                     "outputs": {"y": [[3.0], [4.0]]}, "action": [0, 1]},
+    }  # fmt: skip
+    (folder / "contract.json").write_text(json.dumps(data.draw(damaged_trees(contract, SCALARS))))
+    given = folder / "given.json"
+    answer = {"outputs": {"y": [[3.0], [4.0]]}, "action": [0, 1]}
+    given.write_text(json.dumps(data.draw(damaged_trees(answer, SCALARS))))
+    answers(lambda: check_file(given))
+
+
+# Commands ---------------------------------------------------------------------------------------
+
+
+def resumed(capsys, run, before):
+    """Resume a run; a refusal is one sentence, and leaves the run as it was."""
+    status = cli.main(["train", "--resume", str(run.path), "--quiet"])
+    said = capsys.readouterr().err
+    assert status in (0, 2), said
+    if status == 2:
+        assert len(said.splitlines()) == 1
+        assert len(said) <= 400
+        assert files(run.path) == before
+    else:
+        assert said == ""
+
+
+@pytest.mark.slow
+def test_training_states(capsys, tmp_path, tiny):
+    """Nothing that a training state may hold leads to anything but a sentence, or a run."""
+    run = new_run(tmp_path)
+    train(run, stop_at=88)
+    path, good = run.checkpoints / STATE, tmp_path / "good"
+    content = torch.load(path, weights_only=True)
+    shutil.copytree(run.path, good)
+    with small_pool():
+
+        @settings(QUICK, max_examples=60)
+        @given(st.data())
+        def damage(data):
+            shutil.rmtree(run.path)
+            shutil.copytree(good, run.path)
+            torch.save(data.draw(damaged_trees(content, SCALARS + TENSORS)), path)
+            resumed(capsys, run, files(run.path))
+
+        damage()

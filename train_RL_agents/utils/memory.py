@@ -1,0 +1,58 @@
+"""Memory of the host: how much is free, and what does not fit."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from marinenav_env.validation import ConfigError
+
+USABLE = 0.9
+"""Share of the free memory that may be planned with; the rest is a reserve."""
+_CGROUP = Path("/sys/fs/cgroup")
+_LIMITS = (
+    ("", "memory.max", "memory.current", "inactive_file"),
+    ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+"""Where version 2 of control groups, and version 1, say how much a container may take."""
+
+
+def host_free(cgroup: Path = _CGROUP) -> int:
+    """Bytes of memory free on the host, or left to this process's container if that is less."""
+    free = int(psutil.virtual_memory().available)  # host: a number of the system
+    for folder, limit, used, cache in _LIMITS:
+        with suppress(OSError, ValueError):  # no container, or one without a limit
+            free = min(free, _left(cgroup / folder, limit, used, cache))
+    return free
+
+
+def _left(cgroup: Path, limit: str, used: str, cache: str) -> int:
+    """Bytes that a container may still take; pages of files that can go count as free."""
+    numbers = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
+    held = int((cgroup / used).read_text()) - int(numbers.get(cache, 0))  # host: of the system
+    return int((cgroup / limit).read_text()) - held  # host: a number of the system
+
+
+def gigabytes(size: int) -> str:
+    """A size in GB (1e9 bytes), or in MB if it is small."""
+    return f"{size / 1e9:.2f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
+
+
+def require_room(what: str, needed: int) -> None:
+    """Refuse what does not fit into the host's free memory.
+
+    Args:
+        what: it is, for messages.
+        needed: bytes.
+
+    Raises:
+        ConfigError: when there is less.
+    """
+    free = host_free()
+    if needed > USABLE * free:
+        raise ConfigError(
+            f"{what} would take about {gigabytes(needed)} of memory, and {gigabytes(free)} are "
+            f"free, of which {USABLE:.0%} are planned with"
+        )
