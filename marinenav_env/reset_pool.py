@@ -326,9 +326,10 @@ def restore(target: Any, values: dict[str, Any]) -> None:
         if isinstance(value, dict):
             restore(ours, value)
             continue
-        theirs, own = ((each.dtype, list(each.shape)) for each in (value, ours))
-        if theirs != own:
-            raise RuntimeError(f"{name} is {theirs}, here {own}")
+        if ours.shape != value.shape:
+            raise RuntimeError(f"{name} is {list(value.shape)}, here {list(ours.shape)}")
+        if ours.dtype != value.dtype:
+            raise RuntimeError(f"{name} is {value.dtype}, here {ours.dtype}")
         if value.is_floating_point() and not value.isfinite().all():  # host: loading a checkpoint
             raise RuntimeError(f"{name} is not finite")
         ours.copy_(value)
