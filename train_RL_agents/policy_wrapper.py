@@ -16,8 +16,9 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.networks.observation import ACTIVE, OBSERVATION, Observation, observation_of
 
 RISK = (GROUP, "risk")
-QUANTILES = (GROUP, "quantiles")
-"""Where a policy may leave quantiles of the return of its actions, [E, R, N]."""
+QUANTILES, SCORES = (GROUP, "quantiles"), (GROUP, "scores")
+"""Where a policy may leave quantiles of the return of its actions, [E, R, N], and what it gives
+every pair of thrust changes, [E, R, A]; see Recording."""
 
 
 def epsilon_uniform(

@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from marinenav_env.validation import require
+    from train_RL_agents.evaluation.contenders import returns_scale
     from train_RL_agents.exporting.graph import policy_graphs
     from train_RL_agents.figures.demo import write_page
     from train_RL_agents.run.checkpoint import load_policy
@@ -41,8 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     title = f"{config.agent_type} after {loaded.env_steps:,} env-steps"
     risk = getattr(config.agent, "risk", None) if loaded.agent.supports_risk else None
     page = write_page(
-        title, config.world, policy_graphs(loaded.agent), loaded.agent.continuous, risk
-    )
+        title, config.world, policy_graphs(loaded.agent), loaded.agent.continuous, risk,
+        returns_scale(loaded),
+    )  # fmt: skip
     write_atomically(arguments.out, page)
     print(arguments.out)
     if not arguments.no_open and _has_display():

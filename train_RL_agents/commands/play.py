@@ -101,7 +101,7 @@ def _play(given: dict[str, Any]) -> list[Recording]:
     world = common_world(found, world)
     chosen, _ = choose_set(world, schedule, given)
     recordings = [
-        run_set(each, chosen, world, ActingOptions(quantiles=True), device, _name(each))[1]
+        run_set(each, chosen, world, ActingOptions(estimates=True), device, _name(each))[1]
         for each in found
     ]
     return [each for each in recordings if each is not None]

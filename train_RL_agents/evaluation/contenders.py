@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from marinenav_env import GROUP, ConfigError, WorldConfig
 from marinenav_env.config import VesselConfig
@@ -20,7 +21,7 @@ from train_RL_agents.evaluation.episodes import Episodes, Policy, step_bytes
 from train_RL_agents.evaluation.recording import Recording, concatenate, record
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.networks.observation import OBSERVATION, observation_of
-from train_RL_agents.policy_wrapper import QUANTILES, RISK, PolicyWrapper
+from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES, PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.utils.memory import require_room
 from train_RL_agents.utils.shipped import find_shipped, shipped
@@ -41,8 +42,8 @@ class ActingOptions:
     """Act as while training, but without added exploration."""
     seed: int = 0
     """Of the random numbers of stochastic policies."""
-    quantiles: bool = False
-    """Leave quantiles of the return for a recording, if the agent knows them."""
+    estimates: bool = False
+    """Leave for a recording what the agent expects of its actions and of the alternatives."""
 
 
 def find(name: str, which: str, device: torch.device) -> LoadedPolicy | str:
@@ -108,7 +109,7 @@ def steering(
     # The strength of its exploration is 0 until it is set.
     policy: Policy = PolicyWrapper(agent, generator=coins if acting.stochastic else None)
     policy = policy if acting.risk is None else with_risk(policy, acting.risk)
-    return (with_quantiles(policy, found) if acting.quantiles else policy), agent.continuous
+    return (with_estimates(policy, found, world) if acting.estimates else policy), agent.continuous
 
 
 def with_risk(policy: Policy, risk: float | Literal["adaptive"]) -> Policy:
@@ -130,16 +131,45 @@ def with_risk(policy: Policy, risk: float | Literal["adaptive"]) -> Policy:
     return act
 
 
-def with_quantiles(policy: Policy, loaded: LoadedPolicy) -> Policy:
-    """Make a policy leave quantiles of the return of its actions, if its agent knows them."""
+def returns_scale(loaded: LoadedPolicy) -> float:
+    """Factor on rewards in what an agent estimates; 1 for logits."""
+    own = loaded.agent.algorithm == "off-policy"
+    return loaded.config.trainer.reward_scale if own else 1.0
+
+
+def with_estimates(policy: Policy, loaded: LoadedPolicy, world: WorldConfig) -> Policy:
+    """Make a policy leave what its agent expects of its actions and of the alternatives.
+
+    Args:
+        policy: of the agent.
+        loaded: the agent.
+        world: whose vessels it steers.
+    """
+    agent, scale, pairs = loaded.agent, returns_scale(loaded), _command_pairs(world.vessel)
 
     def act(step: Any) -> Any:
         acted = policy(step)
-        action = acted.get((QUANTILES[0], "action"))
-        known = loaded.agent.return_quantiles(observation_of(acted.get(OBSERVATION)), action)
-        return acted if known is None else acted.set(QUANTILES, known)
+        seen, action = observation_of(acted.get(OBSERVATION)), acted.get(ACTION)
+        known = agent.return_quantiles(seen, action)
+        if known is not None:
+            acted.set(QUANTILES, known)
+        if known is not None and agent.continuous:
+            expected: Any = [agent.return_quantiles(seen, pair.expand_as(action))
+                             for pair in pairs.to(action)]  # fmt: skip
+            scores: Tensor | None = torch.stack([each.mean(-1) for each in expected], -1)
+        else:
+            scores = agent.scores(agent.outputs(seen, acted.get(RISK, None)))
+        return acted if scores is None else acted.set(SCORES, scores / scale)
 
     return act
+
+
+def _command_pairs(vessel: VesselConfig) -> Tensor:
+    """The discrete actions [A, 2] as continuous ones."""
+    sides = (vessel.left_thrust_change, vessel.right_thrust_change)
+    most = vessel.max_thrust_rate
+    rates = torch.cartesian_prod(*map(torch.tensor, sides))
+    return (rates / (max(most) if isinstance(most, tuple) else most)).clamp(-1.0, 1.0)
 
 
 def only_own(policy: Policy, discrete: VesselConfig | None) -> Policy:
@@ -212,7 +242,10 @@ def run_set(
     joined = Episodes(**{
         each: torch.cat([getattr(seen, each) for seen in episodes]) for each in names
     })  # fmt: skip
-    return joined, concatenate(recordings) if recordings else None
+    if not recordings:
+        return joined, None
+    scale = None if isinstance(found, str) else returns_scale(found)
+    return joined, replace(concatenate(recordings), reward_scale=scale)
 
 
 def _part_bytes(part: Part, name: str | None) -> int:

@@ -1,8 +1,8 @@
 """Recordings: everything that happened in evaluated episodes, in one file.
 
 The file is a compressed .npz that numpy reads without pickle. Each tensor of Recording is an array
-under its own name, and ``about`` is a text with JSON: ``format``, ``version``, ``policy``, ``dt``,
-``groups`` and ``rules``. Floating-point numbers are stored in single precision.
+under its own name, and ``about`` is a text with JSON: ``format``, ``version``, and the other
+fields of Recording. Floating-point numbers are stored in single precision.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from marinenav_env import GROUP, ConfigError, Episode, MarineNavEnv, WorldConfig
 from marinenav_env.config import ColregsConfig
 from marinenav_env.dynamics import continuous_rates, discrete_rates
 from marinenav_env.files import parse_json
-from marinenav_env.state import Scenario, State
+from marinenav_env.state import Scenario, State, Vessel
 from marinenav_env.validation import LARGEST_NUMBER, is_count, is_number, is_text, require
 from train_RL_agents.evaluation.episodes import Episodes, Moment, Policy, evaluate
-from train_RL_agents.policy_wrapper import QUANTILES
+from train_RL_agents.policy_wrapper import QUANTILES, SCORES
 from train_RL_agents.utils.arrays import LARGEST, read_arrays
 from train_RL_agents.utils.files import write_atomically
 
-FORMAT, VERSION = "marinenav recording", 1
+FORMAT, VERSION = "marinenav recording", 2
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,20 @@ class Recording:
     quantiles: Annotated[Tensor | None, float, "T, E, R, N"] = None
     """Ascending quantiles of the return of the chosen action (scaled rewards), where
     the policy knows them."""
+    scores: Annotated[Tensor | None, float, "T, E, R, A"] = None
+    """What the policy gave each pair of thrust changes: the return that it expects (unscaled), or
+    the logit of policies that learn no values of actions; where it has any."""
+    commands: Annotated[Tensor | None, float, "E, A, 2"] = None
+    """These pairs of left and right thrust changes (N/s), with scores."""
+    weights: Annotated[Tensor | None, float, "E, 2"] = None
+    """Of the published reward: for a control step, and for a radian of the turn that is asked for;
+    None in files of version 1 and for rewards of the user's own."""
     rules: ColregsConfig = field(default_factory=ColregsConfig)
     """The rules of the sea of the world; the published ones in files that do not say."""
+    seed: int | None = None
+    """Of the scenarios and of the measurement noise, where it is known."""
+    reward_scale: float | None = None
+    """Factor on rewards in the quantiles, where it is known."""
 
     @property
     def outcomes(self) -> list[str]:
@@ -125,7 +137,7 @@ class Recording:
         return ["collision" if hit else "success" if good else "timeout" for hit, good in pairs]
 
 
-_TEXTS = ("dt", "policy", "groups", "rules")
+_TEXTS = ("dt", "policy", "groups", "rules", "seed", "reward_scale")
 _TENSORS: dict[str, tuple[type, list[str]]] = {
     name: (hint.__metadata__[0], hint.__metadata__[1].split(", "))
     for name, hint in get_type_hints(Recording, include_extras=True).items()
@@ -164,8 +176,9 @@ class Recorder:
         to_rates = continuous_rates if env.continuous else discrete_rates
         vessel = moment.before.parameters.vessel
         tensors["actions"] = to_rates(moment.acted.get((GROUP, "action")), vessel) * active
-        if QUANTILES in moment.acted.keys(True):
-            tensors["quantiles"] = moment.acted.get(QUANTILES) * active
+        for key in (QUANTILES, SCORES):
+            if key in moment.acted.keys(True):
+                tensors[key[-1]] = moment.acted.get(key) * active
         first, self._env = self._env is None, env
         if first:
             self._add(moment.rows, _frame(env.state))
@@ -179,17 +192,21 @@ class Recorder:
             whole[rows] = tensor
             self._collected[name].append(whole if self._rows is None else whole[self._rows])
 
-    def finish(self, policy: str, groups: Sequence[str], map_size: Tensor) -> Recording:
+    def finish(
+        self, policy: str, groups: Sequence[str], map_size: Tensor, seed: int | None = None
+    ) -> Recording:
         """Make the recording, with every episode cut at its end.
 
         Args:
             policy: who steered.
             groups: of each of the E episodes recorded.
             map_size: [E, 2] of these (m).
+            seed: of the scenarios and the noise.
         """
         if self._env is None:
             raise ConfigError("recording: there is no step to record")
-        env, stacked = self._env, {}
+        env = self._env
+        stacked: dict[str, Any] = {}
         for name, tensors in self._collected.items():
             stacked[name] = _on_host(torch.stack(tensors))
         steps = _episode_steps(stacked)
@@ -203,14 +220,14 @@ class Recorder:
                 kept = time[: len(cut)] < steps
                 stacked[name] = cut * kept.view(*kept.shape, *[1] * (cut.ndim - 2))
         return Recording(
-            **stacked,
-            **_things(env, self._rows),
+            **(stacked | _things(env, self._rows, "scores" in stacked)),
             steps=steps,
             map_size=_on_host(map_size),
             dt=env.config.dt * env.config.substeps,
             policy=policy,
             groups=tuple(groups),
             rules=env.config.colregs,
+            seed=seed,
         )
 
 
@@ -236,7 +253,7 @@ def _episode_steps(stacked: Mapping[str, Tensor]) -> Tensor:
     return torch.where(over.any(0), first, over.shape[0])
 
 
-def _things(env: MarineNavEnv, rows: Tensor | None) -> dict[str, Tensor]:
+def _things(env: MarineNavEnv, rows: Tensor | None, scores: bool) -> dict[str, Tensor]:
     """What stays the same over an episode, of all environments or of some rows."""
     scenario, vessel = env.scenario, env.constants.vessel
     robots, cores = scenario.robot_mask, scenario.core_circulation
@@ -257,9 +274,22 @@ def _things(env: MarineNavEnv, rows: Tensor | None) -> dict[str, Tensor]:
         "core_radius": env.constants.rules.core_radius[:, None].expand(cores.shape),
         "core_mask": cores != 0.0,
     }
+    if scores:
+        things["commands"] = _pairs(vessel).expand(len(robots), -1, 2)
+    if not env.config.reward.function:
+        rules = env.constants.rules
+        both = torch.stack((rules.timestep_penalty, rules.COLREGs_penalty), -1)
+        things["weights"] = both.expand(len(robots), 2)
     return {
         name: _on_host(tensor if rows is None else tensor[rows]) for name, tensor in things.items()
     }
+
+
+def _pairs(vessel: Vessel) -> Tensor:
+    """Pairs of thrust changes [E or 1, A, 2] (N/s), left-major."""
+    left, right = vessel.left_thrust_change[:, 0], vessel.right_thrust_change[:, 0]
+    sides = torch.broadcast_tensors(left[:, :, None], right[:, None])
+    return torch.stack(sides, -1).flatten(1, 2)
 
 
 def record(
@@ -298,7 +328,7 @@ def record(
     else:
         maps = [episode.world.scenario for episode in scenarios]
     sizes = torch.tensor([[each.width, each.height] for each in maps])
-    return episodes, recorder.finish(name, groups, sizes)
+    return episodes, recorder.finish(name, groups, sizes, seed)
 
 
 def concatenate(recordings: Sequence[Recording]) -> Recording:
@@ -319,8 +349,8 @@ def concatenate(recordings: Sequence[Recording]) -> Recording:
             tensors = [tensor[time.clamp_max(tensor.shape[0] - 1)] for tensor in tensors]
         joined[name] = _join(tensors, _TENSORS[name][1].index("E"))
     groups = tuple(group for each in recordings for group in each.groups)
-    return Recording(**joined, dt=first.dt, policy=first.policy, groups=groups,
-                     rules=first.rules)  # fmt: skip
+    texts = {name: getattr(first, name) for name in _TEXTS} | {"groups": groups}
+    return Recording(**joined, **texts)
 
 
 def _join(tensors: Sequence[Tensor], axis: int) -> Tensor:
@@ -369,10 +399,11 @@ def load(path: Path) -> Recording:
         version = about["version"]
         require(is_count(version) and version <= VERSION, f"{path}: version", version,
                 f"at most {VERSION}; update marinenav")  # fmt: skip
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        recording = Recording(**tensors, dt=about["dt"], policy=about["policy"],
-                              groups=tuple(about["groups"]),
-                              rules=_rules_of(about.get("rules", {})))  # fmt: skip
+        tensors: Any = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        texts: Any = {name: about.get(name) for name in _TEXTS} | {
+            "groups": tuple(about["groups"]), "rules": _rules_of(about.get("rules", {})),
+        }  # fmt: skip
+        recording = Recording(**tensors, **texts)
         misfit = _misfit(recording)
     except ConfigError as error:
         raise error if str(error).startswith(str(path)) else ConfigError(refusal) from error
@@ -409,8 +440,12 @@ def _misfit(recording: Recording) -> str:
     texts = [recording.policy, *recording.groups]
     if len(recording.groups) != sizes["E"] or not all(map(is_text, texts)):
         return "policy or groups are out of shape"
-    fine = is_number(recording.dt) and _SHORTEST <= recording.dt <= _LONGEST
-    return "" if fine else "dt is out of range"
+    if not is_number(recording.dt) or not _SHORTEST <= recording.dt <= _LONGEST:
+        return "dt is out of range"
+    scale = 1.0 if recording.reward_scale is None else recording.reward_scale
+    if not is_number(scale) or not 0.0 < scale <= LARGEST_NUMBER:
+        return "reward_scale is out of range"
+    return "" if recording.seed is None or is_count(recording.seed) else "seed is no whole number"
 
 
 def _rules_of(values: dict[str, Any]) -> ColregsConfig:

@@ -125,7 +125,7 @@ def _results(
     recording = None
     for name, each in found.items():
         # Conduct is told from what was recorded.
-        recorded_as = name if acting.quantiles or chosen.name == RULES else None
+        recorded_as = name if acting.estimates or chosen.name == RULES else None
         kept: Any = None
         if chosen.name in MARKED:
             episodes, recording, kept = run_marked(each, chosen, world, acting, device, name)
@@ -143,7 +143,7 @@ def _results(
                 kept,
             )
         )
-    return results, recording if acting.quantiles else None
+    return results, recording if acting.estimates else None
 
 
 def _overall(episodes: Episodes) -> dict[str, Any]:

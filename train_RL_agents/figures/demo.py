@@ -1,14 +1,9 @@
-"""The page in which a policy steers: world and network in one HTML file that needs nothing else.
-
-Its scripts are the files of ``demo_page``, each in an element of its own, in the order of SCRIPTS.
-"""
+"""The page in which a policy steers: world and network in one HTML file that needs nothing else."""
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import asdict
-from importlib.resources import files
 from typing import Any
 
 from marinenav_env import Episode, WorldConfig
@@ -18,25 +13,22 @@ from marinenav_env.state import Scenario
 from marinenav_env.validation import require
 from train_RL_agents.evaluation.suites import make_set
 from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULES, zone_outline
+from train_RL_agents.figures.page import assemble, read_part
 
 SCRIPTS = (
     "tensors.js", "policies.js", "dynamics.js", "perception.js", "world.js", "sessions.js",
-    "maps.js", "cards.js", "page.js",
+    "maps.js", "cards.js", "demo.js",
 )  # fmt: skip
-"""Each uses only what stands before it; the last one alone needs a page."""
+"""The last one alone needs a page."""
 SCENARIOS = (("paper", None), ("rules", 3), ("imazu", 1), ("currents", 5))
 """Suites in the page, and how many episodes of each of their groups."""
 _STARTS = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust", "obstacles", "cores")
 
 
-def read_part(name: str) -> str:
-    """A file of the page."""
-    return files("train_RL_agents.figures").joinpath("demo_page", name).read_text(encoding="utf-8")
-
-
 def write_page(
-    title: str, config: WorldConfig, policy: dict[str, Any], continuous: bool, risk: str | None
-) -> str:
+    title: str, config: WorldConfig, policy: dict[str, Any], continuous: bool, risk: str | None,
+    scale: float,
+) -> str:  # fmt: skip
     """Make the page.
 
     Args:
@@ -45,6 +37,7 @@ def write_page(
         policy: its graphs and weights, see exporting.graph.
         continuous: whether its actions are continuous.
         risk: its risk setting, if it has one.
+        scale: factor on rewards in what it estimates.
 
     Returns:
         HTML.
@@ -57,14 +50,11 @@ def write_page(
     zones = {RULES[rule]: zone_outline(rule, config.colregs) for rule in (CROSSING, HEAD_ON)}
     data = {
         "title": title, "config": asdict(config), "policy": policy, "continuous": continuous,
-        "risk": risk, "scenarios": scenarios(config), "first": "level 6, 1", "colours": COLOURS,
+        "risk": risk, "scale": scale, "scenarios": scenarios(config), "first": "level 6, 1",
+        "colours": COLOURS,
         "zones": {rule: outline.tolist() for rule, outline in zones.items()},
     }  # fmt: skip
-    # A text in the data must not end the element that the data are in.
-    text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
-    scripts = "\n".join(f"<script>\n{read_part(name)}</script>" for name in SCRIPTS)
-    page = read_part("page.html").replace("__STYLE__", read_part("page.css").strip())
-    return page.replace("__SCRIPTS__", scripts).replace("__DATA__", text)
+    return assemble(read_part("demo.html"), SCRIPTS, data)
 
 
 def operators_of(policy: dict[str, Any]) -> set[str]:

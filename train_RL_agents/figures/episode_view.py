@@ -43,8 +43,19 @@ class EpisodeView(Voyage):
     turn: Floats
     """[T+1, R] how far to starboard the rule asks to turn (rad)."""
     quantiles: Floats | None
-    """[T+1, R, N] quantiles of the return of the chosen action, if the policy knows them; the last
-    frame repeats the one before."""
+    """[T+1, R, N] quantiles of the return of the chosen action, if the policy knows them, unscaled
+    unless ``scaled``; the last frame repeats the one before."""
+    scores: Floats | None
+    """[T+1, R, A] of the pairs of ``commands``, if the policy has any; likewise."""
+    commands: Floats | None
+    """[A, 2] pairs of thrust changes (N/s)."""
+    rates: Floats
+    """[T+1, R, 2] commanded thrust changes (N/s); none in the last frame."""
+    clearance: Floats
+    """[T+1, R] between discs around hulls, to the nearest vessel under way or obstacle (m);
+    infinite without one, and after the vessel's end."""
+    terms: dict[str, Floats]
+    """[T+1, R] each: the reward of the step that led to the frame, by its terms."""
     ranges: Floats
     """[R] detection range (m)."""
     dt: float
@@ -59,13 +70,25 @@ class EpisodeView(Voyage):
     """success, collision or timeout."""
     rules: ColregsConfig
     """The rules of the sea of its world."""
+    seed: int | None
+    """Of scenarios and noise, where it is known."""
+    scaled: bool
+    """Quantiles are of scaled rewards, by a factor that the recording does not know."""
 
     @property
     def title(self) -> str:
         """Which episode this is."""
         # Scenarios of a file are of no group.
         group = f" ({self.group})" if self.group not in ("", "all") else ""
-        return f"episode {self.number}{group}, {self.outcome}"
+        seed = "" if self.seed is None else f", seed {self.seed}"
+        return f"episode {self.number}{group}{seed}, {self.outcome}"
+
+    @property
+    def closest(self) -> tuple[float, int, int] | None:
+        """The smallest clearance (m), its frame and a vessel that has it; None without any."""
+        frame, vessel = np.unravel_index(self.clearance.argmin(), self.clearance.shape)
+        gap = float(self.clearance[frame, vessel])
+        return (gap, int(frame), int(vessel)) if np.isfinite(gap) else None
 
     @property
     def speed(self) -> Floats:
@@ -110,13 +133,22 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
     rule, rule_object, turn = find_rules(
         own, objects, seen, fixed(recording.vessel_radius), recording.rules
     )
-    quantiles = None if recording.quantiles is None else over_time(recording.quantiles)
+    quantiles, scores = (
+        None if tensor is None else np.append(over_time(tensor), over_time(tensor)[-1:], 0)
+        for tensor in (recording.quantiles, recording.scores)
+    )
+    if quantiles is not None:
+        quantiles = (quantiles / (recording.reward_scale or 1.0)).astype(np.float32)
+    active = ~(arrived | collided)
+    rocks = np.column_stack((
+        recording.obstacle_position[row, obstacles], recording.obstacle_radius[row, obstacles]
+    ))  # fmt: skip
     north, east = recording.map_size[row].tolist()
     return EpisodeView(
         poses=poses,
         velocities=over_time(recording.velocities, steps + 1),
         thrust=over_time(recording.thrust, steps + 1),
-        active=~(arrived | collided),
+        active=active,
         arrived=arrived,
         collided=collided,
         objects=_blank_end(_in_world(objects, seen, poses[:-1])),
@@ -124,13 +156,16 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         rule=_blank_end(rule),
         rule_object=_blank_end(rule_object),
         turn=_blank_end(turn),
-        quantiles=None if quantiles is None else np.append(quantiles, quantiles[-1:], 0),
+        quantiles=quantiles,
+        scores=scores,
+        commands=None if recording.commands is None else recording.commands[row].numpy(),
+        rates=_blank_end(over_time(recording.actions)),
+        clearance=find_clearance(poses[..., :2], active, fixed(recording.vessel_radius), rocks),
+        terms=reward_terms(recording, row),
         goals=fixed(recording.goals),
         hulls=np.stack((fixed(recording.vessel_length), fixed(recording.vessel_width)), -1),
         ranges=fixed(recording.sensor_range),
-        obstacles=np.column_stack((
-            recording.obstacle_position[row, obstacles], recording.obstacle_radius[row, obstacles]
-        )),
+        obstacles=rocks,
         cores=np.column_stack((
             recording.core_position[row, cores], recording.core_circulation[row, cores],
             recording.core_radius[row, cores],
@@ -142,7 +177,50 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         number=number,
         outcome=recording.outcomes[row],
         rules=recording.rules,
+        seed=recording.seed,
+        scaled=recording.reward_scale is None,
     )  # fmt: skip
+
+
+def find_clearance(places: Floats, active: Flags, radius: Floats, obstacles: Floats) -> Floats:
+    """Distance of each vessel to the nearest disc, [T+1, R]; see EpisodeView.
+
+    Args:
+        places: [T+1, R, 2] (m).
+        active: [T+1, R].
+        radius: [R] of vessels (m).
+        obstacles: [O, 3] x, y, radius (m).
+    """
+    # A vessel that ends in a frame is still there in it.
+    there = np.concatenate((active[:1], active[:-1]))
+    between = np.linalg.norm(places[:, :, None] - places[:, None], axis=-1)
+    apart = between - radius[:, None] - radius
+    pairs = there[:, :, None] & there[:, None] & ~np.eye(len(radius), dtype=bool)
+    apart = np.where(pairs, apart, np.inf)
+    rocks = np.linalg.norm(places[:, :, None] - obstacles[:, :2], axis=-1)
+    rocks = np.where(there[..., None], rocks - radius[:, None] - obstacles[:, 2], np.inf)
+    return np.asarray(np.concatenate((apart, rocks), -1).min(-1, initial=np.inf), np.float32)
+
+
+def reward_terms(recording: Recording, row: int) -> dict[str, Floats]:
+    """The reward of an episode by its terms, [T+1, R] each; see EpisodeView.
+
+    Without the weights of the published reward everything but the progress is one term.
+    """
+    steps, there = int(recording.steps[row]), recording.robot_mask[row]
+    poses, goals = recording.poses[: steps + 1, row, there, :2], recording.goals[row, there]
+    distance = (goals - poses).norm(dim=-1)
+    acts = recording.active[:steps, row, there]
+    terms = {"progress": (distance[:-1] - distance[1:]) * acts}
+    if recording.weights is not None:
+        step, turn = recording.weights[row]
+        terms["rules"] = turn * recording.phi[:steps, row, there]
+        terms["time"] = step * acts
+    rest = recording.reward[:steps, row, there] - torch.stack(list(terms.values())).sum(0)
+    # What is left: arrival and collision, but for what positions in single precision leave.
+    name = "end" if recording.weights is not None else "other"
+    terms[name] = torch.where(rest.abs() > 1e-3, rest, 0.0)
+    return {name: np.pad(term.numpy(), ((1, 0), (0, 0))) for name, term in terms.items()}
 
 
 def find_rules(

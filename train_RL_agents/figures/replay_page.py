@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Sequence
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -14,13 +12,16 @@ from numpy.typing import NDArray
 from marinenav_env.drawing import COLOURS
 from marinenav_env.validation import require
 from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULES, EpisodeView, zone_outline
+from train_RL_agents.figures.page import assemble, read_part
 
-TEMPLATE, PLACE = "replay_page.html", "__REPLAY_DATA__"
+SCRIPTS = ("dynamics.js", "maps.js", "cards.js", "charts.js", "recordings.js", "replay.js")
 MOST_SIDES = 2
 """Policies side by side, at most."""
-_REALS = ("poses", "velocities", "thrust", "objects", "turn")
+NEAR_MISS = 1.0
+"""Episodes in which discs around hulls come closer than this are near misses (m)."""
+_REALS = ("poses", "velocities", "thrust", "objects", "turn", "rates", "scores", "quantiles")
 _BYTES = ("active", "arrived", "collided", "seen", "rule", "rule_object")
-_LISTS = ("goals", "hulls", "ranges", "obstacles", "cores")
+_LISTS = ("goals", "hulls", "ranges", "obstacles", "commands")
 
 
 def write_page(sides: Sequence[Sequence[EpisodeView]]) -> str:
@@ -37,15 +38,10 @@ def write_page(sides: Sequence[Sequence[EpisodeView]]) -> str:
     """
     require(1 <= len(sides) <= MOST_SIDES, "policies", len(sides), f"from 1 to {MOST_SIDES}")
     _check_same(sides)
-    data = {
-        "colours": COLOURS,
-        "rules": RULES,
-        "sides": [_side(views) for views in sides],
-    }
-    # A text in the data must not end the element that the data are in.
-    text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
-    template = files("train_RL_agents.figures").joinpath(TEMPLATE).read_text(encoding="utf-8")
-    return template.replace(PLACE, text)
+    data = {"colours": COLOURS, "rules": RULES, "near": NEAR_MISS,
+            "sides": [_side(views) for views in sides]}  # fmt: skip
+    page = read_part("replay.html").replace("__NEAR__", f"{NEAR_MISS:g}")
+    return assemble(page, SCRIPTS, data)
 
 
 def _check_same(sides: Sequence[Sequence[EpisodeView]]) -> None:
@@ -61,24 +57,35 @@ def _check_same(sides: Sequence[Sequence[EpisodeView]]) -> None:
 
 def _side(views: Sequence[EpisodeView]) -> dict[str, Any]:
     """The episodes of a policy as JSON, with the zones of their world."""
-    zones = {rule: zone_outline(rule, views[0].rules).tolist() for rule in (CROSSING, HEAD_ON)}
-    return {"policy": views[0].policy, "zones": zones, "episodes": list(map(_packed, views))}
+    first = views[0]
+    zones = {RULES[rule]: zone_outline(rule, first.rules).tolist() for rule in (CROSSING, HEAD_ON)}
+    return {"policy": first.policy, "zones": zones, "scaled": first.scaled,
+            "episodes": list(map(_packed, views))}  # fmt: skip
 
 
 def _packed(view: EpisodeView) -> dict[str, Any]:
     """An episode as JSON; long arrays as base64 of little-endian numbers."""
-    packed: dict[str, Any] = {
+    arrays = {name: getattr(view, name) for name in _REALS}
+    arrays |= {"gap": view.clearance, "terms": np.stack(list(view.terms.values()), -1)}
+    lists = {name: getattr(view, name) for name in _LISTS}
+    return {
         "title": view.title,
+        "outcome": view.outcome,
         "frames": view.frames,
         "vessels": view.vessels,
         "slots": view.seen.shape[-1],
         "dt": view.dt,
         "map": view.map_size,
-        "quantiles": None if view.quantiles is None else _base64(view.quantiles, "<f4"),
+        "cores": view.cores[:, :3].tolist(),
+        "core_radius": float(view.cores[0, 3]) if len(view.cores) else 1.0,
+        "closest": view.closest,
+        "term_names": list(view.terms),
+        **{
+            name: None if array is None else _base64(array, "<f4") for name, array in arrays.items()
+        },
+        **{name: _base64(getattr(view, name), "u1") for name in _BYTES},
+        **{name: array.tolist() for name, array in lists.items() if array is not None},
     }
-    packed |= {name: _base64(getattr(view, name), "<f4") for name in _REALS}
-    packed |= {name: _base64(getattr(view, name), "u1") for name in _BYTES}
-    return packed | {name: getattr(view, name).tolist() for name in _LISTS}
 
 
 def _base64(array: NDArray[Any], kind: str) -> str:

@@ -12,6 +12,7 @@ from train_RL_agents.evaluation.contenders import (
     common_world,
     described,
     find,
+    returns_scale,
     run_set,
 )
 from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
@@ -100,9 +101,9 @@ def test_parts_are_run_in_order():
 
 
 @pytest.mark.parametrize(("agent_type", "count"), [("AC-IQN", 16), ("IQN", 16), ("DQN", None)])
-def test_quantiles_are_recorded_where_they_are_known(agent_type, count):
+def test_estimates_are_recorded_where_they_are_known(agent_type, count):
     loaded = untrained(agent_type)
-    _, recording = run_set(loaded, two_parts(), WORLD, ActingOptions(quantiles=True), CPU, "x")
+    _, recording = run_set(loaded, two_parts(), WORLD, ActingOptions(estimates=True), CPU, "x")
     if count is None:
         assert recording.quantiles is None
     else:
@@ -111,6 +112,18 @@ def test_quantiles_are_recorded_where_they_are_known(agent_type, count):
         acted = recording.active[:-1]
         assert recording.quantiles[acted].any(-1).all()
         assert not recording.quantiles[~acted].any()
+    assert recording.reward_scale == loaded.config.trainer.reward_scale
+    assert recording.scores.shape == (*recording.reward.shape, 25)
+    if not loaded.agent.continuous:
+        best = recording.scores.argmax(-1)
+        rows = torch.arange(len(recording.steps))[:, None]
+        acted, pairs = recording.active[:-1], recording.commands[rows, best]
+        assert torch.equal(pairs[acted], recording.actions[acted])
+
+
+def test_logits_are_not_unscaled():
+    assert returns_scale(untrained("PPO")) == 1.0
+    assert returns_scale(untrained("SAC")) == untrained("SAC").config.trainer.reward_scale
 
 
 def test_scenarios_without_a_robot_are_refused():

@@ -13,7 +13,8 @@ from tests.train_RL_agents.evaluation.test_episodes import EPISODES, WORLD, to_t
 from train_RL_agents.evaluation import episodes as episodes_module
 from train_RL_agents.evaluation import recording as recording_module
 from train_RL_agents.evaluation.episodes import evaluate
-from train_RL_agents.evaluation.recording import QUANTILES, TENSORS, concatenate, load, record, save
+from train_RL_agents.evaluation.recording import TENSORS, concatenate, load, record, save
+from train_RL_agents.policy_wrapper import QUANTILES, SCORES
 
 CPU = torch.device("cpu")
 GROUPS = [f"group {index}" for index in range(len(EPISODES))]
@@ -34,7 +35,7 @@ def same(one, other):
     for name in TENSORS:
         ours, theirs = getattr(one, name), getattr(other, name)
         assert (ours is None and theirs is None) or torch.equal(ours, theirs), name
-    for name in ("dt", "policy", "groups", "rules"):
+    for name in ("dt", "policy", "groups", "rules", "seed", "reward_scale"):
         assert getattr(one, name) == getattr(other, name), name
 
 
@@ -130,6 +131,32 @@ def test_quantiles_of_a_policy_that_knows_them():
     assert recording.quantiles[0, 0, 0].tolist() == [0.0, 1.0, 2.0]
 
 
+def test_scores_are_of_the_pairs_of_thrust_changes(tmp_path):
+    def scoring(step):
+        return to_the_goal(step).set(SCORES, torch.ones(*step[GROUP, "mask"].shape, 25))
+
+    recording = replace(recorded(EPISODES[:2], scoring)[1], reward_scale=0.1)
+    assert recording.scores.shape == (*recording.reward.shape, 25)
+    assert torch.equal(recording.scores.any(-1), recording.active[:-1])
+    assert recording.commands.shape == (2, 25, 2)
+    assert recording.commands[1, 7].tolist() == [-500.0, -1000.0]
+    assert recording.weights.tolist() == [pytest.approx([-0.1, -0.1])] * 2
+    save(concatenate([recording, recording]), tmp_path / "a.npz")
+    assert load(tmp_path / "a.npz").commands.shape == (4, 25, 2)
+    assert load(tmp_path / "a.npz").reward_scale == 0.1
+
+
+def test_files_of_version_1_open(whole, tmp_path):
+    save(whole[1], tmp_path / "a.npz")
+    with np.load(tmp_path / "a.npz") as file:
+        arrays = dict(file)
+    about = json.loads(str(arrays.pop("about"))) | {"version": 1}
+    old = {name: value for name, value in about.items() if name not in ("seed", "reward_scale")}
+    del arrays["weights"]
+    np.savez(tmp_path / "a.npz", about=np.array(json.dumps(old)), **arrays)
+    same(load(tmp_path / "a.npz"), replace(whole[1], weights=None, seed=None))
+
+
 def test_parts_are_joined_to_the_whole(whole):
     parts = [recorded(EPISODES[index : index + 1], groups=GROUPS[index:])[1]
              for index in range(len(EPISODES))]  # fmt: skip
@@ -207,6 +234,9 @@ def changed(path, **changes):
         {"about": {"groups": 7}},
         {"about": {"policy": 7}},
         {"about": {"version": None}},
+        {"about": {"seed": "zero"}},
+        {"about": {"reward_scale": -1.0}},
+        {"weights": np.zeros((7, 3), np.float32)},
     ],
     ids=str,
 )
@@ -241,8 +271,8 @@ def test_other_files_are_refused(whole, tmp_path):
     np.savez(path, about=np.array(json.dumps({"format": "other"})))
     with pytest.raises(ConfigError, match="'other': must be a marinenav recording"):
         load(path)
-    np.savez(path, about=np.array(json.dumps({"format": "marinenav recording", "version": 2})))
-    with pytest.raises(ConfigError, match="must be at most 1; update marinenav"):
+    np.savez(path, about=np.array(json.dumps({"format": "marinenav recording", "version": 3})))
+    with pytest.raises(ConfigError, match="must be at most 2; update marinenav"):
         load(path)
     save(whole[1], path)
     path.write_bytes(path.read_bytes()[:-100])

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from train_RL_agents.figures.demo import SCRIPTS, read_part
+from train_RL_agents.figures.demo import SCRIPTS
+from train_RL_agents.figures.page import read_part
 
 NODE = shutil.which("node")
 CHECKS = Path(__file__).with_name("demo_checks.js").read_text()

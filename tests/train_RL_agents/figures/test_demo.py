@@ -21,6 +21,7 @@ from tests.marinenav_env.helpers import QUIET, recordings
 from tests.train_RL_agents.figures.javascript import in_node, in_page
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
+from train_RL_agents.evaluation.contenders import returns_scale
 from train_RL_agents.exporting.export import Deployed
 from train_RL_agents.exporting.graph import policy_graphs
 from train_RL_agents.figures.demo import write_page
@@ -57,7 +58,7 @@ def page_of(name):
     loaded = pretrained(name)
     risk = getattr(loaded.config.agent, "risk", None)
     return write_page(loaded.config.agent_type, loaded.config.world, policy_graphs(loaded.agent),
-                      loaded.agent.continuous, risk)  # fmt: skip
+                      loaded.agent.continuous, risk, returns_scale(loaded))  # fmt: skip
 
 
 def data_in(page):
@@ -142,14 +143,14 @@ def test_scenarios_are_those_of_the_suites():
 
 
 def test_a_name_cannot_end_the_data():
-    page = write_page("</script><b>", WorldConfig(), {"graphs": {}}, False, None)
+    page = write_page("</script><b>", WorldConfig(), {"graphs": {}}, False, None, 1.0)
     assert data_in(page)["title"] == "</script><b>"
 
 
 def test_operators_that_the_page_lacks_are_named():
     policy = {"graphs": {"decide": {"nodes": [["linear", []], ["fft_fft", []]]}}}
     with pytest.raises(ConfigError, match=r"a policy.*fft_fft"):
-        write_page("a policy", WorldConfig(), policy, False, None)
+        write_page("a policy", WorldConfig(), policy, False, None, 1.0)
 
 
 # Its world and its policies, in Node
@@ -444,15 +445,15 @@ def test_the_rule_and_the_decision_are_shown(open_demo):
         if page.evaluate("demo.session.now().observations[0].rule.name"):
             break
     page.wait_for_timeout(100)
-    text = page.inner_text("#rule")
+    text = page.inner_text("[data-part=rule]")
     assert text.startswith("Head-on with vessel 2: turn ") and " to starboard, to course " in text
-    assert page.locator("#dot").is_visible()
-    scores = page.locator("#scores tbody td").all_inner_texts()
+    assert page.locator(".dot").is_visible()
+    scores = page.locator("[data-part=scores] tbody td").all_inner_texts()
     assert len(scores) == 25 and all(re.fullmatch(r"-?\d+\.\d\d", each) for each in scores)
-    assert "mean (dashed)" in page.inner_text("#return-text")
+    assert "mean (dashed)" in page.inner_text("[data-part=return-text]")
     page = open_demo("ppo")
     assert page.locator("td.chosen").count() == 1
-    assert not page.is_visible("#returns")
+    assert not page.is_visible("[data-part=returns]")
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from train_RL_agents.figures.episode_view import (
     CROSSING,
     HEAD_ON,
     NO_RULE,
+    find_clearance,
     view_episode,
     zone_in_world,
     zone_outline,
@@ -37,7 +38,7 @@ def test_view_is_the_recording_cut_to_what_was_there(number):
         assert np.array_equal(getattr(view, name), expected)
     # While the episode goes on, those are active that the recording calls so.
     assert np.array_equal(view.active[:-1], recording.active[:steps, row, there].numpy())
-    assert view.title == f"episode {number} (group {number}), {recording.outcomes[row]}"
+    assert view.title == (f"episode {number} (group {number}), seed 0, {recording.outcomes[row]}")
     reach = recording.goal_distance[row, there].numpy()
     arrived = np.hypot(*(view.goals - view.poses[-1, :, :2]).T) <= reach
     assert np.array_equal(view.arrived[-1], arrived & ~view.collided[-1])
@@ -147,3 +148,59 @@ def test_quantiles_are_optional():
     assert view_episode(small_recording(False), 1).quantiles is None
     view = view_episode(small_recording(), 1)
     assert view.quantiles.shape == (view.frames, view.vessels, 8)
+
+
+# Clearance, reward and estimates
+
+
+def test_clearance_is_to_the_nearest_disc():
+    places = np.array([[[0.0, 0.0], [3.0, 4.0], [0.0, 20.0]]] * 3)
+    active = np.array([[True, True, True], [True, False, True], [True, False, True]])
+    radius, obstacles = np.array([1.0, 2.0, 1.0]), np.array([[10.0, 0.0, 1.5]])
+    found = find_clearance(places, active, radius, obstacles)
+    # The second ends in frame 1, in which it still counts.
+    assert found[:2, 0].tolist() == pytest.approx([2.0, 2.0])
+    assert found[2, 0] == pytest.approx(10.0 - 1.0 - 1.5)
+    assert found[1, 1] == pytest.approx(2.0) and found[2, 1] == math.inf
+    alone = find_clearance(places[:, :1], active[:, :1], radius[:1], obstacles[:0])
+    assert (alone == math.inf).all()
+
+
+@pytest.mark.parametrize("number", range(1, 9))
+def test_terms_add_up_to_the_reward(number):
+    recording, row = small_recording(), number - 1
+    view = view_episode(recording, number)
+    steps, there = int(recording.steps[row]), recording.robot_mask[row]
+    reward = recording.reward[:steps, row, there].numpy()
+    assert list(view.terms) == ["progress", "rules", "time", "end"]
+    assert sum(view.terms.values())[1:] == pytest.approx(reward, abs=2e-3)
+    assert not any(term[0].any() for term in view.terms.values())
+    acts = recording.active[:steps, row, there].numpy()
+    assert view.terms["time"][1:] == pytest.approx(-0.1 * acts)
+    ends = view.terms["end"][1:]
+    came, hit = (getattr(recording, name)[:steps, row, there].numpy()
+                 for name in ("arrived", "collided"))  # fmt: skip
+    assert ends == pytest.approx(10.0 * came - 5.0 * hit, abs=2e-3)
+
+
+def test_an_older_recording_has_the_progress_and_the_rest():
+    old = replace(small_recording(), weights=None, seed=None)
+    view = view_episode(old, 1)
+    assert list(view.terms) == ["progress", "other"]
+    assert view.scaled and view.seed is None and "seed" not in view.title
+
+
+def test_the_closest_approach_is_the_smallest_clearance():
+    view = view_episode(small_recording(), CROSSING_PAIR + 1)
+    gap, frame, vessel = view.closest
+    assert gap == view.clearance.min() == view.clearance[frame, vessel]
+    nowhere = replace(view, clearance=np.full_like(view.clearance, np.inf))
+    assert nowhere.closest is None
+
+
+def test_returns_are_in_rewards_as_they_are():
+    scaled, known = (
+        view_episode(replace(small_recording(), reward_scale=scale), 1) for scale in (None, 0.1)
+    )
+    assert (scaled.scaled, known.scaled) == (True, False)
+    assert known.quantiles == pytest.approx(10.0 * scaled.quantiles)

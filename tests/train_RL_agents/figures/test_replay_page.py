@@ -10,9 +10,9 @@ import pytest
 
 from marinenav_env import ConfigError
 from marinenav_env.config import ColregsConfig
-from tests.train_RL_agents.recorded import CROSSING_PAIR, small_recording
+from tests.train_RL_agents.recorded import CROSSING_PAIR, HEAD_ON_PAIR, small_recording
 from train_RL_agents.figures.episode_view import HEAD_ON, NO_RULE, RULES, view_episode
-from train_RL_agents.figures.replay_page import write_page
+from train_RL_agents.figures.replay_page import NEAR_MISS, write_page
 
 
 def views(quantiles=True):
@@ -50,13 +50,14 @@ def test_each_side_has_the_zones_of_its_world():
     other = ColregsConfig(head_on_x=(0.0, 30.0))
     changed = [replace(view, rules=other) for view in views()]
     sides = data_in(write_page([views(), changed]))["sides"]
-    lengths = [max(ahead for ahead, _ in side["zones"][str(HEAD_ON)]) for side in sides]
+    lengths = [max(ahead for ahead, _ in side["zones"][RULES[HEAD_ON]]) for side in sides]
     assert lengths == [17.0, 30.0]
 
 
 def test_page_needs_nothing_else():
     page = write_page([views()])
-    assert "__REPLAY_DATA__" not in page
+    assert "__" not in re.sub(r'"[^"]*"', "", page.partition("<main>")[2].partition("<template")[0])
+    page = page.replace("http://www.w3.org/2000/svg", "")  # a name, which nothing is loaded from
     assert not re.search(r"https?:|src=|@import|fetch\(|XMLHttpRequest|url\(", page)
     # The only reference is the icon, which is empty.
     assert re.findall(r'href="([^"]*)"', page) == ["data:,"]
@@ -110,7 +111,7 @@ def test_browser_scrubs_to_the_frame_asked_for(open_page):
     page.fill("#frame", "9")
     assert page.evaluate("replay.frame()") == 9
     assert page.inner_text("#clock") == f"4.5 of {0.5 * (view.frames - 1):.1f} s, " + (
-        f"frame 9 of {view.frames - 1}"
+        f"step 9 of {view.frames - 1}"
     )
     page.evaluate("replay.seek(100000)")
     assert page.evaluate("replay.frame()") == view.frames - 1
@@ -118,9 +119,14 @@ def test_browser_scrubs_to_the_frame_asked_for(open_page):
     assert page.evaluate("replay.frame()") == 0
     page.keyboard.press("ArrowRight")
     assert page.evaluate("replay.frame()") == 1
-    chart = page.locator("canvas.chart").bounding_box()
-    page.mouse.click(chart["x"] + 62 + (600 - 76) / 2, chart["y"] + 60)
-    assert page.evaluate("replay.frame()") == pytest.approx((view.frames - 1) / 2, abs=1)
+    chart = page.locator("figure svg").first.bounding_box()
+    place = chart["x"] + 44 + (chart["width"] - 52) / 2, chart["y"] + 60
+    page.mouse.move(*place)
+    middle = (view.frames - 1) / 2
+    seconds = float(page.inner_text("figure output").split(" s")[0])
+    assert seconds == pytest.approx(0.5 * middle, abs=0.5)
+    page.mouse.click(*place)
+    assert page.evaluate("replay.frame()") == pytest.approx(middle, abs=1)
 
 
 @pytest.mark.slow
@@ -154,7 +160,8 @@ def test_browser_draws_hulls_where_the_vessels_are(open_page):
             x += -1.9 * np.cos(yaw) - 0.8 * np.sin(yaw)
             y += -1.9 * np.sin(yaw) + 0.8 * np.cos(yaw)
             across, down = page.evaluate(f"replay.toCanvas(0, {x}, {y})")
-            if not (0 < across < 600 and 0 < down < 600):
+            size = page.evaluate("document.querySelector('canvas.map').clientWidth")
+            if not (0 < across < size and 0 < down < size):
                 continue
             pixel = page.evaluate(
                 "([x, y]) => Array.from(document.querySelector('canvas.map').getContext('2d')"
@@ -163,7 +170,7 @@ def test_browser_draws_hulls_where_the_vessels_are(open_page):
             assert pixel[:3] == colour
         if follow == "true":
             x, y, _ = page.evaluate("replay.positions()")[1]
-            assert page.evaluate(f"replay.toCanvas(0, {x}, {y})") == pytest.approx([300, 300])
+            assert page.evaluate(f"replay.toCanvas(0, {x}, {y})") == pytest.approx([size / 2] * 2)
 
 
 @pytest.mark.slow
@@ -173,12 +180,92 @@ def test_browser_shows_the_numbers_of_the_vessel(open_page):
     page = open_page([views()])
     page.evaluate(f"replay.episode({CROSSING_PAIR + 1}); replay.vessel({vessel + 1})")
     page.evaluate(f"replay.seek({frame})")
-    now = page.evaluate("replay.numbers()")
-    assert now["speed"] == pytest.approx(view.speed[frame, vessel], rel=1e-5)
-    assert now["distance"] == pytest.approx(view.distance[frame, vessel], rel=1e-5)
+    now = page.evaluate(f"replay.vessels()[{vessel}]")
+    assert np.hypot(now["gx"], now["gy"]) == pytest.approx(view.speed[frame, vessel], rel=1e-5)
+    assert now["gap"] == pytest.approx(view.clearance[frame, vessel], rel=1e-5)
     assert [now["left"], now["right"]] == view.thrust[frame, vessel].tolist()
-    assert now["rule"] == RULES[view.rule[frame, vessel]]
+    assert page.evaluate("replay.rule().name") == RULES[view.rule[frame, vessel]]
     assert "crossing" in page.inner_text("tr.chosen")
+    other = page.inner_text("[data-part=rule]")
+    assert other.startswith(f"Vessel {2 - vessel} crosses from starboard: turn ")
+    terms = {name: term[frame, vessel] for name, term in view.terms.items()}
+    assert page.evaluate("replay.terms()") == pytest.approx(terms)
+    assert page.locator("[data-part=reward] tr").count() == len(terms) + 1
+
+
+@pytest.mark.slow
+def test_browser_shows_values_of_the_alternatives(open_page):
+    (view,) = views()[:1]
+    pairs = np.float32([(left, right) for left in (-500, 0, 500) for right in (-500, 0, 500)])
+    scores = np.broadcast_to(np.arange(9, dtype=np.float32), (*view.active.shape, 9))
+    rates = np.broadcast_to(np.float32([0, 500]), view.rates.shape)
+    page = open_page([[replace(view, scores=scores, commands=pairs, rates=rates)]])
+    cells = page.locator("[data-part=scores] tbody td")
+    assert cells.all_inner_texts() == [f"{value:.2f}" for value in (6, 7, 8, 3, 4, 5, 0, 1, 2)]
+    assert page.inner_text("td.chosen") == "5.00"
+    assert page.inner_text("[data-part=decision]") == "left +0, right +500 N/s"
+    assert not open_page([views()]).is_visible("[data-part=scores]")
+
+
+@pytest.mark.slow
+def test_browser_says_when_a_vessel_goes_astern(open_page):
+    view = views()[0]
+    back = replace(view, velocities=-view.velocities)
+    page = open_page([[back]])
+    page.evaluate("replay.seek(6)")
+    assert ", astern" in page.inner_text("[data-part=numbers]")
+    assert "astern" in page.inner_text("tr.chosen")
+
+
+@pytest.mark.slow
+def test_browser_marks_and_jumps_to_what_happens(open_page):
+    ours = views()
+    page = open_page([ours])
+    page.evaluate(f"replay.episode({HEAD_ON_PAIR + 1})")
+    view, found = ours[HEAD_ON_PAIR], page.evaluate("replay.marks()")
+    gap, frame, vessel = view.closest
+    assert [frame, "▲", f"Closest approach, {gap:.1f} m, vessel {vessel + 1}", vessel] in found
+    ends = {glyph: (at, text) for at, glyph, text, _ in found if glyph in "×"}
+    at = int(view.collided[:, 0].argmax())
+    assert (at, "Vessel 2 collides") == ends["×"]
+    assert page.locator("#marks text").count() == sum(bool(glyph) for _, glyph, *_ in found)
+    page.keyboard.press("End")
+    page.keyboard.press("Home")
+    page.keyboard.press("n")
+    assert page.evaluate("replay.frame()") == min(each[0] for each in found if each[0])
+    assert page.inner_text("#status").endswith(" s).")
+    page.keyboard.press("End")
+    page.keyboard.press("n")
+    assert page.inner_text("#status") == "There is no further mark."
+
+
+@pytest.mark.slow
+def test_browser_zooms_with_the_wheel_and_keys(open_page):
+    page = open_page([views()])
+    box, at = page.locator("canvas.map").bounding_box(), "replay.toCanvas(0, 20, 30)"
+    before = page.evaluate(at)
+    page.mouse.move(box["x"] + 1 + before[0], box["y"] + 1 + before[1])
+    page.mouse.wheel(0, -400)
+    page.wait_for_function("replay.toCanvas(0, 20, 31)[0] - replay.toCanvas(0, 20, 30)[0] > 12")
+    assert page.evaluate(at) == pytest.approx(before, abs=1.0), "what is under the pointer stays"
+    page.keyboard.press("0")
+    assert page.evaluate(at) == pytest.approx(before, abs=1.0)
+    page.keyboard.press("+")
+    assert page.evaluate(at) != pytest.approx(before, abs=1.0)
+
+
+@pytest.mark.slow
+def test_browser_shows_values_under_the_pointer(open_page):
+    page = open_page([views()])
+    page.evaluate("replay.episode(1); replay.seek(3)")
+    x, y, _ = page.evaluate("replay.positions()")[1]
+    across, down = page.evaluate(f"replay.toCanvas(0, {x}, {y})")
+    box = page.locator("canvas.map").bounding_box()
+    page.mouse.move(box["x"] + 1 + across, box["y"] + 1 + down)
+    assert page.inner_text(".tip").startswith("vessel 2: ")
+    page.mouse.down()
+    page.mouse.up()
+    assert page.input_value("#vessel") == "1"
 
 
 @pytest.mark.slow
@@ -230,19 +317,26 @@ def test_browser_goes_to_the_address_and_names_it(open_page):
 
 
 @pytest.mark.slow
-def test_browser_shows_failures_only(open_page):
+@pytest.mark.parametrize(("which", "text"), [("failure", "failures"), ("near", "near misses")])
+def test_browser_shows_failures_and_near_misses_only(open_page, which, text):
     ours = views()
-    failed = [number for number, view in enumerate(ours) if view.outcome != "success"]
-    assert 0 < len(failed) < len(ours)
+    first = next(number for number, view in enumerate(ours) if view.outcome == "success")
+    ours[first] = replace(ours[first], clearance=np.full_like(ours[first].clearance, 0.5))
+    wanted = {
+        "failure": [view.outcome != "success" for view in ours],
+        "near": [view.outcome != "collision" and view.closest is not None
+                 and view.closest[0] < NEAR_MISS for view in ours],
+    }[which]  # fmt: skip
     page = open_page([ours])
-    page.select_option("#filter", "failure")
+    page.select_option("#filter", which)
     shown = page.evaluate(
         "Array.from(document.getElementById('episode').options)"
         ".filter((each) => !each.disabled).map((each) => Number(each.value))"
     )
-    assert shown == failed
-    assert int(page.input_value("#episode")) in failed
-    assert f"failures ({len(failed)})" in page.inner_text("#filter")
+    assert shown == np.flatnonzero(wanted).tolist()
+    assert 0 < len(shown) < len(ours)
+    assert int(page.input_value("#episode")) in shown
+    assert f"{text} ({len(shown)})" in page.inner_text("#filter")
 
 
 @pytest.mark.slow
@@ -251,6 +345,7 @@ def test_browser_shows_failures_only(open_page):
 def test_browser_fits_and_is_accessible(open_page, width, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-core")
     page = open_page([views()], viewport={"width": width, "height": 844}, color_scheme=scheme)
+    page.click("summary")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     found = axe.Axe().run(page).response["violations"]
     assert [(each["id"], [node["target"] for node in each["nodes"]]) for each in found] == []

@@ -1,7 +1,8 @@
 "use strict";
-// The map: to scale, north up. It draws a session's frame and tells what lies under a pointer.
+// The map: to scale, north up. It draws a frame of a session, of the demo or of a recording, and
+// tells what lies under a pointer.
 const maps = (() => {
-  const MARGIN = 3, FOLLOWED = 22, AHEAD = 2, THRUST = 0.0025, REACH = 20, HANDLE = 5.5;
+  const MARGIN = 3, FOLLOWED = 22, CLOSEST = 6, AHEAD = 2, THRUST = 0.0025, REACH = 20, HANDLE = 5.5;
   const DASHES = [[], [7, 4], [7, 3, 2, 3], [2, 3], [12, 3], [3, 2]];
 
   // Where a point of a body's frame is in the world.
@@ -18,6 +19,8 @@ const maps = (() => {
   function make(canvas, session, data) {
     const context = canvas.getContext("2d"), theme = {};
     let size = 0, view = { x: 0, y: 0, half: 1, scale: 1 }, water = { key: "" };
+    // What was zoomed to by hand, and how far one can see out.
+    let lens = null, widest = 1;
     const colourOf = (vessel) => data.colours[vessel % data.colours.length];
 
     function readTheme() {
@@ -38,19 +41,34 @@ const maps = (() => {
 
     // What is in view: the map, and vessels that have left it; or the surroundings of one.
     function look(poses, following) {
-      const { width, height } = session.k.scenario;
+      const { width, height } = session.k.scenario, all = session.extent ?? poses;
+      const north = [0, width, ...all.map(([x]) => x)], east = [0, height, ...all.map(([, y]) => y)];
+      const [low, high] = [Math.min(...north), Math.max(...north)];
+      const [left, right] = [Math.min(...east), Math.max(...east)];
+      widest = Math.max(high - low, right - left) / 2 + MARGIN;
+      view = lens ?? { x: (low + high) / 2, y: (left + right) / 2, half: widest };
       if (following) {
         const [x, y] = poses[session.chosen];
-        view = { x, y, half: FOLLOWED };
-      } else {
-        const north = [0, width, ...poses.map(([x]) => x)];
-        const east = [0, height, ...poses.map(([, y]) => y)];
-        const [low, high] = [Math.min(...north), Math.max(...north)];
-        const [left, right] = [Math.min(...east), Math.max(...east)];
-        view = { x: (low + high) / 2, y: (left + right) / 2,
-          half: Math.max(high - low, right - left) / 2 + MARGIN };
+        view = { x, y, half: lens?.half ?? FOLLOWED };
       }
       view.scale = size / (2 * view.half);
+    }
+
+    // Zoom in (by more than 1) or out; the point of the canvas stays where it is.
+    function zoom(by, across = size / 2, down = size / 2) {
+      const half = Math.max(CLOSEST, view.half / by), [x, y] = toWorld(across, down);
+      const scale = size / (2 * half);
+      lens = half >= widest ? null
+        : { x: x + (down - size / 2) / scale, y: y - (across - size / 2) / scale, half };
+    }
+
+    function unzoom() {
+      lens = null;
+    }
+
+    // Move what is in view by pixels; nothing to do where all is.
+    function pan(across, down) {
+      if (lens) lens = { ...lens, x: lens.x + down / view.scale, y: lens.y - across / view.scale };
     }
 
     const at = (x, y) => [size / 2 + (y - view.y) * view.scale, size / 2 - (x - view.x) * view.scale];
@@ -236,7 +254,7 @@ const maps = (() => {
       if (!now.active || !rule.name) return;
       const [px, py, vx, vy] = objects.subarray(5 * rule.slot, 5 * rule.slot + 4);
       const [x, y] = fromBody(now.x, now.y, now.theta, px, py), course = now.theta + Math.atan2(vy, vx);
-      path(data.zones[rule.name].map(([ahead, side]) => fromBody(x, y, course, ahead, side)));
+      path(session.zones[rule.name].map(([ahead, side]) => fromBody(x, y, course, ahead, side)));
       context.closePath();
       context.globalAlpha = 0.35;
       fill(theme.zone);
@@ -314,10 +332,15 @@ const maps = (() => {
       return near.length ? { kind: near[0].kind, index: near[0].index } : null;
     }
 
+    canvas.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      zoom(1.0015 ** -event.deltaY, event.offsetX, event.offsetY);
+      session.stale?.();
+    }, { passive: false });
     readTheme();
     fit();
-    return { draw, fit, readTheme, hit, toWorld, at };
+    return { draw, fit, readTheme, hit, toWorld, at, zoom, unzoom, pan };
   }
 
-  return { make };
+  return { make, fromBody };
 })();

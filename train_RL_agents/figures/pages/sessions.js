@@ -9,7 +9,7 @@ const sessions = (() => {
     const policy = policies.load(data.policy);
     const session = {
       policy, scenarios: data.scenarios, scenario: 0, k: null, frames: [], at: 0, chosen: 0,
-      risk: null, helm: null, command: [0, 0],
+      risk: null, helm: null, command: [0, 0], zones: data.zones,
     };
     const now = () => session.frames[session.at];
 
@@ -63,7 +63,8 @@ const sessions = (() => {
       return data.continuous ? action.map((part) => limit(part) * most) : pairs(vessel)[action[0]];
     }
 
-    // What can be said about the decision of the chosen vessel: { rates, scores, quantiles }.
+    // What can be said about the decision of the chosen vessel: { rates, scores, quantiles }, in
+    // rewards as they are, not as scaled for training.
     function insight(frame = now()) {
       const decision = decisions(frame)[session.chosen], vessel = frame.state.vessels[session.chosen];
       if (!decision) return null;
@@ -77,8 +78,10 @@ const sessions = (() => {
         scores = all.map((rates) =>
           mean(policy.returns(observation, rates.map((rate) => limit(rate / most)))));
       }
+      const unscaled = (values) => values?.map((value) => value / data.scale);
       frame.insight = {
-        chosen: session.chosen, rates: ratesOf(vessel, decision.action), pairs: all, scores, quantiles,
+        chosen: session.chosen, rates: ratesOf(vessel, decision.action), pairs: all,
+        scores: unscaled(scores), quantiles: unscaled(quantiles),
         index: data.continuous ? -1 : decision.action[0],
       };
       return frame.insight;

@@ -4,11 +4,13 @@
   const byId = (id) => document.getElementById(id), { write } = cards;
   const data = JSON.parse(byId("data").textContent);
   const session = sessions.make(data), map = maps.make(byId("map"), session, data);
+  const shown = cards.make(document);
   const SPEEDS = Array.from(byId("speed").options, ({ value }) => Number(value));
-  const MOVE = 0.5, TURN = Math.PI / 36, MOST_AT_ONCE = 20;
-  const clock = { playing: false, share: 0, last: 0, held: false };
+  const MOVE = 0.5, TURN = Math.PI / 36, ZOOM = 1.3, MOST_AT_ONCE = 20, CARDS_EVERY = 90;
+  const clock = { playing: false, share: 0, last: 0, next: 0, held: false };
   const pressed = new Set();
   let item = { kind: "vessel", index: 0 }, dragged = null, stale = true, shownFrame = null;
+  session.stale = () => { stale = true; };
 
   // What is shown ---------------------------------------------------------------------------------
 
@@ -35,12 +37,15 @@
     map.draw(frame, poses(), at, item, byId("follow").checked);
     const seconds = (at + (unfolding() ? clock.share : 0)) * stepTime();
     write(byId("clock"), `${seconds.toFixed(1)} s, step ${frame.state.steps}`);
-    if (shownFrame?.frame !== frame || shownFrame.chosen !== session.chosen) showFrame(frame, at);
+    const same = shownFrame?.frame === frame && shownFrame.chosen === session.chosen;
+    // In fast motion the cards leave frames out: what they show takes longer than the step itself.
+    if (!same && (!clock.playing || clock.last >= clock.next)) showFrame(frame, at);
   }
 
   function showFrame(frame, at) {
     shownFrame = { frame, chosen: session.chosen };
-    cards.show(session, frame);
+    shown.show(session, frame);
+    clock.next = clock.last + CARDS_EVERY;
     byId("time").max = session.frames.length - 1;
     byId("time").value = at;
     if (!clock.playing) fillFields();
@@ -514,6 +519,8 @@
     r: () => open(session.scenario), n: () => open((session.scenario + 1) % data.scenarios.length),
     f: () => { byId("follow").checked = !byId("follow").checked; refresh(); },
     c: share,
+    "+": () => { map.zoom(ZOOM); refresh(); }, "-": () => { map.zoom(1 / ZOOM); refresh(); },
+    0: () => { map.unzoom(); refresh(); },
   };
   const ARROWS = { ArrowUp: [MOVE, 0], ArrowDown: [-MOVE, 0], ArrowRight: [0, MOVE],
     ArrowLeft: [0, -MOVE] };

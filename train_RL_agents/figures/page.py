@@ -1,0 +1,34 @@
+"""Pages that need nothing else: HTML, style, scripts and data in one file.
+
+Their parts are the files of ``pages``; scripts stand in elements of their own, in a given order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+
+def read_part(name: str) -> str:
+    """A file of the pages."""
+    return files("train_RL_agents.figures").joinpath("pages", name).read_text(encoding="utf-8")
+
+
+def assemble(page: str, scripts: Sequence[str], data: dict[str, Any]) -> str:
+    """Make a page.
+
+    Args:
+        page: its HTML.
+        scripts: names of files; each uses only what stands before it.
+        data: what the scripts show.
+
+    Returns:
+        HTML.
+    """
+    # A text in the data must not end the element that the data are in.
+    text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
+    elements = "\n".join(f"<script>\n{read_part(name)}</script>" for name in scripts)
+    page = page.replace("__STYLE__", read_part("page.css").strip())
+    return page.replace("__SCRIPTS__", elements).replace("__DATA__", text)

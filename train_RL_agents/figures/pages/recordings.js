@@ -1,0 +1,117 @@
+"use strict";
+// A recording as a session that maps and cards can show: frames of the chosen episode.
+const recordings = (() => {
+  const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const REALS = ["poses", "velocities", "thrust", "objects", "turn", "gap", "terms", "rates",
+    "scores", "quantiles"];
+  const FLAGS = ["active", "arrived", "collided", "seen", "rule", "rule_object"];
+
+  // Unpacked when first shown: long evaluations would take a while.
+  function unpack(episode) {
+    const arrays = {};
+    for (const name of REALS) {
+      if (episode[name]) arrays[name] = new Float32Array(bytes(episode[name]).buffer);
+    }
+    for (const name of FLAGS) arrays[name] = bytes(episode[name]);
+    return arrays;
+  }
+
+  // The frames of an episode; names are those of rules and of terms of the reward.
+  function framesOf(episode, names) {
+    const arrays = unpack(episode), { vessels: count, slots, obstacles, cores, goals } = episode;
+    const row = (name, frame, vessel) => {
+      const width = arrays[name].length / (episode.frames * count);
+      return arrays[name].subarray((frame * count + vessel) * width, (frame * count + vessel + 1) * width);
+    };
+    const one = (name, frame, vessel) => row(name, frame, vessel)[0];
+    const each = (make) => Array.from({ length: count }, (_, vessel) => make(vessel));
+
+    function vesselAt(frame, vessel) {
+      const [x, y, theta] = row("poses", frame, vessel), [gx, gy] = row("velocities", frame, vessel);
+      const [left, right] = row("thrust", frame, vessel);
+      return {
+        x, y, theta, gx, gy, left, right, goal: goals[vessel], kind: vessel,
+        gap: one("gap", frame, vessel), active: Boolean(one("active", frame, vessel)),
+        collided: Boolean(one("collided", frame, vessel)),
+        arrived: Boolean(one("arrived", frame, vessel)),
+      };
+    }
+
+    // What a vessel observes, in its body frame; in each slot is the vessel, or counted after them
+    // the obstacle, that is nearest to the measured place.
+    function observed(frame, vessel, all) {
+      const { x, y, theta } = all[vessel], objects = Float64Array.from(row("objects", frame, vessel));
+      const places = [...all.map((each) => [each.x, each.y]), ...obstacles], seen = [];
+      const cos = Math.cos(theta), sin = Math.sin(theta);
+      row("seen", frame, vessel).forEach((there, slot) => {
+        if (!there) return;
+        const [px, py, vx, vy] = objects.subarray(5 * slot), [dx, dy] = [px - x, py - y];
+        const away = places.map(([a, b], index) =>
+          (index === vessel ? Infinity : Math.hypot(a - px, b - py)));
+        seen.push(away.indexOf(Math.min(...away)));
+        objects.set([cos * dx + sin * dy, cos * dy - sin * dx, cos * vx + sin * vy,
+          cos * vy - sin * vx], 5 * slot);
+      });
+      const rule = names.rules[one("rule", frame, vessel)];
+      return { objects_state: objects, seen, rule: {
+        name: rule === names.rules[0] ? "" : rule, slot: one("rule_object", frame, vessel),
+        phi: one("turn", frame, vessel) } };
+    }
+
+    function outcomeOf(frame, vessel) {
+      if (!frame || !one("active", frame - 1, vessel)) return null;
+      const values = Array.from(row("terms", frame, vessel));
+      const terms = Object.fromEntries(episode.term_names.map((name, i) => [name, values[i]]));
+      return { terms, reward: values.reduce((all, value) => all + value, 0) };
+    }
+
+    function insightOf(frame, vessel) {
+      if (frame === episode.frames - 1 || !one("active", frame, vessel)) return null;
+      const rates = Array.from(row("rates", frame, vessel)), { commands: pairs } = episode;
+      const read = (name) => (arrays[name] ? Array.from(row(name, frame, vessel)) : null);
+      const index = pairs?.findIndex(([a, b]) => a === rates[0] && b === rates[1]) ?? -1;
+      return { rates, pairs, scores: read("scores"), quantiles: read("quantiles"), index };
+    }
+
+    return Array.from({ length: episode.frames }, (_, frame) => {
+      const vessels = each((vessel) => vesselAt(frame, vessel));
+      return {
+        state: { vessels, obstacles, cores, steps: frame },
+        observations: each((vessel) => observed(frame, vessel, vessels)),
+        outcomes: each((vessel) => outcomeOf(frame, vessel)),
+        insights: each((vessel) => insightOf(frame, vessel)),
+      };
+    });
+  }
+
+  // side: { policy, episodes, zones, ... } as Python wrote it.
+  function make(side, names) {
+    const session = {
+      side, frames: [], at: 0, chosen: 0, helm: null, zones: side.zones, episode: null, k: null,
+      policy: { knowsReturns: false },
+    };
+
+    function open(index) {
+      const episode = session.episode = side.episodes[index], [width, height] = episode.map;
+      episode.unpacked ??= framesOf(episode, names);
+      const kind = (vessel) => ({
+        hull: { length: episode.hulls[vessel][0], width: episode.hulls[vessel][1] },
+        sensor: { range: episode.ranges[vessel] },
+      });
+      session.frames = episode.unpacked;
+      session.k = { scenario: { width, height }, core_radius: episode.core_radius, of: kind };
+      session.policy.knowsReturns = Boolean(episode.quantiles);
+      seek(0);
+    }
+
+    function seek(at) {
+      session.at = Math.max(0, Math.min(session.frames.length - 1, at));
+    }
+
+    const now = () => session.frames[session.at];
+    const insight = (frame) => frame.insights[session.chosen];
+    return Object.assign(session, { open, seek, now, insight });
+  }
+
+  return { make };
+})();
