@@ -37,7 +37,7 @@ STRONG_CURRENT = 1.0
 """Water this fast or faster has the darkest colour (m/s)."""
 THRUST_SCALE = 0.0025
 """Length of an arrow of thrust (m/N)."""
-LABEL_DISTANCE = 3.0
+LABEL_DISTANCE = 4.0
 """From a goal to its number (m)."""
 
 
@@ -167,7 +167,8 @@ def label_places(view: Voyage) -> list[NDArray[Any]]:
     """Where the numbers of goals go: beside them, as far as can be from what else stands there."""
     around = np.linspace(0.0, 2.0 * math.pi, 16, endpoint=False) + math.pi / 4
     ring = LABEL_DISTANCE * np.stack((np.cos(around), np.sin(around)), -1)
-    taken = [*view.goals, *view.poses[0, :, :2], *view.obstacles[:, :2]]
+    ends = view.poses[[0, -1], :, :2].reshape(-1, 2)
+    taken = [*view.goals, *ends, *view.obstacles[:, :2]]
     places: list[NDArray[Any]] = []
     for goal in view.goals:
         gaps = np.linalg.norm((goal + ring)[:, None] - np.stack([*taken, *places]), axis=-1)
@@ -180,6 +181,15 @@ def draw_disc(axes: Axes, x: float, y: float, radius: float, **look: Any) -> Art
     from matplotlib.patches import Circle
 
     return axes.add_artist(Circle((y, x), radius, **look))
+
+
+def draw_number(axes: Axes, x: float, y: float, text: str, **look: Any) -> Artist:
+    """Write a vessel's number at a point of the world (m), legible on anything."""
+    from matplotlib.patheffects import withStroke
+
+    outline = [withStroke(linewidth=2.0, foreground="white")]
+    return axes.text(y, x, text, fontsize=9, ha="center", va="center", zorder=7, clip_on=True,
+                     path_effects=outline, **look)  # fmt: skip
 
 
 def draw_map(axes: Axes, view: Voyage, limits: Limits) -> AxesImage | None:
@@ -199,8 +209,7 @@ def draw_map(axes: Axes, view: Voyage, limits: Limits) -> AxesImage | None:
     for vessel, (x, y) in enumerate(view.goals.tolist()):
         axes.plot(y, x, "*", markersize=12, color=colour(vessel), markeredgecolor="black", zorder=3)
     for vessel, (x, y) in enumerate(label_places(view)):
-        axes.text(y, x, str(vessel + 1), fontsize=9, ha="center", va="center", clip_on=True,
-                  zorder=3)  # fmt: skip
+        draw_number(axes, x, y, str(vessel + 1))
     axes.set(xlim=(y_low, y_high), ylim=(x_low, x_high), aspect="equal")
     axes.set(xlabel="y, east (m)", ylabel="x, north (m)")
     return image
@@ -227,17 +236,11 @@ def draw_hull(axes: Axes, view: Voyage, vessel: int, frame: int, alpha: float) -
 
 def draw_vessel(axes: Axes, view: Voyage, vessel: int, frame: int) -> list[Artist]:
     """Draw a vessel with its track, number and thrusts; pale, with a mark, when it has ended."""
-    from matplotlib.patheffects import withStroke
-
     active, pose = view.active[frame, vessel], view.poses[frame, vessel]
     artists = draw_track(axes, view, vessel, frame)
     artists.append(draw_hull(axes, view, vessel, frame, 1.0 if active else 0.35))
     mark = "×" if view.collided[frame, vessel] else ""
-    artists.append(axes.text(
-        pose[1], pose[0], f"{vessel + 1}{mark}", fontsize=9, fontweight="bold", ha="center",
-        va="center", zorder=7, clip_on=True,
-        path_effects=[withStroke(linewidth=2.0, foreground="white")],
-    ))  # fmt: skip
+    artists.append(draw_number(axes, pose[0], pose[1], f"{vessel + 1}{mark}", fontweight="bold"))
     if active:
         artists += draw_thrust(axes, view, vessel, frame)
     return artists

@@ -21,6 +21,7 @@ from marinenav_env.drawing import (
     draw_disc,
     draw_hull,
     draw_map,
+    draw_number,
     draw_track,
     draw_vessel,
     map_limits,
@@ -252,7 +253,7 @@ def draw_overview(views: Sequence[EpisodeView]) -> Figure:
     size = max(3.4 * across, 5.0), 3.4 * -(-count // across) + 0.4
     figure = new_figure(*size, "constrained")
     draw_panels(figure, views, map_limits(*views))
-    figure.suptitle(f"{views[0].policy}\nhulls to scale, goals as stars, obstacles in grey",
+    figure.suptitle(f"{views[0].policy}\nhulls to scale, bold numbers at starts, stars at goals",
                     fontsize=11)  # fmt: skip
     for axes in figure.axes:
         axes.label_outer()
@@ -290,9 +291,8 @@ def draw_whole_episode(axes: Axes, view: EpisodeView, limits: Limits) -> None:
         for frame in range(0, last, max(HULL_EVERY, view.frames // HULLS)):
             draw_hull(axes, view, vessel, frame, 0.4)
         draw_hull(axes, view, vessel, last, 1.0)
-        y, x = on_page(view.poses[0, vessel, :2])
-        axes.text(y, x, str(vessel + 1), fontsize=8, ha="center", va="center", zorder=7,
-                  clip_on=True)  # fmt: skip
+        x, y = view.poses[0, vessel, :2]
+        draw_number(axes, x, y, str(vessel + 1), fontweight="bold")
         if view.collided[-1, vessel]:
             y, x = on_page(view.poses[last, vessel, :2])
             axes.plot(y, x, "X", color="white", markeredgecolor="black", markersize=8, zorder=8)

@@ -3,7 +3,8 @@
 const cards = (() => {
   const degrees = (angle) => Math.round(angle * 180 / Math.PI);
   const course = (angle) => String(degrees(dynamics.wrap(angle)) % 360).padStart(3, "0") + "°";
-  const signed = (value, digits) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(digits);
+  const signed = (value, digits) =>
+    (value.toFixed(digits) < 0 ? "−" : "+") + Math.abs(value).toFixed(digits);
   const SVG = "http://www.w3.org/2000/svg";
 
   // Writes only what has changed, so that screen readers and layout are left in peace.
@@ -42,18 +43,11 @@ const cards = (() => {
 
   // The reward of the last step by its terms, and their sums so far.
   function reward(part, session, frame) {
-    const until = session.frames.indexOf(frame) + 1, sums = {};
-    for (const { outcomes } of session.frames.slice(0, until)) {
-      const outcome = outcomes?.[session.chosen];
-      for (const [name, value] of Object.entries(outcome?.terms ?? {})) {
-        sums[name] = (sums[name] ?? 0) + value;
-      }
-    }
-    const { terms } = frame.outcomes?.[session.chosen] ?? {};
-    const total = (values) => Object.values(values).reduce((all, value) => all + value, 0);
-    const row = (name, step, sum) => [name, step === undefined ? "–" : signed(step, 2), signed(sum, 1)];
-    const rows = Object.entries(sums).map(([name, sum]) => row(name, terms?.[name], sum));
-    rows.push(row("all", terms && total(terms), total(sums)));
+    const shown = session.frames.slice(0, session.frames.indexOf(frame) + 1);
+    const of = ({ outcomes }) => outcomes?.[session.chosen]?.terms, terms = of(frame);
+    const rows = session.terms.map((name) => [name, terms?.[name],
+      shown.reduce((sum, each) => sum + (of(each)?.[name] ?? 0), 0)]);
+    rows.push(rows.reduce(([name, step, sum], row) => [name, step + row[1], sum + row[2]], ["all", 0, 0]));
     const body = part("reward");
     if (body.rows.length !== rows.length) {
       body.replaceChildren(...rows.map(() => {
@@ -63,7 +57,10 @@ const cards = (() => {
         return line;
       }));
     }
-    rows.forEach((cells, i) => cells.forEach((text, j) => write(body.rows[i].cells[j], text)));
+    rows.forEach(([name, step, sum], i) => {
+      const texts = [name, terms ? signed(step, 2) : "–", signed(sum, 1)];
+      texts.forEach((text, j) => write(body.rows[i].cells[j], text));
+    });
   }
 
   function ruleText(session, frame) {
@@ -134,13 +131,13 @@ const cards = (() => {
         moveDot(null);
         return;
       }
-      part("scores").hidden = !insight.pairs;
       if (insight.pairs && grid.key !== JSON.stringify(insight.pairs)) grid = layOut(insight.pairs);
       const [left, right] = insight.rates.map((rate) => signed(rate, 0));
       const helm = session.helm === null ? "" : "You have the helm. The policy would: ";
       write(part("decision"), `${helm}left ${left}, right ${right} N/s`);
       const values = insight.scores ?? [], low = Math.min(...values), high = Math.max(...values);
-      grid.places.forEach((cell, index) => {
+      part("scores").hidden = !grid.places;
+      grid.places?.forEach((cell, index) => {
         const value = values[index];
         const heat = value === undefined ? 0 : (value - low) / Math.max(high - low, 1e-9);
         mark(cell, value === undefined ? "" : value.toFixed(2), heat, index === insight.index);

@@ -88,7 +88,7 @@ const recordings = (() => {
   function make(side, names) {
     const session = {
       side, frames: [], at: 0, chosen: 0, helm: null, zones: side.zones, episode: null, k: null,
-      policy: { knowsReturns: false },
+      policy: { knowsReturns: false }, terms: [],
     };
 
     function open(index) {
@@ -99,6 +99,7 @@ const recordings = (() => {
         sensor: { range: episode.ranges[vessel] },
       });
       session.frames = episode.unpacked;
+      session.terms = episode.term_names;
       session.k = { scenario: { width, height }, core_radius: episode.core_radius, of: kind };
       session.policy.knowsReturns = Boolean(episode.quantiles);
       seek(0);

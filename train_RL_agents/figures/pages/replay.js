@@ -91,7 +91,7 @@
     const over = (read) => session.frames.map((frame, at) => read(vesselOf({ session }, frame), frame, at));
     // Up to the end of the vessel.
     const known = (values) => values.slice(0, (values.findLastIndex((each) => each !== null)) + 1);
-    const names = session.episode.term_names, sums = names.map(() => 0);
+    const names = session.terms, sums = names.map(() => 0);
     const rewards = over((vessel, { outcomes }) => names.map((name, i) => {
       sums[i] += outcomes[session.chosen]?.terms[name] ?? 0;
       return sums[i];

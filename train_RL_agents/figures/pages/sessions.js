@@ -10,6 +10,7 @@ const sessions = (() => {
     const session = {
       policy, scenarios: data.scenarios, scenario: 0, k: null, frames: [], at: 0, chosen: 0,
       risk: null, helm: null, command: [0, 0], zones: data.zones,
+      terms: ["progress", "rules", "time", "end"],
     };
     const now = () => session.frames[session.at];
 
