@@ -79,7 +79,7 @@ def test_page_of_two_policies(played):
     text = page.read_text()
     assert "IQN after 12,345 env-steps" in text
     assert "DQN after 12,345 env-steps" in text
-    assert text.count('"title"') == 12
+    assert text.count('"title": ') == 12
 
 
 def test_page_of_a_baseline_on_a_suite(played):
@@ -90,12 +90,12 @@ def test_page_of_a_baseline_on_a_suite(played):
 
 def test_page_of_two_recordings(played):
     (page,) = played("--recording", "{}/recording.npz", "{}/plain.npz", "--html", "page.html")
-    assert page.read_text().count('"title"') == 16
+    assert page.read_text().count('"title": ') == 16
 
 
 def test_page_of_one_episode(played):
     (page,) = played("--recording", "{}/recording.npz", "--episode", "3", "--html", "page.html")
-    assert page.read_text().count('"title"') == 1
+    assert page.read_text().count('"title": ') == 1
 
 
 @pytest.mark.parametrize(
