@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torchrl.collectors
-from torchrl.data import Composite
+from torchrl.data import Composite, Unbounded
 from torchrl.envs import EnvBase
 
 from marinenav_env.env import GROUP, MarineNavEnv
@@ -59,12 +59,14 @@ class MarineNavTask(TaskClass):
         return dict(env.group_map)
 
     def observation_spec(self, env: EnvBase) -> Composite:
-        """Without the mask of active robots, which is no input of a network."""
-        return env.observation_spec.clone().exclude((GROUP, "mask"))
+        """Of one world, without the mask of active robots, which is no input of a network."""
+        seen = env.observation_spec[GROUP, "observation"]
+        one = Unbounded(seen.shape[1:], device=env.device, dtype=seen.dtype)
+        return Composite({GROUP: Composite({"observation": one}, shape=seen.shape[1:2])})
 
     def action_spec(self, env: EnvBase) -> Composite:
-        """See MarineNavEnv."""
-        return env.full_action_spec
+        """Of one world; see MarineNavEnv."""
+        return env.full_action_spec_unbatched
 
     def info_spec(self, env: EnvBase) -> None:
         """There is none."""
