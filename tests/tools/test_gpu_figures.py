@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,13 +22,28 @@ def python(code):
 def test_steps_are_one_process_each(tmp_path):
     found = {step.name: step for step in steps(options(tmp_path))}
     names = list(found)
-    assert names[:4] == ["world captured", "collect captured", "update captured",
-                         "update captured precision=bf16"]  # fmt: skip
+    assert names[:6] == ["cache", "world captured", "collect captured", "update captured",
+                         "update captured precision=bf16", "loop captured"]  # fmt: skip
     assert names[-2:] == ["update compiled eager", "training"]
     assert "tests/train_RL_agents/collecting/test_graphs.py" in names
     assert found["world captured"].command[-4:] == ["--envs", "16384", "--modes", "captured"]
     assert found["update captured precision=bf16"].command[-1] == "precision=bf16"
     assert all(step.limit <= 8 * 60 for name, step in found.items() if name != "training")
+
+
+def test_code_is_generated_for_all_parts_at_once(tmp_path, monkeypatch):
+    begun = []
+
+    def start(command, cwd):
+        begun.append(command)
+        return SimpleNamespace(wait=lambda: int("world" in command))
+
+    monkeypatch.setattr(gpu_figures.subprocess, "Popen", start)
+    command = next(iter(steps(options(tmp_path)))).command
+    assert main(command[2:]) == 1  # one of them fails
+    parts = [each[each.index("--parts") + 1] for each in begun]
+    assert parts == ["world", "collect", "update", "update", "loop", "growth"]
+    assert all(str(tmp_path / "out" / "cache") in each[each.index("--json") + 1] for each in begun)
 
 
 NAME = "update captured precision=bf16"
