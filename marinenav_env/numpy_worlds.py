@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import replace
 from typing import Any
 
@@ -65,13 +66,17 @@ class NumpyWorlds:
         self._begun = False
 
     def restart(self, seed: int | None = None) -> None:
-        """Begin the next episodes; with a seed, the first of its stream."""
-        if seed is not None:
-            self.env.set_seed(seed)
-        if seed is not None or not self._begun:
-            self.now = self.env.reset()
-        else:
+        """Begin the next episodes; with a seed, the first of its stream.
+
+        The first time without a seed, one is drawn: worlds that nobody seeds differ.
+        """
+        if seed is None and not self._begun:
+            seed = secrets.randbits(32)
+        if seed is None:
             self.begin_anew(np.ones(self.env.num_envs, np.bool_))
+        else:
+            self.env.set_seed(seed)
+            self.now = self.env.reset()
         self._begun = True
         self._show()
 

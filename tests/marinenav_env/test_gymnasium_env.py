@@ -1,4 +1,5 @@
 import warnings
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -67,6 +68,13 @@ def test_every_episode_is_another_and_a_seed_brings_them_back():
     again = [env.reset(seed=7)[0]["self_state"], *(env.reset()[0]["self_state"] for _ in range(3))]
     np.testing.assert_array_equal(starts, again)
     assert len({tuple(start) for start in starts}) == 4
+
+
+def test_worlds_that_nobody_seeds_differ():
+    makers = (partial(MarineNavGymEnv, SHORT), partial(MarineNavVectorEnv, 2, SHORT))
+    for make in makers:
+        one, other = (make(scenarios=PAIR).reset()[0]["self_state"] for _ in range(2))
+        assert (one != other).any()
 
 
 def test_others_follow_the_policy_given_but_the_agent_does_not():
