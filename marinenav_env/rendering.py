@@ -44,7 +44,7 @@ class Renderer:
         self._size = (config.scenario.width, config.scenario.height)
         self._row = row
         self._poses: list[Tensor] = []
-        self._steps = -1
+        self._steps, self._places = -1, torch.empty(0)
         self._stage: Stage | None = None
         self._window: Window | None = None
         need("matplotlib", "plot")
@@ -74,13 +74,18 @@ class Renderer:
 
     def _follow(self, world: WorldState) -> None:
         """Lengthen the tracks, or begin new ones in a new episode."""
-        state = world.now.state[self._row]
+        state, scenario = world.now.state[self._row], world.now.scenario[self._row]
         pose, steps = state.pose.float().cpu(), int(state.steps)
-        if steps == self._steps and torch.equal(pose, self._poses[-1]):
+        places = torch.cat((
+            scenario.start, scenario.goal, scenario.obstacle_position, scenario.core_position
+        )).cpu()  # fmt: skip
+        # Who draws rarely may miss that a new episode began.
+        same = torch.equal(places, self._places)
+        if same and steps == self._steps and torch.equal(pose, self._poses[-1]):
             return
-        if steps <= self._steps:
+        if not same or steps <= self._steps:
             self._poses, self._stage = [], None
-        self._steps = steps
+        self._steps, self._places = steps, places
         self._poses.append(pose)
 
     def _draw(self, world: WorldState) -> NDArray[np.uint8]:

@@ -58,6 +58,20 @@ def test_tracks_begin_anew_with_an_episode():
     assert counts == [1, 2, 3, 4, 5, 1, 2]
 
 
+def test_a_picture_now_and_then_is_of_the_present_episode():
+    env = world()
+    step = env.reset()
+    first = env.render()
+    for _ in range(6):
+        step = advance(env, step)
+    later, tracks = env.render(), len(env._renderer._poses)
+    assert int(env.state.steps[0]) == 1, "of the second episode"
+    assert tracks == 1
+    env._renderer = None
+    assert np.array_equal(later, env.render())
+    assert not np.array_equal(later, first)
+
+
 def test_a_window_shows_the_pixels():
     env = world()
     env.reset()
