@@ -91,8 +91,9 @@ class Node:
 @contextmanager
 def stood_in():
     """The module of the node, imported with this instead of ROS."""
-    made = {"rclpy": ModuleType("rclpy"), "rclpy.node": ModuleType("rclpy.node")}
+    made = {name: ModuleType(name) for name in ("rclpy", "rclpy.node", "rclpy.signals")}
     made["rclpy.node"].Node = Node
+    made["rclpy.signals"].SignalHandlerOptions = SimpleNamespace(NO="no handlers")
     for package, names in MESSAGES.items():
         made[package], made[f"{package}.msg"] = ModuleType(package), ModuleType(f"{package}.msg")
         for name in names:

@@ -8,6 +8,7 @@ in a folder with this package, see docs/boats.md for its topics and parameters.
 from __future__ import annotations
 
 import math
+import signal
 from dataclasses import fields
 from typing import Any
 
@@ -17,9 +18,10 @@ from derived_object_msgs.msg import ObjectArray
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry as OdometryMessage
 from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import Float64, String
 
-from .runtime import Odometry, Pilot, Settings, Tracks
+from .runtime import Command, Odometry, Pilot, Settings, Tracks
 
 BOX, SPHERE, CYLINDER = 1, 2, 3
 """Of shape_msgs/SolidPrimitive."""
@@ -100,7 +102,13 @@ class PilotNode(Node):
     # Decisions ----------------------------------------------------------------------------------
 
     def _on_timer(self) -> None:
-        command = self._pilot.command(self._now(), self._odometry, self._tracks, self._goal)
+        self._send(self._pilot.command(self._now(), self._odometry, self._tracks, self._goal))
+
+    def stop(self) -> None:
+        """Send a last command: no thrust."""
+        self._send(Command(0.0, 0.0, "the node ends"))
+
+    def _send(self, command: Command) -> None:
         self._left.publish(Float64(data=command.left))
         self._right.publish(Float64(data=command.right))
         self._status.publish(String(data=command.stopped or "steering"))
@@ -138,14 +146,17 @@ def radius_of(shape: Any) -> float:
 
 
 def main() -> None:
-    """Run the node until it is interrupted."""
-    rclpy.init()
+    """Run the node until it is interrupted or terminated; its last command is a stop."""
+    # With handlers of rclpy the context would end first, and a stop could not be published.
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     node = PilotNode()
     try:
         rclpy.spin(node)
     except KeyboardInterrupt:
         pass
     finally:
+        node.stop()
         node.destroy_node()
         rclpy.try_shutdown()
 

@@ -1,6 +1,8 @@
 """The ROS 2 node, with a stand-in for ROS."""
 
 import math
+import signal
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -114,18 +116,30 @@ def test_yaw_and_radius_of_messages(module):
     assert all(math.isnan(radius) for radius in radii[3:])
 
 
-def test_main_runs_the_node_until_it_is_interrupted(module, monkeypatch):
-    done = []
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_main_runs_the_node_until_it_ends_and_stops_the_thrusters(module, monkeypatch, error):
+    ros, done, handled = Ros(time=7.0), [], {}
+    for topic in ("left_thrust", "right_thrust", "status"):
+        ros.subscriptions[topic].append(lambda each: done.append(each.data))
 
     def spin(node):
-        done.append(type(node).__name__)
-        raise KeyboardInterrupt
+        tick(ros, node)
+        raise error
 
-    ros_2.Node.place = Ros(), "", {}, 0.0
-    destroyed = lambda self: done.append("destroyed")  # noqa: E731
-    monkeypatch.setattr(module.PilotNode, "destroy_node", destroyed, raising=False)
-    for name, call in {"init": lambda: done.append("init"), "spin": spin,
-                       "try_shutdown": lambda: done.append("shutdown")}.items():  # fmt: skip
+    def end(*_):
+        ros.deliver()
+        done.append("destroyed")
+
+    ros_2.Node.place = ros, "", {}, 0.0
+    monkeypatch.setattr(module.PilotNode, "destroy_node", end, raising=False)
+    monkeypatch.setattr(module.signal, "signal", handled.__setitem__)
+    begin = lambda **given: done.append(given["signal_handler_options"])  # noqa: E731
+    shut = lambda: done.append("shutdown")  # noqa: E731
+    for name, call in {"init": begin, "spin": spin, "try_shutdown": shut}.items():
         monkeypatch.setattr(module.rclpy, name, call, raising=False)
-    module.main()
-    assert done == ["init", "PilotNode", "destroyed", "shutdown"]
+    with nullcontext() if error is KeyboardInterrupt else pytest.raises(error):
+        module.main()
+    steering, stopped = [100.0, -50.0, "steering"], [0.0, 0.0, "the node ends"]
+    assert done == ["no handlers", *steering, *stopped, "destroyed", "shutdown"]
+    with pytest.raises(KeyboardInterrupt):
+        handled[signal.SIGTERM](signal.SIGTERM, None)
