@@ -118,6 +118,9 @@ def test_the_format_is_that_of_the_recordings(tmp_path: Path) -> None:
     written, recorded = json.loads(path.read_text()), list(recordings().values())
     for ours, (theirs, _) in zip(written, recorded, strict=True):
         assert keys(theirs["config"]) <= keys(ours)
+        # Penalties that only training knows are no part of an episode.
+        more = keys(ours) - keys(theirs["config"])
+        assert not [key for key in more if key.endswith("_penalty")]
         assert ours["robots"]["start"] == theirs["config"]["robots"]["start"]
         assert len(ours["robots"]["nVR"]) == theirs["num_robots"]
 
