@@ -6,8 +6,9 @@ model, and the next plan is their mean, weighted by exp(-cost / temperature). Ot
 their velocity. Every step starts from the plan straight to the goal, and the same samples are used
 in each, so that the controller needs neither memory nor random numbers.
 
-``MPPIRules`` adds the rules of the sea to the cost: a vessel that gives way, meets another head-on
-or overtakes is to pass on the side that the rules ask for (see marinenav_env.roles).
+``MPPIRules`` adds the rules of the sea to the cost: a vessel that gives way, or meets another
+head-on, is to pass on the side that the rules ask for (see marinenav_env.roles). Overtaking, either
+side will do.
 """
 
 from __future__ import annotations
