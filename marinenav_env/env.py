@@ -63,6 +63,8 @@ class MarineNavEnv(EnvBase):
     A robot that has ended is masked: its observation and reward are zero and its action has no
     effect. So is one that the scenario lacks; as in TorchRL's own environments it is done (here
     terminated, never truncated), from the reset on. Only the mask says which robots are active.
+    Robots that keep course and speed (``Scenario.scripted``) are masked and done, too, with a
+    reward of zero, but they are there: they observe, are seen and can be hit.
 
     Environments whose episode is over are reset by
     ``maybe_reset`` without reading anything on the host.
@@ -350,10 +352,8 @@ class MarineNavEnv(EnvBase):
             world: the world.
             outcome: of the step that led to it; None at the start of a step.
         """
-        active, scripted = world.now.state.active, world.now.scenario.scripted
+        active = steered(world.now)
         group_shape = active.shape
-        if scripted is not None:
-            active = active & ~scripted
         observation: Any = TensorDict(dict(world.now.observation.items()), group_shape)
         if self.flat:
             observation = flattened(observation, self.entries)
@@ -441,6 +441,12 @@ class MarineNavEnv(EnvBase):
         self._generator.set_state(state["generator"].cpu())
         self.env_steps = state["env_steps"]
         self._restored, self._outcome = True, None
+
+
+def steered(now: ResetState) -> Tensor:
+    """The active robots [E, R] that actions steer; the others keep course and speed."""
+    active, scripted = now.state.active, now.scenario.scripted
+    return active if scripted is None else active & ~scripted
 
 
 def _matching(config: WorldConfig, given: Curriculum | Sequence[Episode] | Scenario) -> WorldConfig:

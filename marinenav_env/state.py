@@ -126,7 +126,7 @@ class Outcome(TensorClass):
     """Outcome of a control step; batch [E]; zeros for a robot that was not active before it."""
 
     reward: Tensor
-    """[E, R]."""
+    """[E, R], zero for a robot that keeps course and speed."""
     collided: Tensor
     """[E, R] bool: collided in this step."""
     arrived: Tensor
@@ -138,7 +138,8 @@ class Outcome(TensorClass):
     energy: Tensor
     """[E, R] thrust spent (N s, times the power coefficient)."""
     terminated: Tensor
-    """[E, R] bool: the robot has collided or arrived, in this step or before, or is absent."""
+    """[E, R] bool: the robot has collided or arrived, in this step or before, is absent, or keeps
+    course and speed."""
     truncated: Tensor
     """[E, R] bool: the episode is over before the robot has ended."""
     episode_terminated: Tensor

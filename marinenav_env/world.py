@@ -336,15 +336,17 @@ class World:
         """
         config, vessel = self.config, parameters.vessel
         rates, present = self._rates(action, vessel), scenario.robot_mask
+        steered = state.active
         if scenario.scripted is not None:
             present = present & ~scenario.scripted
+            steered = steered & present
             rates = torch.where(present[..., None], rates, 0.0)
         before = goal_distance(state, scenario)
         moved = _moved(state, scenario, parameters, rates, config)
         entries, seen, touching = self.observe(moved, scenario, parameters, noise)
         colregs, phi = required_turn(seen, vessel.radius, config.colregs)
         after = goal_distance(moved, scenario)
-        collided = touching & state.active & present
+        collided = touching & steered
         arrived = (after <= vessel.goal_distance) & state.active & ~collided
         reward = self.reward(RewardInputs(
             before - after, phi, collided, arrived, state.active, state, moved, scenario,
@@ -362,7 +364,7 @@ class World:
             config.ends_at_first_collision,
         )  # fmt: skip
         outcome = Outcome(
-            reward=torch.where(state.active, reward, 0.0),
+            reward=torch.where(steered, reward, 0.0),
             collided=collided,
             arrived=arrived,
             colregs=colregs & state.active,

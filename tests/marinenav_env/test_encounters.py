@@ -118,6 +118,7 @@ def test_traffic_keeps_course_and_speed_whatever_it_is_told() -> None:
     for _ in range(40):
         td = env.step(td.set(("robots", "action"), torch.ones(40, 3, 2)))["next"]
         assert not env.outcome.collided[scripted].any()
+        assert not td["robots", "reward"][scripted].any()
         arrived |= env.outcome.arrived
     now, kept = env.state, scripted & ~arrived
     torch.testing.assert_close(now.pose[kept][:, 2], before.pose[kept][:, 2])

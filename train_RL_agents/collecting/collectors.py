@@ -16,6 +16,7 @@ from torch import Tensor
 from torchrl.collectors import Collector
 
 from marinenav_env import MarineNavEnv
+from marinenav_env.env import steered
 from marinenav_env.validation import require
 from train_RL_agents.agents import Agent
 from train_RL_agents.collecting.graphs import GraphCollector
@@ -148,10 +149,10 @@ class StepCollector:
 
     @property
     def active(self) -> Tensor:
-        """Active robots per environment, a mean; a scalar on the device."""
+        """Active robots that are steered, per environment, a mean; a scalar on the device."""
         if self._workers is not None:
             return self._workers.active
-        active = self.env.state.active
+        active = steered(self.env.world_state.now)
         return active.float().mean() * active.shape[-1]
 
     def close(self) -> None:

@@ -149,7 +149,7 @@ class Workers:
                 self._watch.kill()
                 raise
         self.active = torch.zeros((), device=device)
-        """Active robots per environment in the last batch, a mean; a scalar on the device."""
+        """See StepCollector; of the last batch."""
 
     def batches(self) -> Iterator[TensorDictBase]:
         """Batches [E, T] on the device, each collected with the weights of that time.

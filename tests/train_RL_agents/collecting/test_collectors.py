@@ -32,10 +32,15 @@ def test_steps_have_torchrls_keys_and_are_counted(tmp_path, words, steps, in_pla
 
 
 def test_active_robots_are_counted(tmp_path):
-    collector = collector_of(tmp_path)
+    collector = collector_of(tmp_path / "usual")
     collector.collect()
     active = collector.env.state.active
     assert float(collector.active) == pytest.approx(int(active.sum()) / 8)
+    schedule = ("training_schedule.encounter=true,true", "training_schedule.traffic=1,1")
+    collector = collector_of(tmp_path / "traffic", *schedule)
+    found = collector.collect()
+    assert not found["next", GROUP, "mask"][..., 1:].any()
+    assert float(collector.active) <= 1.0 < float(collector.env.state.active.sum()) / 8
 
 
 def test_exploration_with_uniform_actions_is_a_setting_of_off_policy_agents(tmp_path):
