@@ -19,7 +19,7 @@ from train_RL_agents.config.reading import load_config, override, stated_keys
 from train_RL_agents.config.resuming import RESUMABLE
 from train_RL_agents.planning.plan import check, table
 from train_RL_agents.planning.profiles import Sized, planned
-from train_RL_agents.run.checkpoint import STATE
+from train_RL_agents.run.checkpoint import CHECKPOINTS, STATE
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder, runs_in
 from train_RL_agents.run.tracing import Trace
@@ -111,11 +111,15 @@ def new_runs(
 
 
 def _kept(make: Callable[[], Any], parent: Path) -> Any:
-    """What is made in a new training folder, which goes where that is refused."""
+    """What is made in a new training folder, which goes where that is refused.
+
+    It stays once a run has begun: a trainer is made again where there is no generated code.
+    """
     try:
         return make()
     except ConfigError:
-        shutil.rmtree(parent, ignore_errors=True)
+        if not any(parent.glob(f"seed_*/{CHECKPOINTS}/*")):
+            shutil.rmtree(parent, ignore_errors=True)
         raise
 
 
