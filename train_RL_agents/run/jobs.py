@@ -13,12 +13,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 from marinenav_env import plugins
 from train_RL_agents.utils.jobs import shares
-from train_RL_agents.utils.progress import Bars
+from train_RL_agents.utils.progress import MOVE, Bars
 from train_RL_agents.utils.signals import first_signal
 
 PROGRAM = (sys.executable, "-m", "train_RL_agents")
@@ -47,7 +48,7 @@ class Jobs:
         self, commands: Mapping[str, Sequence[str]], at_once: int, quiet: bool = False,
         bar: bool = True,
     ) -> None:  # fmt: skip
-        self._waiting, self._places = dict(commands), shares(at_once)
+        self._waiting, self._places = dict(commands), shares(max(1, min(at_once, len(commands))))
         self._running: dict[str, tuple[subprocess.Popen[str], dict[str, str]]] = {}
         self._lines: queue.SimpleQueue[tuple[str, str | None]] = queue.SimpleQueue()
         self._last: dict[str, str] = {}
@@ -86,6 +87,8 @@ class Jobs:
                 start_new_session=True,
             )  # fmt: skip
             self._running[name] = process, place
+            if self.stopped:  # while it started
+                process.terminate()
             threading.Thread(target=self._read, args=(name, process.stdout), daemon=True).start()
 
     def _read(self, name: str, stream: IO[str]) -> None:
@@ -114,15 +117,16 @@ class Jobs:
             self._places.append(place)
             self._bars.remove(name)
             return
-        try:
-            said: dict[str, Any] = dict(json.loads(line))
-        except (ValueError, TypeError):
-            said = {"line": line}
-        if "line" in said:
-            self._last[name] = said["line"]
-            self._bars.console.print(f"{name}: {said['line']}")
-        else:
+        said: Any = None
+        with suppress(ValueError, RecursionError):
+            said = json.loads(line)
+        if isinstance(said, dict) and said.keys() == MOVE:
             self._bars.show(name, **said)
+            return
+        # Parts of the user's may print anything.
+        text = said["line"] if isinstance(said, dict) and said.keys() == {"line"} else line
+        self._last[name] = text
+        self._bars.console.print(f"{name}: {text}")
 
     def _stop(self) -> None:
         """Ask all to save and end."""

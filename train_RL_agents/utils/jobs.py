@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 
 import torch
@@ -24,18 +25,24 @@ def run_together(commands: Sequence[Sequence[str]]) -> int:
     Returns:
         0, or the exit status of the first one that failed, in their order.
     """
-    jobs = [
-        # Sessions of their own: Ctrl-C reaches them once, from here.
-        subprocess.Popen(command, env=os.environ | each, start_new_session=True)
-        for command, each in zip(commands, shares(len(commands)), strict=True)
-    ]
+    jobs: list[subprocess.Popen[bytes]] = []
+    stopped = threading.Event()
 
     def stop() -> None:
+        stopped.set()
         for job in jobs:
             job.terminate()
 
     try:
         with first_signal(stop):
+            for command, each in zip(commands, shares(len(commands)), strict=True):
+                # Sessions of their own: Ctrl-C reaches them once, from here.
+                jobs.append(
+                    subprocess.Popen(command, env=os.environ | each, start_new_session=True)
+                )
+                if stopped.is_set():  # while it started
+                    stop()
+                    break
             statuses = [job.wait() for job in jobs]
     finally:
         for job in jobs:

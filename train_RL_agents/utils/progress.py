@@ -24,6 +24,8 @@ from marinenav_env.validation import is_number
 
 _BETWEEN = 60.0
 """Seconds between lines on the time left, where there is no bar."""
+MOVE = {"total", "env_steps", "rate", "success"}
+"""Keys of a move of the bar as JSON, see Display."""
 _NOT_TRAINING = ("evaluate", "save", "compile")
 
 

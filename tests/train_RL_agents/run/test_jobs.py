@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -21,6 +22,7 @@ from tests.train_RL_agents.tiny_runs import (
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
 from train_RL_agents.run.jobs import PROGRAM, Jobs, training_command
 from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.utils.jobs import run_together
 
 
 def python(code):
@@ -39,6 +41,14 @@ def test_all_run_and_their_lines_have_their_names(capsys):
     assert jobs.status == {"a": 0, "b": 0}
     assert (jobs.failures, jobs.stopped) == ([], False)
     assert sorted(capsys.readouterr().out.splitlines()) == ["a: hello", "b: no JSON"]
+
+
+@pytest.mark.parametrize("line", ["[]", "{}", '{"loss": 1}', "[" * 100_000, '{"line": 1, "b": 2}'])
+def test_json_that_a_part_of_the_users_prints_is_shown_as_it_is(capsys, line):
+    jobs = Jobs({"a": python(f"print({line!r})")}, 1)
+    jobs.run()
+    assert jobs.status == {"a": 0}
+    assert capsys.readouterr().out == f"a: {line}\n"
 
 
 def test_no_more_than_so_many_run_at_once_and_each_has_a_place(capsys):
@@ -93,6 +103,24 @@ def test_a_signal_asks_all_to_save_and_starts_no_more(capsys):
     assert sorted(capsys.readouterr().out.splitlines()) == [
         "a: ready", "a: saved", "b: ready", "b: saved"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("run", [
+    lambda commands: Jobs({str(number): each for number, each in enumerate(commands)}, 2).run(),
+    run_together,
+])  # fmt: skip
+def test_what_a_signal_finds_starting_is_ended_too(monkeypatch, run):
+    started, real = [], subprocess.Popen
+
+    def start(*words, **options):
+        started.append(real(*words, **options))
+        signal.raise_signal(signal.SIGTERM)
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    with usual_signals():
+        run([python("time.sleep(60)")] * 2)
+    assert [each.wait(10) for each in started] == [-15]
 
 
 def interrupt_when_ready(jobs):
