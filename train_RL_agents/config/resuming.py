@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 RESUMABLE = (
@@ -15,16 +16,18 @@ _WITHOUT_EFFECT = ("save_dir", "load_model")
 """Keys that mean nothing to a run that has begun."""
 
 
-def changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+def changes(
+    before: dict[str, Any], now: dict[str, Any], free: Sequence[str] = RESUMABLE
+) -> list[str]:
     """What has changed in a configuration that must not, each as ``key=now (was before)``.
 
     Args:
         before: settings by dotted key.
         now: likewise.
+        free: keys that may change.
     """
-    free = {*RESUMABLE, *_WITHOUT_EFFECT}
     return [
         f"{key}={now.get(key)!r} (was {before.get(key)!r})"
-        for key in sorted((before.keys() | now.keys()) - free)
+        for key in sorted((before.keys() | now.keys()) - {*free, *_WITHOUT_EFFECT})
         if now.get(key) != before.get(key)
     ]

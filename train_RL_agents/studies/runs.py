@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents.config.reading import flatten, from_dict, read_json, to_dict
-from train_RL_agents.config.resuming import changes
+from train_RL_agents.config.resuming import RESUMABLE, changes
 from train_RL_agents.config.schema import LARGEST_SEED, TrainConfig
 from train_RL_agents.evaluation.contenders import ActingOptions, common_world, run_set
 from train_RL_agents.evaluation.suites import SUITES, ScenarioSet, make_set
@@ -27,6 +28,8 @@ from train_RL_agents.utils.files import make_folder, write_atomically
 from train_RL_agents.utils.shipped import find_shipped
 
 _KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
+_FREE = [key for key in RESUMABLE if not key.startswith("trainer.")]
+"""Settings that runs of a study may have otherwise than its file says: they change no result."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ def missing(study: Study, out: Path, argv: Sequence[str]) -> dict[str, list[str]
         if not (path / CONFIG).exists():
             RunFolder.create(config, seed, argv, path.parent)
         before = RunFolder.open(path).config
-        changed = changes(flatten(to_dict(before)), flatten(to_dict(config)))
+        changed = changes(flatten(to_dict(before)), flatten(to_dict(config)), _FREE)
         if changed:
             raise ConfigError(f"{path}: is a run with other settings than the study's: "
                               f"{'; '.join(changed)}; move it, or give another --out")  # fmt: skip
@@ -186,14 +189,19 @@ def evaluate_all(
         found[suite.name] = {}
         for (name, seed), policy in policies.items():
             file = folder / f"{_slug(name)}_seed_{seed}_{suite.name}.json"
+            # A run that was moved away and made again has policies of the same names.
             about = {"name": name, "policy": policy.path.name, "env_steps": policy.env_steps,
-                     "suite": asdict(suite)}  # fmt: skip
+                     "suite": asdict(suite), "sha256": _digest(policy.path)}  # fmt: skip
             content = read_json(file) if file.exists() else {}
             if any(content.get(key) != value for key, value in about.items()):
                 content = about | _evaluated(policy, chosen, world, device)
                 write_atomically(file, json.dumps(content) + "\n")
             found[suite.name][name, seed] = content
     return found
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _evaluated(

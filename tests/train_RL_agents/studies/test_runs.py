@@ -96,7 +96,34 @@ def test_only_what_is_missing_is_trained_and_evaluated(file, tmp_path, monkeypat
     longer = {name: replace(each, total_timesteps=160) for name, each in study.groups.items()}
     words = missing(replace(study, groups=longer), out, ["marinenav"])["tiny, short, seed 1"]
     assert words[-1] == "total_timesteps=160"
-    other = {name: replace(each, agent=replace(each.agent, hidden_sizes=(8,)))
-             for name, each in study.groups.items()}  # fmt: skip
-    with pytest.raises(ConfigError, match=r"agent.hidden_sizes.*another --out"):
-        missing(replace(study, groups=other), out, ["marinenav"])
+
+
+@pytest.mark.parametrize("key", ["agent.hidden_sizes", "trainer.learning_rate"])
+def test_a_run_with_other_settings_is_refused(file, tmp_path, key):
+    out = tmp_path / "out"
+    missing(read_study(file), out, ["marinenav"])
+    values = {"agent.hidden_sizes": [8], "trainer.learning_rate": 0.5}
+    change(file, common={"total_timesteps": 80, **ROOM, key: values[key]})
+    with pytest.raises(ConfigError, match=rf"{key}.*another --out"):
+        missing(read_study(file), out, ["marinenav"])
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_run_that_is_made_again_is_evaluated_again(file, tmp_path):
+    change(file, seeds=[0], settings={"": {}})
+    study, out = read_study(file), tmp_path / "out"
+    (path,) = run_folders(study, out).values()
+    missing(study, out, ["marinenav"])
+    train(RunFolder.open(path))
+    before = evaluate_all(study, out, CPU)
+    path.rename(tmp_path / "moved")
+    change(file, common={"total_timesteps": 80, **ROOM, "trainer.gamma": 0.5})
+    study = read_study(file)
+    missing(study, out, ["marinenav"])
+    train(RunFolder.open(path))
+    ((_, old),), ((_, new),) = (
+        before["fresh"].items(),
+        evaluate_all(study, out, CPU)["fresh"].items(),
+    )
+    assert old["policy"] == new["policy"]
+    assert old["sha256"] != new["sha256"]
