@@ -165,10 +165,18 @@ def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> bool:
         Whether it came to its end; else it was asked to stop, and has saved and said so.
     """
     folder, make = run
+    wanted, ranks, able = folder.config, Ranks(), True
 
     def attempt(compiled: bool) -> bool:
-        folder.config = replace(folder.config, compile=folder.config.compile and compiled)
-        return _train(make(), trace, quiet)
+        folder.config = replace(wanted, compile=wanted.compile and able and compiled)
+        trainer = make()
+        if folder.config != wanted:
+            # The next resume may have a compiler.
+            folder.config = wanted
+            with ranks.together():
+                if ranks.leads:
+                    folder.write_config()
+        return _train(trainer, trace, quiet)
 
     def say(line: str) -> None:
         folder.close()
@@ -176,12 +184,11 @@ def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> bool:
         if not quiet:
             print(line, flush=True)
 
-    ranks = Ranks()
-    if ranks.size > 1 or folder.config.trainer.collector != "local":
+    if ranks.size > 1 or wanted.trainer.collector != "local":
         # Processes wait for one another, so one of them cannot start again alone.
-        problem = compiler_problem() or cache_problem() if folder.config.compile else ""
-        if ranks.any(bool(problem)):
-            folder.config = replace(folder.config, compile=False)
+        problem = compiler_problem() or cache_problem() if wanted.compile else ""
+        able = not ranks.any(bool(problem))
+        if not able:
             line = without_code(problem or "another process has no compiler")
             folder.heading.append(line)
             if ranks.leads and not quiet:

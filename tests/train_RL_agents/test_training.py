@@ -5,7 +5,9 @@ import pytest
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import new_run
 from train_RL_agents.run.checkpoint import STATE
-from train_RL_agents.training import _kept
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.torchrl_trainer import resume
+from train_RL_agents.training import _kept, run_to_the_end
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -20,3 +22,20 @@ def test_a_folder_goes_where_its_run_is_refused_but_not_once_it_has_begun(tmp_pa
     with pytest.raises(ConfigError):
         _kept(refuse, run.path.parent)
     assert run.path.exists() == begun
+
+
+@pytest.mark.usefixtures("surroundings")
+def test_a_run_without_generated_code_tries_for_it_when_it_is_resumed(tmp_path, monkeypatch):
+    run, tried = new_run(tmp_path, "compile=true", "total_timesteps=80"), []
+
+    def make():
+        tried.append(run.config.compile)
+        if run.config.compile:
+            raise RuntimeError
+        return resume(run, quiet=True)
+
+    problem = "train_RL_agents.utils.compiling.compile_problem"
+    monkeypatch.setattr(problem, lambda error: "no compiler")
+    assert run_to_the_end((run, make), quiet=True)
+    assert tried == [True, False]
+    assert RunFolder.open(run.path).config.compile
