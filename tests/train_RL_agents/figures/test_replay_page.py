@@ -3,7 +3,7 @@
 import base64
 import json
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -101,6 +101,20 @@ def test_browser_shows_the_recorded_positions(open_page):
             page.evaluate(f"replay.seek({frame})")
             assert page.evaluate("replay.frame()") == frame
             assert page.evaluate("replay.positions()") == view.poses[frame].tolist()
+
+
+@pytest.mark.slow
+def test_browser_opens_long_episodes(open_page):
+    view, times = views()[CROSSING_PAIR], 1500
+    assert 4 * times * view.frames * view.vessels > 150_000, "more than a call takes arguments"
+    names = [field.name for field in fields(view)
+             if len(getattr(getattr(view, field.name), "shape", ())) > 1
+             and len(getattr(view, field.name)) == view.frames]  # fmt: skip
+    longer = {name: np.repeat(getattr(view, name), times, 0) for name in names}
+    longer["terms"] = {name: np.repeat(term, times, 0) for name, term in view.terms.items()}
+    page = open_page([[replace(view, **longer)]] * 2)
+    assert page.evaluate("replay.frames()") == times * view.frames
+    assert page.evaluate("replay.positions()") == view.poses[0].tolist()
 
 
 @pytest.mark.slow

@@ -127,7 +127,8 @@
       if (!own.length) return;
       const values = all.flatMap((each) => (each[i]?.[1] ?? []).flatMap((line) => line.values))
         .filter((value) => value !== null);
-      const low = Math.min(0, ...values), high = Math.max(low + 1, ...values);
+      const low = values.reduce((a, b) => Math.min(a, b), 0);
+      const high = values.reduce((a, b) => Math.max(a, b), low + 1);
       chart.draw(name, own, [low, high], frames() - 1, dt(), data.colours);
     }));
   }
@@ -265,11 +266,13 @@
       map.unzoom();
       write(part("title"), `${session.side.policy}: ${session.episode.title}`);
     });
-    // Both sides show the same part of the world.
-    const extent = sides.flatMap(({ session }) => session.frames.flatMap((frame) =>
-      frame.state.vessels.flatMap(({ x, y, goal }) => [[x, y], goal])));
-    const [north, east] = [0, 1].map((axis) => extent.map((place) => place[axis]));
-    const ends = [[Math.min(...north), Math.min(...east)], [Math.max(...north), Math.max(...east)]];
+    // Both sides show the same part of the world. No call takes the numbers of all frames at once.
+    const ends = sides.flatMap(({ session }) => session.frames).reduce(([low, high], frame) => {
+      const { vessels } = frame.state, places = vessels.flatMap(({ x, y, goal }) => [[x, y], goal]);
+      const [north, east] = [0, 1].map((axis) => places.map((place) => place[axis]));
+      return [[Math.min(low[0], ...north), Math.min(low[1], ...east)],
+        [Math.max(high[0], ...north), Math.max(high[1], ...east)]];
+    }, [[Infinity, Infinity], [-Infinity, -Infinity]]);
     sides.forEach(({ session }) => { session.extent = ends; });
     const most = Math.max(...sides.map(({ session }) => session.frames[0].state.vessels.length));
     options(byId("vessel"), Array.from({ length: most }, (_, vessel) => `${vessel + 1}`));
