@@ -26,12 +26,16 @@ def find_shipped(kind: Kind, given: Path) -> Path:
 
     Args:
         kind: what is looked for.
-        given: a path, or a name such as ``iqn``, ``AC-IQN`` or ``pretrained/iqn``.
+        given: a path, or a name such as ``iqn``, ``AC-IQN`` or ``pretrained/iqn``; of a policy's
+            folder also a file, as in ``pretrained/iqn/policy.pt``.
 
     Returns:
         The path as given if there is nothing of that name.
     """
     if given.exists():
         return given
-    name = given.as_posix().removeprefix(f"{kind}/").removesuffix(".json")
-    return shipped(kind).get(name.lower().replace("-", "_"), given)
+    known, name = shipped(kind), given.as_posix().removeprefix(f"{kind}/").removesuffix(".json")
+    name = name.lower().replace("-", "_")
+    folder, _, file = name.partition("/")
+    inside = known.get(folder, given) / file
+    return known.get(name, inside if inside.is_file() else given)

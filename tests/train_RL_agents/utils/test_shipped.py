@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from train_RL_agents.config.reading import load_config
 from train_RL_agents.utils import shipped as module
 from train_RL_agents.utils.shipped import find_shipped, shipped
 
@@ -19,6 +20,14 @@ def test_everything_of_the_checkout_has_a_name():
 def test_a_name_is_found_from_any_folder(given, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert find_shipped("pretrained", Path(given)) == shipped("pretrained")["ac_iqn"]
+
+
+def test_the_model_that_a_shipped_configuration_loads_is_found_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = [Path(load_config(Path(name)).load_model) for name in shipped("configs")]
+    named = [path for path in found if path.name]
+    assert named and all(find_shipped("pretrained", path).is_file() for path in named)
+    assert find_shipped("pretrained", Path("iqn/nothing.pt")) == Path("iqn/nothing.pt")
 
 
 def test_configurations_may_end_in_json_and_lie_in_folders(tmp_path, monkeypatch):
