@@ -177,7 +177,8 @@ class Scene:
         shown = self.view.quantiles[self.view.active[:, self.vessel], self.vessel]
         margin = 0.05 * float(np.ptp(shown)) + 1e-3
         axes.set(xlim=(shown.min() - margin, shown.max() + margin), ylim=(0.0, 1.0))
-        axes.set(xlabel="return of the chosen action (scaled)", ylabel="share below")
+        scaled = " (scaled)" if self.view.scaled else ""
+        axes.set(xlabel=f"return of the chosen action{scaled}", ylabel="share below")
         return axes
 
     def show(self, frame: int) -> None:

@@ -3,6 +3,7 @@
 import math
 import resource
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,6 +70,12 @@ def test_scene_draws_the_same_frame_whatever_was_drawn_before():
     # A number for each panel: thrust, speed with distance, return.
     assert forwards.returns is not None
     assert forwards.text.get_text() == drawing.status(view, 0, 8)
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_scene_says_whether_returns_are_scaled(scaled):
+    scene = drawing.Scene(replace(view_of(0), scaled=scaled), 0)
+    assert ("(scaled)" in scene.returns.get_xlabel()) == scaled
 
 
 def test_scene_without_quantiles_has_no_panel_for_them():
