@@ -74,9 +74,10 @@ rm -f "$stamp"
 echo "setup: installing (about 3 GB of downloads the first time, 0.7 GB with --cpu: some minutes)"
 "$venv/bin/python" -m pip install --quiet --upgrade pip
 if [ -n "$cpu" ]; then
-    # First and from there alone: of two indexes, pip takes the one with the later version.
+    # First and from there alone: of two indexes, pip takes the one with the later version. What
+    # torch requires comes with the rest: that index has few versions of it.
     torch=$(sed -n 's/^ *\(torch[>=].*\)/\1/p' setup.cfg)
-    "$venv/bin/python" -m pip install --quiet ${options[@]+"${options[@]}"} --index-url "$cpu" "$torch"
+    "$venv/bin/python" -m pip install --quiet ${options[@]+"${options[@]}"} --no-deps --index-url "$cpu" "$torch"
 fi
 "$venv/bin/python" -m pip install --quiet ${options[@]+"${options[@]}"} -e ".[$extras]"
 printf '%s : %s\n' "$want" "$*" >"$stamp"
