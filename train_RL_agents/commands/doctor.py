@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,13 +81,21 @@ def _packages() -> Iterator[Finding]:
         try:
             import_module(name)
         except Exception as error:  # packages that do not fit together may raise anything
-            advice = f"{first_line(error)}; reinstall with: pip install --force-reinstall marinenav"
+            again = f"pip install --force-reinstall '{_requirement(name)}'"
+            advice = f"{first_line(error)}; reinstall with: {again}"
         yield Finding(name, found[name], advice)
     pair = [found[name].split(".")[:2] for name in ("torchrl", "tensordict")]
     text = f"torchrl {found['torchrl']} with tensordict {found['tensordict']}"
     series = ".".join(pair[0])
     advice = f"pip install 'tensordict=={series}.*'" if pair[0] != pair[1] else ""
     yield Finding("pairing", text, advice)
+
+
+def _requirement(package: str) -> str:
+    """A package with the versions that fit."""
+    with suppress(PackageNotFoundError):
+        return next(each for each in requires("marinenav") or () if re.match(rf"{package}\b", each))
+    return package
 
 
 def _compiler() -> Finding:

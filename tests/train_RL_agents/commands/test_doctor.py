@@ -43,6 +43,7 @@ def test_what_is_wrong_comes_with_what_to_do(tmp_path, monkeypatch, capsys):
     found = advised(tmp_path / "file" / "runs")
     assert set(found) == {"Python", "gymnasium", "C++ compiler", "memory", "disk", "runs",
                           "code cache"}  # fmt: skip
+    assert found["gymnasium"].endswith("pip install --force-reinstall 'gymnasium>=1.0'")
     assert "apt install g++" in found["C++ compiler"]
     assert "TORCHINDUCTOR_CACHE_DIR" in found["code cache"]
 
