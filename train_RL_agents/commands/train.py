@@ -75,22 +75,26 @@ def run(arguments: argparse.Namespace) -> int:
     for option in ("config", "profile"):
         if "resume" in given and option in given:
             arguments.parser.error(f"--resume takes no --{option}: a run has its own")
-    from train_RL_agents.run.ranks import joined
+    from marinenav_env.validation import require
+    from train_RL_agents.run.ranks import Ranks, joined
     from train_RL_agents.training import new_runs, resumed_runs, run_to_the_end
 
     display = {"quiet": "quiet" in given, "bar": "no_bar" not in given,
                "json_lines": "json_lines" in given}  # fmt: skip
     with joined():
+        ranks, at_once = Ranks(), given.get("jobs", 1)
+        with ranks.together():
+            require(at_once == 1 or ranks.size == 1, "--jobs", at_once, "left out with torchrun")
         if "resume" in given:
             runs = resumed_runs(given["resume"], overrides, **display)
         else:
-            profile, at_once = given.get("profile", "auto"), given.get("jobs", 1)
+            profile = given.get("profile", "auto")
             runs = new_runs(given.get("config"), overrides, profile, arguments.argv, at_once,
                             **display)  # fmt: skip
-        if given.get("jobs", 1) > 1:
+        if at_once > 1:
             words = [*(overrides if "resume" in given else []),
                      *([f"--profile-trace={trace}"] if trace else [])]  # fmt: skip
-            return _together([folder.path for folder, _ in runs], words, given["jobs"], display)
+            return _together([folder.path for folder, _ in runs], words, at_once, display)
         for each in runs:
             if not run_to_the_end(each, trace, display["quiet"]):
                 return INTERRUPTED
@@ -109,7 +113,8 @@ def _together(
     for sentence in jobs.failures:
         print(f"marinenav: {sentence}", file=sys.stderr)
     if jobs.stopped:
-        again = ["marinenav", "train", "--resume", str(folders[0].parent), "--jobs", str(at_once)]
+        path = folders[0].parent if len(folders) > 1 else folders[0]
+        again = ["marinenav", "train", "--resume", str(path), "--jobs", str(at_once)]
         print(f"go on with all: {shlex.join(again)}")
         return INTERRUPTED
     return max(map(abs, jobs.status.values()))

@@ -1,7 +1,9 @@
-"""The command ``train``: time in a traced run."""
+"""The command ``train``: time in a traced run, the first line, and jobs."""
 
 import json
 import time
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 
@@ -59,3 +61,11 @@ def test_the_first_line_says_where_who_and_how_to_watch(tmp_path, command, capsy
     assert capsys.readouterr().out.splitlines()[0] == (
         f"{run}: DQN on cpu, resumed; tensorboard --logdir {folder}"
     )
+
+
+def test_processes_of_torchrun_start_no_jobs(command, tmp_path, monkeypatch, capsys):
+    ranks = SimpleNamespace(size=2, together=nullcontext)
+    monkeypatch.setattr("train_RL_agents.run.ranks.Ranks", lambda: ranks)
+    assert main([*command, "--jobs", "2"]) == 2
+    assert "--jobs=2: must be left out with torchrun" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
