@@ -237,5 +237,7 @@ def train(
 
 
 def _word(value: Any) -> str:
-    """A value as on the command line."""
-    return str(value) if isinstance(value, str | Path) else json.dumps(value)
+    """A value as on the command line; numbers and arrays of numpy are those of Python."""
+    if isinstance(value, str | Path):
+        return str(value)
+    return json.dumps(value, default=lambda other: np.asarray(other).tolist())

@@ -31,6 +31,12 @@ def test_training_returns_what_it_reached(settings):
     assert policy.loaded.metrics["success_rate"] == run.best["success_rate"]
 
 
+def test_settings_may_be_numbers_of_numpy(settings):
+    more = {"seed": np.arange(3)[2], "total_timesteps": np.int64(80)}
+    run = train(**settings | more, callbacks=[lambda trainer: trainer.stop()])
+    assert run.folder.name == "seed_2"
+
+
 def test_a_callback_stops_a_run_which_can_be_resumed(settings):
     run = train(**settings, callbacks=[lambda trainer: trainer.stop()])
     assert (run.finished, run.evaluations, run.best) == (False, [], {})
