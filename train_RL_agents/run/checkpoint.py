@@ -31,8 +31,8 @@ from train_RL_agents.utils.shipped import find_shipped
 
 POLICY, TRAINING = "marinenav policy", "marinenav training state"
 VERSION = 1
-_LARGEST_PICKLE = 8 * 2**20
-"""Bytes of a checkpoint beside its tensors."""
+_LARGEST_PICKLE = {POLICY: 8 * 2**20, TRAINING: 32 * 2**20}
+"""Bytes of a checkpoint beside its tensors; an evaluation takes 2 kB of a training state."""
 CHECKPOINTS, MANIFEST, STATE = "checkpoints", "manifest.json", "training_state.pt"
 _OWN = ("trial_config.json", "eval_configs.json", "evaluations.*", f"{CHECKPOINTS}/*")
 """Files of a run, which outputs of commands do not replace."""
@@ -64,7 +64,7 @@ def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
     # Replay may be of any size.
     with open_regular(path, "a checkpoint", LARGEST if kind == POLICY else math.inf) as file:
         try:
-            _require_plain(file)
+            _require_plain(file, _LARGEST_PICKLE[kind])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of tensors that are refused below
                 content = torch.load(path, map_location=_placing(device), weights_only=True)
@@ -86,7 +86,7 @@ def _damaged(path: Path) -> ConfigError:
     return ConfigError(f"{path}: damaged, or not a checkpoint of this program")
 
 
-def _require_plain(file: BinaryIO) -> None:
+def _require_plain(file: BinaryIO, largest: int) -> None:
     """Refuse a zip file that torch did not write so, or that unpacks to more than it has.
 
     Raises:
@@ -100,9 +100,7 @@ def _require_plain(file: BinaryIO) -> None:
             odd = entry.external_attr & 0x10 or entry.compress_type != zipfile.ZIP_STORED
             name = entry.filename.rpartition("/")[2]
             # With constants, torch would take it for a program.
-            odd |= name == "constants.pkl" or (
-                name == "data.pkl" and entry.file_size > _LARGEST_PICKLE
-            )
+            odd |= name == "constants.pkl" or (name == "data.pkl" and entry.file_size > largest)
             if odd:
                 raise zipfile.BadZipFile
         if size > os.fstat(file.fileno()).st_size or archive.testzip() is not None:

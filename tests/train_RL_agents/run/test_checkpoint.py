@@ -174,6 +174,16 @@ def test_missing_files_and_folders_are_refused(tmp_path):
     assert refusal(read_checked, tmp_path, POLICY, CPU).endswith("(not a regular file)")
 
 
+@pytest.mark.parametrize(("mebibytes", "fine"), [(10, True), (33, False)])
+def test_states_of_thousands_of_evaluations_are_read(tmp_path, mebibytes, fine):
+    path = tmp_path / "state.pt"
+    write_atomically(path, CONTENT | {"rows": "x" * mebibytes * 2**20})
+    if fine:
+        read_checked(path, TRAINING, CPU)
+    else:
+        assert "damaged" in refusal(read_checked, path, TRAINING, CPU)
+
+
 def test_a_gpu_without_room_is_not_called_damage(state, monkeypatch):
     monkeypatch.setattr(torch, "load", fail(torch.OutOfMemoryError("CUDA out of memory")))
     with pytest.raises(torch.OutOfMemoryError):
