@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -35,6 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     import torch
 
     from marinenav_env.extras import need
+    from train_RL_agents.commands.train import INTERRUPTED
     from train_RL_agents.config.reading import load_config
     from train_RL_agents.tuning.study import BEST, Study, read_space
     from train_RL_agents.utils.device import release_memory
@@ -53,7 +55,10 @@ def run(arguments: argparse.Namespace) -> int:
         status = run_together([_command(arguments)] * arguments.jobs)
         if status:
             return status
+    parent = os.getppid()
     while study.lacks_trials(lambda line: print(line, flush=True)):
+        if arguments.job and os.getppid() != parent:
+            return INTERRUPTED  # the command was killed, and no Ctrl-C reaches this process
         line = study.run_trial(arguments.argv, quiet=arguments.quiet)
         torch.compiler.reset()
         release_memory()

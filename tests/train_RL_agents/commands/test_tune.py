@@ -1,6 +1,7 @@
 """marinenav tune with a trainer that takes no time."""
 
 import json
+import os
 import sys
 
 from tests.train_RL_agents.tiny_runs import TINY
@@ -24,6 +25,16 @@ def test_command_runs_the_trials_that_are_missing(tmp_path, fake, capsys):
     assert main([*argv, "0"]) == 2
     assert main([*argv, "3"]) == 2
     assert "of the same config" in capsys.readouterr().err
+
+
+def test_a_job_whose_command_was_killed_begins_no_other_trial(tmp_path, fake, monkeypatch):
+    (tmp_path / "config.json").write_text(json.dumps(TINY))
+    parents = iter([7, 7])
+    monkeypatch.setattr(os, "getppid", lambda: next(parents, 1))
+    argv = ["tune", "--space", str(write_space(tmp_path)), "--study", str(tmp_path / "study"),
+            "-C", str(tmp_path / "config.json"), "--quiet", "--job"]  # fmt: skip
+    assert main(argv) == 130
+    assert len(fake.made) == 1
 
 
 def test_without_optuna_it_says_what_to_install(tmp_path, capsys, monkeypatch):
