@@ -33,7 +33,7 @@ class FakeTrainer:
     made: list
     interrupts = ()
 
-    def __init__(self, run, quiet=False, bar=True):
+    def __init__(self, run, quiet=False, bar=True, json_lines=False):
         self.run, self.quiet, self.bar = run, quiet, bar
         self.stopped = False
         self.made.append(self)
@@ -431,8 +431,8 @@ def test_episodes_are_recorded(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("--policy x", "x: neither a checkpoint nor a baseline (straight, apf, orca)"),
-        ("nobody", "nobody: neither a checkpoint nor a baseline (straight, apf, orca)"),
+        ("--policy x", "x: neither a checkpoint nor a baseline (straight, apf, orca, mppi"),
+        ("nobody", "nobody: neither a checkpoint nor a baseline (straight, apf, orca, mppi"),
         ("apf --suite x", "--suite='x': must be one of paper, fresh, currents"),
         ("apf --suite paper --episodes 3", "--episodes=3: must be left out"),
         ("apf --suite paper --levels 1", "argument --levels: not allowed with argument --suite"),
