@@ -423,7 +423,8 @@ class TorchRLTrainer:
             raise NoRoomError(f"{error}; {self._save_in_need()}") from error
         finally:
             self.display.stop()
-            self.collector.close()
+            if hasattr(self, "collector"):  # there is none when a rewind could not be set up
+                self.collector.close()
 
     def _update_mode(self) -> str:
         """How updates are computed here, in words."""

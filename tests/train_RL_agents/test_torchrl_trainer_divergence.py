@@ -195,6 +195,18 @@ def test_before_the_first_evaluation_it_goes_back_to_the_start(tmp_path, capsys)
     assert saved(trainer.run)["env_steps"] == 160
 
 
+def test_what_prevents_going_back_is_raised(tmp_path, monkeypatch):
+    trainer = TorchRLTrainer(new_run(tmp_path, REWIND), quiet=True)
+    spoil(trainer, "loss", 32)
+
+    def fails():
+        raise OSError("the checkpoint is gone")
+
+    monkeypatch.setattr(trainer, "_set_up", fails)
+    with pytest.raises(OSError, match="the checkpoint is gone"):
+        trainer.train()
+
+
 def test_it_goes_back_three_times_at_most(tmp_path, monkeypatch, capsys):
     losses = AGENTS["DQN"].loss
     monkeypatch.setattr(
