@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from marinenav_env import plugins
-from marinenav_env.validation import require
+from marinenav_env.validation import is_number, require
 from train_RL_agents.config.reading import flatten, load_config
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.evaluation.contenders import find
@@ -84,8 +84,9 @@ class Policy:
             Left and right command [..., 2] in [-1, 1], or indices [...] of thrust-change pairs.
 
         Raises:
-            ConfigError: when an entry is missing or of another shape.
+            ConfigError: when an entry is missing or of another shape, or the risk out of range.
         """
+        require(risk is None or (is_number(risk) and 0.0 < risk <= 1.0), "risk", risk, "in (0, 1]")
         agent, entries = self.loaded.agent, self.loaded.agent.spec.entries
         device = next(agent.parameters()).device
         missing = ", ".join(entries.keys() - observation.keys())

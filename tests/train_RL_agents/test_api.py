@@ -121,6 +121,12 @@ def test_act_refuses_what_is_not_an_observation():
         policy.act(seen)
 
 
+@pytest.mark.parametrize("risk", [0.0, 1.5, float("nan"), "adaptive"])
+def test_act_refuses_risk_levels_that_are_none(risk):
+    with pytest.raises(ConfigError, match=r"risk=.*: must be in \(0, 1\]"):
+        load("iqn").act({}, risk)
+
+
 def test_a_configuration_without_arguments_is_the_main_job():
     assert TrainConfig().agent_type == "AC-IQN"
     assert TrainConfig(agent_type="PPO").trainer.rollout_steps == 16
