@@ -395,7 +395,8 @@ class MarineNavEnv(EnvBase):
             ConfigError: when there is no such mode, or matplotlib is not installed.
         """
         require(mode in MODES, "mode", mode, " or ".join(MODES))
-        self._renderer = self._renderer or Renderer(self.config)
+        levels = self._given.levels if isinstance(self._given, Curriculum) else ()
+        self._renderer = self._renderer or Renderer(self.config, levels)
         if mode == "rgb_array":
             return self._renderer.image(self.world_state)
         self._renderer.show(self.world_state, fps)

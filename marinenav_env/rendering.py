@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from marinenav_env.config import WorldConfig
+from marinenav_env.config import Level, WorldConfig
 from marinenav_env.drawing import Stage, Voyage, draw_map, draw_vessel, map_limits, new_figure
 from marinenav_env.extras import need
 from marinenav_env.validation import require
@@ -34,14 +35,16 @@ class Renderer:
 
     Args:
         config: the world.
+        levels: of its scenarios, which may have maps of their own.
         row: of the environment.
 
     Raises:
         ConfigError: when matplotlib is not installed.
     """
 
-    def __init__(self, config: WorldConfig, row: int = 0) -> None:
+    def __init__(self, config: WorldConfig, levels: Sequence[Level] = (), row: int = 0) -> None:
         self._size = (config.scenario.width, config.scenario.height)
+        self._sides = {number: level.map_size for number, level in enumerate(levels)}
         self._row = row
         self._poses: list[Tensor] = []
         self._steps, self._places = -1, torch.empty(0)
@@ -109,6 +112,7 @@ class Renderer:
         cores, obstacles = scenario.core_circulation != 0.0, scenario.obstacle_mask
         hulls = torch.stack((constants.vessel.length, constants.vessel.width), -1)
         circulation = scenario.core_circulation[cores][:, None]
+        side = self._sides.get(int(scenario.level))
 
         def array(tensor: Tensor) -> NDArray[Any]:
             return tensor.numpy(force=True)
@@ -125,7 +129,7 @@ class Renderer:
             cores=array(torch.cat((
                 scenario.core_position[cores], circulation,
                 constants.rules.core_radius.expand_as(circulation)), -1)),
-            map_size=self._size,
+            map_size=(side, side) if side else self._size,
         )  # fmt: skip
 
 

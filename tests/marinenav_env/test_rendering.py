@@ -101,6 +101,15 @@ def test_a_window_that_never_waits_leaves_pictures_out():
     assert not window.due(), "the user has closed it"
 
 
+def test_the_border_is_of_the_map_of_the_level():
+    levels = (Level(1, 0, 0, 20.0, map_size=80.0),)
+    env = MarineNavEnv(scenarios=Curriculum(levels, pool_size=4, refresh_size=4))
+    env.reset()
+    env.render()
+    border = env._renderer._axes.patches[0]
+    assert (border.get_width(), border.get_height()) == (80.0, 80.0)
+
+
 @pytest.mark.parametrize(("mode", "fps", "message"), [
     ("ansi", 10.0, "mode='ansi': must be rgb_array or human"),
     ("human", 0.0, "render_fps=0.0: must be above 0, or None"),
