@@ -22,6 +22,7 @@ from marinenav_env.config import WorldConfig
 from marinenav_env.entries import Entry
 from marinenav_env.observation import flattened
 from marinenav_env.parameters import build_parameters
+from marinenav_env.perception import with_thrusts
 from marinenav_env.rendering import FPS, MODES, Renderer
 from marinenav_env.reset_pool import (
     Curriculum,
@@ -171,14 +172,18 @@ class MarineNavEnv(EnvBase):
             constants, quantiles = build_parameters([config], robots, device, self.dtype)
         else:
             self._source, constants, quantiles = stack_episodes(given, device, self.dtype)
+        base, spread = constants.vessel, 1.0
         self._varying: ParameterSampler | None = None
         if isinstance(given, Curriculum):
             varying = ParameterSampler(constants, given.levels, robots)
             if varying.varies:
-                level = torch.zeros(given.pool_size, dtype=torch.int64, device=device)
+                # A batch of one would be taken for parameters that all environments share.
+                level = torch.zeros(max(2, given.pool_size), dtype=torch.int64, device=device)
                 self._varying, constants = varying, varying.sample(level, self._generator)
+                spread = varying.spread
         self._all_constants = constants
         self.world = World(config, quantiles, self.continuous, compile_step)
+        self.world.entries = with_thrusts(self.world.entries, base, spread)
 
     def _set_seed(self, seed: int | None) -> None:
         """Seed the generator and rebuild the reset pool."""

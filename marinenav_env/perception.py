@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +39,19 @@ def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
         ),
         Entry("objects_mask", "mask", (slots,), "the slot holds an object", (), ((0, 1),)),
     )  # fmt: skip
+
+
+def with_thrusts(entries: dict[str, Entry], vessel: Vessel, spread: float) -> dict[str, Entry]:
+    """Entries whose limits hold for vessels that differ from the world's.
+
+    Args:
+        entries: of an observation, by name.
+        vessel: parameters of the vessels.
+        spread: largest factor on their thrusts.
+    """
+    own = entries["self_state"]
+    thrust = float(vessel.min_thrust.min()) * spread, float(vessel.max_thrust.max()) * spread
+    return entries | {own.name: replace(own, limits=(*own.limits[:-2], thrust, thrust))}
 
 
 def _numbers(value: PerRobot) -> tuple[float, ...]:

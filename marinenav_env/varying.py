@@ -28,6 +28,8 @@ class ParameterSampler:
         self._shared, self._robots = shared, robots
         self.varies = any(level.noise != 1.0 or level.vessel_spread != 1.0 for level in levels)
         """Whether any level differs from the world."""
+        self.spread = max(level.vessel_spread for level in levels)
+        """Largest factor on a vessel's mass or thrust."""
         like: Any = {"dtype": shared.vessel.m.dtype, "device": shared.vessel.m.device}
         self._noise = torch.tensor([level.noise for level in levels], **like)
         self._spread = torch.tensor([math.log(level.vessel_spread) for level in levels], **like)

@@ -62,6 +62,17 @@ def test_it_is_the_first_vessel_of_the_batched_world():
     assert (terminated, truncated) == (False, True)
 
 
+def test_spaces_hold_for_vessels_that_are_drawn():
+    varied = Curriculum((Level(1, 0, 0, 30.0, vessel_spread=2.0),))
+    env = MarineNavVectorEnv(64, WorldConfig(max_steps=50), scenarios=varied)
+    env.reset(seed=0)
+    full = np.ones((64, 2), np.float32)
+    thrusts = [env.step(full)[0]["self_state"][:, 5:].max() for _ in range(8)][-1]
+    space = env.single_observation_space["self_state"]
+    assert 1500.0 < thrusts <= space.high[5] == space.high[6] == 2000.0
+    assert space.low[5] == -1000.0
+
+
 def test_every_episode_is_another_and_a_seed_brings_them_back():
     env = MarineNavGymEnv(SHORT, scenarios=PAIR)
     starts = [env.reset(seed=7)[0]["self_state"], *(env.reset()[0]["self_state"] for _ in range(3))]
