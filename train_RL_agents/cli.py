@@ -13,10 +13,10 @@ from types import ModuleType
 from typing import NoReturn
 
 from train_RL_agents.commands import COMMANDS
-from train_RL_agents.utils.signals import ended_at_once, interruptible
+from train_RL_agents.utils.signals import INTERRUPTED, ended_at_once, interruptible
 from train_RL_agents.utils.toolchain import ensure_cache
 
-BAD_INPUT, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
+BAD_INPUT, PIPE_CLOSED = 2, 141
 _LONGEST = 300
 """Characters of a message."""
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with ended_at_once():
             arguments = parse(sys.argv[1:] if argv is None else argv)
-            if getattr(arguments.command, "at_once", lambda given: False)(arguments):
+            if getattr(arguments.command, "without_torch", lambda given: False)(arguments):
                 return int(arguments.command.run(arguments))
             _import(arguments.command)
             with interruptible():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 IMPORTS = ("train_RL_agents.torchrl_trainer",)
@@ -24,7 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from marinenav_env.extras import need
-    from train_RL_agents.commands.train import INTERRUPTED
     from train_RL_agents.run.jobs import Jobs
     from train_RL_agents.studies.report import write_report
     from train_RL_agents.studies.runs import evaluate_all, missing, read_study, run_folders
@@ -41,11 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"{out}: {total} runs, {len(commands)} of them to be trained", flush=True)
     jobs = Jobs(commands, arguments.jobs, arguments.quiet)
     jobs.run()
-    for sentence in jobs.failures:
-        print(f"marinenav: {sentence}", file=sys.stderr)
+    status = jobs.report("stopped and saved; the same command continues")
     if jobs.stopped:
-        print("stopped and saved; the same command goes on")
-        return INTERRUPTED
+        return status
     for path in write_report(study, arguments.file.stem, out, evaluate_all(study, out, device)):
         print(path)
-    return max(map(abs, jobs.status.values()), default=0)
+    return status

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import shlex
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,6 @@ OWN_HELP = True
 """Help lists the settings too."""
 TAKES_OVERRIDES = True
 IMPORTS = ("train_RL_agents.torchrl_trainer",)
-INTERRUPTED = 130
-"""Exit status of a run that was asked to stop."""
 _SHORTHANDS = {
     "agent": "agent_type",
     "device": "device",
@@ -78,6 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env.validation import require
     from train_RL_agents.run.ranks import Ranks, joined
     from train_RL_agents.training import new_runs, resumed_runs, run_to_the_end
+    from train_RL_agents.utils.signals import INTERRUPTED
 
     display = {"quiet": "quiet" in given, "bar": "no_bar" not in given,
                "json_lines": "json_lines" in given}  # fmt: skip
@@ -110,14 +108,9 @@ def _together(
     commands = {path.name: training_command(path, words) for path in folders}
     jobs = Jobs(commands, at_once, display["quiet"], display["bar"])
     jobs.run()
-    for sentence in jobs.failures:
-        print(f"marinenav: {sentence}", file=sys.stderr)
-    if jobs.stopped:
-        path = folders[0].parent if len(folders) > 1 else folders[0]
-        again = ["marinenav", "train", "--resume", str(path), "--jobs", str(at_once)]
-        print(f"go on with all: {shlex.join(again)}")
-        return INTERRUPTED
-    return max(map(abs, jobs.status.values()))
+    path = folders[0].parent if len(folders) > 1 else folders[0]
+    again = ["marinenav", "train", "--resume", str(path), "--jobs", str(at_once)]
+    return jobs.report(f"continue all: {shlex.join(again)}")
 
 
 def _shorthands(given: dict[str, Any]) -> list[str]:
@@ -127,15 +120,15 @@ def _shorthands(given: dict[str, Any]) -> list[str]:
             for key, value in values.items()]  # fmt: skip
 
 
-def at_once(arguments: argparse.Namespace) -> bool:
-    """Whether torch is not needed: for the help on the defaults."""
+def without_torch(arguments: argparse.Namespace) -> bool:
+    """Whether the command needs no torch: for the help on the defaults."""
     chosen = vars(arguments).keys() & {"config", *_SHORTHANDS} or arguments.overrides
     return "help" in arguments and not chosen
 
 
 def _help(arguments: argparse.Namespace, overrides: list[str]) -> int:
     """Print the options, and every setting of the chosen agent with its default."""
-    if at_once(arguments):
+    if without_torch(arguments):
         agent, agents, sections = default_settings()
     else:
         from train_RL_agents.agents import AGENTS

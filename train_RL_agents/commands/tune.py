@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
 TAKES_OVERRIDES = True
@@ -36,11 +35,11 @@ def run(arguments: argparse.Namespace) -> int:
     import torch
 
     from marinenav_env.extras import need
-    from train_RL_agents.commands.train import INTERRUPTED
     from train_RL_agents.config.reading import load_config
-    from train_RL_agents.tuning.study import BEST, Study, read_space
+    from train_RL_agents.run.jobs import Jobs
+    from train_RL_agents.tuning.search import BEST, Search, read_space
     from train_RL_agents.utils.device import release_memory
-    from train_RL_agents.utils.jobs import run_together
+    from train_RL_agents.utils.signals import INTERRUPTED
 
     for name in ("trials", "jobs"):
         value = getattr(arguments, name)
@@ -50,22 +49,25 @@ def run(arguments: argparse.Namespace) -> int:
     # A replay buffer kept for each trial would fill the disk, and trials are not resumed.
     words = ["save_replay=false", "on_divergence=stop", *arguments.overrides]
     config = load_config(arguments.config, words)
-    study = Study(arguments.study, config, read_space(arguments.space, config), arguments.trials)
+    search = Search(arguments.study, config, read_space(arguments.space, config), arguments.trials)
     if arguments.jobs > 1:
-        status = run_together([_command(arguments)] * arguments.jobs)
+        commands = {f"job {number}": _command(arguments) for number in range(arguments.jobs)}
+        jobs = Jobs(commands, arguments.jobs, bar=False)
+        jobs.run()
+        status = jobs.report("stopped; the same command continues")
         if status:
             return status
     parent = os.getppid()
-    while study.lacks_trials(lambda line: print(line, flush=True)):
+    while search.lacks_trials(lambda line: print(line, flush=True)):
         if arguments.job and os.getppid() != parent:
             return INTERRUPTED  # the command was killed, and no Ctrl-C reaches this process
-        line = study.run_trial(arguments.argv, quiet=arguments.quiet)
+        line = search.run_trial(arguments.argv, quiet=arguments.quiet)
         torch.compiler.reset()
         release_memory()
         if line:
             print(line, flush=True)
-        study.write_best()
-    best = None if arguments.job else study.write_best()
+        search.write_best()
+    best = None if arguments.job else search.write_best()
     if best is not None:
         print(f"best: trial {best.number}, success {best.value:.3f}; train it in full with: "
               f"marinenav train -C {arguments.study / BEST}")  # fmt: skip
@@ -74,8 +76,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _command(arguments: argparse.Namespace) -> list[str]:
     """The command line of one of several jobs."""
+    from train_RL_agents.run.jobs import command_line
+
     words = ["tune", "--job", "--quiet", "--trials", str(arguments.trials)]
     paths = {"space": arguments.space, "study": arguments.study, "config": arguments.config}
     words += [f"--{name}={path}" for name, path in paths.items() if path is not None]
-    words += [f"--plugin={part}" for part in arguments.plugin]
-    return [sys.executable, "-m", "train_RL_agents", *words, *arguments.overrides]
+    return command_line(*words, *arguments.overrides)

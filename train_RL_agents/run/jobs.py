@@ -17,17 +17,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+import torch
+
 from marinenav_env import plugins
-from train_RL_agents.utils.jobs import shares
+from train_RL_agents.utils.device import cpu_cores
 from train_RL_agents.utils.progress import MOVE, Bars
-from train_RL_agents.utils.signals import first_signal
+from train_RL_agents.utils.signals import INTERRUPTED, first_signal
 
 PROGRAM = (sys.executable, "-m", "train_RL_agents")
 _SILENCE = 1.0
 """Seconds without a line of any command after which those that have ended are looked for."""
 _PATIENCE = 10.0
 """Seconds between a second request to end and the end by force."""
-_STOPPED = (130, 143, -15)
+_STOPPED = (INTERRUPTED, 143, -15)
 """Exit status of what a SIGTERM ended: while it trained, while it started, or before that."""
 
 
@@ -76,6 +78,19 @@ class Jobs:
         return [f"{name}: failed with status {status}: {self._last.get(name, 'it said nothing')}"
                 for name, status in self.status.items()
                 if status and not (self.stopped and status in _STOPPED)]  # fmt: skip
+
+    def report(self, advice: str) -> int:
+        """Print a sentence for each command that failed; the exit status of all.
+
+        Args:
+            advice: how to continue, printed if a signal asked to stop.
+        """
+        for sentence in self.failures:
+            print(f"marinenav: {sentence}", file=sys.stderr)
+        if self.stopped:
+            print(advice)
+            return INTERRUPTED
+        return max(map(abs, self.status.values()), default=0)
 
     def _start(self) -> None:
         """Start commands while there are places."""
@@ -145,7 +160,22 @@ class Jobs:
                 process.kill()
 
 
+def command_line(*words: str) -> list[str]:
+    """Program and arguments of a command of this program, with the parts of the user's allowed."""
+    return [*PROGRAM, *words, *(f"--plugin={part}" for part in plugins.allowed())]
+
+
 def training_command(run: Path, words: Sequence[str] = ()) -> list[str]:
-    """Program and arguments that start or resume a run, with the parts of the user's allowed."""
-    parts = [f"--plugin={part}" for part in plugins.allowed()]
-    return [*PROGRAM, "train", "--resume", str(run), "--json-lines", *parts, *words]
+    """What starts or resumes a run, see command_line."""
+    return command_line("train", "--resume", str(run), "--json-lines", *words)
+
+
+def shares(jobs: int) -> list[dict[str, str]]:
+    """Environment variables that give each of several jobs its share of cores and GPUs."""
+    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cpu_cores() // jobs))
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    gpus = named.split(",") if named else [str(each) for each in range(count)]
+    devices = [{"CUDA_VISIBLE_DEVICES": gpus[job % len(gpus)]} if gpus else {}
+               for job in range(jobs)]  # fmt: skip
+    return [{"OMP_NUM_THREADS": threads} | each for each in devices]

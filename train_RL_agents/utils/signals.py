@@ -13,6 +13,8 @@ from typing import Any
 
 Handler = Callable[[int, FrameType | None], None]
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+INTERRUPTED = 130
+"""Exit status of a command that was asked to stop."""
 _interrupted = threading.Event()
 """Whether KeyboardInterrupt was raised in the present command."""
 

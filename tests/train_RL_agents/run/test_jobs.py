@@ -20,9 +20,8 @@ from tests.train_RL_agents.tiny_runs import (
     usual_signals,
 )
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
-from train_RL_agents.run.jobs import PROGRAM, Jobs, training_command
+from train_RL_agents.run.jobs import PROGRAM, Jobs, shares, training_command
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.utils.jobs import run_together
 
 
 def python(code):
@@ -82,6 +81,17 @@ def test_what_outlives_a_command_is_not_waited_for():
     assert time.monotonic() - began < 20.0
 
 
+@pytest.mark.parametrize(("statuses", "status"), [((0, 0), 0), ((0, 2, 3), 3), ((0, -9), 9)])
+def test_failures_are_told_and_the_largest_is_the_status(capsys, statuses, status):
+    jobs = Jobs({}, 1)
+    jobs.status = {str(number): each for number, each in enumerate(statuses)}
+    assert jobs.report("again") == status
+    told = [f"marinenav: {number}: failed with status {each}: it said nothing"
+            for number, each in enumerate(statuses) if each]  # fmt: skip
+    output = capsys.readouterr()
+    assert (output.out, output.err.splitlines()) == ("", told)
+
+
 SAVES = """
 def save(*signal):
     print('saved')
@@ -99,17 +109,13 @@ def test_a_signal_asks_all_to_save_and_starts_no_more(capsys):
     with usual_signals():
         jobs.run()
     assert jobs.status == {"a": 130, "b": 130}
-    assert (jobs.stopped, jobs.failures) == (True, [])
+    assert (jobs.stopped, jobs.failures, jobs.report("again")) == (True, [], 130)
     assert sorted(capsys.readouterr().out.splitlines()) == [
-        "a: ready", "a: saved", "b: ready", "b: saved"
+        "a: ready", "a: saved", "again", "b: ready", "b: saved"
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("run", [
-    lambda commands: Jobs({str(number): each for number, each in enumerate(commands)}, 2).run(),
-    run_together,
-])  # fmt: skip
-def test_what_a_signal_finds_starting_is_ended_too(monkeypatch, run):
+def test_what_a_signal_finds_starting_is_ended_too(monkeypatch):
     started, real = [], subprocess.Popen
 
     def start(*words, **options):
@@ -119,7 +125,7 @@ def test_what_a_signal_finds_starting_is_ended_too(monkeypatch, run):
 
     monkeypatch.setattr(subprocess, "Popen", start)
     with usual_signals():
-        run([python("time.sleep(60)")] * 2)
+        Jobs({name: python("time.sleep(60)") for name in "ab"}, 2).run()
     assert [each.wait(10) for each in started] == [-15]
 
 
@@ -128,6 +134,18 @@ def interrupt_when_ready(jobs):
     while len(jobs._last) < 2:
         time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_cores_and_gpus_are_shared(monkeypatch):
+    monkeypatch.setattr("train_RL_agents.run.jobs.cpu_cores", lambda: 5)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
+    assert shares(3) == [
+        {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": each} for each in ("4", "6", "4")
+    ]
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert shares(2) == [{"OMP_NUM_THREADS": "2"}] * 2
 
 
 # Real runs --------------------------------------------------------------------------------------

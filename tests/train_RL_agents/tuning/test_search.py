@@ -16,12 +16,12 @@ from tests.train_RL_agents.trials import write_space
 from train_RL_agents.config.reading import from_dict, load_config
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
-from train_RL_agents.tuning import study as tuning
-from train_RL_agents.tuning.study import (
+from train_RL_agents.tuning import search as tuning
+from train_RL_agents.tuning.search import (
     BEST,
     STORAGE,
     Pruning,
-    Study,
+    Search,
     changed,
     read_space,
 )
@@ -74,7 +74,7 @@ def test_a_trial_that_diverges_is_pruned(tmp_path, fake, monkeypatch):
         raise DivergedError("loss became infinite or NaN between 0 and 40 env-steps")
 
     monkeypatch.setattr(fake, "train", diverge)
-    study = Study(tmp_path / "study", CONFIG, read_space(write_space(tmp_path), CONFIG))
+    study = Search(tmp_path / "study", CONFIG, read_space(write_space(tmp_path), CONFIG))
     line = study.run_trial(["marinenav"])
     assert line.startswith("trial 0: loss became infinite or NaN between 0 and 40 env-steps; it ")
     assert study.done == 1
@@ -83,7 +83,7 @@ def test_a_trial_that_diverges_is_pruned(tmp_path, fake, monkeypatch):
 
 def test_a_study_keeps_trials_and_the_best_configuration(tmp_path, fake):
     space = read_space(write_space(tmp_path), CONFIG)
-    study = Study(tmp_path / "study", CONFIG, space)
+    study = Search(tmp_path / "study", CONFIG, space)
     lines = [study.run_trial(["marinenav"]) for _ in range(3)]
     assert study.done == 3
     assert all(line.startswith(f"trial {number}: success 0.") for number, line in enumerate(lines))
@@ -97,24 +97,24 @@ def test_a_study_keeps_trials_and_the_best_configuration(tmp_path, fake):
 
 def test_a_study_goes_on_from_its_storage(tmp_path, fake):
     space = read_space(write_space(tmp_path), CONFIG)
-    Study(tmp_path, CONFIG, space).run_trial([])
+    Search(tmp_path, CONFIG, space).run_trial([])
     fake.interrupted = True
     with pytest.raises(KeyboardInterrupt):
-        Study(tmp_path, CONFIG, space).run_trial([])
+        Search(tmp_path, CONFIG, space).run_trial([])
     fake.interrupted = False
-    again = Study(tmp_path, CONFIG, space)
+    again = Search(tmp_path, CONFIG, space)
     other_trial(again)  # as a process that was killed leaves it
-    again = Study(tmp_path, CONFIG, space)
+    again = Search(tmp_path, CONFIG, space)
     assert again.done == 1
     assert again.run_trial([]).startswith("trial 3: ")
     with pytest.raises(ConfigError, match="must be new, or of the same space"):
-        Study(tmp_path, CONFIG, read_space(write_space(tmp_path, {"seed": [1, 2]}), CONFIG))
+        Search(tmp_path, CONFIG, read_space(write_space(tmp_path, {"seed": [1, 2]}), CONFIG))
 
 
 def other_trial(study, seen=True):
     """A trial that another process runs, or one of a study that is older than signs of life."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # they belong to Study.optimize
+        warnings.simplefilter("ignore", UserWarning)  # they belong to the study
         trial = study.study.ask()
     if seen:
         trial.set_user_attr("process", "1 on elsewhere")
@@ -122,7 +122,7 @@ def other_trial(study, seen=True):
 
 
 def test_the_last_trials_of_other_processes_are_waited_for(tmp_path, fake, monkeypatch):
-    study = Study(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG), 2)
+    study = Search(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG), 2)
     other, said = other_trial(study), []
     assert study.lacks_trials(said.append)
     study.run_trial([])
@@ -138,7 +138,7 @@ def test_the_last_trials_of_other_processes_are_waited_for(tmp_path, fake, monke
 
 
 def test_a_trial_that_another_process_has_begun_is_not_made_twice(tmp_path, fake):
-    study = Study(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG), 1)
+    study = Search(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG), 1)
     other_trial(study)
     assert study.run_trial([]) == ""
     assert [each.state.name for each in study.study.trials] == ["RUNNING", "FAIL"]
@@ -146,7 +146,7 @@ def test_a_trial_that_another_process_has_begun_is_not_made_twice(tmp_path, fake
 
 
 def test_processes_propose_different_trials(tmp_path, fake):
-    first, second = (Study(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
+    first, second = (Search(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
                      for _ in range(2))  # fmt: skip
     for each in (first, second, first, second):
         each.run_trial([])
@@ -157,7 +157,7 @@ def test_processes_propose_different_trials(tmp_path, fake):
 def test_trials_of_processes_that_ended_fail(tmp_path, fake, monkeypatch):
     monkeypatch.setattr(tuning, "_BEAT", 1)
     monkeypatch.setattr(tuning, "_GRACE", 1)
-    study = Study(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG), 1)
+    study = Search(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG), 1)
     killed, old = other_trial(study), other_trial(study, seen=False)
     study.study._storage.record_heartbeat(killed._trial_id)
     assert study.running == 2
@@ -168,7 +168,7 @@ def test_trials_of_processes_that_ended_fail(tmp_path, fake, monkeypatch):
 
 
 def test_a_full_disk_is_not_called_a_damaged_study(tmp_path, fake, monkeypatch):
-    study = Study(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
+    study = Search(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
     engine = study.study._storage._backend.engine
     engine.dispose()
     with sqlite3.connect(tmp_path / STORAGE) as base:
@@ -196,7 +196,7 @@ def test_without_a_compiler_trials_go_on(tmp_path, fake, monkeypatch, capsys):
 
     monkeypatch.setattr(fake, "train", fail)
     config = dataclasses.replace(CONFIG, compile=True)
-    study = Study(tmp_path, config, read_space(write_space(tmp_path), config))
+    study = Search(tmp_path, config, read_space(write_space(tmp_path), config))
     assert study.run_trial([]).startswith("trial 0: success")
     assert study.run_trial([]).startswith("trial 1: success")
     assert made == [True, False, False]
@@ -207,21 +207,21 @@ def test_without_a_compiler_trials_go_on(tmp_path, fake, monkeypatch, capsys):
 
 def test_a_study_goes_on_with_settings_that_are_newer_than_it(tmp_path, fake):
     space = read_space(write_space(tmp_path), CONFIG)
-    study = Study(tmp_path, CONFIG, space)
+    study = Search(tmp_path, CONFIG, space)
     study.run_trial([])
     saved = json.loads(study.study.user_attrs["config"])
     del saved["on_divergence"]
     study.study.set_user_attr("config", json.dumps(saved))
-    assert Study(tmp_path, CONFIG, space).done == 1
+    assert Search(tmp_path, CONFIG, space).done == 1
     saved["total_timesteps"] += 1
     study.study.set_user_attr("config", json.dumps(saved))
     with pytest.raises(ConfigError, match="must be new, or of the same config"):
-        Study(tmp_path, CONFIG, space)
+        Search(tmp_path, CONFIG, space)
 
 
 def test_settings_that_do_not_go_together_fail_one_trial(tmp_path, fake, monkeypatch):
     space = read_space(write_space(tmp_path), CONFIG)
-    study = Study(tmp_path, CONFIG, space)
+    study = Search(tmp_path, CONFIG, space)
     monkeypatch.setattr(tuning, "changed", lambda config, chosen: changed(config, {"seed": [-1]}))
     line = study.run_trial([])
     assert line.startswith("trial 0: refused, seed=[-1]: must be")
@@ -236,11 +236,11 @@ def test_settings_that_do_not_go_together_fail_one_trial(tmp_path, fake, monkeyp
 def test_a_damaged_study_is_refused(tmp_path, fake):
     (tmp_path / "study.db").write_text("no database")
     with pytest.raises(ConfigError, match=r"study\.db: damaged, or no study \(.*\)$"):
-        Study(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
+        Search(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
 
 
 def test_every_evaluation_is_reported_once(tmp_path, fake):
-    study = Study(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
+    study = Search(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
     study.run_trial([])
     (trial,) = study.study.trials
     value = fake.made[0].config.trainer.batch_size / 10
@@ -249,7 +249,7 @@ def test_every_evaluation_is_reported_once(tmp_path, fake):
 
 
 def test_pruned_trials_count_but_are_not_the_best(tmp_path, fake, monkeypatch):
-    study = Study(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
+    study = Search(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
     with monkeypatch.context() as patch:
         patch.setattr("optuna.Trial.should_prune", lambda trial: True)
         assert study.run_trial([]).startswith("trial 0: pruned at success 0.")

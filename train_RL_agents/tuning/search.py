@@ -162,7 +162,7 @@ class _LeftOutError(Exception):
     """A trial that is refused, or one too many."""
 
 
-class Study:
+class Search:
     """A search in a folder, new or continued; several processes may work on it at once.
 
     Each process proposes trials of its own. One that ends without a word stops to give signs of
