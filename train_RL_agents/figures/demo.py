@@ -54,7 +54,7 @@ def write_page(
         "colours": COLOURS,
         "zones": {rule: outline.tolist() for rule, outline in zones.items()},
     }  # fmt: skip
-    return assemble(read_part("demo.html"), SCRIPTS, data)
+    return assemble("demo", SCRIPTS, data)
 
 
 def operators_of(policy: dict[str, Any]) -> set[str]:

@@ -16,11 +16,11 @@ def read_part(name: str) -> str:
     return files("train_RL_agents.figures").joinpath("pages", name).read_text(encoding="utf-8")
 
 
-def assemble(page: str, scripts: Sequence[str], data: dict[str, Any]) -> str:
+def assemble(name: str, scripts: Sequence[str], data: dict[str, Any]) -> str:
     """Make a page.
 
     Args:
-        page: its HTML.
+        name: demo or replay, as its file of HTML is called.
         scripts: names of files; each uses only what stands before it.
         data: what the scripts show.
 
@@ -29,6 +29,7 @@ def assemble(page: str, scripts: Sequence[str], data: dict[str, Any]) -> str:
     """
     # A text in the data must not end the element that the data are in.
     text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
-    elements = "\n".join(f"<script>\n{read_part(name)}</script>" for name in scripts)
-    page = page.replace("__STYLE__", read_part("page.css").strip())
+    elements = "\n".join(f"<script>\n{read_part(script)}</script>" for script in scripts)
+    page = read_part("head.html").replace("__TITLE__", f"marinenav {name}")
+    page = page.replace("__STYLE__", read_part("page.css").strip()) + read_part(f"{name}.html")
     return page.replace("__SCRIPTS__", elements).replace("__DATA__", text)

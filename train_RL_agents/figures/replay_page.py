@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from marinenav_env.drawing import COLOURS
 from marinenav_env.validation import require
 from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULES, EpisodeView, zone_outline
-from train_RL_agents.figures.page import assemble, read_part
+from train_RL_agents.figures.page import assemble
 
 SCRIPTS = ("dynamics.js", "maps.js", "cards.js", "charts.js", "recordings.js", "replay.js")
 MOST_SIDES = 2
@@ -40,8 +40,7 @@ def write_page(sides: Sequence[Sequence[EpisodeView]]) -> str:
     _check_same(sides)
     data = {"colours": COLOURS, "rules": RULES, "near": NEAR_MISS,
             "sides": [_side(views) for views in sides]}  # fmt: skip
-    page = read_part("replay.html").replace("__NEAR__", f"{NEAR_MISS:g}")
-    return assemble(page, SCRIPTS, data)
+    return assemble("replay", SCRIPTS, data)
 
 
 def _check_same(sides: Sequence[Sequence[EpisodeView]]) -> None:

@@ -5,6 +5,7 @@
   const data = JSON.parse(byId("data").textContent), ZOOM = 1.3, SVG_ROW = 20, THUMB = 8;
   const state = { episode: 0, frame: 0, playing: false, share: 0, last: 0, naming: 0, stale: true };
   const sides = data.sides.map(makeSide);
+  write(byId("near"), data.near);
 
   function makeSide(given) {
     const element = byId("side").content.cloneNode(true).firstElementChild;
@@ -75,7 +76,7 @@
     vessels.forEach((vessel, index) => {
       const line = body.rows[index], { rule } = frame.observations[index];
       const ended = vessel.collided ? "collided" : vessel.arrived ? "arrived" : "";
-      const astern = cards.isAstern(vessel) ? "astern" : "under way";
+      const astern = cards.isAstern(vessel) ? "astern" : "active";
       const turn = `${rule.name}, ${Math.round(rule.phi * 180 / Math.PI)}°`;
       const cells = [index + 1, Math.hypot(vessel.gx, vessel.gy).toFixed(2),
         Math.hypot(vessel.goal[0] - vessel.x, vessel.goal[1] - vessel.y).toFixed(1),
