@@ -303,7 +303,7 @@ class Level:
     """Current speed at the edge of a core (m/s); 0: drawn from the world's v_range."""
     traffic: Fraction = 0.0
     """Of an encounter: share of the robots beside the first that keep course and speed, as vessels
-    do that nobody trains. Above 0, all start under way, and one may be overtaken."""
+    do that nobody trains. Above 0, all start in motion, and one may be overtaken."""
     noise: NonNegative = 1.0
     """Factor on the standard deviations of measured positions and velocities (1)."""
     vessel_spread: Annotated[float, at_least(1.0)] = 1.0

@@ -162,7 +162,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         over = terminated | truncated
         if not over.any():
             return last, reward, terminated, truncated, info
-        self._worlds.begin_anew(over)
+        self._worlds.begin_next(over)
         final: NDArray[Any] = np.full(self.num_envs, None, object)
         for row in np.flatnonzero(over):
             final[row] = last[row] if isinstance(last, np.ndarray) else {

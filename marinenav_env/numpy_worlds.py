@@ -30,7 +30,7 @@ class NumpyWorlds:
 
     Args:
         config: the worlds.
-        scenarios: see MarineNavEnv. With a curriculum, one world draws every episode anew.
+        scenarios: see MarineNavEnv. With a curriculum, one world draws a scenario for each episode.
         continuous: whether actions are continuous or indices of thrust-change pairs.
         flat: whether an observation is one vector instead of a dictionary.
         render_mode: rgb_array, human or None.
@@ -73,14 +73,14 @@ class NumpyWorlds:
         if seed is None and not self._begun:
             seed = secrets.randbits(32)
         if seed is None:
-            self.begin_anew(np.ones(self.env.num_envs, np.bool_))
+            self.begin_next(np.ones(self.env.num_envs, np.bool_))
         else:
             self.env.set_seed(seed)
             self.now = self.env.reset()
         self._begun = True
         self._show()
 
-    def begin_anew(self, over: NDArray[np.bool_]) -> None:
+    def begin_next(self, over: NDArray[np.bool_]) -> None:
         """Begin the next episode where ``over`` [E] is true."""
         done = torch.from_numpy(over).to(self.env.device)[:, None]
         self.now = self.env.maybe_reset(TensorDict({"done": done}, [len(over)]))

@@ -25,12 +25,12 @@ ENCOUNTER_DISTANCE, ENCOUNTER_OFFSET = (15.0, 25.0), 1.5
 """Range of the distance from a start, and from a goal, to where an encounter's courses meet, and
 largest deviation of both along either axis (m)."""
 SPEED, SPREAD = 2.0, 0.3
-"""Speed of vessels that meet under way (m/s), and its largest variation (share)."""
+"""Speed of vessels that start in motion (m/s), and its largest variation (share)."""
 SLOW_SHARE, SLOW_CHANCE, SLOW_COURSE = 0.4, 0.25, math.radians(20.0)
 """With this chance the second vessel makes this share of the speed, keeps course and speed, and
 heads as the first does but for this angle (rad): it is overtaken."""
 LONGEST = 30.0
-"""Vessels under way meet within this time (s)."""
+"""Vessels that start in motion meet within this time (s)."""
 
 
 class _Meeting(NamedTuple):
@@ -286,18 +286,18 @@ class ScenarioSampler:
         speed, scripted = torch.zeros_like(course), torch.zeros_like(present)
         if self._has_traffic:
             traffic = self._traffic[level][:, None]
-            course, speed, scripted = self._under_way(traffic, course, generator)
+            course, speed, scripted = self._in_motion(traffic, course, generator)
             both = present[:, :, None] & present[:, None]
             time = torch.maximum(before / SPEED, (apart / _closing(course, speed, both)))
-            under_way = speed * time.clamp_max(LONGEST)
-            reach = torch.where(traffic > 0.0, under_way, reach)
+            travelled = speed * time.clamp_max(LONGEST)
+            reach = torch.where(traffic > 0.0, travelled, reach)
         jitter = 2.0 * self._uniform(generator, 2, scenarios, robots, 2) - 1.0
         centre = 0.5 * self._sides[:, level].T[:, None]
         met = meeting(course, reach, beyond.expand(present.shape), centre)
         ends = (torch.stack(met) + ENCOUNTER_OFFSET * jitter).movedim(-1, 1).flatten(0, 1)
         return _Meeting(ends, course, speed, scripted)
 
-    def _under_way(
+    def _in_motion(
         self, traffic: Tensor, course: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Courses and speeds [P, R], and who keeps them, where ``traffic`` [P, 1] is above 0."""

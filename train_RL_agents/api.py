@@ -137,8 +137,8 @@ def compare(
     """Evaluate policies and baselines on the same scenarios; the first is compared to.
 
     Args:
-        policies: names of shipped policies or baselines (straight, apf, orca), run folders, policy
-            files, or what ``load`` gives.
+        policies: names of shipped policies or baselines (straight, apf, orca, mppi), run folders,
+            policy files, or what ``load`` gives.
         device: auto, cpu, cuda or cuda:N; what ``load`` gave is moved there.
         choice: which scenarios, and how policies act; see Choice.
 

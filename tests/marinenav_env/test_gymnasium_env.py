@@ -145,11 +145,11 @@ def test_an_episode_that_ends_is_followed_by_the_next_one():
         assert after[:2] != pytest.approx(before[:2], abs=1.0)
 
 
-def test_worlds_go_on_where_others_begin_anew():
+def test_worlds_go_on_where_others_begin_the_next_episode():
     worlds = MarineNavVectorEnv(2, SHORT, scenarios=PAIR)._worlds
     worlds.restart(0)
     before = worlds.observation(0)["self_state"]
-    worlds.begin_anew(np.array([True, False]))
+    worlds.begin_next(np.array([True, False]))
     after = worlds.observation(0)["self_state"]
     assert (after[0] != before[0]).any()
     np.testing.assert_array_equal(after[1], before[1])

@@ -48,7 +48,7 @@ def test_pixels_show_every_vessel_of_the_first_environment(cores):
     assert not np.array_equal(env.render(), first)
 
 
-def test_tracks_begin_anew_with_an_episode():
+def test_tracks_start_again_with_an_episode():
     env = world()
     step, counts = env.reset(), []
     for _ in range(7):

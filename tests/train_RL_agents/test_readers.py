@@ -49,7 +49,7 @@ from train_RL_agents.run.checkpoint import (
     save_policy,
 )
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.tuning.study import read_space
+from train_RL_agents.tuning.search import read_space
 
 CONFIG = from_dict(TINY)
 KEYS = sorted(setting.key for setting in settings_of(CONFIG))

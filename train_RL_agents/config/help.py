@@ -15,7 +15,7 @@ from typing import Any, Literal, get_origin, get_type_hints
 
 from marinenav_env.validation import describe, words_of
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.help_text import DEFAULTS, Section, settings_text
+from train_RL_agents.config.help_text import DEFAULTS, Section
 from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
 
 
@@ -31,16 +31,6 @@ def meanings(config_type: type[Any]) -> dict[str, str]:
                 case (ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text)))):
                     found[name] = " ".join(text.split())
     return found
-
-
-def settings_help(config: Any, width: int = 80) -> str:
-    """Every key with default, unit and meaning, by section.
-
-    Args:
-        config: its values are shown as the defaults.
-        width: of the text, in characters.
-    """
-    return settings_text(sections(config), width)
 
 
 def sections(config: Any, prefix: str = "") -> list[Section]:

@@ -62,7 +62,7 @@ def estimate(
     Args:
         statistic: from the scores [N, M] of each group to a value or values [T].
         groups: counts of each.
-        episodes: draw the episodes of every run anew, too, so that there is an interval also for a
+        episodes: resample the episodes of every run, too, so that there is an interval also for a
             single run; else only runs are drawn, separately for every task.
         draws: bootstrap samples.
     """

@@ -52,7 +52,7 @@ class EpisodeView(Voyage):
     rates: Floats
     """[T+1, R, 2] commanded thrust changes (N/s); none in the last frame."""
     clearance: Floats
-    """[T+1, R] between discs around hulls, to the nearest vessel under way or obstacle (m);
+    """[T+1, R] between discs around hulls, to the nearest active vessel or obstacle (m);
     infinite without one, and after the vessel's end."""
     terms: dict[str, Floats]
     """[T+1, R] each: the reward of the step that led to the frame, by its terms."""

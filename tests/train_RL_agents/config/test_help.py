@@ -6,15 +6,15 @@ from dataclasses import dataclass, fields
 import pytest
 
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.help import defaults_json, meanings, settings_help, settings_page
-from train_RL_agents.config.help_text import DEFAULTS
+from train_RL_agents.config.help import defaults_json, meanings, sections, settings_page
+from train_RL_agents.config.help_text import DEFAULTS, settings_text
 from train_RL_agents.config.reading import default_config, settings_of
 
 
 @pytest.mark.parametrize("agent_type", list(AGENTS))
 def test_help_has_every_setting_with_its_meaning(agent_type):
     config = default_config(agent_type)
-    text = settings_help(config, 100)
+    text = settings_text(sections(config), 100)
     assert max(map(len, text.splitlines())) <= 100
     for setting in settings_of(config):
         assert f"  {setting.key}=" in text

@@ -14,7 +14,7 @@ const charts = (() => {
     return found;
   }
 
-  // In an element: a chart that is drawn anew for other data, and whose cursor alone moves else.
+  // In an element: a chart that is redrawn for other data; otherwise only its cursor moves.
   // seek(frame) is called where it is clicked.
   function make(parent, seek) {
     const figure = document.createElement("figure"), title = document.createElement("figcaption");
