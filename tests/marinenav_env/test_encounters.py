@@ -1,13 +1,14 @@
 """Geometry of encounters, and levels that differ from another."""
 
 import math
+from itertools import combinations
 
 import pytest
 import torch
 
 from marinenav_env import ConfigError, Curriculum, MarineNavEnv
 from marinenav_env.config import Level, ScenarioConfig
-from marinenav_env.encounters import SEPARATION, draw_courses, meeting
+from marinenav_env.encounters import SEPARATION, draw_courses, meeting, smallest_angle
 from marinenav_env.scenario import (
     ENCOUNTER_DISTANCE,
     ENCOUNTER_OFFSET,
@@ -16,8 +17,10 @@ from marinenav_env.scenario import (
     SPREAD,
     ScenarioSampler,
 )
+from tests.marinenav_env.test_scenario import Recorder
 
 CPU, DOUBLE = torch.device("cpu"), torch.float64
+TURN = 2.0 * math.pi
 
 
 def seeded() -> torch.Generator:
@@ -31,6 +34,46 @@ def test_courses_keep_apart(robots: int) -> None:
     apart = (courses[..., None] - courses[:, None]).abs().remainder(2.0 * math.pi)
     apart = torch.minimum(apart, 2.0 * math.pi - apart)[:, *torch.triu_indices(robots, robots, 1)]
     assert (apart >= SEPARATION - 1e-9).double().mean() > 0.95 if robots > 1 else not apart.numel()
+
+
+def between(first: float, second: float) -> float:
+    """Angle between two courses (rad)."""
+    apart = abs(first - second) % (2.0 * math.pi)
+    return min(apart, 2.0 * math.pi - apart)
+
+
+def closest_courses(courses: list[float], present: list[bool]) -> float:
+    there = [course for course, real in zip(courses, present, strict=True) if real]
+    return min([between(*pair) for pair in combinations(there, 2)], default=math.pi)
+
+
+def test_smallest_angle_is_that_of_vessels_that_are_there() -> None:
+    courses = [[0.0, 3.0, 0.5, -0.25], [0.1, 6.2, 3.0, 0.0]]
+    present = [[True, True, True, False], [True, True, False, False]]
+    found = smallest_angle(torch.tensor(courses, dtype=DOUBLE), torch.tensor(present))
+    expected = [closest_courses(*each) for each in zip(courses, present, strict=True)]
+    assert found.tolist() == pytest.approx(expected)
+    assert expected == pytest.approx([0.5, 0.1 + TURN - 6.2])
+    alone = smallest_angle(torch.tensor(courses, dtype=DOUBLE), torch.eye(4, dtype=torch.bool)[:2])
+    assert alone.tolist() == [math.pi] * 2
+
+
+def test_courses_equal_scalar_code() -> None:
+    present = [[slot < 1 + row % 6 for slot in range(6)] for row in range(12)]
+    generator = seeded()
+    kinds = torch.randint(3, (12, 256, 5), generator=generator).tolist()
+    vary = torch.rand(12, 256, 5, generator=generator, dtype=DOUBLE).tolist()
+    middle, spread = (180.0, -90.0, 90.0), (10.0, 70.0, 70.0)
+    found = draw_courses(torch.tensor(present), seeded(), DOUBLE).tolist()
+    for row, there in enumerate(present):
+        options = [
+            [0.0, *(math.radians(middle[k] + spread[k] * (2.0 * u - 1.0))
+                    for k, u in zip(*each, strict=True))]
+            for each in zip(kinds[row], vary[row], strict=True)
+        ]  # fmt: skip
+        apart = [min(closest_courses(each, there), math.radians(20.0)) for each in options]
+        best = next(i for i, each in enumerate(apart) if each >= max(apart) - 1e-12)
+        assert found[row] == pytest.approx(options[best]), row
 
 
 def test_two_meet_head_on_and_crossing_from_either_side() -> None:
@@ -70,6 +113,61 @@ def test_a_level_of_encounters_beside_a_published_one() -> None:
     to_goal = drawn.goal[met] - drawn.start[met]
     off = torch.atan2(to_goal[..., 1], to_goal[..., 0]) - drawn.heading[met]
     assert off[:, :2].cos().min() > math.cos(0.2)
+
+
+def test_encounters_equal_scalar_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Starts, goals, courses, speeds and traffic, from the random numbers that were drawn."""
+    levels = (Level(3, 0, 0, 0.0, encounter=True, map_size=80.0),
+              Level(3, 0, 0, 0.0, encounter=True, traffic=0.5),
+              Level(2, 0, 0, 0.0, encounter=True, traffic=0.9))  # fmt: skip
+    present = [[True] * 3, [True] * 3, [True, True, False]]
+    level = torch.arange(3).repeat(30)
+    courses = draw_courses(torch.tensor(present)[level], seeded(), DOUBLE)
+    # Nearly parallel ones too, which start farther off or have to wait for long.
+    courses[::4, 1] = torch.linspace(0.002, 0.3, len(courses[::4]), dtype=DOUBLE)
+    monkeypatch.setattr("marinenav_env.scenario.draw_courses", lambda *given: courses)
+    sampler = Recorder(ScenarioConfig(), levels, CPU, DOUBLE)
+    sampler.drawn = []
+    drawn = sampler.sample(level, seeded())
+    assert drawn.scripted is not None
+    reach, traffic, jitter = (each.tolist() for each in sampler.drawn[2:5])
+    times = set()
+    for row, number in enumerate(level.tolist()):
+        share, there = levels[number].traffic, present[number]
+        centre, course = (40.0 if number == 0 else 27.5), courses[row].tolist()
+        before, beyond = (15.0 + 10.0 * reach[k][row][0] for k in range(2))
+        chord = 2.0 * math.sin(closest_courses(course, there) / 2.0)
+        ahead_of = [max(before, 13.0 / chord)] * 3
+        speed, kept = [0.0] * 3, [False] * 3
+        if share:
+            chance, vary, turn = (traffic[k][row] for k in range(3))
+            slow = chance[0] < 0.25
+            speed = [2.0 * (1.0 + 0.3 * (2.0 * each - 1.0)) for each in vary]
+            kept = [False, *(each < share for each in chance[1:])]
+            if slow:
+                course[1], speed[1], kept[1] = math.radians(20.0 * (2.0 * turn[1] - 1.0)), 0.8, True
+            velocity = [(v * math.cos(c), v * math.sin(c))
+                        for c, v in zip(course, speed, strict=True)][: sum(there)]  # fmt: skip
+            pairs = combinations(velocity, 2)
+            time = max(before / 2.0, 13.0 / min(math.dist(*pair) for pair in pairs))
+            times.add("long" if time > 30.0 else "close" if time > before / 2.0 else "usual")
+            ahead_of = [v * min(time, 30.0) for v in speed]
+        for r, real in enumerate(there):
+            if not real:
+                assert not drawn.robot_mask[row, r] and not drawn.scripted[row, r]
+                continue
+            ahead = (math.cos(course[r]), math.sin(course[r]))
+            start = [centre - ahead_of[r] * ahead[k] + 1.5 * (2.0 * jitter[0][row][r][k] - 1.0)
+                     for k in range(2)]  # fmt: skip
+            goal = [centre + beyond * ahead[k] + 1.5 * (2.0 * jitter[1][row][r][k] - 1.0)
+                    for k in range(2)]  # fmt: skip
+            assert drawn.start[row, r].tolist() == pytest.approx(start)
+            assert drawn.goal[row, r].tolist() == pytest.approx(goal)
+            assert drawn.heading[row, r].item() == pytest.approx(course[r])
+            expected = [speed[r] * ahead[0], speed[r] * ahead[1], 0.0]
+            assert drawn.velocity[row, r].tolist() == pytest.approx(expected)
+            assert drawn.robot_mask[row, r] and bool(drawn.scripted[row, r]) == kept[r]
+    assert times == {"long", "close", "usual"}
 
 
 def test_levels_have_maps_and_currents_of_their_own() -> None:

@@ -74,8 +74,8 @@ def linear(layer, features):
     weights, norm = (layer[0], layer[1]) if isinstance(layer, nn.Sequential) else (layer, None)
     out = features @ weights.weight.T + weights.bias
     if norm is not None:
-        spread = torch.sqrt(out.var(-1, unbiased=False) + norm.eps)
-        out = (out - out.mean(-1)) / spread * norm.weight + norm.bias
+        spread = torch.sqrt(out.var(-1, unbiased=False, keepdim=True) + norm.eps)
+        out = (out - out.mean(-1, keepdim=True)) / spread * norm.weight + norm.bias
     return out.clamp_min(0.0)
 
 
