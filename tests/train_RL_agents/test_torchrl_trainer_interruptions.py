@@ -34,6 +34,7 @@ from train_RL_agents.cli import main
 from train_RL_agents.run.checkpoint import STATE
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
+from train_RL_agents.utils.signals import SIGNALS
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 
@@ -189,10 +190,10 @@ def test_a_disk_that_is_full(tmp_path, capsys, command):
         subprocess.run(["umount", str(disk)], check=True)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_saves_and_says_how_to_go_on(tmp_path, capsys, number):
     run = new_run(tmp_path / "a folder")
-    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    before = [signal.getsignal(each) for each in SIGNALS]
     trainer = TorchRLTrainer(run, bar=False)
     at(trainer, 64, lambda: signal.raise_signal(number))
     trainer.train()
@@ -200,7 +201,7 @@ def test_a_signal_saves_and_says_how_to_go_on(tmp_path, capsys, number):
     assert saved(run)["env_steps"] == 64
     hint = f"stopped and saved; go on with: marinenav train --resume '{run.path}'\n"
     assert capsys.readouterr().out.splitlines(keepends=True)[-1] == hint
-    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before
+    assert [signal.getsignal(each) for each in SIGNALS] == before
     assert differences(without_times(trainer._state()), saved(run)) == []
 
 
@@ -252,7 +253,7 @@ def wait_for(process, tmp_path, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_a_signalled_command_can_be_resumed(tmp_path, command, start, number):
     process = start(*command, "total_timesteps=1000000000", "eval_freq=800")
     wait_for(process, tmp_path, f"checkpoints/{STATE}")
@@ -268,6 +269,25 @@ def test_a_signalled_command_can_be_resumed(tmp_path, command, start, number):
     assert (again.returncode, errors) == (0, "")
     assert f"resuming at {steps:,} env-steps" in output.splitlines()
     assert saved(run)["env_steps"] == steps + 40
+
+
+@pytest.mark.slow
+def test_a_run_whose_terminal_is_gone_is_saved(tmp_path, command):
+    terminal, theirs = os.openpty()
+    code = ("import fcntl, runpy, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+            "runpy.run_module('train_RL_agents', run_name='__main__')")  # fmt: skip
+    words = [*command, "total_timesteps=1000000000", "eval_freq=800"]
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *words], cwd=ROOT, start_new_session=True,
+        stdin=theirs, stdout=theirs, stderr=theirs,
+    ) as process:  # fmt: skip
+        os.close(theirs)
+        wait_for(process, tmp_path, f"checkpoints/{STATE}")
+        os.close(terminal)
+        assert process.wait(timeout=30) == 130
+    run = only_run(tmp_path)
+    assert saved(run)["env_steps"] >= 800
+    assert "stopped and saved" in (run.path / "run.log").read_text()
 
 
 @pytest.mark.slow

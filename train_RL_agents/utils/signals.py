@@ -1,22 +1,35 @@
-"""Ctrl-C and SIGTERM: at once, as an exception, or as a request."""
+"""Ctrl-C, SIGTERM and SIGHUP: at once, as an exception, or as a request."""
 
 from __future__ import annotations
 
 import os
 import signal
+import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 Handler = Callable[[int, FrameType | None], None]
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_HANG_UP = getattr(signal, "SIGHUP", None)
+"""The terminal is gone; Windows has no such signal."""
+SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, _HANG_UP)))
 INTERRUPTED = 130
 """Exit status of a command that was asked to stop."""
 _interrupted = threading.Event()
 """Whether KeyboardInterrupt was raised in the present command."""
+
+
+def leave_terminal(descriptors: tuple[int, ...] = (0, 1, 2)) -> None:
+    """Lead what led to a terminal that is gone to nowhere: to say something is then no error."""
+    with Path(os.devnull).open("r+b", buffering=0) as nowhere:
+        for each in descriptors:
+            with suppress(OSError):
+                if stat.S_ISCHR(os.fstat(each).st_mode) and not os.isatty(each):
+                    os.dup2(nowhere.fileno(), each)
 
 
 @contextmanager
@@ -29,13 +42,20 @@ def _handled(handle: Handler) -> Iterator[Callable[[], None]]:
         yield lambda: None
         return
     before: dict[int, Any] = {number: signal.getsignal(number) for number in SIGNALS}
+    if _HANG_UP is not None and before[_HANG_UP] == signal.SIG_IGN:
+        del before[_HANG_UP]  # as nohup wants it
+
+    def heard(number: int, frame: FrameType | None) -> None:
+        if number == _HANG_UP:
+            leave_terminal()
+        handle(number, frame)
 
     def restore() -> None:
         for number, handler in before.items():
             signal.signal(number, handler)
 
-    for number in SIGNALS:
-        signal.signal(number, handle)
+    for number in before:
+        signal.signal(number, heard)
     try:
         yield restore
     finally:
@@ -44,7 +64,7 @@ def _handled(handle: Handler) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def first_signal(ask: Callable[[], None]) -> Iterator[None]:
-    """Within it, the first Ctrl-C or SIGTERM only asks; a second one acts as it did before.
+    """Within it, the first signal only asks; a second Ctrl-C or SIGTERM acts as it did before.
 
     Args:
         ask: is called at the first one; it may raise.
@@ -52,6 +72,8 @@ def first_signal(ask: Callable[[], None]) -> Iterator[None]:
 
     def handle(number: int, frame: FrameType | None) -> None:
         restore()
+        if _HANG_UP is not None:  # a shell says it again, and at any time
+            signal.signal(_HANG_UP, lambda *again: leave_terminal())
         ask()
 
     with _handled(handle) as restore:
@@ -79,7 +101,7 @@ def ended_at_once() -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Within it, SIGTERM raises KeyboardInterrupt like Ctrl-C, so that what is open is closed.
+    """Within it, all raise KeyboardInterrupt like Ctrl-C, so that what is open is closed.
 
     Python only prints exceptions in destructors and callbacks. One that is lost so is not printed,
     and counts as a request to stop as soon as there is something to stop, see first_signal.

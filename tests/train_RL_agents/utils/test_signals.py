@@ -1,11 +1,12 @@
 """Requests to stop."""
 
+import os
 import signal
 import threading
 
 import pytest
 
-from train_RL_agents.utils.signals import first_signal, interruptible
+from train_RL_agents.utils.signals import first_signal, interruptible, leave_terminal
 
 
 def test_the_first_signal_asks_and_the_second_acts():
@@ -23,6 +24,43 @@ def test_the_first_signal_asks_and_the_second_acts():
         assert (asked, heard) == (["asked"], ["usual", "usual"])
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+needs_hang_ups = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no SIGHUP here")
+
+
+@needs_hang_ups
+def test_further_hang_ups_are_no_second_request():
+    asked, before = [], signal.getsignal(signal.SIGHUP)
+    with first_signal(lambda: asked.append("asked")):
+        for _ in range(3):
+            signal.raise_signal(signal.SIGHUP)
+    assert asked == ["asked"] and signal.getsignal(signal.SIGHUP) is before
+
+
+@needs_hang_ups
+def test_hang_ups_stay_ignored_as_nohup_has_them():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interruptible(), first_signal(lambda: pytest.fail("was asked")):
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@needs_hang_ups
+def test_a_terminal_that_is_gone_is_left(tmp_path):
+    (ours, lost), (kept, there) = os.openpty(), os.openpty()
+    file = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
+    os.close(ours)
+    with pytest.raises(OSError, match="Input/output error"):
+        os.write(lost, b"said")
+    leave_terminal((lost, there, file))
+    for each in (lost, there, file):
+        os.write(each, b"said")
+    assert os.read(kept, 4) == b"said" and (tmp_path / "log").read_text() == "said"
+    for each in (lost, kept, there, file):
+        os.close(each)
 
 
 class Fragile:
