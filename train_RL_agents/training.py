@@ -53,7 +53,7 @@ def sized_config(
     sized = planned(config, profile, stated, device)
     # What each process holds is its share.
     own = planned(ranks.share(sized.config), "none", stated, device)
-    check(own.plan, own.config, at_once)
+    check(own.plan, own.config, min(at_once, len(config.seed)))
     return sized._replace(plan=own.plan)
 
 

@@ -7,7 +7,7 @@ from tests.train_RL_agents.tiny_runs import new_run
 from train_RL_agents.run.checkpoint import STATE
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import resume
-from train_RL_agents.training import _kept, run_to_the_end
+from train_RL_agents.training import _kept, run_to_the_end, sized_config
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -39,3 +39,11 @@ def test_a_run_without_generated_code_tries_for_it_when_it_is_resumed(tmp_path, 
     assert run_to_the_end((run, make), quiet=True)
     assert tried == [True, False]
     assert RunFolder.open(run.path).config.compile
+
+
+@pytest.mark.parametrize(("seeds", "counted"), [("1", 1), ("1,2", 2), ("1,2,3,4", 3)])
+def test_memory_is_planned_for_as_many_runs_as_there_are(monkeypatch, seeds, counted):
+    found = []
+    monkeypatch.setattr("train_RL_agents.training.check", lambda *given: found.append(given[2]))
+    sized_config(None, [f"seed={seeds}"], "none", at_once=3)
+    assert found == [counted]
