@@ -1,4 +1,4 @@
-"""Parts that users add without changing this program: rewards, observations, samplers, agents.
+"""Parts that users add without changing this program: rewards, observations, agents, ....
 
 A part is named ``package.module:Name``, or by the name of an entry point that an installed package
 registers in the part's group. Importing a module runs its code, and configuration files and
@@ -18,6 +18,7 @@ from marinenav_env.validation import ConfigError
 
 AGENTS = "marinenav.agents"
 ENCODERS = "marinenav.encoders"
+LOGGERS = "marinenav.loggers"
 OBSERVATIONS = "marinenav.observations"
 REWARDS = "marinenav.rewards"
 SCENARIOS = "marinenav.scenarios"

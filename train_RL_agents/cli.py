@@ -21,7 +21,7 @@ _LONGEST = 300
 """Characters of a message."""
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
 _PARTS = ("agent_type=", "world.reward.function=", "world.sensor.entries=",
-          "agent.entry_encoders=", "training_schedule.sampler=")  # fmt: skip
+          "agent.entry_encoders=", "training_schedule.sampler=", "loggers=")  # fmt: skip
 """Settings that name parts of the user's."""
 _PART = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 

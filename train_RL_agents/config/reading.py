@@ -11,7 +11,7 @@ import contextlib
 import difflib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType
@@ -210,9 +210,11 @@ def _read(text: str, setting: Setting) -> Any:
     """What a value on the command line stands for.
 
     Text where the setting is text; else JSON, a list without its brackets, or a number or truth
-    value as Python writes it; else text.
+    value as Python writes it; else text, or a list of texts where the setting is one.
     """
-    readers = (json.loads, _read_list, _PYTHON.__getitem__, int, float)
+    readers: list[Callable[[str], Any]] = [json.loads, _read_list]
+    texts = setting.annotation == tuple[str, ...]
+    readers += [_read_texts] if texts else [_PYTHON.__getitem__, int, float]
     for read in () if setting.annotation is str else readers:
         with contextlib.suppress(ValueError, KeyError, RecursionError):
             return read(text)
@@ -221,6 +223,10 @@ def _read(text: str, setting: Setting) -> Any:
 
 def _read_list(text: str) -> Any:
     return json.loads(f"[{text}]")
+
+
+def _read_texts(text: str) -> list[str]:
+    return [each.strip() for each in text.removeprefix("[").removesuffix("]").split(",")]
 
 
 # Messages and construction ----------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 RESUMABLE = (
     "total_timesteps", "eval_freq", "log_freq", "threads", "compile", "tf32", "fused_optimizer",
-    "capture", "monitor", "draw_evaluations", "save_replay", "on_divergence",
+    "capture", "monitor", "loggers", "draw_evaluations", "save_replay", "on_divergence",
     "trainer.learning_rate", "trainer.learning_rate_final",
 )  # fmt: skip
 """Keys that may change when a run is resumed; all others would make it another run. Not the device:

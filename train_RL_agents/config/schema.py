@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Annotated, ClassVar, Generic, Literal, TypeVar
 
-from marinenav_env import LEVELS, Curriculum, Level, WorldConfig
+from marinenav_env import LEVELS, Curriculum, Level, WorldConfig, plugins
 from marinenav_env.validation import (
     Count,
     Fraction,
@@ -25,6 +25,7 @@ from train_RL_agents.agents import AgentConfig, agent_class
 
 ConfigType = TypeVar("ConfigType", bound=AgentConfig)
 Precision = Literal["fp32", "bf16"]
+LOGGERS = ("tensorboard", "csv", "wandb", "mlflow")
 LARGEST_SEED = 2**32 - 1
 """Of a run, an evaluation set or a search."""
 
@@ -342,6 +343,8 @@ class TrainConfig(Generic[ConfigType]):
     """Adam's step as one kernel; else as several over all weights."""
     capture: bool = True
     """On a GPU, launch collection and updates as CUDA graphs; without effect on a CPU."""
+    loggers: tuple[str, ...] = ("tensorboard",)
+    """What scalars are logged to: tensorboard, csv, wandb, mlflow, or package.module:Class."""
     monitor: bool = True
     """Log use of processors, memory and GPU."""
     on_divergence: Literal["stop", "rewind"] = "stop"
@@ -374,6 +377,12 @@ class TrainConfig(Generic[ConfigType]):
         check_fields(self)
         require(len(set(self.seed)) == len(self.seed) > 0, "seed", self.seed,
                 "one or more different numbers")  # fmt: skip
+        known = (*LOGGERS, *plugins.registered(plugins.LOGGERS))
+        fine = all(":" in each or each in known for each in self.loggers)
+        names = f"{', '.join(known)}, or package.module:Class"
+        require(fine, "loggers", self.loggers, f"some of {names}")
+        fine = len(set(self.loggers)) == len(self.loggers)
+        require(fine, "loggers", self.loggers, "different from one another")
         require(not self.imitation_learning, "imitation_learning", True, "false")
         fine = self.save_replay or not self.trainer.buffer_size or self.on_divergence == "stop"
         require(fine, "on_divergence", self.on_divergence, "stop with save_replay=false")

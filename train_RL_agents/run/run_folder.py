@@ -1,4 +1,4 @@
-"""The folder of a run: configuration, versions, evaluations, checkpoints, TensorBoard events."""
+"""The folder of a run: configuration, versions, evaluations, checkpoints, logs."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ from train_RL_agents.config.reading import read_json, saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run import lock
 from train_RL_agents.run.checkpoint import CHECKPOINTS, MANIFEST, STATE, find_run, read_manifest
+from train_RL_agents.run.logger import RunLogger
+from train_RL_agents.run.loggers import check_loggers, open_loggers
 from train_RL_agents.run.run_log import RunLog
-from train_RL_agents.run.tensorboard import TensorBoard
 from train_RL_agents.utils.files import TEMPORARY, inside, write_atomically
 from train_RL_agents.utils.provenance import revision, versions
 
@@ -68,7 +69,7 @@ class RunFolder:
         """Env-steps of the checkpoint that the run is resumed from; -1 for a new run."""
         self.heading: list[str] = []
         """Lines that the terminal showed before the run began."""
-        self._tensorboard: TensorBoard | None = None
+        self._loggers: list[RunLogger] | None = None
         self._lock: TextIO | None = None
         self._log: RunLog | None = None
 
@@ -139,8 +140,10 @@ class RunFolder:
         """Become the run's only writer, remove what a killed one left incomplete, open run.log.
 
         Raises:
-            ConfigError: when another process trains this run, or a link leads out of the folder.
+            ConfigError: when another process trains this run, a link leads out of the folder, or a
+                logger's package is missing.
         """
+        check_loggers(self.config.loggers)
         for name in (LOCK, LOG, CONFIG, *_EVALUATIONS, f"{CHECKPOINTS}/{STATE}"):
             path = inside(self.path, name)
             fine = path.is_file() or not path.exists()
@@ -178,6 +181,8 @@ class RunFolder:
 
     def release(self) -> None:
         """Let others write the run."""
+        with suppress(ConfigError):  # of an error, the run's own is reported
+            self.close()
         if self._log is not None:
             self._log.close()
         if self._lock is not None:
@@ -205,15 +210,13 @@ class RunFolder:
         self._write("eval_configs.json", scenario_text(episodes))
 
     @contextmanager
-    def _events(self) -> Iterator[TensorBoard]:
-        """TensorBoard's events; they hide what an interrupted run wrote after its checkpoint."""
+    def _logging(self) -> Iterator[list[RunLogger]]:
+        """The loggers; TensorBoard hides what an interrupted run wrote after its checkpoint."""
         try:
-            if self._tensorboard is None:
+            if self._loggers is None:
                 threading.excepthook = _ignore_writers
-                self._tensorboard = TensorBoard(
-                    self.path, self.config, self.resumed_at, self.heading
-                )
-            yield self._tensorboard
+                self._loggers = open_loggers(self.path, self.config, self.resumed_at, self.heading)
+            yield self._loggers
         except OSError as error:
             raise ConfigError(
                 f"{self.path}: events for TensorBoard cannot be written ({error})"
@@ -223,31 +226,36 @@ class RunFolder:
         """Log scalars (those there are), with env-steps as the x axis."""
         finite = {name: value for name, value in scalars.items()
                   if value is not None and math.isfinite(value)}  # fmt: skip
-        with self._events() as events:
-            events.log(finite, env_steps)
+        with self._logging() as loggers:
+            for each in loggers:
+                each.log(finite, env_steps)
 
     def log_histogram(self, name: str, values: Tensor, env_steps: int) -> None:
         """Log how values (those that are finite) are distributed; nothing if there are none."""
         values = values[values.isfinite()]
         if len(values):
-            with self._events() as events:
-                events.log_histogram(name, values, env_steps)
+            with self._logging() as loggers:
+                for each in loggers:
+                    each.log_histogram(name, values, env_steps)
 
     def log_image(self, name: str, pixels: NDArray[np.uint8], env_steps: int) -> None:
         """Log a picture [height, width, 3]."""
-        with self._events() as events:
-            events.log_image(name, pixels, env_steps)
+        with self._logging() as loggers:
+            for each in loggers:
+                each.log_image(name, pixels, env_steps)
 
     def log_end(self, env_steps: int) -> None:
         """Log that the run has made all its env-steps."""
-        with self._events() as events:
-            events.log_end(env_steps)
+        with self._logging() as loggers:
+            for each in loggers:
+                each.log_end(env_steps)
 
     def flush(self) -> None:
         """Bring what was logged to the disk."""
-        if self._tensorboard is not None:
-            with self._events() as events:
-                events.flush()
+        if self._loggers is not None:
+            with self._logging() as loggers:
+                for each in loggers:
+                    each.flush()
 
     def write_evaluations(self, rows: list[dict[str, Any]], arrays: dict[str, Any]) -> None:
         """Write all evaluations so far.
@@ -291,10 +299,11 @@ class RunFolder:
 
     def close(self) -> None:
         """End the log; what is logged next begins another."""
-        if self._tensorboard is not None:
-            with self._events() as events:
-                self._tensorboard = None
-                events.close()
+        if self._loggers is not None:
+            with self._logging() as loggers:
+                self._loggers = None
+                for each in loggers:
+                    each.close()
 
 
 def _ignore_writers(error: threading.ExceptHookArgs) -> None:

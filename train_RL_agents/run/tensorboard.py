@@ -15,6 +15,7 @@ from torch.utils.tensorboard.writer import SummaryWriter
 
 from train_RL_agents.config.reading import default_config, flatten, to_dict
 from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.run.logger import RunLogger
 from train_RL_agents.run.tags import meaning
 
 HISTOGRAM_BINS = 30
@@ -58,7 +59,7 @@ def layout(levels: int) -> dict[str, dict[str, list[Any]]]:
     }  # fmt: skip
 
 
-class TensorBoard:
+class TensorBoard(RunLogger):
     """TensorBoard's events of a run, with its settings.
 
     Args:

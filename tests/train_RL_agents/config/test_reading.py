@@ -195,6 +195,12 @@ def test_agents_are_known_in_other_letters(name):
     assert from_dict({}, [f"agent_type={name}"]).agent_type == "AC-IQN"
 
 
+@pytest.mark.parametrize("text", ["csv,a.b:C", "[csv, a.b:C]", '"csv","a.b:C"', '["csv","a.b:C"]'])
+def test_texts_of_a_list_need_no_quotes(text):
+    assert from_dict({}, [f"loggers={text}"]).loggers == ("csv", "a.b:C")
+    assert from_dict({}, ["loggers="]).loggers == ()
+
+
 def test_mistakes_on_the_command_line():
     assert refused({}, "agent=ppo").endswith("; or is it agent_type=ppo?")
     assert refused({}, "trainer.batch_size=big") == (

@@ -31,6 +31,15 @@ def test_levels_of_encounters_on_maps_of_their_own():
         from_dict({"training_schedule": schedule | {"encounter": [True]}})
 
 
+@pytest.mark.parametrize(("loggers", "sentence"), [
+    (["board"], "must be some of tensorboard, csv, wandb, mlflow, or package.module:Class"),
+    (["csv", "csv"], "must be different from one another"),
+])  # fmt: skip
+def test_loggers_are_known_and_named_once(loggers, sentence):
+    with pytest.raises(ConfigError, match=f": {sentence}$"):
+        TrainConfig(loggers=loggers)
+
+
 @pytest.mark.parametrize(("agent", "trainer", "sentence"), [
     ("PPO", OffPolicyConfig(), "trainer='OffPolicyConfig': must be OnPolicyConfig for this agent"),
     ("DQN", OnPolicyConfig(), "trainer='OnPolicyConfig': must be OffPolicyConfig for this agent"),

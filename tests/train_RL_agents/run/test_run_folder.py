@@ -37,7 +37,7 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict, load_config, to_dict
 from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
 from train_RL_agents.policy_wrapper import PolicyWrapper
-from train_RL_agents.run import run_folder
+from train_RL_agents.run import loggers, run_folder
 from train_RL_agents.run.checkpoint import load_policy, read_manifest
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import resume
@@ -306,7 +306,7 @@ def test_events_that_cannot_be_written_are_reported(tmp_path, monkeypatch):
         def __init__(self, *arguments, **keywords):
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(run_folder, "TensorBoard", Full)
+    monkeypatch.setattr(loggers, "TensorBoard", Full)
     with pytest.raises(ConfigError) as caught:
         run.log({"a": 1.0}, 8)
     assert str(caught.value) == (
