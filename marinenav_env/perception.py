@@ -18,6 +18,8 @@ from marinenav_env.state import Observation, Scenario, Sensor, State, Vessel
 
 METRES, SPEED, TURN_RATE = 1e4, 1e2, 1e2
 """Limits of the entries (m, m/s, rad/s), wide enough that no vessel reaches them."""
+_FEW = 64
+"""Up to so many objects are counted, more are sorted; no observation has more slots."""
 
 
 def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
@@ -281,8 +283,8 @@ def _measured(
 def _nearest(columns: Sequence[Tensor], gap: Tensor, slots: int) -> tuple[Tensor, Tensor]:
     """Put objects into slots, the one with the smallest gap first, then by their number.
 
-    With so few objects, counting for each how many come before it beats sorting, and needs no
-    gather: both are elementwise and run along environments.
+    With few objects, counting for each how many come before it beats sorting, and needs no gather:
+    both are elementwise and run along environments. With many it takes too much memory.
 
     Args:
         columns: n of them, each [M, R, E].
@@ -292,10 +294,14 @@ def _nearest(columns: Sequence[Tensor], gap: Tensor, slots: int) -> tuple[Tensor
     Returns:
         [n, K, R, E], and how many objects are seen, [R, E], of the same type.
     """
+    count = (gap < torch.inf).to(gap.dtype).sum(0)
+    if gap.shape[0] > _FEW:
+        first = gap.argsort(dim=0, stable=True)[:slots]
+        return torch.stack([column.gather(0, first) for column in columns]), count
     number = torch.arange(gap.shape[0], dtype=gap.dtype, device=gap.device)
     earlier = (number[:, None] > number).to(gap.dtype)[:, :, None, None]
     rivals = gap[:, None]
     rank = ((gap < rivals).to(gap.dtype) + earlier * (gap == rivals).to(gap.dtype)).sum(1)
     slot = torch.arange(slots, dtype=gap.dtype, device=gap.device)[:, None, None, None]
     taken = [torch.where(rank == slot, column, 0.0).sum(1) for column in columns]
-    return torch.stack(taken), (gap < torch.inf).to(gap.dtype).sum(0)
+    return torch.stack(taken), count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -114,7 +115,8 @@ class TorchRLTrainer:
             self._build(ranks.seed(run.seed))
             if ranks.led((run.checkpoints / STATE).exists):
                 state = ranks.read_state(run.checkpoints, self.device)
-                with ranks.together():
+                # torch warns of a wrong index, too, before it refuses it.
+                with ranks.together(), warnings.catch_warnings(action="ignore"):
                     self._load_state(state)
             else:
                 with ranks.together():

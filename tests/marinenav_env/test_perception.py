@@ -243,3 +243,26 @@ def test_the_last_quantile_stays_in_the_table() -> None:
     one = torch.tensor([1.0, 1.0 - 2.0**-24, 0.0])
     got = perception.look_up_quantile(table, torch.tensor(1), one)
     torch.testing.assert_close(got, torch.stack((table[1, -1], table[1, -1], table[1, 0])))
+
+
+@pytest.mark.parametrize("objects", [3, 64, 65, 90])
+def test_the_nearest_come_first_then_by_number(objects: int) -> None:
+    generator = torch.Generator().manual_seed(objects)
+    gap = torch.randint(9, (objects, 4, 3), generator=generator).double()
+    gap[gap == 8.0] = torch.inf
+    columns = torch.rand(2, objects, 4, 3, generator=generator, dtype=torch.float64)
+    found, count = perception._nearest(list(columns), gap, 64)
+    for r in range(4):
+        for e in range(3):
+            own = gap[:, r, e].tolist()
+            seen = [number for number in range(objects) if own[number] < math.inf]
+            order = sorted(seen, key=lambda number, own=own: (own[number], number))[:64]
+            assert count[r, e] == len(seen)
+            assert torch.equal(found[:, : len(order), r, e], columns[:, order, r, e])
+
+
+def test_a_thousand_objects_need_no_table_of_triples() -> None:
+    """Their number cubed would be 4 GB."""
+    world = random_world(0, [(1000, 0, 0)], size=2000.0)
+    observation, _ = look(world, world.noise(1))
+    assert observation.objects_mask.shape == (1, 1000, SLOTS)

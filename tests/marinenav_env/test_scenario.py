@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import LEVELS, Level, ScenarioConfig
-from marinenav_env.scenario import ScenarioSampler
+from marinenav_env.scenario import ScenarioSampler, blank_scenarios
 from marinenav_env.state import Scenario
 from marinenav_env.validation import ConfigError
 from tests.marinenav_env.helpers import CPU, ks_bound, ks_distance_of_two
@@ -143,6 +143,20 @@ def test_scenarios_start_at_rest_and_missing_slots_are_empty() -> None:
         for name in names:
             assert not scenario.get(name)[~mask].any(), name
             assert scenario.get(name)[mask].all(), name
+
+
+def test_blank_scenarios_are_zero() -> None:
+    blank = blank_scenarios(2, 3, 4, 5, CPU, torch.float64)
+    for name, shape in {
+        "goal": [3, 2], "start": [3, 2], "heading": [3], "velocity": [3, 3], "thrust": [3, 2],
+        "thruster_angle": [3, 2], "robot_mask": [3], "obstacle_position": [4, 2],
+        "obstacle_radius": [4], "obstacle_mask": [4], "core_position": [5, 2],
+        "core_circulation": [5], "level": [],
+    }.items():  # fmt: skip
+        tensor = blank.get(name)
+        kind = torch.bool if "mask" in name else torch.int64 if name == "level" else torch.float64
+        assert list(tensor.shape) == [2, *shape] and tensor.dtype == kind, name
+        assert not tensor.any(), name
 
 
 def test_the_seed_decides() -> None:

@@ -411,5 +411,6 @@ def test_a_state_that_does_not_fit_is_refused(tmp_path, trained):
     torch.save({key: state[key] for key in state if key != "config"}, other.checkpoints / STATE)
     refused(other, f"{other.checkpoints / STATE}: does not say which settings it was made with")
     del state["learner"]["agent"]
-    torch.save(state, other.checkpoints / STATE)
-    refused(other, f"{other.checkpoints / STATE}: does not fit the run's configuration (")
+    for broken in (state, state | {"clock": torch.zeros(3)}):
+        torch.save(broken, other.checkpoints / STATE)
+        refused(other, f"{other.checkpoints / STATE}: does not fit the run's configuration (")

@@ -65,6 +65,9 @@ _UNWRITABLE = ("database or disk is full", "disk I/O error", "unable to open dat
 Space = dict[str, Any]
 """Optuna's distribution of each setting; choices are JSON texts, as Optuna keeps no lists."""
 
+_CHOICES = 100
+"""Most values of a list; each is tried as a setting when the space is read."""
+
 
 def read_space(path: Path, config: TrainConfig[Any]) -> Space:
     """Read a search space: ``{"key": {"low": 1, "high": 2, "log": true}, "other": [1, 2, 3]}``.
@@ -91,7 +94,7 @@ def _distribution(key: str, value: Any, annotation: Any) -> Any:
     require(key != "agent_type", key, value, "left out: a study is of one agent")
     require(annotation is not None, key, value, "of a setting; see marinenav train --help")
     if isinstance(value, list):
-        require(len(value) > 0, key, value, "a list with one or more values")
+        require(0 < len(value) <= _CHOICES, key, value, f"a list with 1 to {_CHOICES} values")
         return distributions.CategoricalDistribution([json.dumps(each) for each in value])
     fine = isinstance(value, dict) and {"low", "high"} <= value.keys() <= {"low", "high", "log"}
     require(fine, key, value, "a list of values, or an object with low, high and perhaps log")

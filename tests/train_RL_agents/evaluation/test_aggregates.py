@@ -47,6 +47,15 @@ def test_episodes_widen_the_interval_and_give_one_to_a_single_run():
     assert low < 0.55 < 0.75 < high
 
 
+def test_every_value_of_a_statistic_has_its_own_interval():
+    thresholds = np.array([0.3, 0.5, 0.85])
+    found = estimate(lambda scores: profile(scores, thresholds), counts(OURS), draws=40)
+    for number, threshold in enumerate(thresholds):
+        one = estimate(lambda scores, at=threshold: profile(scores, np.array([at])), counts(OURS),
+                       draws=40)  # fmt: skip
+        assert [each[number] for each in found] == [each[0] for each in one]
+
+
 def test_differences_on_the_same_scenarios_cancel_their_difficulty():
     hard = np.random.default_rng(0).random(400) < 0.5
     ours = [np.where(hard, 0.0, 1.0)] * 2

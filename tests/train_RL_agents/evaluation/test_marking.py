@@ -9,7 +9,7 @@ import torch
 from marinenav_env import WorldConfig
 from train_RL_agents.cli import main
 from train_RL_agents.evaluation.contenders import ActingOptions, run_set
-from train_RL_agents.evaluation.marking import run_marked
+from train_RL_agents.evaluation.marking import _alone, _wide, run_marked
 from train_RL_agents.evaluation.suites import make_set
 
 CPU, ACTING = torch.device("cpu"), ActingOptions()
@@ -25,6 +25,27 @@ def some(name, episodes, kept):
         if wanted.any():
             parts.append(replace(part, scenarios=part.scenarios[wanted]))
     return replace(chosen, parts=tuple(parts))
+
+
+def test_every_vessel_is_run_alone():
+    chosen = some("imazu", 1, [0, 4, 12])
+    masks = [part.scenarios.robot_mask.clone() for part in chosen.parts]
+    assert {int(each.sum()) for mask in masks for each in mask} == {2, 3, 4}
+    for slot in range(4):
+        for part, mask in zip(_alone(chosen, slot).parts, masks, strict=True):
+            for kept, present in zip(part.scenarios.robot_mask, mask, strict=True):
+                assert kept.nonzero().tolist() == [[min(slot, int(present.sum()) - 1)]]
+    assert all(torch.equal(part.scenarios.robot_mask, mask)
+               for part, mask in zip(chosen.parts, masks, strict=True))  # fmt: skip
+    own = some("imazu_own", 1, [0])
+    assert [_alone(own, slot).parts[0].only_own for slot in (0, 1)] == [True, False]
+
+
+def test_columns_that_are_missing_are_one():
+    columns = (torch.tensor([3, 4]), torch.tensor([5, 6]))
+    found = _wide(columns, 4)
+    assert found.dtype == torch.float64
+    assert found.tolist() == [[3.0, 5.0, 1.0, 1.0], [4.0, 6.0, 1.0, 1.0]]
 
 
 def test_who_goes_straight_keeps_no_rule_but_to_stand_on():

@@ -1,14 +1,22 @@
 """Conduct told from tracks that are drawn by hand."""
 
 import math
+import random
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from marinenav_env import WorldConfig
+from marinenav_env.config import VesselConfig
 from train_RL_agents.evaluation.contenders import ActingOptions, run_set
-from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, complies, conduct, summary
+from train_RL_agents.evaluation.rules_suite import (
+    ENCOUNTERS,
+    complies,
+    conduct,
+    encounter_scenarios,
+    summary,
+)
 from train_RL_agents.evaluation.suites import make_set
 
 STEPS = 60
@@ -45,6 +53,82 @@ def seen(own, other, collided_at=None):
     radius = torch.full((1, 2), 2.8)
     return conduct(SimpleNamespace(poses=poses, velocities=velocities, active=active,
                                    collided=collided, vessel_radius=radius))  # fmt: skip
+
+
+@pytest.mark.parametrize("encounter", ENCOUNTERS.values(), ids=ENCOUNTERS)
+def test_scenarios_equal_scalar_code(encounter):
+    vessel = VesselConfig(xU=(-60.0, -50.0, -40.0), xUU=-30.0)
+    drawn = encounter_scenarios(encounter, vessel, 4, 7)
+    generator = torch.Generator().manual_seed(7)
+    offset, turn, faster = (
+        (2.0 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1.0).tolist()
+        for shape in ((4, 2, 2), (4, 2), (4, 2))
+    )
+    assert drawn.robot_mask.tolist() == [[True, True]] * 4
+    assert drawn.start.dtype == torch.float64
+    for row in range(4):
+        for r, course in enumerate((0.0, encounter.course)):
+            ahead, before = (math.cos(course), math.sin(course)), encounter.distance[r]
+            start = [27.5 - before * ahead[k] + offset[row][r][k] for k in range(2)]
+            assert drawn.start[row, r].tolist() == pytest.approx(start)
+            goal = [27.5 + 20.0 * each for each in ahead]
+            assert drawn.goal[row, r].tolist() == pytest.approx(goal)
+            heading = course + math.radians(2.5) * turn[row][r]
+            assert drawn.heading[row, r].item() == pytest.approx(heading)
+            speed = encounter.speed[r] * (1.0 + 0.15 * faster[row][r])
+            velocity = [speed * math.cos(heading), speed * math.sin(heading), 0.0]
+            assert drawn.velocity[row, r].tolist() == pytest.approx(velocity)
+            drag = ((60.0, 50.0)[r] + 30.0 * speed) * speed
+            assert drawn.thrust[row, r].tolist() == pytest.approx([drag / 2.0] * 2)
+
+
+def scalar_conduct(own, other, collided_at):
+    """Gap, turns, who gave way and who crossed ahead, told frame by frame."""
+    poses, velocities = zip(own, other, strict=True)
+    # Active until the step of the collision; the frame after it counts, too.
+    last = STEPS if collided_at is None else min(collided_at + 1, STEPS)
+    apart = [math.dist(a[:2], b[:2]) for a, b in zip(*poses, strict=True)][: last + 1]
+    closest = apart.index(min(apart))
+    turns, gave_way, ahead = [0, 0], [False, False], [False, False]
+    for one in (0, 1):
+        fastest = 0.0
+        for t in range(closest + 1):
+            off = poses[one][t][2] - poses[one][0][2]
+            off = math.atan2(math.sin(off), math.cos(off))
+            if abs(off) >= math.radians(15.0):
+                turns[one] = turns[one] or (1 if off > 0.0 else -1)
+                gave_way[one] = True
+            speed = math.hypot(*velocities[one][t][:2])
+            fastest = max(fastest, speed)
+            gave_way[one] |= speed < 0.7 * fastest
+        theta, across = poses[1 - one][0][2], []
+        for t in range(last + 1):
+            dx, dy = (poses[one][t][k] - poses[1 - one][t][k] for k in range(2))
+            across.append(math.cos(theta) * dy - math.sin(theta) * dx)
+            passes = t > 0 and across[t] * across[t - 1] <= 0.0
+            ahead[one] |= passes and math.cos(theta) * dx + math.sin(theta) * dy > 0.0
+    return min(apart) - 5.6, turns, gave_way, ahead
+
+
+def test_conduct_equals_scalar_code():
+    draw, kinds = random.Random(5), set()
+    for number in range(60):
+        tracks = []
+        for course in (0.0, draw.uniform(-3.0, 3.0)):
+            start = (20.0 - draw.uniform(5.0, 25.0) * math.cos(course),
+                     20.0 - draw.uniform(5.0, 25.0) * math.sin(course))  # fmt: skip
+            changes = {draw.randrange(1, 30): (draw.uniform(-0.6, 0.6), draw.uniform(0.8, 2.5))
+                       for _ in range(draw.randrange(3))}  # fmt: skip
+            tracks.append(track(start, course, draw.uniform(1.0, 2.5), changes))
+        collided_at = draw.choice([None, None, 8, 20])
+        found = seen(*tracks, collided_at)
+        gap, turns, gave_way, ahead = scalar_conduct(*tracks, collided_at)
+        assert found.gap.item() == pytest.approx(gap, abs=1e-4), number
+        assert found.turn[0].tolist() == turns and found.gave_way[0].tolist() == gave_way
+        assert found.crossed_ahead[0].tolist() == ahead
+        assert found.collision.tolist() == [collided_at is not None]
+        kinds |= {*turns, *(f"ahead {each}" for each in ahead), str(gave_way)}
+    assert len(kinds) == 3 + 2 + 4, kinds
 
 
 FROM_STARBOARD = track((20.0, 20.0), -math.pi / 2, 2.0)
@@ -117,6 +201,26 @@ def test_summary_of_two_kinds():
     assert (row["compliance"], row["only_own_gave_way"], row["starboard_turns"]) == (1.0, 1.0, 1.0)
     assert row["both_gave_way"] == row["nobody_gave_way"] == row["only_other_gave_way"] == 0.0
     assert row["closest_approach"] == pytest.approx(max(0.0, good.gap.item()))
+
+
+def test_summary_counts_only_its_rows_and_means_over_them():
+    turning = track((0.0, 0.0), 0.0, 2.0, {5: (0.9, 2.0), 28: (-0.9, 2.0)})
+    to_port = track((0.0, 0.0), 0.0, 2.0, {5: (-0.5, 2.0)})
+    straight = track((0.0, 0.0), 0.0, 2.0)
+    other_turns = track((20.0, 20.0), -math.pi / 2, 2.0, {5: (0.9, 2.0)})
+    found = [seen(turning, FROM_STARBOARD), seen(straight, other_turns),
+             seen(to_port, other_turns), seen(straight, FROM_STARBOARD, 19)]  # fmt: skip
+    joined = type(found[0])(*(torch.cat([vars(each)[name] for each in (*found, found[0])])
+                              for name in vars(found[0])))  # fmt: skip
+    row = summary(CROSSING, joined, [True] * 4 + [False])
+    assert row["compliance"] == 0.5
+    names = ("only_own_gave_way", "only_other_gave_way", "both_gave_way", "nobody_gave_way")
+    assert [row[name] for name in names] == [0.25] * 4
+    assert row["starboard_turns"] == 0.5
+    gaps = [max(each.gap.item(), 0.0) for each in found]
+    assert row["closest_approach"] == pytest.approx(sum(gaps) / 4)
+    # Where nobody turned there is no share of turns.
+    assert summary(CROSSING, found[3], [True])["starboard_turns"] == 0.0
 
 
 def test_going_straight_breaks_every_rule():

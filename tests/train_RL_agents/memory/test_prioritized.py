@@ -90,6 +90,15 @@ def test_never_finds_zeros_at_the_borders_of_blocks():
         assert (numbers[sums.find(share)] > 0).all()
 
 
+def test_borders_do_not_move_among_many():
+    """In float32 they would, by more than a hundredth of a number."""
+    count = 400_000
+    sums, wanted = BlockSums(count, CPU), torch.arange(count - 1, 0, -997)
+    sums.write(torch.arange(count), torch.full((count,), 0.1))
+    for inside in (1e-3, 1.0 - 1e-3):
+        assert torch.equal(sums.find((wanted.double() + inside) / count), wanted)
+
+
 def test_equal_values_at_repeated_indices_count_once():
     sums = BlockSums(300, CPU)
     sums.write(torch.tensor([7, 7, 200, 7]), torch.tensor([2.0, 2.0, 1.0, 2.0]))
