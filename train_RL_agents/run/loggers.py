@@ -79,7 +79,10 @@ class TorchRLLogger(RunLogger):
 
 def _csv(path: Path, resumed_at: int) -> Any:
     """A file for each scalar, with lines ``env_steps,value``."""
-    for file in inside(path, "csv/scalars").rglob("*.csv"):
+    folder = inside(path, "csv")
+    for each in folder.rglob("*"):
+        inside(folder, str(each.relative_to(folder)))
+    for file in (folder / "scalars").rglob("*.csv"):
         lines = file.read_text().splitlines(keepends=True)
         # A resumed run repeats what came after its checkpoint; a killed one cuts its last line.
         kept = [line for line in lines
@@ -97,13 +100,13 @@ def _wandb(path: Path, resumed_at: int) -> Any:
         def close(self, timeout: float | None = None) -> None:
             self.experiment.finish()
 
-    file = inside(path, "wandb_run_id")
+    file, folder = inside(path, "wandb_run_id"), inside(path, "wandb").parent
     if not file.exists():
         write_atomically(file, secrets.token_hex(8), own=True)
     return Run(
         f"{path.parent.name}/{path.name}",
         offline=offline,
-        save_dir=str(path),
+        save_dir=str(folder),
         id=file.read_text(),
         project=os.environ.get("WANDB_PROJECT", PROJECT),
         log_env_packages=False,
