@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from textwrap import fill
 from typing import Any
 
 from rich.console import Console
@@ -78,4 +79,4 @@ def _table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> s
     """A row for each mode, with numbers on the right, as wide as the terminal."""
     lines, left_out = TextTable(["mode", *names], list(rows)).lines(line_width())
     more = [f"no room for: {', '.join(left_out)}"] if left_out else []
-    return "\n".join([title, *lines, *more])
+    return "\n".join([fill(title, line_width()), *lines, *more])

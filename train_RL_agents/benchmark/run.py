@@ -57,7 +57,7 @@ def benchmark(options: Options, out: Path | None = None, plot: Path | None = Non
                 write()
         report.show(console, content["rows"][before:])
     content["growth"] = list(growth(content["rows"]))
-    console.print("", *(each["text"] for each in content["growth"]), sep="\n", soft_wrap=True)
+    console.print("", *(each["text"] for each in content["growth"]), sep="\n")
     write()
     if plot is not None:
         drawing.write(plot, content)

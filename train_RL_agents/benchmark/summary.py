@@ -14,14 +14,16 @@ FLAT = 0.2
 def growth(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """Figures of growth by mode: of the world with environments, then of updates with replay.
 
-    Each has a line for the terminal, ``text``.
+    Each has a line for the terminal, ``text``. There are none where only one size was measured.
     """
     worlds = [row for row in rows if row["part"] in ("world", "growth") and "environments" in row]
     for (mode,), group in grouped(worlds, "mode").items():
-        yield _of_world(mode, sorted(group, key=lambda row: row["environments"]))
+        if len({row["environments"] for row in group}) > 1:
+            yield _of_world(mode, sorted(group, key=lambda row: row["environments"]))
     updates = [row for row in rows if row["part"] == "growth" and "replay" in row]
     for (mode,), group in grouped(updates, "mode").items():
-        yield _of_replay(mode, sorted(group, key=lambda row: row["replay"]))
+        if len({row["replay"] for row in group}) > 1:
+            yield _of_replay(mode, sorted(group, key=lambda row: row["replay"]))
 
 
 def _of_world(mode: str, rows: Sequence[Row]) -> dict[str, Any]:

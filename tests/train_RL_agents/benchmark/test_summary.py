@@ -18,6 +18,7 @@ def test_growth_in_figures_and_words():
         row("growth", "eager", 44.0, replay=10, batch=4),
         row("growth", "compiled", 50.0, replay=10),
         row("growth", "compiled", 40.0, replay=100),
+        row("world", "compiled", 300.0, environments=10),  # one size: no growth
     ]
     world, flat, steep = growth(rows)
     assert (world["per_environment"], world["gain"]) == ([10.0, 5.0], 5.0)
