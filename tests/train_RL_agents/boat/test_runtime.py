@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 
@@ -17,6 +18,7 @@ import torch
 
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
 from tests.train_RL_agents.exporting.test_export import make_policy
+from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.boat import runtime
 from train_RL_agents.boat.runtime import BoatError, Odometry, Pilot, Settings, Tracks
@@ -397,20 +399,23 @@ def test_the_installed_runtime_imports_no_torch():
 
 @pytest.fixture(scope="module")
 def boats(tmp_path_factory):
-    """Folders with a discrete, a quantile and a continuous policy for a boat."""
+    """From an agent's name to a folder with its policy for a boat."""
     for package in ("onnxscript", "onnxruntime"):
         pytest.importorskip(package, reason="needs the extra export")
-    folders = {}
-    for name in ("DQN", "IQN", "SAC"):
-        folders[name] = tmp_path_factory.mktemp(name)
-        export(make_policy(name, **EXACT), folders[name], ["onnx"])
-    return folders
+
+    @cache
+    def made(name):
+        folder = tmp_path_factory.mktemp(name)
+        export(make_policy(name, **EXACT), folder, ["onnx"])
+        return folder
+
+    return made
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["DQN", "IQN", "SAC"])
 def test_onnx_policies_steer_as_the_environments(name, boats):
-    pilots = [[Pilot.load(boats[name], PATIENT) for _ in range(5)]]
+    pilots = [[Pilot.load(boats(name), PATIENT) for _ in range(5)]]
     for made, expected in decisions(make_policy(name, **EXACT), pilots):
         for key, each in expected.items():
             # The arc tangent is of float32, and thrusts are of hundreds of newtons.
@@ -418,9 +423,9 @@ def test_onnx_policies_steer_as_the_environments(name, boats):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["DQN", "IQN", "SAC"])
+@pytest.mark.parametrize("name", AGENTS)
 def test_a_decision_takes_less_than_a_millisecond_of_a_core(name, boats):
-    pilot, seconds = Pilot.load(boats[name], PATIENT), []
+    pilot, seconds = Pilot.load(boats(name), PATIENT), []
     for n in range(300):
         given = replace(OWN, stamp=0.5 * n), Tracks(0.5 * n, ROWS), GOAL
         began = perf_counter()
@@ -430,21 +435,22 @@ def test_a_decision_takes_less_than_a_millisecond_of_a_core(name, boats):
 
 
 @pytest.mark.slow
-def test_an_exported_folder_is_all_that_a_boat_needs(boats):
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_exported_folder_is_all_that_a_boat_needs(name, boats):
     code = (
         "from boat.runtime import *; import numpy as np; "
         "pilot = Pilot.load('.', Settings(max_seconds=60.0)); "
         "print(pilot.command(0.0, Odometry(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), "
         f"Tracks(0.0, np.zeros((0, 5))), (20.0, 0.0)).stopped == ''); {LOADED}"
     )
-    printed = python("-c", code, cwd=boats["DQN"])
+    printed = python("-c", code, cwd=boats(name))
     assert printed.startswith("True")
     assert not any(f"'{name}'" in printed for name in ("torch", "train_RL_agents", "marinenav_env"))
 
 
 @pytest.mark.slow
 def test_a_file_that_answers_otherwise_is_refused_on_board(boats, tmp_path):
-    shutil.copytree(boats["DQN"], tmp_path, dirs_exist_ok=True)
+    shutil.copytree(boats("DQN"), tmp_path, dirs_exist_ok=True)
     contract = json.loads((tmp_path / "contract.json").read_text())
     contract["examples"]["action"][3] += 1
     (tmp_path / "contract.json").write_text(json.dumps(contract))
