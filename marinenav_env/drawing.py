@@ -38,7 +38,7 @@ STRONG_CURRENT = 1.0
 THRUST_SCALE = 0.0025
 """Length of an arrow of thrust (m/N)."""
 LABEL_DISTANCE = 4.0
-"""From a goal to its number (m)."""
+"""From a goal to its number, and from what else stands there to the number of a start (m)."""
 
 
 @dataclass(frozen=True)
@@ -165,15 +165,35 @@ def draw_current(axes: Axes, view: Voyage, limits: Limits) -> AxesImage | None:
 
 def label_places(view: Voyage) -> list[NDArray[Any]]:
     """Where the numbers of goals go: beside them, as far as can be from what else stands there."""
-    around = np.linspace(0.0, 2.0 * math.pi, 16, endpoint=False) + math.pi / 4
-    ring = LABEL_DISTANCE * np.stack((np.cos(around), np.sin(around)), -1)
     ends = view.poses[[0, -1], :, :2].reshape(-1, 2)
     taken = [*view.goals, *ends, *view.obstacles[:, :2]]
     places: list[NDArray[Any]] = []
     for goal in view.goals:
-        gaps = np.linalg.norm((goal + ring)[:, None] - np.stack([*taken, *places]), axis=-1)
-        places.append(goal + ring[gaps.min(-1).argmax()])
+        places.append(_clearest(goal + _ring(), [*taken, *places]))
     return places
+
+
+def start_places(view: Voyage) -> list[NDArray[Any]]:
+    """Where the numbers of starts go: on them, or beside them where something else stands there."""
+    taken = [*view.goals, *view.poses[-1, :, :2], *view.obstacles[:, :2], *label_places(view)]
+    starts: list[NDArray[Any]] = list(view.poses[0, :, :2])
+    for vessel, start in enumerate(starts):
+        others = [*taken, *starts[:vessel], *starts[vessel + 1 :]]
+        if np.linalg.norm(np.stack(others) - start, axis=-1).min() < LABEL_DISTANCE:
+            starts[vessel] = _clearest(start + _ring(), others)
+    return starts
+
+
+def _ring() -> NDArray[Any]:
+    """Places [16, 2] around something where its number may go."""
+    around = np.linspace(0.0, 2.0 * math.pi, 16, endpoint=False) + math.pi / 4
+    return LABEL_DISTANCE * np.stack((np.cos(around), np.sin(around)), -1)
+
+
+def _clearest(places: NDArray[Any], taken: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """That of places [N, 2] which is farthest from what is taken."""
+    gaps = np.linalg.norm(places[:, None] - np.stack(taken), axis=-1)
+    return np.asarray(places[gaps.min(-1).argmax()])
 
 
 def draw_disc(axes: Axes, x: float, y: float, radius: float, **look: Any) -> Artist:

@@ -89,6 +89,18 @@ def test_numbers_of_goals_keep_clear_of_everything_else():
     assert np.where(gaps > 0.0, gaps, np.inf).min() > 1.8
 
 
+def test_numbers_of_starts_make_way_for_what_stands_there():
+    poses = np.zeros((2, 3, 3), np.float32)
+    poses[0, :, :2] = [[10.0, 10.0], [40.0, 40.0], [10.0, 40.0]]
+    poses[1, :, :2] = goals = np.float32([[41.0, 39.0], [10.0, 25.0], [45.0, 5.0]])
+    view = replace(voyage(), poses=poses, goals=goals)
+    places = np.stack(drawing.start_places(view))
+    assert places[[0, 2]].tolist() == [[10.0, 10.0], [10.0, 40.0]]
+    assert np.linalg.norm(places[1] - poses[0, 1, :2]) == pytest.approx(drawing.LABEL_DISTANCE)
+    others = np.stack([goals[0], *drawing.label_places(view)])
+    assert np.linalg.norm(places[1] - others, axis=-1).min() > 3.0
+
+
 def test_colours_and_styles_are_unique_for_many_vessels():
     axes, view = axes_of(voyage()), voyage()
     many = replace(view, poses=np.repeat(view.poses, 21, 1))

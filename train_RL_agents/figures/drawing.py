@@ -27,6 +27,7 @@ from marinenav_env.drawing import (
     map_limits,
     new_figure,
     on_page,
+    start_places,
 )
 from marinenav_env.validation import require
 from train_RL_agents.figures.episode_view import NO_RULE, RULES, EpisodeView, zone_in_world
@@ -211,7 +212,7 @@ class Scene:
                                                markersize=4))  # fmt: skip
         mean = float(values.mean())
         artists.append(axes.axvline(mean, color=COLOURS[1], linestyle="--"))
-        artists.append(axes.text(0.98, 0.08, f"dashed: mean {mean:.2f}", fontsize=9, ha="right",
+        artists.append(axes.text(1.0, 1.03, f"dashed: mean {mean:.2f}", fontsize=9, ha="right",
                                  transform=axes.transAxes))  # fmt: skip
         return artists
 
@@ -286,14 +287,14 @@ def _columns(panels: int) -> int:
 def draw_whole_episode(axes: Axes, view: EpisodeView, limits: Limits) -> None:
     """Draw the tracks of an episode with a hull every few seconds."""
     draw_map(axes, view, limits)
+    starts = start_places(view)
     for vessel in range(view.vessels):
         last = min(int(view.active[:, vessel].sum()), view.frames - 1)
         draw_track(axes, view, vessel, last)
         for frame in range(0, last, max(HULL_EVERY, view.frames // HULLS)):
             draw_hull(axes, view, vessel, frame, 0.4)
         draw_hull(axes, view, vessel, last, 1.0)
-        x, y = view.poses[0, vessel, :2]
-        draw_number(axes, x, y, str(vessel + 1), fontweight="bold")
+        draw_number(axes, *starts[vessel], str(vessel + 1), fontweight="bold")
         if view.collided[-1, vessel]:
             y, x = on_page(view.poses[last, vessel, :2])
             axes.plot(y, x, "X", color="white", markeredgecolor="black", markersize=8, zorder=8)
