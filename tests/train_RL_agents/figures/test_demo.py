@@ -274,20 +274,26 @@ def state(page):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("speed", [1, 10])
-def test_it_keeps_up_with_time(open_demo, speed):
-    """Five vessels; drawn frames are counted too."""
-    page = open_demo("ac_iqn", viewport={"width": 1280, "height": 720})
+@pytest.mark.parametrize("name", AGENTS)
+def test_it_keeps_up_with_time(open_demo, name, speed):
+    """Five vessels; the best of three times counts, as the machine may be busy."""
+    page = open_demo(name, viewport={"width": 1280, "height": 720})
     page.select_option("#speed", str(speed))
     page.keyboard.press("Escape")
+    rates = []
     for _ in range(3):
         page.evaluate("demo.pause(); demo.open(50); demo.play()")
         page.wait_for_timeout(300)
-    steps, seconds = page.evaluate("""async () => {
-      const from = demo.session.at, began = performance.now();
-      await new Promise((done) => setTimeout(done, 1500));
-      return [demo.session.at - from, (performance.now() - began) / 1000];
-    }""")
+        steps, frames, seconds = page.evaluate("""async () => {
+          const from = demo.session.at, began = performance.now();
+          let frames = 0, now = began;
+          for (; now < began + 1000; frames++) now = await new Promise(requestAnimationFrame);
+          return [demo.session.at - from, frames, (now - began) / 1000];
+        }""")
+        rates.append((frames / seconds, steps, seconds))
+    rate, steps, seconds = max(rates)
     assert steps == pytest.approx(2 * speed * seconds, rel=0.1, abs=1.01)
+    assert rate > 55
 
 
 @pytest.mark.slow
@@ -449,7 +455,7 @@ def test_the_rule_and_the_decision_are_shown(open_demo):
     assert text.startswith("Head-on with vessel 2: turn ") and " to starboard, to course " in text
     assert page.locator(".dot").is_visible()
     scores = page.locator("[data-part=scores] tbody td").all_inner_texts()
-    assert len(scores) == 25 and all(re.fullmatch(r"-?\d+\.\d\d", each) for each in scores)
+    assert len(scores) == 25 and all(re.fullmatch(r"−?\d+\.\d\d", each) for each in scores)
     assert "mean (dashed)" in page.inner_text("[data-part=return-text]")
     page = open_demo("ppo")
     assert page.locator("td.chosen").count() == 1

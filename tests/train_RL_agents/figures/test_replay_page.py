@@ -227,7 +227,7 @@ def test_browser_says_when_a_vessel_goes_astern(open_page):
     back = replace(view, velocities=-view.velocities)
     page = open_page([[back]])
     page.evaluate("replay.seek(6)")
-    assert ", astern" in page.inner_text("[data-part=numbers]")
+    assert page.inner_text("[data-part=numbers] dt >> nth=0") == "astern"
     assert "astern" in page.inner_text("tr.chosen")
 
 

@@ -5,6 +5,7 @@ const cards = (() => {
   const course = (angle) => String(degrees(dynamics.wrap(angle)) % 360).padStart(3, "0") + "°";
   const signed = (value, digits) =>
     (value.toFixed(digits) < 0 ? "−" : "+") + Math.abs(value).toFixed(digits);
+  const fixed = (value, digits) => signed(value, digits).replace("+", "");
   const SVG = "http://www.w3.org/2000/svg";
 
   // Writes only what has changed, so that screen readers and layout are left in peace.
@@ -12,26 +13,23 @@ const cards = (() => {
     if (element.textContent !== text) element.textContent = text;
   }
 
-  // A list of names and values, made once.
+  // A list of names and values, whose elements are made once.
   function list(element, rows) {
     if (element.children.length !== 2 * rows.length) {
-      element.replaceChildren(...rows.flatMap(([name]) => {
-        const term = document.createElement("dt");
-        term.textContent = name;
-        return [term, document.createElement("dd")];
-      }));
+      element.replaceChildren(...rows.flatMap(() =>
+        [document.createElement("dt"), document.createElement("dd")]));
     }
-    element.querySelectorAll("dd").forEach((value, i) => write(value, rows[i][1]));
+    rows.flat().forEach((text, i) => write(element.children[i], text));
   }
 
   function numbers(part, session, frame) {
     const now = frame.state.vessels[session.chosen], rows = [
-      ["speed", `${Math.hypot(now.gx, now.gy).toFixed(2)} m/s${isAstern(now) ? ", astern" : ""}`],
+      [isAstern(now) ? "astern" : "speed", `${Math.hypot(now.gx, now.gy).toFixed(2)} m/s`],
       ["heading", course(now.theta)],
       ["to goal", `${Math.hypot(now.goal[0] - now.x, now.goal[1] - now.y).toFixed(1)} m`],
       ["position", `${now.x.toFixed(1)}, ${now.y.toFixed(1)} m`],
-      ["left", `${now.left.toFixed(0)} N`],
-      ["right", `${now.right.toFixed(0)} N`],
+      ["left", `${fixed(now.left, 0)} N`],
+      ["right", `${fixed(now.right, 0)} N`],
     ];
     if (now.gap !== undefined) rows.push(["nearest", gap(now.gap)]);
     list(part("numbers"), rows);
@@ -98,7 +96,7 @@ const cards = (() => {
       const rights = sorted(pairs.map(([, right]) => right)), table = part("scores");
       const cell = (kind, text, scope) => {
         const element = document.createElement(kind);
-        element.textContent = text;
+        element.textContent = typeof text === "number" ? fixed(text, 0) : text;
         if (scope) element.scope = scope;
         return element;
       };
@@ -140,7 +138,7 @@ const cards = (() => {
       grid.places?.forEach((cell, index) => {
         const value = values[index];
         const heat = value === undefined ? 0 : (value - low) / Math.max(high - low, 1e-9);
-        mark(cell, value === undefined ? "" : value.toFixed(2), heat, index === insight.index);
+        mark(cell, value === undefined ? "" : fixed(value, 2), heat, index === insight.index);
       });
       moveDot(insight.index < 0 ? insight.rates : null);
     }
@@ -187,15 +185,15 @@ const cards = (() => {
         shape("path", { class: "axis", d: "M34 6V96H292" }),
         shape("text", { x: 29, y: 12, "text-anchor": "end" }, "100%"),
         shape("text", { x: 29, y: 98, "text-anchor": "end" }, "0%"),
-        shape("text", { x: 34, y: 110 }, low.toFixed(1)),
-        shape("text", { x: 292, y: 110, "text-anchor": "end" }, high.toFixed(1)),
+        shape("text", { x: 34, y: 110 }, fixed(low, 1)),
+        shape("text", { x: 292, y: 110, "text-anchor": "end" }, fixed(high, 1)),
         shape("text", { x: 163, y: 110, "text-anchor": "middle" }, "return"),
         shape("line", { class: "mean", x1: across(mean), x2: across(mean), y1: 6, y2: 96 }),
         shape("polyline", { class: "curve", points: points.join(" ") }),
       );
-      const [worst, best] = [values[0], values.at(-1)].map((value) => value.toFixed(2));
+      const [worst, best] = [values[0], values.at(-1)].map((value) => fixed(value, 2));
       write(part("return-text"),
-        `share of outcomes below; mean (dashed) ${mean.toFixed(2)}, from ${worst} to ${best}`);
+        `share of outcomes below; mean (dashed) ${fixed(mean, 2)}, from ${worst} to ${best}`);
     }
 
     // All of them, for a frame of a session.

@@ -37,7 +37,8 @@ const charts = (() => {
       for (const value of ticks(low, high, 4)) {
         parts.push(shape("line", { class: value ? "grid" : "axis", x1: left, x2: width - right,
           y1: down(value), y2: down(value) }));
-        parts.push(shape("text", { x: left - 5, y: down(value) + 4, "text-anchor": "end" }, value));
+        parts.push(shape("text", { x: left - 5, y: down(value) + 4, "text-anchor": "end" },
+          String(value).replace("-", "−")));
       }
       for (const second of ticks(0, Math.max(last, 1) * dt, width / 70)) {
         const x = across(second / dt);

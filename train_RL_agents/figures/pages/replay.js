@@ -11,6 +11,8 @@
     const element = byId("side").content.cloneNode(true).firstElementChild;
     byId("sides").append(element);
     const part = (name) => element.querySelector(`[data-part="${name}"]`);
+    // Beside another side there is room for the table under the map alone.
+    if (data.sides.length > 1) element.querySelector(".stage").append(part("fleet-card"));
     const session = recordings.make(given, data), canvas = element.querySelector("canvas");
     session.stale = () => { state.stale = true; };
     const side = { part, session, canvas, map: null, cards: cards.make(element), charts: [] };
