@@ -37,8 +37,8 @@ STRONG_CURRENT = 1.0
 """Water this fast or faster has the darkest colour (m/s)."""
 THRUST_SCALE = 0.0025
 """Length of an arrow of thrust (m/N)."""
-LABEL_DISTANCE = 4.0
-"""From a goal to its number, and from what else stands there to the number of a start (m)."""
+LABEL_DISTANCE = 11.0
+"""From a goal to its number, and from what else stands there to the number of a start (points)."""
 
 
 @dataclass(frozen=True)
@@ -163,31 +163,38 @@ def draw_current(axes: Axes, view: Voyage, limits: Limits) -> AxesImage | None:
     return image
 
 
-def label_places(view: Voyage) -> list[NDArray[Any]]:
+def label_distance(axes: Axes, limits: Limits) -> float:
+    """LABEL_DISTANCE on a map (m)."""
+    height = 72.0 * axes.bbox.height / axes.figure.dpi
+    return LABEL_DISTANCE * (limits[1] - limits[0]) / height
+
+
+def label_places(view: Voyage, distance: float) -> list[NDArray[Any]]:
     """Where the numbers of goals go: beside them, as far as can be from what else stands there."""
     ends = view.poses[[0, -1], :, :2].reshape(-1, 2)
     taken = [*view.goals, *ends, *view.obstacles[:, :2]]
     places: list[NDArray[Any]] = []
     for goal in view.goals:
-        places.append(_clearest(goal + _ring(), [*taken, *places]))
+        places.append(_clearest(goal + _ring(distance), [*taken, *places]))
     return places
 
 
-def start_places(view: Voyage) -> list[NDArray[Any]]:
+def start_places(view: Voyage, distance: float) -> list[NDArray[Any]]:
     """Where the numbers of starts go: on them, or beside them where something else stands there."""
-    taken = [*view.goals, *view.poses[-1, :, :2], *view.obstacles[:, :2], *label_places(view)]
+    taken = [*view.goals, *view.poses[-1, :, :2], *view.obstacles[:, :2],
+             *label_places(view, distance)]  # fmt: skip
     starts: list[NDArray[Any]] = list(view.poses[0, :, :2])
     for vessel, start in enumerate(starts):
         others = [*taken, *starts[:vessel], *starts[vessel + 1 :]]
-        if np.linalg.norm(np.stack(others) - start, axis=-1).min() < LABEL_DISTANCE:
-            starts[vessel] = _clearest(start + _ring(), others)
+        if np.linalg.norm(np.stack(others) - start, axis=-1).min() < distance:
+            starts[vessel] = _clearest(start + _ring(distance), others)
     return starts
 
 
-def _ring() -> NDArray[Any]:
+def _ring(distance: float) -> NDArray[Any]:
     """Places [16, 2] around something where its number may go."""
     around = np.linspace(0.0, 2.0 * math.pi, 16, endpoint=False) + math.pi / 4
-    return LABEL_DISTANCE * np.stack((np.cos(around), np.sin(around)), -1)
+    return distance * np.stack((np.cos(around), np.sin(around)), -1)
 
 
 def _clearest(places: NDArray[Any], taken: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -228,7 +235,7 @@ def draw_map(axes: Axes, view: Voyage, limits: Limits) -> AxesImage | None:
         draw_disc(axes, x, y, radius, facecolor="0.35", edgecolor="black", zorder=2)
     for vessel, (x, y) in enumerate(view.goals.tolist()):
         axes.plot(y, x, "*", markersize=12, color=colour(vessel), markeredgecolor="black", zorder=3)
-    for vessel, (x, y) in enumerate(label_places(view)):
+    for vessel, (x, y) in enumerate(label_places(view, label_distance(axes, limits))):
         draw_number(axes, x, y, str(vessel + 1))
     axes.set(xlim=(y_low, y_high), ylim=(x_low, x_high), aspect="equal")
     axes.set(xlabel="y, east (m)", ylabel="x, north (m)")

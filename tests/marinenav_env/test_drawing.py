@@ -82,8 +82,8 @@ def test_numbers_of_goals_keep_clear_of_everything_else():
     near = np.float32([[30.0, 30.0], [31.0, 32.0], [28.0, 30.0], [52.0, 52.0]])
     poses = np.concatenate((near[::-1], np.zeros((4, 1))), -1)[None].astype(np.float32)
     view = replace(voyage(), goals=near, poses=poses)
-    places = np.stack(drawing.label_places(view))
-    assert np.linalg.norm(places - near, axis=-1) == pytest.approx(drawing.LABEL_DISTANCE)
+    places = np.stack(drawing.label_places(view, 4.0))
+    assert np.linalg.norm(places - near, axis=-1) == pytest.approx(4.0)
     others = np.concatenate((near, poses[0, :, :2]))
     gaps = np.linalg.norm(places[:, None] - np.concatenate((places, others)), axis=-1)
     assert np.where(gaps > 0.0, gaps, np.inf).min() > 1.8
@@ -94,10 +94,10 @@ def test_numbers_of_starts_make_way_for_what_stands_there():
     poses[0, :, :2] = [[10.0, 10.0], [40.0, 40.0], [10.0, 40.0]]
     poses[1, :, :2] = goals = np.float32([[41.0, 39.0], [10.0, 25.0], [45.0, 5.0]])
     view = replace(voyage(), poses=poses, goals=goals)
-    places = np.stack(drawing.start_places(view))
+    places = np.stack(drawing.start_places(view, 4.0))
     assert places[[0, 2]].tolist() == [[10.0, 10.0], [10.0, 40.0]]
-    assert np.linalg.norm(places[1] - poses[0, 1, :2]) == pytest.approx(drawing.LABEL_DISTANCE)
-    others = np.stack([goals[0], *drawing.label_places(view)])
+    assert np.linalg.norm(places[1] - poses[0, 1, :2]) == pytest.approx(4.0)
+    others = np.stack([goals[0], *drawing.label_places(view, 4.0)])
     assert np.linalg.norm(places[1] - others, axis=-1).min() > 3.0
 
 

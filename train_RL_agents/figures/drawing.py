@@ -24,6 +24,7 @@ from marinenav_env.drawing import (
     draw_number,
     draw_track,
     draw_vessel,
+    label_distance,
     map_limits,
     new_figure,
     on_page,
@@ -287,14 +288,15 @@ def _columns(panels: int) -> int:
 def draw_whole_episode(axes: Axes, view: EpisodeView, limits: Limits) -> None:
     """Draw the tracks of an episode with a hull every few seconds."""
     draw_map(axes, view, limits)
-    starts = start_places(view)
+    starts = start_places(view, label_distance(axes, limits))
     for vessel in range(view.vessels):
         last = min(int(view.active[:, vessel].sum()), view.frames - 1)
         draw_track(axes, view, vessel, last)
         for frame in range(0, last, max(HULL_EVERY, view.frames // HULLS)):
             draw_hull(axes, view, vessel, frame, 0.4)
         draw_hull(axes, view, vessel, last, 1.0)
-        draw_number(axes, *starts[vessel], str(vessel + 1), fontweight="bold")
+        x, y = starts[vessel]
+        draw_number(axes, x, y, str(vessel + 1), fontweight="bold")
         if view.collided[-1, vessel]:
             y, x = on_page(view.poses[last, vessel, :2])
             axes.plot(y, x, "X", color="white", markeredgecolor="black", markersize=8, zorder=8)
