@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from tests.train_RL_agents.agents.test_dqn import states, transition
+from tests.train_RL_agents.agents.test_losses import scalar_quantile_huber
 from tests.train_RL_agents.helpers import SPEC, explored, make_inputs, seeded
 from train_RL_agents.agents.iqn import IQN, IQNConfig
 from train_RL_agents.agents.quantile import QuantileNetwork
@@ -76,3 +78,82 @@ def test_given_fractions_are_those_that_act_uses():
     outputs = agent.outputs(given, **extra)
     assert torch.equal(agent.select(outputs), agent.act(given))
     assert outputs["quantiles"].shape == (6, 32, 25)
+
+
+class Lines(nn.Module):
+    """Quantiles a + b tau, for [state][action] (a, b)."""
+
+    def __init__(self, *table):
+        super().__init__()
+        self.table = nn.Parameter(torch.tensor(table))
+
+    def forward(self, observation, taus):
+        low, slope = self.table[observation["self_state"][..., 0].long()][:, None].unbind(-1)
+        return low + slope * taus.expand(len(low), -1)[..., None]
+
+    def mean(self, observation, taus):
+        return self(observation, taus).mean(-2)
+
+    def of_action(self, observation, taus, action):
+        return self(observation, taus)[torch.arange(len(action)), :, action]
+
+
+def test_network_by_hand(network):
+    given, taus = make_inputs(3, generator=seeded(1)), torch.rand(4, generator=seeded(2))
+    embedding = network.cos_embedding
+    waves = torch.cos(torch.pi * taus[:, None] * torch.arange(64))
+    embedded = (waves @ embedding.weight.T + embedding.bias).clamp_min(0.0)
+    features = network.encode(given)[:, None]
+    if not network.late:
+        features = features * embedded
+    for norm in (network.hidden_layer, network.hidden_layer_2):
+        features = norm(features).relu()
+    if network.late:
+        features = features * embedded
+    expected = features @ network.output_layer.weight.T + network.output_layer.bias
+    if network.value_layer is not None:
+        value = features @ network.value_layer.weight.T + network.value_layer.bias
+        expected = expected - expected.mean(-1, keepdim=True) + value
+    torch.testing.assert_close(network(given, taus), expected)
+
+
+TAUS, TARGET_TAUS = [0.1, 0.4, 0.9], [0.2, 0.6, 0.7]
+LEARNED = [[(0.0, 2.0), (1.0, -1.0)], [(0.0, 3.0), (1.0, 0.0)]]
+SECOND = [[(0.5, 2.0), (3.0, 0.5)], [(1.0, 1.0), (0.0, 0.5)]]  # both choose action 0 in state 1
+TARGETS = ([[(9.0, 9.0)] * 2, [(1.0, 4.0), (8.0, 1.0)]],
+           [[(9.0, 9.0)] * 2, [(3.0, 0.0), (8.0, 2.0)]])  # fmt: skip
+"""They would choose action 1 there; of action 0 either is lower at some fraction."""
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_loss_by_hand(double):
+    agent = IQN(IQNConfig(critics=2, double=double, kappa=0.7), num_actions=2)
+    for index, (learned, target) in enumerate(zip((LEARNED, SECOND), TARGETS, strict=True)):
+        agent.networks[f"critic_{index}"] = Lines(*learned)
+        agent.targets[f"critic_{index}"] = Lines(*target)
+    losses = agent.loss(transition(0.5, 0.5), torch.tensor([TAUS, TARGET_TAUS]))
+    choice = 0 if double else 1
+    ahead = [[low + slope * tau for tau in TARGET_TAUS]
+             for low, slope in (each[1][choice] for each in TARGETS)]  # fmt: skip
+    targets = [0.5 + 0.5 * min(pair) for pair in zip(*ahead, strict=True)]
+    assert losses["target"].item() == pytest.approx(sum(targets) / 3)
+    error = 0.0
+    for learned in (LEARNED, SECOND):
+        low, slope = learned[0][1]
+        values = [low + slope * tau for tau in TAUS]
+        error += scalar_quantile_huber([values], [targets], TAUS, 0.7)
+    assert losses["loss"].item() == pytest.approx(error)
+    assert losses["value"].item() == pytest.approx(1.0 - sum(TAUS) / 3)
+
+
+def test_networks_are_averaged():
+    agent = IQN(IQNConfig(critics=2, quantiles=4, acting_quantiles=2, risk="neutral"), 2)
+    for index, learned in enumerate((LEARNED, SECOND)):
+        agent.networks[f"critic_{index}"] = Lines(*learned)
+    given = states(0.0, 1.0)
+    # At 1/4 and 3/4, by state, fraction and action.
+    expected = [[[0.75, 1.9375], [1.75, 1.8125]], [[1.0, 0.5625], [2.0, 0.6875]]]
+    torch.testing.assert_close(agent.outputs(given)["quantiles"], torch.tensor(expected))
+    assert agent.act(given).tolist() == explored(agent, given).tolist() == [1, 0]
+    found = agent.return_quantiles(given, torch.tensor([1, 0]))
+    torch.testing.assert_close(found, torch.tensor([[1.8125, 1.9375], [1.0, 2.0]]))
