@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from train_RL_agents.run.logger import RunLogger
 from train_RL_agents.run.tags import meaning
 
 HISTOGRAM_BINS = 30
+_EVENTS = "events.out.tfevents."
 
 
 def layout(levels: int) -> dict[str, dict[str, list[Any]]]:
@@ -73,6 +75,7 @@ class TensorBoard(RunLogger):
     def __init__(
         self, path: Path, config: TrainConfig[Any], resumed_at: int, heading: Sequence[str]
     ) -> None:
+        _put_before(path, int(time.time()))
         self._writer = SummaryWriter(str(path), purge_step=resumed_at + 1)
         self._described: set[str] = set()
         self._writer.add_custom_scalars(layout(len(config.eval_schedule.num_episodes)))
@@ -120,6 +123,19 @@ class TensorBoard(RunLogger):
     def close(self) -> None:
         """The same, and end."""
         self._writer.close()
+
+
+def _put_before(path: Path, now: int) -> None:
+    """Rename event files of a clock that was ahead: TensorBoard reads files in the order of names.
+
+    Args:
+        path: the run folder.
+        now: seconds since 1970, of which the next file has its name.
+    """
+    for file in path.glob(f"{_EVENTS}*"):
+        stamp, _, rest = file.name.removeprefix(_EVENTS).partition(".")
+        if stamp.isdecimal() and int(stamp) >= now:
+            file.rename(file.with_name(f"{_EVENTS}{now - 1:010d}.{stamp}.{rest}"))
 
 
 def _text(value: Any) -> str:

@@ -1,6 +1,7 @@
 """What a run shows in TensorBoard, as TensorBoard reads it."""
 
 import re
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -39,6 +40,20 @@ def test_charts_say_what_they_show(tmp_path):
     events = EventAccumulator(str(run.path)).Reload()
     told = {tag: events.SummaryMetadata(tag).summary_description for tag in ("charts/SPS", "mine")}
     assert told == {"charts/SPS": TAGS["charts/SPS"], "mine": ""}
+
+
+def test_a_clock_that_was_set_back_hides_nothing(tmp_path, monkeypatch):
+    run, now = new_run(tmp_path), time.time()
+    days = ((0.0, -1, (8, 16, 24)), (-1.0, 16, (24, 32)), (-2.0, 24, (32, 40)), (1.0, 40, (48,)))
+    for day, resumed_at, steps in days:
+        monkeypatch.setattr(time, "time", lambda day=day: now + 86_400 * day)
+        run.resumed_at = resumed_at
+        for step in steps:
+            run.log({"a": day}, step)
+        run.close()
+    found = [(each.step, each.value) for each in EventAccumulator(str(run.path)).Reload()
+             .Scalars("a")]  # fmt: skip
+    assert found == [(8, 0.0), (16, 0.0), (24, -1.0), (32, -2.0), (40, -2.0), (48, 1.0)]
 
 
 def test_the_settings_are_among_the_texts(tmp_path):
