@@ -21,9 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     plain: dict[str, Any] = {"default": argparse.SUPPRESS}
     add = parser.add_argument
-    add("policies", metavar="POLICY", nargs="*", help="run folders, policy files, names "
-        "of shipped policies or baselines (straight, apf, orca, mppi); several are compared to the "
-        "first")  # fmt: skip
+    add("policies", metavar="POLICY", nargs="*", help="run folders, policy or exported files, "
+        "names of shipped policies or baselines (straight, apf, orca, mppi); several are compared "
+        "to the first")  # fmt: skip
     add("--checkpoint", "--policy", metavar="POLICY", dest="more", action="append", default=[],
         help="the same as an option")  # fmt: skip
     add_choice(parser)
@@ -68,9 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
     if "record" in given and len(names) > 1:
         error("argument --record: takes one policy")
     from marinenav_env.files import require_output
-    from train_RL_agents.evaluation.contenders import find
     from train_RL_agents.evaluation.recording import save
     from train_RL_agents.evaluation.report import evaluate_all
+    from train_RL_agents.exporting.exported import find
     from train_RL_agents.utils.device import resolve_device
 
     device = resolve_device(arguments.device)

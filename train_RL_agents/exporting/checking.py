@@ -16,7 +16,7 @@ from torch import Tensor
 from marinenav_env.files import open_regular
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents.config.reading import read_json
-from train_RL_agents.exporting.export import CONTRACT, FORMATS, SELECTED, VERSION
+from train_RL_agents.exporting.export import CONTRACT, FORMATS, SELECTED, VERSION, Call
 from train_RL_agents.exporting.torchscript import Answers
 from train_RL_agents.utils.arrays import LARGEST, require_archive
 from train_RL_agents.utils.errors import first_line
@@ -139,6 +139,18 @@ def _without_pickle(path: Path) -> Iterator[None]:
             os.environ[_FORCED] = before
 
 
+def load_file(path: Path, entries: int) -> Call:
+    """The network in an exported file, as a function of separate inputs.
+
+    Args:
+        path: the file.
+        entries: how many of the inputs are entries of the observation.
+    """
+    open_regular(path, "an exported file", LARGEST).close()
+    with _without_pickle(path) if path.suffix == ".pt2" else nullcontext():
+        return _FORMATS[path.suffix].load(path, entries)
+
+
 def _computed(path: Path, examples: _Examples) -> dict[str, Tensor]:
     """Answers of an exported file.
 
@@ -148,10 +160,8 @@ def _computed(path: Path, examples: _Examples) -> dict[str, Tensor]:
     if path.suffix not in _FORMATS:
         raise ConfigError(f"{path}: must end in {', '.join(_FORMATS)} or .json")
     rows = zip(*(each.split(1) for each in examples.inputs.values()), strict=True)
-    open_regular(path, "an exported file", LARGEST).close()
     try:
-        with _without_pickle(path) if path.suffix == ".pt2" else nullcontext():
-            call = _FORMATS[path.suffix].load(path, examples.entries)
+        call = load_file(path, examples.entries)
         single: list[Answers] = [call(*row) for row in rows]
     except ConfigError:
         raise

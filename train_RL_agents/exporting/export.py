@@ -371,6 +371,7 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
         },
         "action": _action(agent, world),
         "goal_distance": {"value": world.vessel.goal_distance, "unit": "m"},
+        "config": to_dict(loaded.config),
         "check": {"observations": CHECKS, "tolerance": TOLERANCE},
         "examples": _examples(network),
     }

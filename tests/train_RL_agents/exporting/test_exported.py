@@ -1,0 +1,46 @@
+"""Exported files, evaluated as the policies that they were made of."""
+
+import json
+
+import pytest
+import torch
+
+from marinenav_env import ConfigError, WorldConfig
+from tests.train_RL_agents.exporting.test_export import make_policy
+from train_RL_agents.evaluation.contenders import ActingOptions, run_set
+from train_RL_agents.evaluation.suites import make_set
+from train_RL_agents.exporting.export import CONTRACT, export
+from train_RL_agents.exporting.exported import find
+from train_RL_agents.exporting.torchscript import file_name
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("name", ["IQN", "PPO"])
+def test_a_file_steers_as_its_policy(name, tmp_path):
+    policy = make_policy(name)
+    export(policy, tmp_path, ["torchscript"])
+    found = find(str(tmp_path / file_name(name)), "best", CPU)
+    world = WorldConfig(max_steps=6)
+    chosen = make_set("rules", world, 1, 3)
+    runs = [run_set(each, chosen, world, ActingOptions(estimates=True), CPU, "x")
+            for each in (policy, found)]  # fmt: skip
+    torch.testing.assert_close(runs[0][1].poses, runs[1][1].poses, rtol=0.0, atol=1e-3)
+    assert torch.allclose(runs[0][0].returns, runs[1][0].returns, atol=1e-3)
+    with pytest.raises(ConfigError, match="left out for an exported file"):
+        run_set(found, chosen, world, ActingOptions(risk=0.5), CPU)
+
+
+def test_other_files_are_found_as_ever(tmp_path):
+    assert find("apf", "best", CPU) == "apf"
+    with pytest.raises(ConfigError, match="neither a checkpoint"):
+        find(str(tmp_path / "none"), "best", CPU)
+
+
+def test_a_contract_of_an_older_version_is_refused(tmp_path):
+    export(make_policy("DQN"), tmp_path, ["torchscript"])
+    contract = json.loads((tmp_path / CONTRACT).read_text())
+    del contract["config"]
+    (tmp_path / CONTRACT).write_text(json.dumps(contract))
+    with pytest.raises(ConfigError, match="export it again"):
+        find(str(tmp_path / file_name("DQN")), "best", CPU)

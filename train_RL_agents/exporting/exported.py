@@ -1,0 +1,88 @@
+"""Policies that ``marinenav export`` wrote, evaluated as those that they were made of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from marinenav_env.validation import ConfigError, is_count, require
+from train_RL_agents.agents import Agent
+from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.reading import read_json, saved_config
+from train_RL_agents.evaluation import contenders
+from train_RL_agents.exporting.checking import check_file, load_file
+from train_RL_agents.exporting.export import CONTRACT, Call, Deployed
+from train_RL_agents.networks.observation import Observation
+from train_RL_agents.run.checkpoint import LoadedPolicy
+
+
+class FileAgent(nn.Module):
+    """An agent whose outputs a file computes, on the CPU in float64.
+
+    Args:
+        agent: of the same kind; its weights are not used.
+        call: the network in the file.
+    """
+
+    def __init__(self, agent: Agent[Any], call: Call) -> None:
+        super().__init__()
+        self.shell, self._call = Deployed(agent), call
+        self.spec, self.continuous = agent.spec, agent.continuous
+        self.num_actions, self.algorithm = agent.num_actions, agent.algorithm
+
+    def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
+        """What the file answers to observations [...].
+
+        Raises:
+            ConfigError: for another risk level than the file's own.
+        """
+        require(risk is None, "--risk", "...", "left out for an exported file, which has its own")
+        name, entry = next(iter(self.shell.entries.items()))
+        batch = observation[name].shape[: observation[name].ndim - len(entry.shape)]
+        given = {name: observation[name].cpu().double().flatten(0, len(batch) - 1)
+                 for name in self.shell.entries}  # fmt: skip
+        extras = self.shell.agent.extra_inputs(given)
+        answers = self._call(*given.values(), *(each.double() for each in extras.values()))
+        device = observation[name].device
+        return {
+            meaning: answer.unflatten(0, batch).to(device)
+            for meaning, answer in zip(self.shell.agent.output_meanings, answers, strict=False)
+        }
+
+    def scores(self, outputs: dict[str, Tensor]) -> Tensor | None:
+        """See Agent."""
+        return self.shell.agent.scores(outputs)
+
+    def act(self, observation: Observation, risk: Tensor | None = None) -> Tensor:
+        """The best action for observations [...]."""
+        action = self.shell.agent.select(self.outputs(observation, risk))
+        return action.float() if self.continuous else action
+
+    def return_quantiles(self, observation: Observation, action: Tensor) -> None:
+        """A file does not say."""
+
+
+def find(name: str, which: str, device: torch.device) -> LoadedPolicy | str:
+    """A trained or exported policy, or the name of a baseline; see evaluation.contenders.
+
+    Raises:
+        ConfigError: when there is none, or an exported file does not answer as its contract says.
+    """
+    path = Path(name)
+    contract = path.with_name(CONTRACT)
+    content = read_json(contract) if path.is_file() and contract.is_file() else {}
+    # A checkpoint may lie beside a contract, too.
+    if f'"{path.name}"' not in json.dumps(content.get("files")):
+        return contenders.find(name, which, device)
+    check_file(path)
+    saved, steps = content.get("config"), content.get("env_steps")
+    if not isinstance(saved, dict) or not is_count(steps):
+        raise ConfigError(f"{contract}: does not say how the policy was made; export it again")
+    config = saved_config(saved)
+    agent = make_agent(config, config.world.vessel.num_actions, torch.device("cpu"))
+    loaded = FileAgent(agent, load_file(path, len(Deployed(agent).entries))).eval()
+    return LoadedPolicy(cast("Agent[Any]", loaded), config, path, steps, {})
