@@ -19,6 +19,7 @@ from tests.train_RL_agents.damage import (
     damaged_bytes,
     damaged_trees,
 )
+from tests.train_RL_agents.entries import entry
 from tests.train_RL_agents.tiny_runs import (
     CPU,
     TINY,
@@ -33,10 +34,12 @@ from train_RL_agents.baselines import BASELINES
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict, saved_config, settings_of, to_dict
 from train_RL_agents.evaluation import recording
+from train_RL_agents.evaluation.entry import read_entry
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.exporting.checking import check_file
 from train_RL_agents.exporting.export import VERSION
 from train_RL_agents.exporting.published import published_config, read_weights
+from train_RL_agents.figures.certificate import write_page as write_certificate
 from train_RL_agents.figures.curves import curve_table, read_runs
 from train_RL_agents.figures.episode_view import view_episode
 from train_RL_agents.figures.replay_page import write_page
@@ -103,6 +106,16 @@ def test_settings(data):
 def test_scenario_files(folder, data):
     tree = data.draw(damaged_trees(tree_of(folder / "scenarios.json"), SCALARS))
     answers(lambda: parse_scenarios(tree))
+
+
+@QUICK
+@given(st.data())
+def test_entries_of_the_benchmark(folder, data):
+    tree = data.draw(damaged_trees(json.loads(entry().content()), SCALARS))
+    path = folder / "entry.json"
+    path.write_text(json.dumps(tree))
+    if answers(lambda: read_entry(path)):
+        write_certificate(read_entry(path))
 
 
 @QUICK

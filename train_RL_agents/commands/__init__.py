@@ -18,6 +18,7 @@ from train_RL_agents.commands import (
     play,
     plot,
     study,
+    submit,
     train,
     tune,
 )
@@ -33,6 +34,7 @@ COMMANDS: dict[str, ModuleType] = {
     "plot": plot,
     "tune": tune,
     "study": study,
+    "submit": submit,
     "bench": bench,
     "doctor": doctor,
 }

@@ -24,8 +24,8 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
                         "instead of levels", **plain)  # fmt: skip
     source.add_argument("--scenarios", "--scenario", metavar="FILE", type=Path,
                         help="scenario file, instead of levels", **plain)  # fmt: skip
-    add("--episodes", metavar="N", type=_count, help="a level, or a group of a suite; by default "
-        "as while training, or the suite's", **plain)  # fmt: skip
+    add("--episodes", metavar="N", type=episode_count, help="a level, or a group of a suite; by "
+        "default as while training, or the suite's", **plain)  # fmt: skip
     seeds = parser.add_mutually_exclusive_group()
     seeds.add_argument("--seed", metavar="N", type=int, help="of scenarios and noise; by default "
                        "the fixed set's", **plain)  # fmt: skip
@@ -33,7 +33,7 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
                        **plain)  # fmt: skip
 
 
-def _count(text: str) -> int:
+def episode_count(text: str) -> int:
     """A number of episodes.
 
     Raises:

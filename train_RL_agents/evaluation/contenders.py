@@ -17,7 +17,7 @@ from marinenav_env.validation import require
 from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.evaluation import episodes as evaluation
-from train_RL_agents.evaluation.episodes import Episodes, Policy, step_bytes
+from train_RL_agents.evaluation.episodes import Episodes, Policy, Watch, step_bytes
 from train_RL_agents.evaluation.recording import Recording, concatenate, record
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.networks.observation import OBSERVATION, observation_of
@@ -203,6 +203,7 @@ def run_set(
     acting: ActingOptions,
     device: torch.device,
     name: str | None = None,
+    watch: Watch | None = None,
 ) -> tuple[Episodes, Recording | None]:
     """Run all scenarios of a set once.
 
@@ -213,6 +214,7 @@ def run_set(
         acting: how a trained policy acts.
         device: where to run.
         name: of the policy in a recording; nothing is recorded if None.
+        watch: looks on.
 
     Returns:
         What happened, by episode, in the order of the set; and the recording.
@@ -227,7 +229,7 @@ def run_set(
     episodes, recordings = [], []
     for part in chosen.parts:
         options: dict[str, Any] = {"continuous": continuous, "device": device, "seed": chosen.seed,
-                                   "drop_ended": not acting.stochastic}  # fmt: skip
+                                   "drop_ended": not acting.stochastic, "watch": watch}  # fmt: skip
         steers = only_own(policy, None if continuous else world.vessel) if part.only_own else policy
         if name is None:
             episodes.append(evaluation.evaluate(steers, part.scenarios, part.world, **options))

@@ -25,7 +25,7 @@ from marinenav_env.dynamics import continuous_rates, discrete_rates
 from marinenav_env.files import parse_json
 from marinenav_env.state import Scenario, State, Vessel
 from marinenav_env.validation import LARGEST_NUMBER, is_count, is_number, is_text, require
-from train_RL_agents.evaluation.episodes import Episodes, Moment, Policy, evaluate
+from train_RL_agents.evaluation.episodes import Episodes, Moment, Policy, Watch, evaluate
 from train_RL_agents.policy_wrapper import QUANTILES, SCORES
 from train_RL_agents.utils.arrays import LARGEST, read_arrays
 from train_RL_agents.utils.files import write_atomically
@@ -303,6 +303,7 @@ def record(
     device: torch.device,
     seed: int = 0,
     drop_ended: bool = True,
+    watch: Watch | None = None,
 ) -> tuple[Episodes, Recording]:
     """Evaluate, and record on the way.
 
@@ -316,13 +317,20 @@ def record(
         device: where to run.
         seed: of the measurement noise.
         drop_ended: whether the batch may shrink.
+        watch: looks on, too.
 
     Returns:
         The same figures as without recording, and the recording.
     """
     recorder = Recorder()
+
+    def both(moment: Moment, env: MarineNavEnv) -> None:
+        recorder(moment, env)
+        if watch is not None:
+            watch(moment, env)
+
     episodes = evaluate(policy, scenarios, world, continuous=continuous, device=device, seed=seed,
-                        drop_ended=drop_ended, watch=recorder)  # fmt: skip
+                        drop_ended=drop_ended, watch=both)  # fmt: skip
     if isinstance(scenarios, Scenario):
         maps = [world.scenario] * len(scenarios)
     else:

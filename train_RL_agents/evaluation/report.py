@@ -12,7 +12,7 @@ from marinenav_env import WorldConfig
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.evaluation.comparison import differences
 from train_RL_agents.evaluation.contenders import ActingOptions, common_world, described, run_set
-from train_RL_agents.evaluation.episodes import Episodes, finite
+from train_RL_agents.evaluation.episodes import Episodes, Watch, finite
 from train_RL_agents.evaluation.marking import run_marked
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, conduct, summary
@@ -124,15 +124,7 @@ def _results(
     first: Episodes | None = None
     recording = None
     for name, each in found.items():
-        # Conduct is told from what was recorded.
-        recorded_as = name if acting.estimates or chosen.name == RULES else None
-        kept: Any = None
-        if chosen.name in MARKED:
-            episodes, recording, kept = run_marked(each, chosen, world, acting, device, name)
-        else:
-            episodes, recording = run_set(each, chosen, world, acting, device, recorded_as)
-        if recording and chosen.name == RULES:
-            kept = _conduct(recording, chosen)
+        episodes, recording, kept = run_scored(each, chosen, world, acting, device, name)
         first = first or episodes
         results.append(
             Result(
@@ -144,6 +136,29 @@ def _results(
             )
         )
     return results, recording if acting.estimates else None
+
+
+def run_scored(
+    found: LoadedPolicy | str,
+    chosen: ScenarioSet,
+    world: WorldConfig,
+    acting: ActingOptions,
+    device: torch.device,
+    name: str,
+    watch: Watch | None = None,
+) -> tuple[Episodes, Recording | None, dict[str, dict[str, Any]] | None]:
+    """Run a set, and score it as its suite is; see ``run_set`` for the arguments.
+
+    Returns:
+        What happened; the recording, if one was made; conduct by group, if the suite has any.
+    """
+    if chosen.name in MARKED:
+        return run_marked(found, chosen, world, acting, device, name)
+    # Conduct is told from what was recorded.
+    recorded_as = name if acting.estimates or chosen.name == RULES else None
+    episodes, recording = run_set(found, chosen, world, acting, device, recorded_as, watch)
+    ruled = recording if chosen.name == RULES else None
+    return episodes, recording, _conduct(ruled, chosen) if ruled else None
 
 
 def _overall(episodes: Episodes) -> dict[str, Any]:

@@ -14,10 +14,20 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
+from marinenav_env import MarineNavEnv
 from marinenav_env.config import ColregsConfig
 from marinenav_env.dynamics import wrap_to_pi
-from marinenav_env.roles import GIVE_WAY, HEAD_ON, OVERTAKEN, OVERTAKING, STAND_ON, pairs, roles
-from train_RL_agents.evaluation.episodes import wilson_interval
+from marinenav_env.roles import (
+    GIVE_WAY,
+    HEAD_ON,
+    OVERTAKEN,
+    OVERTAKING,
+    ROLES,
+    STAND_ON,
+    pairs,
+    roles,
+)
+from train_RL_agents.evaluation.episodes import Moment, wilson_interval
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.rules_suite import SLOWS, TURNS
 
@@ -237,6 +247,45 @@ def marks(
         item.name: torch.where(scored, getattr(found, item.name).double(), torch.nan)
         for item in fields(Marks)
     })  # fmt: skip
+
+
+def kept_by_role(recording: Recording, vessels: int) -> dict[str, tuple[int, int]]:
+    """Of the duties of each role, one for every other vessel, how many were kept, and all.
+
+    Args:
+        recording: of encounters.
+        vessels: how many count, from the first.
+    """
+    seen = tracks(recording)
+    did = duties(seen, recording.rules)
+    asked = did.keeps_clear | did.stands_on
+    kept = asked & ~did.broken & ~seen.collided[..., None]
+    counts = {}
+    for number, name in enumerate(ROLES[1:], start=1):
+        own = (did.role == number) & (torch.arange(did.role.shape[-1])[:, None] < vessels)
+        counts[name] = (int((kept & own).sum()), int((asked & own).sum()))
+    return counts
+
+
+class AsternShare:
+    """Share of the steps in which vessels go astern; see Watch."""
+
+    def __init__(self) -> None:
+        self._counts = torch.zeros(2, dtype=torch.int64)
+
+    def __call__(self, moment: Moment, env: MarineNavEnv) -> None:
+        """Count a step."""
+        state, active = moment.after.now.state, moment.before.now.state.active
+        heading, (vx, vy) = state.pose[..., 2], state.velocity_ground[..., :2].unbind(-1)
+        astern = active & (heading.cos() * vx + heading.sin() * vy < ASTERN)
+        counts = torch.stack((astern.sum(), active.sum()))
+        self._counts = self._counts.to(counts.device) + counts
+
+    @property
+    def value(self) -> float:
+        """The share so far."""
+        astern, steps = self._counts.tolist()
+        return float(astern) / max(steps, 1)
 
 
 def summary(found: Marks, rows: Tensor) -> dict[str, float | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 from itertools import combinations
@@ -15,6 +14,7 @@ import numpy as np
 from train_RL_agents.evaluation.aggregates import paired_difference
 from train_RL_agents.evaluation.tables import csv_text
 from train_RL_agents.figures import curves, plotting
+from train_RL_agents.figures.page import html_table
 from train_RL_agents.studies.runs import Study, last_row, run_folders
 from train_RL_agents.utils.files import write_atomically
 
@@ -91,7 +91,7 @@ def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluatio
         }
         parts.append(_section(f"Suite {suite}", out / "figures" / suite, tables, out))
     times = _time_rows(study, out)
-    intro = f"<h1>{escape(title)}</h1>\n" + _table(_summary(study, times), "Runs and time")
+    intro = f"<h1>{escape(title)}</h1>\n" + html_table(_summary(study, times), "Runs and time")
     page = (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width">\n<title>{escape(title)}</title>\n'
@@ -180,7 +180,7 @@ def _section(title: str, folder: Path, tables: dict[str, Rows], out: Path) -> st
     for name, rows in tables.items():
         if rows:
             shown = [_estimate_row(row) for row in rows] if name in _SHORT else []
-            parts.append(_figure(name, folder / name, out) + _table(shown, _TITLES[name]))
+            parts.append(_figure(name, folder / name, out) + html_table(shown, _TITLES[name]))
     return "".join(parts)
 
 
@@ -211,19 +211,4 @@ def _figure(name: str, stem: Path, out: Path) -> str:
     return (
         f'<h3>{title}</h3>\n<figure>\n<img alt="{title}" src="data:image/png;base64,{picture}">\n'
         f"<figcaption>{title}: {_MEANINGS[name]}. {links}</figcaption>\n</figure>\n"
-    )
-
-
-def _table(rows: Sequence[dict[str, str]], caption: str) -> str:
-    """Rows of texts; nothing if there are none."""
-    if not rows:
-        return ""
-    head = "".join(f'<th scope="col">{escape(key)}</th>' for key in rows[0])
-    lines = "".join(
-        "<tr>" + "".join(f"<td>{escape(str(value))}</td>" for value in row.values()) + "</tr>\n"
-        for row in rows
-    )
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table></div>\n"
     )

@@ -1,0 +1,51 @@
+"""Small entries of the benchmark, made by hand."""
+
+import torch
+
+from train_RL_agents.evaluation.entry import Entry, SuiteResult
+from train_RL_agents.evaluation.episodes import Episodes
+from train_RL_agents.evaluation.frozen import FROZEN, SEED
+from train_RL_agents.evaluation.tables import CONDUCT, MARKS
+
+HASH = "0123456789abcdef" * 2
+
+
+def result(outcome, groups=("all",), suite="currents", **other):
+    """A result of episodes of two vessels, of which one arrives in failures."""
+    count = len(outcome)
+    level = torch.arange(count) % len(groups)
+    success = torch.tensor([each == "s" for each in outcome])
+    episodes = Episodes(
+        level=level,
+        success=success,
+        collision=torch.tensor([each == "c" for each in outcome]),
+        robots=torch.full((count,), 2),
+        robots_arrived=torch.where(success, 2, 1),
+        time=torch.full((count,), 20.25, dtype=torch.float64),
+        energy=torch.full((count,), 3000.0, dtype=torch.float64),
+        returns=torch.full((count,), 11.5, dtype=torch.float64),
+    )
+    given = {"scenarios": FROZEN[suite].scenarios if suite in FROZEN else HASH, "seed": SEED,
+             "groups": groups, "astern": 0.25, "conduct": {}}  # fmt: skip
+    return SuiteResult.of(episodes, **given | other)
+
+
+def marked(groups):
+    """Marks of groups."""
+    row = dict.fromkeys(MARKS, 0.75) | {"all_kept_low": 0.5, "all_kept_high": 0.9}
+    return {name: dict(row) for name in (*groups, "overall")}
+
+
+def entry(outcome="ssct", name="mine", **other):
+    """An entry of three suites: without conduct, with rules, and with marks and tracks."""
+    meetings, cases = ("head-on", "overtaking"), ("case 1", "case 2")
+    suites = {
+        "currents": result(outcome),
+        "rules": result(outcome, meetings, "rules",
+                        conduct={each: dict.fromkeys(CONDUCT, 0.5) for each in meetings}),
+        "imazu": result(outcome, cases, "imazu", conduct=marked(cases),
+                        duties={"give-way": [3, 4], "stand-on": [0, 0]},
+                        tracks=[[[0, 0, 10, 1], [20, 0, 10, 1]], [[0, 0, 9, 2]]]),
+    }  # fmt: skip
+    policy = {"name": name, "agent": "DQN", "env_steps": 1000, "sha256": "ab" * 32}
+    return Entry(policy, {"torch": "2"}, "2026-01-01", suites | other)

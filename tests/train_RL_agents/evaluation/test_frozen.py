@@ -1,0 +1,112 @@
+"""The frozen suites: their scenarios are those of the hashes, and how a policy runs them."""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from marinenav_env import ConfigError, WorldConfig
+from marinenav_env.config import VesselConfig
+from tests.train_RL_agents.entries import entry, result
+from tests.train_RL_agents.exporting.test_export import make_policy
+from train_RL_agents.evaluation import frozen
+from train_RL_agents.evaluation.frozen import (
+    FROZEN,
+    SEED,
+    benchmark_world,
+    describe,
+    hash_of,
+    make_entry,
+    require_frozen,
+    run_suite,
+)
+from train_RL_agents.evaluation.suites import make_set
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in ("fresh", "vessels") else name
+             for name in FROZEN],
+)  # fmt: skip
+def test_scenarios_are_those_of_the_benchmark(name):
+    chosen = make_set(name, WorldConfig(), FROZEN[name].episodes, SEED)
+    assert hash_of(chosen) == FROZEN[name].scenarios, "raise entry.BENCHMARK"
+
+
+def test_a_hash_depends_on_the_world_but_not_on_who_steers():
+    world = WorldConfig()
+    own = hash_of(make_set("rules", world, 2, SEED))
+    more = replace(world, sensor=replace(world.sensor, max_objects=8))
+    assert hash_of(make_set("rules", more, 2, SEED)) == own
+    chosen = make_set("rules", world, 2, SEED)
+    chosen.parts[0].scenarios.goal[0, 0, 0] += 1e-9
+    assert hash_of(chosen) == own
+    chosen.parts[0].scenarios.goal[0, 0, 0] += 1e-3
+    other = replace(world, sensor=replace(world.sensor, pos_std=0.06))
+    hashes = {hash_of(chosen), hash_of(make_set("rules", world, 2, SEED + 1)),
+              hash_of(make_set("rules", other, 2, SEED))}  # fmt: skip
+    assert len(hashes | {own}) == 4
+
+
+def test_the_world_is_the_published_one_with_the_policy_s_own_observation():
+    policy = make_policy("DQN")
+    own = replace(
+        policy.config.world,
+        vessel=VesselConfig(m=300.0, left_thrust_change=(0.0, 1000.0)),
+        sensor=replace(policy.config.world.sensor, max_objects=3, range=90.0),
+    )
+    policy = replace(policy, config=replace(policy.config, world=own))
+    world = benchmark_world(policy)
+    assert world.sensor.max_objects == 3 and world.vessel.left_thrust_change == (0.0, 1000.0)
+    assert world.vessel.m == 400.0 and world.sensor.range == 20.0
+    strong = replace(own, vessel=replace(own.vessel, left_thrust_change=(5000.0,)))
+    with pytest.raises(ConfigError, match="at most 1000 N/s in the benchmark"):
+        benchmark_world(replace(policy, config=replace(policy.config, world=strong)))
+
+
+def test_a_suite_is_run_and_scored():
+    own = run_suite("straight", "rules", CPU, 2)
+    assert own.groups == tuple(make_set("rules", WorldConfig(), 1, 0).groups)
+    assert len(own.outcome) == 8 and set(own.outcome) <= {*"cs"} and own.astern == 0.0
+    assert own.conduct["head-on"]["compliance"] == 0.0 and not own.tracks
+
+
+@pytest.mark.slow
+def test_imazu_is_drawn_and_told_by_role():
+    own = run_suite("apf", "imazu", CPU, 1)
+    assert len(own.tracks) == 22 and [len(each) for each in own.tracks[:5]] == [2, 2, 2, 2, 3]
+    assert own.tracks[0][0][:2] == pytest.approx((37.0, 62.0), abs=0.11)
+    asked = sum(pair[1] for pair in own.duties.values())
+    assert asked > 40 and own.conduct["case 7"]["safety"] > 0.0
+
+
+def test_others_have_no_duties_where_only_the_own_vessel_is_steered(monkeypatch):
+    whole = make_set("imazu_own", WorldConfig(), 1, SEED)
+    part = whole.parts[0]
+    few = replace(whole, parts=(replace(part, scenarios=part.scenarios[:2]),))
+    monkeypatch.setattr(frozen, "make_set", lambda *given: replace(few, groups=whole.groups[:2]))
+    own = run_suite("straight", "imazu_own", CPU, 1)
+    # Each of the two meets one other vessel, which is not marked.
+    assert sum(asked for _, asked in own.duties.values()) == 2
+
+
+def test_who_is_evaluated_is_told_by_the_hash_of_the_file(tmp_path):
+    file = tmp_path / "policy.pt"
+    file.write_bytes(b"weights")
+    about = describe(replace(make_policy("DQN"), path=file), "mine")
+    assert about["sha256"] == hashlib.sha256(b"weights").hexdigest() and about["objects"] == 5
+    assert describe("apf", "apf")["sha256"] is None
+
+
+def test_entries_on_other_scenarios_are_refused(monkeypatch):
+    monkeypatch.setattr(frozen, "FROZEN", {name: FROZEN[name] for name in entry().suites})
+    require_frozen(entry(), Path("a.json"))
+    with pytest.raises(ConfigError, match=r"a\.json: scenarios of currents='0123.*benchmark 1"):
+        require_frozen(entry(currents=result("s", suite="x")), Path("a.json"))
+    with pytest.raises(ConfigError, match="suites='paper': must be those of benchmark 1"):
+        require_frozen(entry(paper=result("s")), Path("a.json"))
+    with pytest.raises(ConfigError, match="scenarios of rules='missing'"):
+        require_frozen(make_entry(entry().policy, {"currents": result("s")}), Path("a.json"))

@@ -1,0 +1,36 @@
+"""The certificate: what is on it, and (slow) what a real browser makes of it."""
+
+import re
+
+import pytest
+
+from tests.train_RL_agents.entries import entry, result
+from train_RL_agents.evaluation.bars import BARS
+from train_RL_agents.figures.certificate import write_page
+
+
+def test_page_has_bars_suites_and_sources():
+    page = write_page(entry())
+    for bar in BARS:
+        assert bar.about.replace("'", "&#x27;") in page
+    assert page.count("✗ miss") == len(BARS) and f"0 of {len(BARS)}" in page
+    assert page.count("<h2>") == 5 and page.count('class="tracks') == 2
+    assert "0.500 [0.150, 0.850]" in page and "3 of 4" in page and "0.75 [0.50, 0.90]" in page
+    assert entry().suites["imazu"].scenarios in page and "ab" * 32 in page
+    assert "✓ pass" in write_page(entry(currents=result("s" * 500)))
+
+
+def test_page_needs_nothing_else_and_holds_no_markup_of_names():
+    page = write_page(entry(name="<b>mine</b>"))
+    assert "<b>mine" not in page and "&lt;b&gt;mine" in page
+    assert not re.search(r"__[A-Z]+__|https?:|src=|@import|url\(|<script", page)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_fits_and_says_nothing(open_page, scheme, width):
+    options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
+    page = open_page(write_page(entry()), **options)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator(".sheet svg").count() == 2

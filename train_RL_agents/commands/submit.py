@@ -1,0 +1,102 @@
+"""Run the benchmark with a policy: an entry, a certificate as a page, a table of entries."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from train_RL_agents.commands.choosing import episode_count
+
+if TYPE_CHECKING:
+    from train_RL_agents.evaluation.entry import Entry
+
+IMPORTS = ("train_RL_agents.api",)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    plain: dict[str, Any] = {"default": argparse.SUPPRESS}
+    add = parser.add_argument
+    add("policy", metavar="POLICY", nargs="?", help="run folder, policy or exported file, name of "
+        "a shipped policy or baseline; or an entry (.json), which is not run again")  # fmt: skip
+    add("--which", metavar="NAME", default="best",
+        help="of a run: best (default), latest or a file's name")  # fmt: skip
+    add("--out", metavar="FILE", type=Path, help="write the entry there (.json); with --table, the "
+        "table (.md)", **plain)  # fmt: skip
+    add("--certificate", metavar="FILE", type=Path, help="write the page there (.html)", **plain)
+    add("--table", metavar="DIR", type=Path, help="compare the entries of a folder, each *.json in "
+        "it, instead", **plain)  # fmt: skip
+    add("--episodes", metavar="N", type=episode_count, help="a quick look: so many a level or "
+        "group; tables refuse such an entry")  # fmt: skip
+    add("-D", "--device", metavar="DEV", default="auto", help="auto (default), cpu, cuda, cuda:N")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from marinenav_env.files import require_output
+    from train_RL_agents.utils.files import write_atomically
+
+    given, error = vars(arguments), arguments.parser.error
+    outputs = given.keys() & {"out", "certificate"}
+    if ("table" in given) == (arguments.policy is not None):
+        error("either a POLICY or --table DIR is needed")
+    if "table" in given and "certificate" in given:
+        error("argument --certificate: not with --table")
+    if "table" not in given and not outputs:
+        error("--out FILE or --certificate FILE is needed")
+    for name in outputs:
+        require_output(given[name])
+    if "table" in given:
+        _rank(given["table"], given.get("out"))
+        return 0
+    entry = _entry(arguments)
+    if "out" in given:
+        write_atomically(given["out"], entry.content())
+    if "certificate" in given:
+        from train_RL_agents.figures.certificate import write_page
+
+        write_atomically(given["certificate"], write_page(entry))
+    return 0
+
+
+def _entry(arguments: argparse.Namespace) -> Entry:
+    """The entry in a file, or that of a policy, which is run."""
+    from train_RL_agents.evaluation import frozen
+    from train_RL_agents.evaluation.entry import read_entry
+    from train_RL_agents.exporting.exported import find
+    from train_RL_agents.utils.device import resolve_device
+
+    if arguments.policy.endswith(".json"):
+        return read_entry(Path(arguments.policy))
+    device = resolve_device(arguments.device)
+    found = find(arguments.policy, arguments.which, device)
+    suites = {}
+    for name in frozen.FROZEN:
+        began = time.perf_counter()
+        result = suites[name] = frozen.run_suite(found, name, device, arguments.episodes)
+        report = result.episodes.report()
+        print(f"{name}: {report.episodes:,} episodes, success {report.success_rate:.3f}, "
+              f"{time.perf_counter() - began:.0f} s", flush=True)  # fmt: skip
+    return frozen.make_entry(frozen.describe(found, arguments.policy), suites)
+
+
+def _rank(folder: Path, out: Path | None) -> None:
+    """Print the table of a folder's entries, and write it in Markdown if asked to."""
+    from marinenav_env.validation import require
+    from train_RL_agents.evaluation.entry import BENCHMARK, read_entry
+    from train_RL_agents.evaluation.frozen import require_frozen
+    from train_RL_agents.evaluation.ranking import MEANINGS, rank
+    from train_RL_agents.evaluation.tables import markdown_table, print_with_meanings
+    from train_RL_agents.utils.files import write_atomically
+
+    paths = sorted(folder.glob("*.json"))
+    require(len(paths) > 0, "--table", str(folder), "a folder with entries (*.json)")
+    entries = {path.stem: read_entry(path) for path in paths}
+    for path in paths:
+        require_frozen(entries[path.stem], path)
+    table, heading = rank(entries), f"Benchmark {BENCHMARK}"
+    print_with_meanings(table, heading, MEANINGS)
+    if out is not None:
+        write_atomically(out, f"{heading}\n\n{markdown_table(table.titles, table.rows)}")
