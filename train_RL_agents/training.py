@@ -24,7 +24,7 @@ from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder, runs_in
 from train_RL_agents.run.tracing import Trace
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
-from train_RL_agents.utils.compiling import compiled_or_not, without_code
+from train_RL_agents.utils.compiling import compile_problem, compiled_or_not, without_code
 from train_RL_agents.utils.device import release_memory
 from train_RL_agents.utils.toolchain import cache_problem, compiler_problem
 
@@ -193,7 +193,17 @@ def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> bool:
             folder.heading.append(line)
             if ranks.leads and not quiet:
                 print(line, flush=True)
-    stopped = compiled_or_not(attempt, say) if ranks.size == 1 else attempt(True)
+    if ranks.size == 1:
+        stopped = compiled_or_not(attempt, say)
+    else:
+        try:
+            stopped = attempt(True)
+        except Exception as error:
+            problem = compile_problem(error)
+            if not problem:
+                raise
+            raise ConfigError(f"{problem}; then go on with --resume, or start with compile=false "
+                              f"(process {ranks.rank})") from error  # fmt: skip
     torch.compiler.reset()
     release_memory()
     return not stopped

@@ -1,5 +1,7 @@
 """Starting runs and resuming them: what is left where one is refused."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from marinenav_env import ConfigError
@@ -39,6 +41,26 @@ def test_a_run_without_generated_code_tries_for_it_when_it_is_resumed(tmp_path, 
     assert run_to_the_end((run, make), quiet=True)
     assert tried == [True, False]
     assert RunFolder.open(run.path).config.compile
+
+
+@pytest.mark.parametrize("problem", ["the cache is damaged; delete it", ""])
+def test_of_several_processes_one_without_generated_code_ends(tmp_path, monkeypatch, problem):
+    run = new_run(tmp_path, "compile=true")
+    ranks = SimpleNamespace(size=2, rank=1, leads=False, any=lambda flag: flag)
+    monkeypatch.setattr("train_RL_agents.training.Ranks", lambda: ranks)
+    for name, found in (
+        ("compiler", lambda: ""),
+        ("cache", lambda: ""),
+        ("compile", lambda error: problem),
+    ):
+        monkeypatch.setattr(f"train_RL_agents.training.{name}_problem", found)
+
+    def make():
+        raise ImportError("not an ELF file")
+
+    expected = f"^{problem}; then go on with --resume" if problem else "^not an ELF file"
+    with pytest.raises(ConfigError if problem else ImportError, match=expected):
+        run_to_the_end((run, make), quiet=True)
 
 
 @pytest.mark.parametrize(("seeds", "counted"), [("1", 1), ("1,2", 2), ("1,2,3,4", 3)])
