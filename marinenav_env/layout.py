@@ -37,11 +37,19 @@ def stack_last(tensors: Sequence[Tensor]) -> Tensor:
     return env_first(torch.stack(list(tensors)))
 
 
+_SMALL = 32_768
+"""Numbers up to which tensors are copied together: that gives 65,536 of them to one block."""
+
+
 def copy_all(targets: Iterable[Tensor], sources: Iterable[Tensor]) -> None:
-    """Copy tensors into others of the same shapes; all of a type by one kernel, where one can."""
+    """Copy tensors into others of the same shapes; small ones of a type by one kernel."""
     pairs: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
     for target, source in zip(targets, sources, strict=True):
-        if target is not source:
+        if target is source:
+            continue
+        if torch.compiler.is_compiling() or target.numel() > _SMALL:
+            target.copy_(source)
+        else:
             into, out_of = pairs.setdefault(target.dtype, ([], []))
             into.append(target)
             out_of.append(source)

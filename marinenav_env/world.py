@@ -13,6 +13,7 @@ from tensordict import TensorClass, TensorDict
 from torch import Tensor
 
 from marinenav_env.colregs import required_turn
+from marinenav_env.compiling import compiled
 from marinenav_env.config import WorldConfig
 from marinenav_env.current import current_velocity
 from marinenav_env.dynamics import (
@@ -178,9 +179,9 @@ class World:
         self._advance: Any = self.advance
         self._restart: Any = restart
         if compile_step:
-            self._advance = torch.compile(self.advance, fullgraph=True, dynamic=False)
+            self._advance = compiled(self.advance, quantiles.device)
         if compile_step and not host_reads_are_free(quantiles.device):
-            self._restart = torch.compile(restart, fullgraph=True, dynamic=False)
+            self._restart = compiled(restart, quantiles.device)
 
     def step(
         self, world: WorldState, action: Tensor, noise: StepNoise
