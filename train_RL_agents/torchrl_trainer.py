@@ -41,7 +41,7 @@ from train_RL_agents.utils.compiling import (
     end_compilers,
     shield_compilers,
 )
-from train_RL_agents.utils.device import release_memory, set_precision
+from train_RL_agents.utils.device import release_memory, resolve_precision, set_precision
 from train_RL_agents.utils.progress import Clock, Display
 from train_RL_agents.utils.signals import first_signal
 
@@ -433,7 +433,7 @@ class TorchRLTrainer:
         config, on_gpu = self.config, self.device.type == "cuda"
         parts = self.algorithm.learner.micro_batches
         words = {
-            config.precision: True,
+            resolve_precision(self.device, config.precision): True,
             "TF32": config.tf32 and on_gpu,
             "fused optimiser": config.fused_optimizer,
             "compiled": config.compile,

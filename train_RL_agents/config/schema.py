@@ -24,7 +24,7 @@ from marinenav_env.validation import (
 from train_RL_agents.agents import AgentConfig, agent_class
 
 ConfigType = TypeVar("ConfigType", bound=AgentConfig)
-Precision = Literal["fp32", "bf16"]
+Precision = Literal["auto", "fp32", "bf16", "fp16"]
 LOGGERS = ("tensorboard", "csv", "wandb", "mlflow")
 LARGEST_SEED = 2**32 - 1
 """Of a run, an evaluation set or a search."""
@@ -335,8 +335,9 @@ class TrainConfig(Generic[ConfigType]):
     compile: bool = True
     """Compile world, policy and update; the first run then takes a minute longer."""
     precision: Precision = "fp32"
-    """Matrix products in the losses: float32, or bfloat16 with means, targets and weights in
-    float32. Policies act in float32."""
+    """Matrix products in the losses: float32, or bfloat16 or float16 with means, targets and
+    weights in float32; auto: fp32 on a CPU, bf16 on a GPU, fp16 on one without it. Policies act in
+    float32."""
     tf32: bool = False
     """Round the factors of float32 matrix products to 10 bits, on GPUs from Ampere on."""
     fused_optimizer: bool = True

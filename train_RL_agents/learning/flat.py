@@ -13,8 +13,6 @@ from torch import Tensor, nn
 
 _ALIGNED = 16
 """Parameters begin at multiples of so many numbers: kernels want addresses that are aligned."""
-_CHUNK = 4096
-"""Numbers in a chunk on a GPU, whose kernels over lists of tensors give a tensor to few blocks."""
 
 
 class FlatWeights:
@@ -98,21 +96,16 @@ class FlatWeights:
             raise RuntimeError(f"no loss sends a gradient to {', '.join(lacking)}")
         return found
 
-    def chunks(self, flat: Tensor) -> list[Tensor]:
-        """A tensor [N] as what one optimiser is given: whole, or in parts on a GPU."""
-        return list(flat.split(_CHUNK)) if flat.is_cuda else [flat]
-
     # The optimiser's state is saved parameter by parameter, so that files do not depend on layout.
 
     def split(self, state: dict[str, Any]) -> dict[str, Any]:
-        """The state of an optimiser of the parameters, from that of one of ``chunks``."""
-        chunks = [state["state"][index] for index in sorted(state["state"])]
+        """The state of an optimiser of the parameters, from that of one of ``weights``."""
+        whole: dict[str, Tensor] = state["state"].get(0, {})
         each: dict[int, dict[str, Tensor]] = {
-            index: {"step": chunks[0]["step"].clone()}
-            for index in (self._learned if chunks else ())
+            index: {"step": whole["step"].clone()} for index in (self._learned if whole else ())
         }
-        for name in chunks[0].keys() - {"step"} if chunks else ():
-            views = self.views(torch.cat([chunk[name] for chunk in chunks]))
+        for name in whole.keys() - {"step"}:
+            views = self.views(whole[name].clone())
             for index, own in each.items():
                 own[name] = views[index]
         group = state["param_groups"][0] | {"params": list(range(len(self.parameters)))}
@@ -125,14 +118,13 @@ class FlatWeights:
             ValueError: when it is of other parameters.
         """
         saved = state["state"]
-        chunks = self.chunks(self.weights)
         joined: dict[int, dict[str, Tensor]] = {}
         if saved:
             learn = list(self._learned)
             if sorted(saved) != learn:
                 raise ValueError(f"optimiser's state of {len(saved)} tensors, here {len(learn)}")
             first = saved[learn[0]]
-            joined = {index: {"step": first["step"].clone()} for index in range(len(chunks))}
+            joined = {0: {"step": first["step"].clone()}}
             for name in first.keys() - {"step"}:
                 whole = torch.zeros_like(self.weights)
                 views = self.views(whole)
@@ -142,9 +134,8 @@ class FlatWeights:
                         there, here = list(part.shape), list(view.shape)
                         raise ValueError(f"optimiser's {name} is {there}, here {here}")
                     view.copy_(part)
-                for index, chunk in enumerate(self.chunks(whole)):
-                    joined[index][name] = chunk
-        group = state["param_groups"][0] | {"params": list(range(len(chunks)))}
+                joined[0][name] = whole
+        group = state["param_groups"][0] | {"params": [0]}
         return {"state": joined, "param_groups": [group]}
 
 

@@ -11,40 +11,48 @@ import torch
 import torch._functorch.config
 from torch import Tensor, nn
 
+from marinenav_env.compiling import compiled
 from marinenav_env.validation import ConfigError, is_count
 from train_RL_agents.agents import Agent, Losses
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.flat import FlatWeights
+from train_RL_agents.learning.loss_scale import LossScale
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.utils.captured import Captured
+from train_RL_agents.utils.device import resolve_precision
 
+Updated = tuple[dict[str, Tensor], Tensor | None]
+"""Scalars for the log, and priorities [B] if the agent gives them."""
 MOMENTS = {"adam": 2, "rmsprop": 1}
 """Numbers that an optimiser keeps of every weight."""
 
 
-def compiled(losses: LossFunction, device: torch.device) -> LossFunction:
+def compiled_losses(losses: LossFunction, device: torch.device) -> LossFunction:
     """The same losses in generated code.
 
     On a CPU the backward pass recomputes what is cheap: by default masks of ReLUs are kept as
     booleans, which generated CPU code writes one by one, a third of the time of an update.
     """
     torch._functorch.config.aggressive_recomputation = device.type == "cpu"
-    result: LossFunction = torch.compile(losses, fullgraph=True)
-    return result
+    return compiled(losses, device, dynamic=None)
 
 
-def in_bfloat16(losses: LossFunction, device: torch.device) -> LossFunction:
-    """The same losses with matrix products in bfloat16.
+HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+"""Types of matrix products by the name of the precision."""
+
+
+def in_half(losses: LossFunction, device: torch.device, dtype: torch.dtype) -> LossFunction:
+    """The same losses with matrix products in bfloat16 or float16.
 
     Networks give float32 again (``to_float32``), so targets and means over the batch are not
-    rounded; the range of bfloat16 is that of float32, so gradients need no scaler.
+    rounded. The range of bfloat16 is that of float32; gradients in float16 need a LossScale.
     """
 
     def cast(batch: Any, noise: Any) -> Losses:
         # Without the cache: it would hand copies of weights made for targets, which carry no
         # gradient, to the networks that learn.
-        with torch.autocast(device.type, torch.bfloat16, cache_enabled=False):
+        with torch.autocast(device.type, dtype, cache_enabled=False):
             return losses(batch, noise)
 
     return cast
@@ -116,11 +124,9 @@ class Learner:
         self._settings = settings = config.trainer
         self.ema = copy.deepcopy(agent).requires_grad_(False)
         self._flat, target = FlatWeights(agent.networks), FlatWeights(agent.targets)
-        self._weights = [nn.Parameter(part) for part in self._flat.chunks(self._flat.weights)]
-        gradients = torch.zeros_like(self._flat.weights)
-        for part, gradient in zip(self._weights, self._flat.chunks(gradients), strict=True):
-            part.grad = gradient
-        self._gradient_views = self._flat.learned_views(gradients)
+        self._weights = nn.Parameter(self._flat.weights)
+        self._weights.grad = self._gradient = torch.zeros_like(self._flat.weights)
+        self._gradient_views = self._flat.learned_views(self._gradient)
         self._averages = FlatWeights(self.ema.networks).weights
         self._target = [target.of(name) for name in agent.targets]
         self._online = [self._flat.of(name) for name in agent.targets]
@@ -129,8 +135,11 @@ class Learner:
         )
         self.learning_rate, self.rate_factor = settings.learning_rate, 1.0
         losses: LossFunction = agent.loss
-        losses = in_bfloat16(losses, generator.device) if config.precision == "bf16" else losses
-        losses = compiled(losses, generator.device) if config.compile else losses
+        precision = resolve_precision(generator.device, config.precision)
+        if precision in HALVES:
+            losses = in_half(losses, generator.device, HALVES[precision])
+        self._scale = LossScale(generator.device) if precision == "fp16" else None
+        losses = compiled_losses(losses, generator.device) if config.compile else losses
         self._alone = ranks is None or ranks.size == 1
         self._losses = losses if ranks is None else ranks.share_gradients(agent, losses)
         self.updates = 0
@@ -138,14 +147,14 @@ class Learner:
         """Transitions that gradients are computed of at once."""
         # A tensor, as a number would freeze in a graph.
         self._share, self._tau = torch.zeros((), device=generator.device), tau
-        self._step = Captured(
-            self._update,
-            generator.device,
-            [generator],
-            name="the update",
-            capture=config.capture and self._alone,
-            say=say,
-        )
+        self._capture = config.capture and self._alone
+        self._step = self._captured(self.step)
+
+    def _captured(self, step: Callable[..., Updated], *generators: torch.Generator) -> Captured:
+        return Captured(
+            step, self._generator.device, [self._generator, *generators], name="the update",
+            capture=self._capture, say=self._say,
+        )  # fmt: skip
 
     @property
     def micro_batches(self) -> int:
@@ -171,7 +180,7 @@ class Learner:
             else:
                 group["lr"] = rate
 
-    def update(self, batch: Any) -> tuple[dict[str, Tensor], Tensor | None]:
+    def update(self, batch: Any) -> Updated:
         """One gradient step.
 
         Returns:
@@ -188,32 +197,51 @@ class Learner:
         self.updates = updates
         return scalars, priority
 
-    def _update(self, batch: Any) -> tuple[dict[str, Tensor], Tensor | None]:
+    def step(self, batch: Any) -> Updated:
         """The part of an update that may be captured."""
         # Once for the whole batch: parts of it get their parts of this.
         noise = self.agent.loss_noise(batch.size, self._generator)
-        losses, norm = self._gradients(batch, noise)
+        if self._scale:
+            self._clear_gradient()
+        losses = self._gradients(batch, noise)
         # Only from here on weights change. This takes less room than the losses have just left.
+        norm = self._apply_scaled(self._scale) if self._scale else self._apply_gradients()
+        priority = losses.pop("priority", None)
+        return losses | {"grad_norm": norm}, priority
+
+    def _apply_gradients(self) -> Tensor:
+        """Clip the gradients, and move all weights; returns the norm before clipping."""
+        limit = self._settings.max_grad_norm
+        norm = nn.utils.clip_grad_norm_(self._weights, limit, foreach=True)
         self.optimizer.step()
         if self._tau:
             self.update_targets(self._tau)
         with torch.no_grad():
             self._averages.lerp_(self._flat.weights, self._share)
-        priority = losses.pop("priority", None)
-        return losses | {"grad_norm": norm}, priority
+        return norm
 
-    def _gradients(self, batch: Any, noise: Any) -> tuple[Losses, Tensor]:
-        """Leave clipped gradients, in as many parts as memory requires.
+    def _apply_scaled(self, scale: LossScale) -> Tensor:
+        """``_apply_gradients`` for scaled losses, undone where gradients overflow."""
+        state = self.optimizer.state[self._weights].values()
+        moved = [self._flat.weights, self._averages, *self._target, *state]
+        before = [each.clone() for each in moved]
+        self._gradient.div_(scale.factor)
+        with torch.no_grad():
+            return scale.undo(moved, before, self._apply_gradients())
 
-        Returns:
-            The losses, and the norm of the gradients before clipping.
-        """
+    def _clear_gradient(self) -> None:
+        """Remove the NaN that an overflow leaves between parameters; make what Adam keeps."""
+        self._gradient.zero_()
+        if not self.optimizer.state[self._weights]:
+            self.optimizer.step()
+            self.optimizer.state[self._weights]["step"].zero_()
+
+    def _gradients(self, batch: Any, noise: Any) -> Losses:
+        """Leave gradients, in as many parts as memory requires; returns the losses."""
         before = self.micro_batch
         while True:
             try:
-                losses = self._accumulate(batch, noise)
-                limit = self._settings.max_grad_norm
-                return losses, nn.utils.clip_grad_norm_(self._weights, limit, foreach=True)
+                return self._accumulate(batch, noise)
             except (RuntimeError, MemoryError) as error:
                 # A capture that lacks memory is given up by who captures, and ranks that do not
                 # take their batches in equally many parts would wait for each other for ever.
@@ -241,7 +269,8 @@ class Learner:
             losses = self._losses(part, own)
             minimised = [loss for name, loss in losses.items() if name.startswith("loss")]
             total = torch.stack(minimised).sum()
-            (total if whole else total * (counts[-1] / size)).backward()
+            total = total if whole else total * (counts[-1] / size)
+            (total * self._scale.factor if self._scale else total).backward()
             parts.append({name: value.detach() for name, value in losses.items()})
         self._gather_gradients()
         return joined(parts, counts)
@@ -305,7 +334,7 @@ class Learner:
             "optimizer": self._flat.split(self.optimizer.state_dict()),
             "updates": self.updates,
             "micro_batch": self.micro_batch,
-        }
+        } | ({"scale": self._scale.state_dict()} if self._scale else {})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore them; how the optimiser computes stays as it is here."""
@@ -316,6 +345,8 @@ class Learner:
         self.optimizer.load_state_dict(own | {"state": saved["state"]})
         self._set_rate(rate)
         self.updates = state["updates"]
+        if self._scale and "scale" in state:
+            self._scale.load_state_dict(state["scale"])
         # Checkpoints of before there were parts lack it.
         parts = state.get("micro_batch", self.micro_batch)
         if not (is_count(self.updates) and is_count(parts) and parts and math.isfinite(rate)):
@@ -325,7 +356,7 @@ class Learner:
 
 
 def make_optimizer(
-    name: str, weights: list[nn.Parameter], rate: float, fused: bool
+    name: str, weights: nn.Parameter, rate: float, fused: bool
 ) -> torch.optim.Optimizer:
     """An optimiser, ready for a CUDA graph on a GPU: with everything that varies in tensors there.
 
@@ -335,10 +366,10 @@ def make_optimizer(
         rate: step size.
         fused: Adam as one kernel.
     """
-    on_gpu = weights[0].device.type == "cuda"
+    on_gpu = weights.device.type == "cuda"
     options: dict[str, Any] = {"capturable": True} if on_gpu else {}
-    options["lr"] = torch.tensor(rate, device=weights[0].device) if on_gpu else rate
+    options["lr"] = torch.tensor(rate, device=weights.device) if on_gpu else rate
     if name == "rmsprop":
-        return torch.optim.RMSprop(weights, alpha=0.99, eps=1e-5, foreach=True, **options)
+        return torch.optim.RMSprop([weights], alpha=0.99, eps=1e-5, foreach=True, **options)
     kind: dict[str, Any] = {"fused": True} if fused else {"foreach": True}
-    return torch.optim.Adam(weights, **kind, **options)
+    return torch.optim.Adam([weights], **kind, **options)

@@ -44,10 +44,23 @@ def set_precision(device: torch.device, precision: str, tf32: bool) -> None:
     """
     if device.type != "cuda":
         return
-    with torch.cuda.device(device):
-        knows = torch.cuda.is_bf16_supported(including_emulation=False)
-    require(precision == "fp32" or knows, "precision", precision, f"fp32 on {device}")
+    fine = precision != "bf16" or _knows_bfloat16(device)
+    require(fine, "precision", precision, f"auto, fp32 or fp16 on {device}")
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
+
+
+def resolve_precision(device: torch.device, precision: str) -> str:
+    """What ``auto`` is: fp32 on a CPU; on a GPU bf16 or, where that is lacking, fp16."""
+    if precision != "auto":
+        return precision
+    if device.type != "cuda":
+        return "fp32"
+    return "bf16" if _knows_bfloat16(device) else "fp16"
+
+
+def _knows_bfloat16(device: torch.device) -> bool:
+    with torch.cuda.device(device):
+        return torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def resolve_device(name: str) -> torch.device:

@@ -149,27 +149,6 @@ def test_states_of_other_parameters_are_refused():
         flat.join(plain.state_dict())
 
 
-class Chunked(FlatWeights):
-    """As on a GPU."""
-
-    def chunks(self, flat):
-        return list(flat.split(7))
-
-
-def test_chunks_have_the_state_of_the_whole():
-    nets, single = networks(), networks()
-    flat, plain = Chunked(nets), torch.optim.Adam(single.parameters(), lr=0.1)
-    steps(plain, list(single.parameters()), 2, seed=1)
-    nets.load_state_dict(single.state_dict())
-    parts = [nn.Parameter(part) for part in flat.chunks(flat.weights)]
-    assert len(parts) > 10
-    optimizer = torch.optim.Adam(parts, lr=0.1)
-    optimizer.load_state_dict(flat.join(plain.state_dict()))
-    again = flat.split(optimizer.state_dict())
-    for index, state in plain.state_dict()["state"].items():
-        assert_same(again["state"][index], state)
-
-
 def test_parameters_that_do_not_learn_have_no_state():
     """As a temperature that is fixed."""
     nets, single = networks(), networks()

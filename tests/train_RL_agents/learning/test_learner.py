@@ -18,7 +18,7 @@ from tests.train_RL_agents.learners import (
 )
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import default_config
-from train_RL_agents.learning.learner import Learner, compiled, cosine, in_bfloat16
+from train_RL_agents.learning.learner import Learner, compiled_losses, cosine, in_half
 
 close = pytest.approx
 OFF_POLICY = [name for name, agent in AGENTS.items() if agent.algorithm == "off-policy"]
@@ -261,7 +261,7 @@ def test_bfloat16_is_close_and_reduces_in_float32(name):
     agent = agent_of(name)
     batch, noise = make_batch(agent, 256, seeded()), agent.loss_noise(256, seeded(1))
     exact, gradients = gradients_of(agent.loss, agent, batch, noise)
-    rounded, ours = gradients_of(in_bfloat16(agent.loss, CPU), agent, batch, noise)
+    rounded, ours = gradients_of(in_half(agent.loss, CPU, torch.bfloat16), agent, batch, noise)
     assert any(not torch.equal(rounded[key], value) for key, value in exact.items())
     for key, value in exact.items():
         assert rounded[key].dtype == torch.float32, key
@@ -284,15 +284,46 @@ def test_bfloat16_is_for_updates_only(name):
     assert all(value.dtype == torch.float32 for entry in state for value in entry.values())
 
 
+@pytest.mark.parametrize("name", ["AC-IQN", "A2C"])  # Adam, and RMSprop
+def test_an_update_that_overflows_in_float16_is_undone(name):
+    learner = learner_of(name, acting={"precision": "fp16", "tau": 0.1})
+    exact = learner_of(name, acting={"tau": 0.1})
+    batch, start = make_batch(learner.agent, 64, seeded()), values_of(learner.agent)
+
+    learner._scale.factor.fill_(3e38)
+    averages = values_of(learner.ema)
+    scalars, _ = learner.update(batch)
+    assert all_equal(values_of(learner.agent), start)
+    assert all_equal(values_of(learner.ema), averages)
+    state = learner.optimizer.state[learner._weights].values()
+    assert len(state) > 1 and not any(each.any() for each in state)
+    assert scalars["grad_norm"] == 0.0
+    assert learner._scale.factor == 2.0**24  # no factor is larger
+    learner._scale.factor.fill_(256.0)  # the first updates of a run find such a factor
+    for each in (learner, exact):
+        each._generator.manual_seed(0)
+        norm = each.update(batch)[0]["grad_norm"]
+        assert norm > 0.0
+    assert all(each.any() for each in state)
+    steps = [torch.cat([(new - old).flatten() for new, old in
+                        zip(values_of(each.agent), start, strict=True)]) for each in
+             (learner, exact)]  # fmt: skip
+    assert torch.nn.functional.cosine_similarity(*steps, dim=0) > 0.5
+    other = learner_of(name, acting={"precision": "fp16"})
+    other._scale.factor.fill_(1.0)
+    other.load_state_dict(learner.state_dict())
+    assert other._scale.factor == 256.0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", AGENTS)
 def test_compiled_bfloat16_agrees_with_the_eager_one(name):
     agent = agent_of(name)
-    losses = in_bfloat16(agent.loss, CPU)
+    losses = in_half(agent.loss, CPU, torch.bfloat16)
     batch, noise = make_batch(agent, 64, seeded()), agent.loss_noise(64, seeded(1))
     values, gradients = gradients_of(losses, agent, batch, noise)
     torch.compiler.reset()
-    ours, fast = gradients_of(compiled(losses, CPU), agent, batch, noise)
+    ours, fast = gradients_of(compiled_losses(losses, CPU), agent, batch, noise)
     torch.compiler.reset()
     torch.testing.assert_close(ours, values, rtol=5e-3, atol=5e-3)
     assert_close_gradients(fast, gradients, 0.1)

@@ -39,13 +39,13 @@ def test_nothing_that_varies_would_freeze_in_a_graph(name):
     """Operators and numbers of an update are the same whatever its step size and its count."""
     learner = learner_of(name)
     rate = torch.tensor(1e-3)  # as on a GPU
-    learner.optimizer = torch.optim.Adam(learner._weights, lr=rate, fused=True)
+    learner.optimizer = torch.optim.Adam([learner._weights], lr=rate, fused=True)
     batch, calls = make_batch(learner.agent, 16, seeded()), []
     for update in range(4):
         learner.set_progress(update / 4)
         learner.updates = 5 * update
         with _Numbers() as numbers:
-            learner._update(batch)
+            learner.step(batch)
         calls.append(numbers.calls)
         learner.update(batch)
     assert calls[1] == calls[2] == calls[3]  # the first makes the optimiser's state

@@ -9,6 +9,7 @@ from train_RL_agents.utils.device import (
     available_devices,
     cpu_cores,
     resolve_device,
+    resolve_precision,
     set_precision,
     usual_threads,
 )
@@ -46,8 +47,13 @@ def test_precision_is_set_on_gpus_only(monkeypatch):
     bf16["knows"] = False
     set_precision(gpu, "fp32", tf32=False)
     assert set_to == ["high", "highest"]
-    with pytest.raises(ConfigError, match="precision='bf16': must be fp32 on cuda:0"):
+    with pytest.raises(ConfigError, match="precision='bf16': must be auto, fp32 or fp16 on cuda:0"):
         set_precision(gpu, "bf16", tf32=False)
+    assert resolve_precision(gpu, "auto") == "fp16"
+    assert resolve_precision(torch.device("cpu"), "auto") == "fp32"
+    bf16["knows"] = True
+    assert resolve_precision(gpu, "auto") == "bf16"
+    assert resolve_precision(gpu, "fp32") == "fp32"
 
 
 def test_cores_are_those_that_may_be_used(monkeypatch):
