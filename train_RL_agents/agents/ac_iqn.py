@@ -19,7 +19,7 @@ from train_RL_agents.agents.base import Agent, Batch, Losses
 from train_RL_agents.agents.losses import quantile_huber, td_target, truncated_targets
 from train_RL_agents.agents.quantile import QuantileConfig, draw_fractions, midpoints, risk_level
 from train_RL_agents.networks.actors import Actor
-from train_RL_agents.networks.layers import call_without_grad, squash
+from train_RL_agents.networks.layers import each_of, squash
 from train_RL_agents.networks.observation import Observation
 
 
@@ -123,22 +123,19 @@ class ACIQN(Agent[ACIQNConfig]):
         with torch.no_grad():
             smoothing = (self.config.target_noise * smoothing).clamp(-0.5, 0.5)
             action = (self.targets["actor"](batch.next_observation) + smoothing).clamp(-1.0, 1.0)
-            target = [self.targets[name](batch.next_observation, action, target_taus)
-                    for name in self.critics]  # fmt: skip
+            networks = [self.targets[name] for name in self.critics]
+            target = each_of(networks, batch.next_observation, action, target_taus)
             next_quantiles = truncated_targets(torch.stack(target), self.config.dropped)
             targets = td_target(batch.reward, batch.discount, next_quantiles)
-        quantiles = [self.networks[name](batch.observation, batch.action, taus)
-                     for name in self.critics]  # fmt: skip
+        networks = [self.networks[name] for name in self.critics]
+        quantiles = each_of(networks, batch.observation, batch.action, taus)
         errors = [quantile_huber(each, targets, taus, self.config.kappa) for each in quantiles]
         actor: Any = self.networks["actor"]
         pre_activation = actor.pre_activation(batch.observation)
         saturation = self.config.saturation_penalty * pre_activation.square().mean()
         action = squash(pre_activation + self.config.actor_noise * actor_noise)
-        taus = self.tau_midpoints
-        actor_values = [
-            call_without_grad(self.networks[name], batch.observation, action, taus).mean(-1)
-            for name in self.critics
-        ]
+        known = each_of(networks, batch.observation, action, self.tau_midpoints, frozen=True)
+        actor_values = [each.mean(-1) for each in known]
         return {
             "loss_critic": torch.stack(errors).sum(),
             "loss_actor": saturation - torch.stack(actor_values).amin(0).mean(),

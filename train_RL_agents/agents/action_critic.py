@@ -17,7 +17,7 @@ from train_RL_agents.agents.base import Agent, AgentConfig
 from train_RL_agents.agents.losses import critic_error, truncated_targets
 from train_RL_agents.agents.quantile import QuantileConfig
 from train_RL_agents.networks.encoders import ObservationNetwork
-from train_RL_agents.networks.layers import CosineEmbedding, to_float32
+from train_RL_agents.networks.layers import CosineEmbedding, each_of, to_float32
 from train_RL_agents.networks.observation import Observation, ObservationSpec, repeat
 
 
@@ -101,7 +101,7 @@ class ActionCriticAgent(Agent[ConfigType]):
 
     def target_values(self, observation: Observation, action: Tensor) -> Tensor:
         """Low estimates [B, M] by the target critics of the values of actions."""
-        values = [self.targets[name](observation, action) for name in self.critics]
+        values = each_of([self.targets[name] for name in self.critics], observation, action)
         return truncated_targets(torch.stack(values), self.config.dropped)
 
 

@@ -17,7 +17,7 @@ from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCritic
 from train_RL_agents.agents.base import Batch, Losses
 from train_RL_agents.agents.losses import td_target
 from train_RL_agents.networks.actors import Actor
-from train_RL_agents.networks.layers import call_without_grad, squash
+from train_RL_agents.networks.layers import call_without_grad, each_of, squash
 from train_RL_agents.networks.observation import Observation
 
 
@@ -74,7 +74,8 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
             action = action.clamp(-1.0, 1.0)
             next_values = self.target_values(batch.next_observation, action)
             targets = td_target(batch.reward, batch.discount, next_values)
-        values = [self.networks[name](batch.observation, batch.action) for name in self.critics]
+        networks = [self.networks[name] for name in self.critics]
+        values = each_of(networks, batch.observation, batch.action)
         actor: Any = self.networks["actor"]
         pre_activation = actor.pre_activation(batch.observation)
         value = call_without_grad(

@@ -16,7 +16,7 @@ from marinenav_env.validation import at_least, at_most
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
 from train_RL_agents.agents.losses import squared_error, td_target
 from train_RL_agents.networks.encoders import ObservationNetwork
-from train_RL_agents.networks.layers import dueling_values
+from train_RL_agents.networks.layers import dueling_values, each_of
 from train_RL_agents.networks.observation import Observation, ObservationSpec
 
 
@@ -77,7 +77,7 @@ class DQN(Agent[DQNConfig]):
     def loss(self, batch: Batch, noise: Any) -> Losses:
         """Squared temporal-difference error of every critic."""
         with torch.no_grad():
-            target = torch.stack([net(batch.next_observation) for net in self.targets.values()])
+            target = torch.stack(each_of([*self.targets.values()], batch.next_observation))
             chooser = (
                 self._mean_values(batch.next_observation) if self.config.double else target.mean(0)
             )
@@ -85,11 +85,11 @@ class DQN(Agent[DQNConfig]):
             next_value = target.amin(0).gather(-1, choice).squeeze(-1)
             targets = td_target(batch.reward, batch.discount, next_value)
         chosen = [
-            net(batch.observation).gather(-1, batch.action[:, None]).squeeze(-1)
-            for net in self.networks.values()
+            values.gather(-1, batch.action[:, None]).squeeze(-1)
+            for values in each_of([*self.networks.values()], batch.observation)
         ]
         loss = torch.stack([squared_error(values, targets) for values in chosen]).sum()
         return {"loss": loss, "value": chosen[0].mean(), "target": targets.mean()}
 
     def _mean_values(self, observation: Observation) -> Tensor:
-        return torch.stack([net(observation) for net in self.networks.values()]).mean(0)
+        return torch.stack(each_of([*self.networks.values()], observation)).mean(0)

@@ -18,7 +18,7 @@ from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCritic
 from train_RL_agents.agents.base import Batch, Losses
 from train_RL_agents.agents.losses import td_target
 from train_RL_agents.networks.actors import GaussianActor, squashed_sample
-from train_RL_agents.networks.layers import call_without_grad, squash
+from train_RL_agents.networks.layers import each_of, squash
 from train_RL_agents.networks.observation import Observation
 
 
@@ -104,10 +104,11 @@ class SAC(ActionCriticAgent[SACConfig]):
             next_values = self.target_values(batch.next_observation, action)
             entropy = -(temperature * log_density)[:, None]
             targets = td_target(batch.reward, batch.discount, next_values + entropy)
-        values = [self.networks[name](batch.observation, batch.action) for name in self.critics]
+        networks = [self.networks[name] for name in self.critics]
+        values = each_of(networks, batch.observation, batch.action)
         action, log_density = squashed_sample(self.networks["actor"](batch.observation), noise[1])
-        actor_values = [call_without_grad(self.networks[name], batch.observation, action).mean(-1)
-                  for name in self.critics]  # fmt: skip
+        known = each_of(networks, batch.observation, action, frozen=True)
+        actor_values = [each.mean(-1) for each in known]
         value = torch.stack(actor_values).amin(0)
         surplus = (-log_density.detach() - self.config.target_entropy).mean()
         return {

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from marinenav_env.host_reads import host_reads_are_free
+
 
 def to_float32(values: Tensor) -> Tensor:
-    """What autocast computed in bfloat16 as float32, for losses; anything else as it is."""
-    return values.float() if values.dtype == torch.bfloat16 else values
+    """What autocast computed in half precision as float32, for losses; anything else as it is."""
+    return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
 
 
 def squash(value: Tensor) -> Tensor:
@@ -95,6 +98,31 @@ class CosineEmbedding(nn.Linear):
         """From fractions [..., N] to features [..., N, outputs]."""
         angles = math.pi * taus[..., None] * self.multiples
         return torch.relu(super().forward(torch.cos(angles)))
+
+
+def each_of(networks: Sequence[nn.Module], *args: Any, frozen: bool = False) -> list[Tensor]:
+    """What networks of one structure give for the same arguments.
+
+    On a GPU they are computed together by batched products: fewer and larger kernels.
+
+    Args:
+        networks: differ in their parameters only.
+        args: of each.
+        frozen: whether gradients reach the arguments but not the parameters.
+    """
+    first, *others = networks
+    if not others or host_reads_are_free(next(first.parameters()).device):
+        return [call_without_grad(each, *args) if frozen else each(*args) for each in networks]
+    named = [dict(each.named_parameters()) for each in networks]
+    stacked = {name: torch.stack([each[name] for each in named]) for name in named[0]}
+    if frozen:
+        stacked = {name: each.detach() for name, each in stacked.items()}
+
+    def call(parameters: dict[str, Tensor]) -> Tensor:
+        result: Tensor = functional_call(first, parameters, args)
+        return result
+
+    return list(torch.vmap(call)(stacked).unbind())
 
 
 def call_without_grad(module: nn.Module, *args: object) -> Tensor:

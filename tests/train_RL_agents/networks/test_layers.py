@@ -11,6 +11,7 @@ from train_RL_agents.networks.layers import (
     CosineEmbedding,
     call_without_grad,
     dueling_values,
+    each_of,
     hidden,
     orthogonal,
     squash,
@@ -88,3 +89,18 @@ def test_dueling_values_by_hand():
 def test_only_bfloat16_is_widened():
     for given, wanted in ((torch.bfloat16, torch.float32), (torch.float64, torch.float64)):
         assert to_float32(torch.ones(2, dtype=given)).dtype == wanted
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_networks_computed_together_are_each_as_alone(monkeypatch, frozen):
+    networks = [hidden(3, 5, True) for _ in range(2)]
+    found = []
+    for free in ({"cpu"}, set()):  # as on a GPU
+        monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", free)
+        given = torch.randn(7, 3, generator=seeded()).requires_grad_()
+        values = each_of(networks, given, frozen=frozen)
+        learned = [] if frozen else [each for net in networks for each in net.parameters()]
+        total = values[0].square().sum() + 3.0 * values[1].square().sum()
+        found.append((values, torch.autograd.grad(total, [given, *learned])))
+    torch.testing.assert_close(*found)
+    assert found[1][0][0].requires_grad and not torch.equal(*found[1][0])
