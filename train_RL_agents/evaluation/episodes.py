@@ -17,13 +17,15 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
+from marinenav_env.compiling import compiled
 from marinenav_env.host_reads import host_reads_are_free
-from marinenav_env.layout import env_first, env_last
+from marinenav_env.layout import copy_in, env_first, env_last
 from marinenav_env.perception import Noise
 from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.state import Outcome, Scenario
 from marinenav_env.validation import require
 from marinenav_env.world import StepNoise, WorldState
+from train_RL_agents.utils.captured import Captured
 from train_RL_agents.utils.memory import require_room
 
 Policy = Callable[[TensorDictBase], TensorDictBase]
@@ -225,13 +227,21 @@ class _Tally:
         }
         self.seconds = env.config.dt * env.config.substeps
 
-    def add(self, number: int, moment: Moment) -> None:
-        """Add a step, the number of which is counted from 0."""
-        rows, outcome, counting = moment.rows, moment.outcome, self.counting[moment.rows]
+    def clear(self) -> None:
+        """Begin anew, in the same tensors."""
+        self.counting.fill_(True)
+        for each in (self.collided, self.arrived, *self.sums.values()):
+            each.zero_()
+
+    def add(self, discount: float | Tensor, moment: Moment) -> None:
+        """Add a step; returns count it with a discount."""
+        rows: Tensor | slice = moment.rows
+        rows = rows if len(moment.rows) < len(self.counting) else slice(None)
+        outcome, counting = moment.outcome, self.counting[rows]
         active = moment.before.now.state.active & counting[:, None]
         self.sums["time"][rows] += self.seconds * active
         self.sums["energy"][rows] += outcome.energy * active
-        self.sums["return"][rows] += GAMMA**number * outcome.reward * active
+        self.sums["return"][rows] += discount * outcome.reward * active
         self.arrived[rows] |= outcome.arrived
         collided = outcome.collided.any(-1)
         self.collided[rows] |= collided & counting
@@ -269,8 +279,7 @@ def evaluate(
     """Run every scenario once, all in one batch.
 
     On the CPU the batch shrinks as episodes end. The measurement noise is drawn for all episodes
-    nevertheless, so that an episode does not depend on when others end. On a GPU a step takes as
-    long for few episodes as for many.
+    nevertheless, so that an episode does not depend on when others end. See also Evaluation.
 
     Args:
         policy: writes actions; must be in evaluation mode.
@@ -289,32 +298,113 @@ def evaluate(
     Raises:
         ConfigError: when a scenario has no robot.
     """
+    env = _world(scenarios, world, continuous, device, dtype, seed)
+    if not host_reads_are_free(device):
+        return Evaluation(policy, env, seed).run(watch)
+    step, now = env.reset(), env.world_state
+    tally, rows = _Tally(env), torch.arange(env.num_envs, device=device)
+    for number in range(world.max_steps):
+        running = now.now.state.active.any(-1)
+        if not running.any():
+            break
+        kept = _kept(running) if drop_ended else None
+        if kept is not None:
+            rows, now = rows[kept], env.world.begin(now, kept)
+            step = env.to_tensordict(now)
+        acted = policy(step)
+        after, outcome = env.world.step(now, acted.get((GROUP, "action")), _draw_noise(env, rows))
+        moment, now = Moment(rows, acted, now, after, outcome), after
+        if watch is not None:
+            watch(moment, env)
+        tally.add(GAMMA**number, moment)
+        step = env.to_tensordict(now, outcome).exclude((GROUP, "reward"))
+    return tally.episodes(env.scenario)
+
+
+def _world(
+    scenarios: Scenario | Sequence[Episode], world: WorldConfig, continuous: bool,
+    device: torch.device, dtype: torch.dtype, seed: int,
+) -> MarineNavEnv:  # fmt: skip
+    """The world of an evaluation, see ``evaluate``."""
     # Nothing ends at a collision here: the tally stops there by itself.
     world = replace(world, ends_at_first_collision=False)
     env = MarineNavEnv(
         world, scenarios=scenarios, continuous=continuous, device=device, dtype=dtype, seed=seed
     )
     require_robots(env.scenario)
-    step, now = env.reset(), env.world_state
-    tally, rows = _Tally(env), torch.arange(env.num_envs, device=device)
-    reads_are_free = host_reads_are_free(device)
-    for number in range(world.max_steps):
-        if reads_are_free or number % CHECK_EVERY == 0:
-            running = now.now.state.active.any(-1)
-            if not running.any():
+    return env
+
+
+class Evaluation:
+    """Runs the same scenarios again and again, with all state in the same tensors.
+
+    On a GPU a step can thus be compiled and captured once. It takes as long for few episodes as for
+    many there, and whether all have ended is read now and then only.
+
+    Args:
+        policy: see ``evaluate``.
+        env: freshly made from the scenarios and the seed.
+        seed: see ``evaluate``.
+        compile: whether a step becomes generated code; for a PolicyWrapper only.
+        capture: whether a step is captured on a GPU; what it gives is then overwritten by the next.
+        say: prints a line if the capture fails.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        env: MarineNavEnv,
+        seed: int,
+        compile: bool = False,
+        capture: bool = False,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self.policy, self._env, self._seed = policy, env, seed
+        device = env.generator.device
+        now, parameters = env.world_state
+        self._world, self._tally = WorldState(now.clone(), parameters), _Tally(env)
+        self._rows = torch.arange(env.num_envs, device=device)
+        self._discount = torch.ones((), dtype=torch.float64, device=device)
+        self._make_step = compiled(self._step, device) if compile else self._step
+        self._next = Captured(
+            lambda: self._make_step(env.draw_noise()), device, [env.generator],
+            name="an evaluation step", capture=capture, say=say,
+        )  # fmt: skip
+
+    def run(self, watch: Watch | None = None) -> Episodes:
+        """See ``evaluate``."""
+        env = self._env
+        env.set_seed(self._seed)
+        copy_in(self._world.now, env.world_state.now)
+        self._tally.clear()
+        self._discount.fill_(1.0)
+        for number in range(env.config.max_steps):
+            if number % CHECK_EVERY == 0 and not self._world.now.state.active.any():
                 break
-            kept = _kept(running) if reads_are_free and drop_ended else None
-            if kept is not None:
-                rows, now = rows[kept], env.world.begin(now, kept)
-                step = env.to_tensordict(now)
-        acted = policy(step)
-        after, outcome = env.world.step(now, acted.get((GROUP, "action")), _draw_noise(env, rows))
-        moment, now = Moment(rows, acted, now, after, outcome), after
-        if watch is not None:
-            watch(moment, env)
-        tally.add(number, moment)
-        step = env.to_tensordict(now, outcome).exclude((GROUP, "reward"))
-    return tally.episodes(env.scenario)
+            moment = self._next()
+            if watch is not None:
+                watch(moment, env)
+        return self._tally.episodes(env.scenario)
+
+    def _step(self, noise: StepNoise) -> Moment:
+        """A control step of all episodes; leaves what it led to."""
+        before = WorldState(self._world.now.clone(), self._world.parameters)
+        acted = self.policy(self._env.to_tensordict(before))
+        after, outcome = self._env.world.step(before, acted.get((GROUP, "action")), noise)
+        moment = Moment(self._rows, acted, before, after, outcome)
+        self._tally.add(self._discount, moment)
+        self._discount.mul_(GAMMA)
+        copy_in(self._world.now, after.now)
+        return moment
+
+
+def evaluation_of(
+    policy: Policy, scenarios: Scenario | Sequence[Episode], world: WorldConfig, *,
+    continuous: bool, device: torch.device, seed: int, **options: Any,
+) -> Evaluation:  # fmt: skip
+    """An evaluation to be run several times; see ``evaluate`` and Evaluation."""
+    env = _world(scenarios, world, continuous, device, torch.float32, seed)
+    return Evaluation(policy, env, seed, **options)
 
 
 def _kept(running: Tensor) -> Tensor | None:

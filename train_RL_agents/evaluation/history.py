@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marinenav_env import MarineNavEnv
+from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.validation import is_count, is_number
 from train_RL_agents.agents import Agent
 from train_RL_agents.evaluation.episodes import (
     Episodes,
+    Evaluation,
     Moment,
     draw_scenarios,
     evaluate,
+    evaluation_of,
     finite,
     require_robots,
 )
@@ -71,20 +74,25 @@ class History:
         """Figures of each evaluation, as in evaluations.csv."""
         self.episodes: list[Episodes] = []
         """What happened in each of them."""
+        self._again: Evaluation | None = None
+        """On a GPU: of the agent below, captured once."""
+        self._agent: Agent[Any] | None = None
 
     def evaluate(self, agent: Agent[Any], env_steps: int) -> None:
         """Run the fixed set, and give TensorBoard the returns that came, and the tracks."""
-        policy = PolicyWrapper(agent)
         probe = self._make_probe(agent, self.scenarios.level)
-        episodes = evaluate(
-            policy,
-            self.scenarios,
-            self._config.world,
-            continuous=agent.continuous,
-            device=self._device,
-            seed=self._config.eval_schedule.seed,
-            watch=probe,
-        )
+        options: dict[str, Any] = {
+            "continuous": agent.continuous, "device": self._device,
+            "seed": self._config.eval_schedule.seed,
+        }  # fmt: skip
+        policy, given = PolicyWrapper(agent), (self.scenarios, self._config.world)
+        if host_reads_are_free(self._device):
+            episodes = evaluate(policy, *given, watch=probe, **options)
+        else:
+            if self._again is None or self._agent is not agent:
+                options |= {"compile": self._config.compile, "capture": self._config.capture}
+                self._agent, self._again = agent, evaluation_of(policy, *given, **options)
+            episodes = self._again.run(probe)
         self.episodes.append(episodes)
         self._show(episodes, probe, env_steps)
 

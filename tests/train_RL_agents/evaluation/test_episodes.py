@@ -18,6 +18,7 @@ from train_RL_agents.evaluation.episodes import (
     Report,
     draw_scenarios,
     evaluate,
+    evaluation_of,
     wilson_interval,
 )
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -408,6 +409,21 @@ def test_episodes_that_have_ended_leave_the_batch_and_change_nothing(monkeypatch
         torch.testing.assert_close(dropped.state_dict()[name], value, rtol=1e-9, atol=1e-9)
     # Those that needed all the time are in the last batch.
     assert set(range(1, 20, 2)) <= set(seen[-1].tolist())
+
+
+def test_on_a_gpu_the_same_is_run_again_in_place(monkeypatch):
+    options = {"continuous": True, "device": CPU, "seed": 3}
+    expected = evaluate(noisy, EPISODES, WORLD, drop_ended=False, **options).state_dict()
+    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    again, watched = evaluation_of(noisy, EPISODES, WORLD, **options), []
+    before = [each.data_ptr() for each in again._world.now.values(True, True)]
+    runs = [again.run(lambda moment, env: watched.append(moment)) for _ in range(2)]
+    for found in (evaluate(noisy, EPISODES, WORLD, **options), *runs):
+        for name, value in found.state_dict().items():
+            torch.testing.assert_close(value, expected[name])
+    assert [each.data_ptr() for each in again._world.now.values(True, True)] == before
+    moved = watched[0].after.now.state.pose - watched[0].before.now.state.pose
+    assert moved.abs().amax() > 0.1
 
 
 def test_a_policy_that_draws_random_numbers_keeps_the_whole_batch(monkeypatch):
