@@ -38,7 +38,7 @@ from marinenav_env.scenario_file import Episode, read_scenarios, stack_episodes
 from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State
 from marinenav_env.validation import ConfigError, require
 from marinenav_env.varying import ParameterSampler
-from marinenav_env.world import World, WorldState
+from marinenav_env.world import StepNoise, World, WorldState
 
 GROUP = "robots"
 Scenarios = Curriculum | str | Path | Sequence[Episode] | Scenario | Sampler | None
@@ -336,19 +336,34 @@ class MarineNavEnv(EnvBase):
         """Draw new entries of the reset pool when due; call once per vector step, on the host."""
         self.reset_pool.refresh(self.env_steps)
 
-    def start_episodes(self, world: WorldState, done: Tensor) -> WorldState:
-        """Start new episodes where ``done`` [E] is true; draws their entries; can be captured."""
-        return self.world.reset(world, done, self._pool, self.reset_pool.index(done))
+    def start_episodes(
+        self, world: WorldState, done: Tensor, index: Tensor | None = None
+    ) -> WorldState:
+        """Start new episodes where ``done`` [E] is true; can be captured.
 
-    def advance(self, world: WorldState, action: Tensor) -> tuple[WorldState, Outcome]:
-        """Make a control step; draws its noise; can be captured.
+        Args:
+            world: before; it is not changed.
+            done: [E] bool.
+            index: [E] entries of the pool; None draws them.
+        """
+        index = self.reset_pool.index(done) if index is None else index
+        return self.world.reset(world, done, self._pool, index)
+
+    def draw_noise(self) -> StepNoise:
+        """Draw the noise of a step of all environments."""
+        return self.world.draw_noise(self._generator, self.scenario, self.dtype)
+
+    def advance(
+        self, world: WorldState, action: Tensor, noise: StepNoise | None = None
+    ) -> tuple[WorldState, Outcome]:
+        """Make a control step; can be captured.
 
         Args:
             world: before the step.
             action: see ``World.step``.
+            noise: of the step; None draws it.
         """
-        noise = self.world.draw_noise(self._generator, world.now.scenario, self.dtype)
-        return self.world.step(world, action, noise)
+        return self.world.step(world, action, self.draw_noise() if noise is None else noise)
 
     def to_tensordict(self, world: WorldState, outcome: Outcome | None = None) -> TensorDictBase:
         """A world under TorchRL's keys.

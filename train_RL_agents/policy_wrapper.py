@@ -12,6 +12,7 @@ from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
 from marinenav_env import GROUP
+from marinenav_env.compiling import compiled
 from train_RL_agents.agents import Agent
 from train_RL_agents.networks.observation import ACTIVE, OBSERVATION, Observation, observation_of
 
@@ -21,30 +22,27 @@ QUANTILES, SCORES = (GROUP, "quantiles"), (GROUP, "scores")
 every pair of thrust changes, [E, R, A]; see Recording."""
 
 
-def epsilon_uniform(
-    greedy: Tensor, uniform: Tensor, epsilon: Tensor, generator: torch.Generator
-) -> Tensor:
+def epsilon_uniform(greedy: Tensor, uniform: Tensor, epsilon: Tensor, chance: Tensor) -> Tensor:
     """Replace actions by uniform ones, independently for every robot.
 
     Args:
         greedy: [E, R] or [E, R, 2].
         uniform: likewise.
         epsilon: probability of a uniform action, broadcastable to [E, R].
-        generator: source of randomness.
+        chance: [E, R] uniform on [0, 1).
     """
-    explores = torch.rand(greedy.shape[:2], generator=generator, device=greedy.device) < epsilon
+    explores = chance < epsilon
     return torch.where(explores if greedy.ndim == 2 else explores[..., None], uniform, greedy)
 
 
-def add_noise(greedy: Tensor, scale: Tensor, generator: torch.Generator) -> Tensor:
+def add_noise(greedy: Tensor, scale: Tensor, noise: Tensor) -> Tensor:
     """Add Gaussian noise to actions [E, R, 2] and clip to [-1, 1].
 
     Args:
         greedy: [E, R, 2].
         scale: standard deviation, broadcastable to [E, R].
-        generator: source of randomness.
+        noise: [E, R, 2] standard normal.
     """
-    noise = torch.randn(greedy.shape, generator=generator, device=greedy.device, dtype=greedy.dtype)
     return torch.clamp(greedy + scale[..., None] * noise, -1.0, 1.0)
 
 
@@ -52,12 +50,12 @@ Explored = tuple[Tensor, dict[str, Tensor]]
 
 
 @cache
-def compiled_explore(kind: type[Agent[Any]]) -> Callable[..., Explored]:
+def compiled_explore(kind: type[Agent[Any]], device: torch.device) -> Callable[..., Explored]:
     """``explore`` of a type of agents, as generated code.
 
     It is kept here and not in a policy, which can thus be copied and sent to other processes.
     """
-    explore: Callable[..., Explored] = torch.compile(kind.explore, fullgraph=True, dynamic=False)
+    explore: Callable[..., Explored] = compiled(kind.explore, device)
     return explore
 
 
@@ -101,14 +99,19 @@ class PolicyWrapper(TensorDictModuleBase):
         self.train(generator is not None)
 
     @torch.no_grad()
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Write the actions of all robots, [E, R, 2] or [E, R]."""
+    def forward(self, tensordict: TensorDictBase, noise: Any = None) -> TensorDictBase:
+        """Write the actions of all robots, [E, R, 2] or [E, R].
+
+        Args:
+            tensordict: see the class.
+            noise: what ``draw_noise`` gave; None draws it.
+        """
         observation = observation_of(tensordict.get(OBSERVATION))
         active = observation[ACTIVE] = tensordict.get((GROUP, "mask"))
         if self.training and self._generator is not None:
-            noise = self.agent.exploration_noise(active.shape, self._generator)
-            action, extras = self._explore(observation, noise)
-            action = self._perturb(action, self._generator)
+            own, added = self.draw_noise(active.shape) if noise is None else noise
+            action, extras = self._explore(observation, own)
+            action = self._perturb(action, *added)
             for name, each in extras.items():
                 tensordict.set((GROUP, name), each)
         else:
@@ -118,21 +121,37 @@ class PolicyWrapper(TensorDictModuleBase):
 
     def _explore(self, observation: Observation, noise: Any) -> Explored:
         kind = type(self.agent)
-        explore = compiled_explore(kind) if self.compile else kind.explore
+        explore = kind.explore
+        if self.compile and not torch.compiler.is_compiling():
+            explore = compiled_explore(kind, self.exploration.device)
         return explore(self.agent, observation, noise)
 
-    def _perturb(self, action: Tensor, generator: torch.Generator) -> Tensor:
-        """Add exploration to the actions of agents that do not explore by themselves."""
+    def draw_noise(self, batch: torch.Size) -> tuple[Any, tuple[Tensor, ...]]:
+        """Random numbers of one step: those of the agent, and those of added exploration.
+
+        Args:
+            batch: [E, R].
+        """
+        generator = self._generator
+        assert generator is not None
+        own = self.agent.exploration_noise(batch, generator)
         if not self.agent.adds_exploration:
-            return action
-        options: dict[str, Any] = {"generator": generator, "device": action.device}
+            return own, ()
+        options: dict[str, Any] = {"generator": generator, "device": generator.device}
+        floats = {"dtype": self.exploration.dtype, **options}
         if not self.agent.continuous:
-            uniform = torch.randint(self.agent.num_actions, action.shape, **options)
+            uniform = torch.randint(self.agent.num_actions, batch, **options)
         elif self.uniform:
-            uniform = 2.0 * torch.rand(action.shape, dtype=action.dtype, **options) - 1.0
+            uniform = 2.0 * torch.rand((*batch, 2), **floats) - 1.0
         else:
-            return add_noise(action, self.exploration, generator)
-        return epsilon_uniform(action, uniform, self.exploration, generator)
+            return own, (torch.randn((*batch, 2), **floats),)
+        return own, (uniform, torch.rand(batch, **options))
+
+    def _perturb(self, action: Tensor, *noise: Tensor) -> Tensor:
+        """Add exploration to the actions of agents that do not explore by themselves."""
+        if len(noise) == 1:
+            return add_noise(action, self.exploration, *noise)
+        return epsilon_uniform(action, noise[0], self.exploration, noise[1]) if noise else action
 
     def set_exploration(self, largest: float, spread: float) -> None:
         """Set exploration: falls geometrically from ``largest`` to ``largest * spread``."""

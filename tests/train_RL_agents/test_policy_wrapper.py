@@ -134,9 +134,10 @@ def test_epsilon_is_read_from_the_device_at_call_time():
 @pytest.mark.parametrize("shape", [(4, 3), (4, 3, 2)])
 def test_epsilon_uniform_broadcasts_and_keeps_the_shape(shape):
     greedy, uniform = torch.full(shape, 2), torch.full(shape, 5)
-    got = epsilon_uniform(greedy, uniform, torch.tensor(0.0), seeded())
+    chance = torch.rand(4, 3, generator=seeded())
+    got = epsilon_uniform(greedy, uniform, torch.tensor(0.0), chance)
     assert torch.equal(got, greedy)
-    assert torch.equal(epsilon_uniform(greedy, uniform, torch.ones(4, 1), seeded()), uniform)
+    assert torch.equal(epsilon_uniform(greedy, uniform, torch.ones(4, 1), chance), uniform)
 
 
 # Noise -------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,22 @@ _CHUNK = 65_536
 """Rows that replay is filled with at a time."""
 _PHASES = {"update": "update", "insertion": "insert", "sampling": "sample"}
 """Parts of the loop that are a phase of the trainer's clock."""
+
+
+@dataclass(frozen=True)
+class _Uniform:
+    """Random actions."""
+
+    draw_noise: Callable[[torch.Size], Tensor]
+    """Actions for robots [E, R]."""
+    active: Tensor
+    """Active robots so far, a scalar."""
+
+    def __call__(self, step: TensorDictBase, noise: Tensor | None = None) -> TensorDictBase:
+        active = step.get((GROUP, "mask"))
+        self.active.add_(active.sum())
+        noise = self.draw_noise(active.shape) if noise is None else noise
+        return step.set((GROUP, "action"), noise)
 
 
 class Rig:
@@ -66,11 +83,7 @@ class Rig:
         env = self.collector.env
         active = torch.zeros((), dtype=torch.int64, device=self.device)
         generator = torch.Generator(self.device).manual_seed(0)
-
-        def act(step: TensorDictBase) -> TensorDictBase:
-            active.add_(step.get((GROUP, "mask")).sum())
-            return step.set((GROUP, "action"), self._random_actions(generator))
-
+        act = _Uniform(partial(self._random_actions, generator), active)
         step = env.reset()
 
         def advance() -> None:
@@ -84,7 +97,9 @@ class Rig:
 
         one_step: Callable[[], object] = advance
         if self.collector.in_place:
-            one_step = GraphCollector(env, act, generators=[generator, env.generator]).collect
+            one_step = GraphCollector(
+                env, act, generators=[generator, env.generator], compile=self.config.compile
+            ).collect
         subject = self._of_envs(one_step, 1)
         subject.notes = notes
         return subject
@@ -210,10 +225,9 @@ class Rig:
         fill(replay, self._off_policy.example_row, num_actions, count)
         return replay
 
-    def _random_actions(self, generator: torch.Generator) -> Tensor:
-        """Uniform actions of all robots, [E, R, 2] or [E, R]."""
+    def _random_actions(self, generator: torch.Generator, shape: torch.Size) -> Tensor:
+        """Uniform actions of all robots [E, R], [E, R, 2] or [E, R]."""
         env = self.collector.env
-        shape = (env.num_envs, env.num_robots)
         options: dict[str, Any] = {"generator": generator, "device": self.device}
         if env.continuous:
             return torch.rand((*shape, 2), **options) * 2.0 - 1.0

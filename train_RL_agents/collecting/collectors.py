@@ -98,7 +98,7 @@ class StepCollector:
         if self.in_place:
             self._graphs = GraphCollector(
                 self.env, self.policy, self._drawn_from, self._display.say,
-                self._config.trainer.vector_steps,
+                self._config.trainer.vector_steps, self._config.compile,
             )  # fmt: skip
             return self._graphs.collect
         if self._config.trainer.collector != "local":

@@ -12,14 +12,16 @@ and counters are kept out of the graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP, MarineNavEnv
+from marinenav_env.compiling import compiled
 from marinenav_env.layout import copy_all, copy_in
-from marinenav_env.world import WorldState
+from marinenav_env.world import StepNoise, WorldState
 from train_RL_agents.memory.replay import copied
 from train_RL_agents.utils.captured import Captured
 
@@ -32,19 +34,22 @@ class GraphCollector:
 
     Args:
         env: the world; it goes on from its present state.
-        policy: writes the actions of a step; what else it writes is collected, too.
+        policy: writes the actions of a step; what else it writes is collected, too. To be compiled
+            it also has ``draw_noise``, see PolicyWrapper.
         generators: that policy and world draw from, to capture the step; None runs it as it is.
         say: prints a line if the capture fails.
         steps: vector steps T of a batch.
+        compile: whether a whole step becomes one function of generated code.
     """
 
     def __init__(
         self,
         env: MarineNavEnv,
-        policy: Callable[[TensorDictBase], TensorDictBase],
+        policy: Callable[..., TensorDictBase],
         generators: Sequence[torch.Generator] | None = None,
         say: Callable[[str], None] = print,
         steps: int = 1,
+        compile: bool = False,
     ) -> None:
         self.env, self.policy, self._count = env, policy, steps
         env.reset()
@@ -57,12 +62,15 @@ class GraphCollector:
         self._step: TensorDictBase | None = None
         self._batch: TensorDictBase | None = None
         self._columns: list[list[Tensor]] = []
+        self._draws = compile
+        device = env.generator.device
+        self._make_step = compiled(self._write_step, device) if compile else self._write_step
         self._next = Captured(
-            self._next_step, env.generator.device, generators or (), name="a step of the world",
+            self._next_step, device, generators or (), name="a step of the world",
             capture=generators is not None, say=say,
         )  # fmt: skip
         self._renew = Captured(
-            env.reset_pool.renew, env.generator.device, [env.generator], say=say,
+            env.reset_pool.renew, device, [env.generator], say=say,
             name="a refresh of scenarios", capture=generators is not None,
         )  # fmt: skip
 
@@ -75,7 +83,7 @@ class GraphCollector:
                 self._refresh_pool()
                 self._next()
             else:
-                self._step_from(self._world)
+                self._write_step(None, *self._drawn())
             self.env.env_steps, self._ended = env_steps, True
             if self._count > 1:
                 assert self._step is not None
@@ -98,13 +106,29 @@ class GraphCollector:
 
     def _next_step(self) -> None:
         """Start new episodes where the last step ended one, and make a step."""
-        self._step_from(self.env.start_episodes(self._world, self._over))
+        index = self.env.reset_pool.index(self._over)
+        self._make_step(index, *self._drawn())
 
-    def _step_from(self, world: WorldState) -> None:
-        """Act and step the world; writes step and state to the static tensors."""
-        step = self.policy(self.env.to_tensordict(world))
-        following, outcome = self.env.advance(world, step.get((GROUP, "action")))
-        step.set("next", self.env.to_tensordict(following, outcome))
+    def _drawn(self) -> tuple[Any, StepNoise]:
+        """Random numbers of a step: what the policy is given, and the world's."""
+        shape = self.env.state.active.shape
+        policy: Any = self.policy
+        return (policy.draw_noise(shape),) if self._draws else (), self.env.draw_noise()
+
+    def _write_step(self, index: Tensor | None, acting: tuple[Any, ...], noise: StepNoise) -> None:
+        """Act and step the world; writes step and state to the static tensors.
+
+        Args:
+            index: [E] entries of the pool that environments start from where the last step ended
+                an episode; None starts none.
+            acting: further arguments of the policy.
+            noise: of the world's step.
+        """
+        env, world = self.env, self._world
+        world = world if index is None else env.start_episodes(world, self._over, index)
+        step = self.policy(env.to_tensordict(world), *acting)
+        following, outcome = env.advance(world, step.get((GROUP, "action")), noise)
+        step.set("next", env.to_tensordict(following, outcome))
         if self._step is None:
             self._allocate(step)
         copy_in(self._step, step)

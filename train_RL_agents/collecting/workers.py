@@ -91,11 +91,11 @@ class WorkerPolicy(PolicyWrapper):
         self.train()
         self.copy_from(policy)
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+    def forward(self, tensordict: TensorDictBase, noise: Any = None) -> TensorDictBase:
         """See PolicyWrapper."""
         if self._generator is None:
             self._generator = torch.Generator().manual_seed(1_000_003 * _seed_here + 1)
-        result: TensorDictBase = super().forward(tensordict)
+        result: TensorDictBase = super().forward(tensordict, noise)
         return result
 
     @torch.no_grad()

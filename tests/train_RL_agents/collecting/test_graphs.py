@@ -8,6 +8,7 @@ from tensordict.nn import TensorDictModuleBase
 from torchrl.collectors import Collector
 
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env.compiling import compiled
 from tests.marinenav_env.helpers import random_episode
 from tests.train_RL_agents.helpers import no_host_reads
 from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved, train
@@ -203,6 +204,22 @@ def test_what_is_captured_reads_nothing_on_the_host(tmp_path, tiny, monkeypatch)
         for _ in range(3):
             trainer.collector._graphs._next_step()
             trainer.algorithm._store_rows(steps)
+
+
+@pytest.mark.slow
+def test_generated_code_makes_the_same_steps_and_rows(tmp_path, tiny, monkeypatch):
+    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    states = []
+    for compile in ("false", "true"):
+        trainer = in_graphs(new_run(tmp_path / compile, *KINDS[0], f"compile={compile}"))
+        if compile == "true":
+            store = trainer.algorithm._store_rows
+            trainer.algorithm._write_rows = compiled(store, torch.device("cpu"))
+        for _ in range(12):
+            turn(trainer)
+        states.append(trainer.algorithm.replay.state_dict() | trainer.collector.state_dict())
+    assert int(states[0]["filled"]) > 100
+    torch.testing.assert_close(*states, rtol=1e-4, atol=1e-4)
 
 
 def test_a_cpu_has_torchrls_collector(tmp_path, tiny):
