@@ -4,8 +4,8 @@ What is computed with them is not known, but where: torch refuses to mix devices
 nothing that the host could read. Gradients are taken as given, since autograd wants a driver.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest.mock import patch
 
@@ -15,6 +15,17 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torchrl.envs import EnvBase
+
+from tests.train_RL_agents.tiny_runs import tiny_settings
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.collecting.collectors import StepCollector
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.evaluation.episodes import Evaluation, draw_scenarios, evaluation_of
+from train_RL_agents.learning import ALGORITHMS, OffPolicy, Setup
+from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.run.ranks import Ranks
+from train_RL_agents.utils import captured
+from train_RL_agents.utils.progress import Clock, Display
 
 GPU = torch.device("cuda", 0)
 _READ = torch.ops.aten._local_scalar_dense.default
@@ -26,6 +37,8 @@ class _FakeGpu(FakeTensorMode):
     """Fakes tensors; until it is strict, as setting up may read, every value is 1."""
 
     strict = False
+    operators: list[str] | None = None
+    """Those that start a kernel, while they are counted."""
 
     def __deepcopy__(self, memo: Any) -> Any:
         # Copies of fake tensors would copy their mode, and free its weak references twice.
@@ -40,7 +53,19 @@ class _FakeGpu(FakeTensorMode):
             with self:
                 index = torch.zeros_like(args[0], dtype=torch.int64)
                 return args[0].flatten()[:1], index, index[:0]
-        return super().__torch_dispatch__(func, types, args, kwargs)
+        operators = self.operators
+        starts = func.namespace == "aten" and not func.is_view and "empty" not in func.__name__
+        if operators is not None and starts:
+            operators.append(func.__name__)
+        with self.counting(None):  # what it consists of is not counted
+            return super().__torch_dispatch__(func, types, args, kwargs)
+
+    @contextmanager
+    def counting(self, operators: list[str] | None) -> Iterator[None]:
+        """Within it, operators are added to a list, or to none."""
+        before, self.operators = self.operators, operators
+        yield
+        self.operators = before
 
 
 class _Generator(torch.Generator):
@@ -80,6 +105,7 @@ def fake_gpu() -> Iterator[_FakeGpu]:
         patch.object(torch, "Generator", _Generator),
         patch.object(Tensor, "backward", backward),
         patch.object(EnvBase, "_reset_check_done", lambda *_: None),
+        patch.object(captured, "CudaRecorder", NoGraphs),
         _FakeGpu(allow_non_fake_inputs=True) as mode,
     ):
         yield mode
@@ -94,3 +120,93 @@ def only(mode: _FakeGpu) -> Iterator[None]:
             yield
     finally:
         mode.strict = False
+
+
+class NoGraphs:
+    """A recorder whose replays are calls: the fake has neither streams nor graphs."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def beside(self) -> Any:
+        return nullcontext()
+
+    def record(self, call: Callable[[], Any], generators: Any) -> tuple[Callable[[], None], Any]:
+        return call, call()
+
+
+class Loop:
+    """The loop of training on a GPU that is faked.
+
+    Args:
+        mode: that fakes it.
+        name: of the agent.
+        words: settings.
+        base: settings that these change; those of a tiny run by default.
+    """
+
+    def __init__(
+        self, mode: Any, name: str, *words: str, base: dict[str, Any] | None = None
+    ) -> None:
+        # The one-kernel optimiser is not known to the fake.
+        config = from_dict(base or tiny_settings(name), ["fused_optimizer=false", *words])
+        generators = {each: torch.Generator(GPU) for each in ("policy", "learner", "replay")}
+        self.mode, display = mode, Display(1, quiet=True, bar=False)
+        self.told: list[str] = []
+        clock = Clock(lambda phase, seconds: self.told.append(phase))
+        with GPU:
+            agent = AGENTS[name](config.agent, config.world.vessel.num_actions)
+        self.collector = StepCollector(config, agent, GPU, 0, generators["policy"], clock, display)
+        self.algorithm = ALGORITHMS[type(config.trainer)](
+            Setup(config, agent, self.collector.env.fake_tensordict(), generators, Ranks(),
+                  clock, display.say, self.collector.in_place)
+        )  # fmt: skip
+        for parameter in agent.networks.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        self.algorithm.learner._forget_gradients = lambda: None
+        self.algorithm.set_progress(0.5, self.collector.policy)
+
+    def collect(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """A turn without updates, after one that sets up."""
+        for _ in range(2):
+            self.algorithm.observe(self.collector.collect())
+        meanwhile()
+        with only(self.mode):
+            self.algorithm.observe(self.collector.collect())
+
+    @property
+    def rollouts(self) -> bool:
+        """Whether it learns from rollouts, so that an update needs steps."""
+        return not isinstance(self.algorithm, OffPolicy)
+
+    def one_update(self) -> Callable[[], object]:
+        """What makes one update from replay, or from a minibatch of the latest rollout."""
+        if not self.rollouts:
+            return self.algorithm._update
+        batch = next(self.algorithm._batches(self.algorithm._rows))
+        return lambda: self.algorithm.meter.add(self.algorithm.learner.update(batch)[0])
+
+    def evaluation(self) -> Evaluation:
+        """An evaluation of the learner's agent on the fixed set."""
+        config, agent = self.algorithm._config, self.algorithm.learner.ema
+        schedule = config.eval_schedule
+        scenarios = draw_scenarios(config.world, schedule.levels(), schedule.num_episodes, 0)
+        return evaluation_of(
+            PolicyWrapper(agent), scenarios, config.world, continuous=agent.continuous,
+            device=GPU, seed=0, compile=config.compile, capture=config.capture,
+        )  # fmt: skip
+
+    def learn(self) -> None:
+        """Updates; the first one makes the optimiser's state."""
+        for env_steps in (24, 32):
+            self.algorithm.observe(self.collector.collect())
+            with only(self.mode):
+                self.algorithm.update(env_steps)
+        if self.algorithm.learner.agent.targets:
+            with only(self.mode):
+                self.algorithm.learner.update_targets(0.5)
+        assert self.algorithm.learner.updates >= 2
+        with only(self.mode):
+            means = self.algorithm.meter._sums.values()
+            scalars = [*means, *self.algorithm.device_scalars().values()]
+        assert {each.device for each in scalars} == {GPU}

@@ -10,4 +10,4 @@ ALGORITHMS: dict[type[TrainerConfig], type[Algorithm]] = {
 }
 """The algorithm of each type of settings."""
 
-__all__ = ["ALGORITHMS", "Algorithm", "Setup"]
+__all__ = ["ALGORITHMS", "Algorithm", "OffPolicy", "Setup"]

@@ -148,7 +148,16 @@ class Learner:
         # A tensor, as a number would freeze in a graph.
         self._share, self._tau = torch.zeros((), device=generator.device), tau
         self._capture = config.capture and self._alone
-        self._step = self._captured(self.step)
+        self._step = self._drawn = self._captured(self.step)
+
+    def draw_by(self, step: Callable[[], Updated], generator: torch.Generator) -> None:
+        """Make updates without a given batch by a function around ``step``, captured as a whole.
+
+        Args:
+            step: draws a batch and calls ``step``.
+            generator: that it draws from, beside the learner's.
+        """
+        self._drawn = self._captured(step, generator)
 
     def _captured(self, step: Callable[..., Updated], *generators: torch.Generator) -> Captured:
         return Captured(
@@ -180,8 +189,11 @@ class Learner:
             else:
                 group["lr"] = rate
 
-    def update(self, batch: Any) -> Updated:
+    def update(self, *batch: Any) -> Updated:
         """One gradient step.
+
+        Args:
+            batch: what to learn from; left out after ``draw_by``.
 
         Returns:
             Scalars for the log, and priorities [B] if the agent gives them; all on the device, and
@@ -193,7 +205,7 @@ class Learner:
         updates = self.updates + 1
         decay = min(self._settings.ema_decay, updates / (updates + 10.0))
         self._share.fill_(1.0 - decay)
-        scalars, priority = self._step(batch)
+        scalars, priority = (self._step if batch else self._drawn)(*batch)
         self.updates = updates
         return scalars, priority
 
@@ -299,7 +311,8 @@ class Learner:
                 "trainer.buffer_size smaller in a new run"
             ) from error
         self.micro_batch = (now + 1) // 2
-        self._step.reset()
+        for each in (self._step, self._drawn):
+            each.reset()
         self._say(
             f"out of memory: updates go on with {self.micro_batch:,} of {size:,} transitions at "
             "once, and the same gradients"
@@ -352,7 +365,8 @@ class Learner:
         if not (is_count(self.updates) and is_count(parts) and parts and math.isfinite(rate)):
             raise ValueError("counters of updates that are none")
         self.micro_batch = parts
-        self._step.reset()
+        for each in (self._step, self._drawn):
+            each.reset()
 
 
 def make_optimizer(

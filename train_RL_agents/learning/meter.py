@@ -19,11 +19,14 @@ class Meter:
         self._counts: dict[str, int] = {}
 
     def add(self, values: dict[str, Tensor]) -> None:
-        """Add one set of scalars."""
+        """Add one set of scalars, by one kernel."""
         for name, value in values.items():
-            # A captured update overwrites what it gave.
-            self._sums[name] = self._sums[name] + value if name in self._sums else value.clone()
+            if name not in self._sums:
+                self._sums[name] = torch.zeros_like(value)
             self._counts[name] = self._counts.get(name, 0) + 1
+        # Into new tensors, as a captured update overwrites what it gave.
+        totals = torch._foreach_add([self._sums[name] for name in values], [*values.values()])
+        self._sums.update(zip(values, totals, strict=True))
 
     @property
     def losses(self) -> dict[str, Tensor]:

@@ -9,10 +9,12 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP
+from marinenav_env.compiling import compiled
 from marinenav_env.reset_pool import restore
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, Demand, Item, Setup
+from train_RL_agents.learning.learner import Updated
 from train_RL_agents.memory.host import make_replay
 from train_RL_agents.memory.replay import STORED, replay_bytes, tree_bytes
 from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
@@ -36,19 +38,25 @@ class OffPolicy(Algorithm):
         super().__init__(setup, settings.tau if settings.target_update_interval == 0 else 0.0)
         # Generated CPU code is slower at turning layouts than torch itself.
         compile_rows = config.compile and device.type == "cuda"
-        self.streams = MultiStep(
-            settings.n_steps, settings.gamma, settings.reward_scale, compile_rows
-        )
+        alone = compile_rows and not setup.stores_in_place
+        self.streams = MultiStep(settings.n_steps, settings.gamma, settings.reward_scale, alone)
         self.streams.in_place = setup.stores_in_place
         self.example_row = example_row(setup.example, self.streams)
         self._robots = setup.example.get((GROUP, "mask")).shape
-        self.replay = make_replay(self.example_row, settings, setup.generators["replay"], device)
+        self.replay = make_replay(
+            self.example_row, settings, setup.generators["replay"], device, compile_rows
+        )
         if compile_rows:
             setup.clock.compiles("insert")
+        together = compile_rows and setup.stores_in_place
+        self._write_rows: Any = compiled(self._store_rows, device) if together else self._store_rows
         self._store = Captured(
-            self._store_rows, device, name="storing", say=setup.say, in_place=True,
+            self._observe, device, name="storing", say=setup.say, in_place=True,
             capture=setup.stores_in_place and device.type == "cuda",
         )  # fmt: skip
+        self._drawn_in_place = setup.stores_in_place and self.replay.on_device
+        if self._drawn_in_place:
+            self.learner.draw_by(self._learn, setup.generators["replay"])
         self._seen = 0
 
     @classmethod
@@ -79,16 +87,23 @@ class OffPolicy(Algorithm):
         """See Algorithm."""
         with self._clock.phase("insert"):
             rows = self._store(steps)
-            if not self.replay.on_device:
+            if rows is not None:
                 self.replay.extend(rows)
 
-    def _store_rows(self, steps: TensorDictBase) -> TensorDictBase:
-        """Make rows; a replay on the device takes them within the same graph."""
+    def _observe(self, steps: TensorDictBase) -> TensorDictBase | None:
+        """See ``_store_rows``; the first call makes the windows."""
+        write = self._write_rows if self.streams.made else self._store_rows
+        rows: TensorDictBase | None = write(steps)
+        return rows
+
+    def _store_rows(self, steps: TensorDictBase) -> TensorDictBase | None:
+        """Make rows; a replay on the device takes them, another is given them."""
         self.add_rewards(steps)
         rows = self.streams.rows(steps)
-        if self.replay.on_device:
-            self.replay.extend(rows)
-        return rows
+        if not self.replay.on_device:
+            return rows
+        self.replay.extend(rows)
+        return None
 
     def update(self, env_steps: int) -> None:
         """See Algorithm: one update per ``train_freq`` env-steps."""
@@ -104,7 +119,18 @@ class OffPolicy(Algorithm):
         wanted = (env_steps - self.settings.learning_starts) // self.settings.train_freq
         return max(0, wanted - self.learner.updates)
 
+    def _learn(self) -> Updated:
+        """Draw a batch, learn from it and set its priorities; can be captured."""
+        drawn = self.replay.sample()
+        scalars, priority = self.learner.step(batch_of(drawn))
+        self.replay.update_priority(drawn, priority)
+        return scalars, None
+
     def _update(self) -> None:
+        if self._drawn_in_place:
+            with self._clock.phase("update"):
+                self.meter.add(self.learner.update()[0])
+            return
         with self._clock.phase("sample"):
             drawn = self.replay.sample()
         with self._clock.phase("update"):

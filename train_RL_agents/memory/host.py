@@ -202,6 +202,7 @@ def make_replay(
     settings: OffPolicyConfig,
     generator: torch.Generator,
     device: torch.device,
+    compile: bool = False,
 ) -> Replay | HostReplay:
     """The replay that the settings ask for.
 
@@ -210,9 +211,10 @@ def make_replay(
         settings: sizes, storage and priorities.
         generator: source of randomness, where the rows are held.
         device: of the training.
+        compile: whether rows on the device are read by generated code.
     """
     alpha = settings.priority_exponent if settings.prioritized else None
     sizes = settings.buffer_size, settings.batch_size
     if settings.replay_storage == "host":
         return HostReplay(example, *sizes, generator, device, alpha)
-    return Replay(example, *sizes, generator, alpha)
+    return Replay(example, *sizes, generator, alpha, compile)

@@ -17,6 +17,8 @@ _SMALLEST = 1e-6
 """Added to priorities, so that nothing is never drawn."""
 _LARGEST = 1e6
 """Priorities are clipped to it."""
+SPARE = 1024
+"""Slots past the end, for rows that are not stored: writes to a single one wait for each other."""
 
 
 class BlockSums:
@@ -86,7 +88,7 @@ class Priorities:
     New slots get the highest priority so far.
 
     Args:
-        capacity: slots; a spare one past the end keeps priority 0.
+        capacity: slots; spare ones past the end keep priority 0.
         generator: source of randomness on the device.
         alpha: 0 is uniform, 1 proportional.
     """
@@ -94,7 +96,7 @@ class Priorities:
     def __init__(self, capacity: int, generator: torch.Generator, alpha: float) -> None:
         self._capacity, self._generator, self._alpha = capacity, generator, alpha
         device = generator.device
-        self.sums = BlockSums(capacity + 1, device)
+        self.sums = BlockSums(capacity + SPARE, device)
         self.highest = torch.ones((), dtype=torch.float64, device=device)
         self._strata = torch.empty(0, dtype=torch.float64, device=device)
         """Where the strata of a batch end; made when the first is drawn."""

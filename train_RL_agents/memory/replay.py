@@ -3,7 +3,7 @@
 Rows lie in a TensorDict. TorchRL's ``ReplayBuffer`` is not used: its writers and samplers count in
 Python integers and store every row they are given. Here robots that have ended must not be stored,
 and how many are active is only known on the device; so the cursor and the number of filled slots
-are tensors, and rows that are not stored go to one spare slot past the end that is never sampled.
+are tensors, and rows that are not stored go to spare slots past the end that are never sampled.
 Where host reads are free, they are left out. Nor is TorchRL's storage, which reads and writes the
 rows at a tensor of slots 1.2 to 1.7 times as slowly on a CPU and would replace three lines.
 """
@@ -16,10 +16,11 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from marinenav_env.compiling import compiled
 from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.reset_pool import restore
 from marinenav_env.validation import require
-from train_RL_agents.memory.prioritized import BlockSums, Priorities
+from train_RL_agents.memory.prioritized import SPARE, BlockSums, Priorities
 
 STORED = "stored"
 """Key of the [B] bool that says which rows ``extend`` keeps."""
@@ -52,7 +53,7 @@ def replay_bytes(row: TensorDictBase, capacity: int, prioritized: bool) -> tuple
         capacity: transitions held.
         prioritized: whether there are priorities.
     """
-    slots = capacity + 1  # one is spare
+    slots = capacity + SPARE
     priorities = BlockSums(slots, torch.device("meta")).nbytes() if prioritized else 0
     return slots * tree_bytes(row), priorities
 
@@ -68,6 +69,7 @@ class Replay:
         batch_size: transitions drawn by ``sample``.
         generator: source of randomness; its device is the buffer's.
         alpha: exponent of priorities; None draws uniformly.
+        compile: whether rows are read by generated code.
     """
 
     on_device: ClassVar[bool] = True
@@ -80,8 +82,10 @@ class Replay:
         batch_size: int,
         generator: torch.Generator,
         alpha: float | None = None,
+        compile: bool = False,
     ) -> None:
-        device, slots = generator.device, capacity + 1
+        device, slots = generator.device, capacity + SPARE
+        self._select: Any = compiled(select, device) if compile else select
         self.capacity, self._batch_size, self._generator = capacity, batch_size, generator
         self._rows = example.apply(
             lambda leaf: torch.zeros((slots, *leaf.shape), dtype=leaf.dtype, device=device),
@@ -102,7 +106,8 @@ class Replay:
             kept = stored.nonzero().squeeze(-1)  # host: see host_reads_are_free
             rows, slots = select(rows, kept), slots[kept]
         else:
-            slots = torch.where(stored, slots, self.capacity)
+            spare = torch.arange(len(stored), device=stored.device) % SPARE
+            slots = torch.where(stored, slots, self.capacity + spare)
         for name, leaf in rows.items(include_nested=True, leaves_only=True):
             self._rows.get(name).index_copy_(0, slots, leaf)
         self._cursor.copy_((self._cursor + rank[-1]) % self.capacity)
@@ -117,14 +122,14 @@ class Replay:
         """
         if self.priorities is not None:
             slots, weights = self.priorities.draw(self._batch_size, self.filled)
-            return select(self._rows, slots).set(SLOT, slots).set(WEIGHTS, weights)
+            return self._select(self._rows, slots).set(SLOT, slots).set(WEIGHTS, weights)
         # float64: a float32 uniform cannot reach every slot of a large buffer.
         chance = torch.rand(
             self._batch_size, generator=self._generator, device=self._generator.device,
             dtype=torch.float64,
         )  # fmt: skip
         slots = (chance * self.filled).to(torch.int64)
-        return select(self._rows, slots).set(SLOT, slots)
+        return self._select(self._rows, slots).set(SLOT, slots)
 
     def update_priority(self, drawn: TensorDictBase, priority: Tensor | None) -> None:
         """Set the priorities of drawn transitions from the sizes of their errors [B]."""

@@ -42,6 +42,11 @@ class MultiStep:
         if compile:
             self._advance = torch.compile(self._advance, fullgraph=True, dynamic=False)
 
+    @property
+    def made(self) -> bool:
+        """Whether there are windows, if any are needed."""
+        return self.n_steps == 1 or self._open is not None
+
     def rows(self, batch: TensorDictBase) -> TensorDictBase:
         """Rows that close during a batch.
 
