@@ -1,0 +1,28 @@
+"""The script that counts kernels of a GPU that is not there."""
+
+import pytest
+
+from tools.count_kernels import counted, kernels, registers
+
+
+def test_what_generated_code_starts_is_counted():
+    code = """
+def triton_poi_fused_0(in_ptr0): pass
+def call(args):
+    triton_poi_fused_0.run(arg0, 256, stream=stream0)
+    extern_kernels.addmm(bias, arg0, arg1, out=buf0)
+    buf1 = torch.ops.aten.cumsum.default(buf0, 0)
+    buf0.copy_(buf1)
+    return (buf0,)
+"""
+    assert kernels(code) == {"generated": 1, "library": 1, "operators": 2}
+
+
+@pytest.mark.slow
+def test_kernels_of_ac_iqn_stay_few():
+    found, compiler = counted("AC-IQN", ["trainer.batch_size=256"], ["vector step"])
+    assert found["vector step"].total() <= 43
+    name, code = min(compiler.code, key=lambda each: len(each[1]))
+    for kernel, used in registers(code):
+        assert used["REG"] > 8, (name, kernel)
+        assert used["LOCAL"] == 0, (name, kernel)

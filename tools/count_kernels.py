@@ -1,0 +1,341 @@
+"""Count the kernels of a vector step, an update and an evaluation step on a GPU that is not there.
+
+    python -m tools.count_kernels                                # every agent
+    python -m tools.count_kernels --agents AC-IQN --registers    # also compile for sm_90
+    python -m tools.count_kernels --agents DQN --code folder precision=bf16
+
+The loop of training runs on the faked GPU of the tests. Inductor generates its code as it would for
+an H200: each start of a generated kernel and each call of a library counts as one, and so does each
+operator outside of generated code. Nothing is run, so nothing is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import importlib.util
+import os
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import torch
+import torch._functorch.config
+import torch._inductor.config
+import torch._inductor.fx_passes.joint_graph as joint_graph
+import torch._subclasses.fake_tensor as fake_tensor
+import torch.utils._triton
+from functorch.compile import make_boxed_func
+from torch import Tensor
+from torch._dynamo.device_interface import CudaInterface
+from torch._guards import detect_fake_mode
+from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+from torch._inductor.graph import GraphLowering
+from torch.fx.node import map_aggregate
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+
+from tests.train_RL_agents.fake_gpu import GPU, Loop, fake_gpu
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.policy_wrapper import compiled_explore
+
+CPU = torch.device("cpu")
+H200 = SimpleNamespace(
+    name="NVIDIA H200", major=9, minor=0, multi_processor_count=132, total_memory=141 << 30,
+    regs_per_multiprocessor=65_536, max_threads_per_multi_processor=2048, warp_size=32,
+    max_threads_per_block=1024, shared_memory_per_block=49_152, gcnArchName="",
+    shared_memory_per_block_optin=232_448, shared_memory_per_multiprocessor=233_472,
+    L2_cache_size=60 << 20,
+)  # fmt: skip
+BASE = {"compile": True, "capture": True, "trainer": {"num_envs": 4096}}
+_SETTINGS = {
+    torch._inductor.config: {
+        "shape_padding": False,  # is measured
+        "joint_graph_constant_folding": False,  # is computed
+        "fx_graph_cache": False,
+        "compile_threads": 1,
+    },
+    torch._functorch.config: {
+        "enable_autograd_cache": False,
+        "force_non_lazy_backward_lowering": True,
+    },
+}
+
+
+# A compiler for a GPU that is not there ---------------------------------------------------------
+
+
+@contextmanager
+def h200() -> Iterator[None]:
+    """Within it, torch.cuda and triton describe an H200."""
+    from triton.backends.compiler import GPUTarget
+    from triton.runtime import driver
+
+    def given(value: Any) -> Callable[..., Any]:
+        return lambda *args, **kwargs: value
+
+    properties = {"get_device_properties": given(H200), "current_device": given(0)}
+    common = properties | {"is_available": given(True), "device_count": given(1),
+                           "synchronize": given(None)}  # fmt: skip
+    cuda = common | {
+        "get_device_capability": given((9, 0)), "get_device_name": given(H200.name),
+        "is_bf16_supported": given(True), "set_rng_state": given(None),
+        "get_rng_state": given(torch.zeros(16, dtype=torch.uint8)),
+        **dict.fromkeys(("_lazy_init", "_exchange_device", "_maybe_exchange_device"), given(0)),
+    }  # fmt: skip
+    target = SimpleNamespace(get_current_target=given(GPUTarget("cuda", 90, 32)),
+                             get_current_device=given(0))  # fmt: skip
+    with ExitStack() as stack:
+        for owner, names in ((torch.cuda, cuda), (CudaInterface, common),
+                             (CudaInterface.Worker, properties)):  # fmt: skip
+            for name, value in names.items():
+                kept = value if owner is torch.cuda else staticmethod(value)
+                stack.enter_context(patch.object(owner, name, kept))
+        stack.enter_context(patch.object(fake_tensor, "init_gpu_context", given(None)))
+        stack.enter_context(patch.object(joint_graph, "lazy_init", given(None)))
+        for each in vars(torch.utils._triton).values():
+            getattr(each, "cache_clear", given(None))()
+        driver.set_active(target)
+        yield
+
+
+def moved(graph: torch.fx.GraphModule, device: torch.device) -> torch.fx.GraphModule:
+    """A copy of a graph that makes its tensors on another device."""
+    graph = copy.deepcopy(graph)
+
+    def there(value: Any) -> Any:
+        return device if isinstance(value, torch.device) else value
+
+    for node in graph.graph.nodes:
+        node.args, node.kwargs = (map_aggregate(each, there) for each in (node.args, node.kwargs))
+        node.meta.pop("example_value", None)
+    graph.recompile()
+    return graph
+
+
+def blank(value: Any, device: torch.device) -> Any:
+    """A tensor like another, on another device; anything else as it is."""
+    if not isinstance(value, Tensor):
+        return value
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device,
+                               requires_grad=value.requires_grad)  # fmt: skip
+
+
+class Compiler:
+    """Takes the place of ``torch.compile`` and counts what the code that it generates starts.
+
+    Args:
+        mode: the faked GPU.
+    """
+
+    def __init__(self, mode: Any) -> None:
+        self.mode, self._compile = mode, torch.compile
+        self.code: list[tuple[str, str]] = []
+        """Names of compiled functions, and the code; once more for a backward pass."""
+        self.started: Counter[str] = Counter()
+        """Kernels started by generated code, by kind."""
+        self.operators: dict[str, Counter[str]] = {}
+        """Operators outside of generated code, by what was counted."""
+
+    def __call__(self, function: Any, *, options: Any = None, **kwargs: Any) -> Any:
+        """See torch.compile."""
+        name = getattr(getattr(function, "func", function), "__qualname__", "?")
+
+        def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+            begin = len(self.code)
+            with detect_fake_mode(inputs):
+                # Gradients are traced on the CPU, since autograd wants a driver.
+                given = [blank(each, CPU) for each in inputs]
+            compile_fx(moved(graph, CPU), given, inner_compile=partial_of(self._inner, name),
+                       config_patches=options)  # fmt: skip
+            own = [text for _, text in self.code[begin:]]
+
+            def call(*args: Any) -> Any:
+                for text in own:
+                    self.started.update(kernels(text))
+                with self.mode.counting(None):
+                    return graph.forward(*args)
+
+            return call
+
+        return self._compile(function, backend=backend, **kwargs)
+
+    def _inner(
+        self, name: str, graph: torch.fx.GraphModule, inputs: list[Any], **kwargs: Any
+    ) -> Any:
+        """Generate the code of one graph."""
+
+        def keep(lowering: GraphLowering, wrapper: Any) -> Any:
+            self.code.append((name, wrapper.value))
+            lowering.cache_key, lowering.cache_path, lowering.cache_linemap = "", os.devnull, []
+            return SimpleNamespace(call=lambda args: None, __file__=os.devnull, runner=None)
+
+        mode, there = detect_fake_mode(inputs), moved(graph, GPU)
+        with mode:
+            given = [blank(each, GPU) for each in inputs]
+            FakeTensorProp(there, mode).propagate_dont_convert_inputs(*given)
+        with h200(), patch.object(GraphLowering, "_compile_to_module_lines", keep):
+            compile_fx_inner(there, given, **kwargs)
+        return make_boxed_func(graph.forward)
+
+
+def partial_of(function: Callable[..., Any], *first: Any) -> Callable[..., Any]:
+    """functools.partial as a plain function, which config_patches can wrap."""
+    return lambda *args, **kwargs: function(*first, *args, **kwargs)
+
+
+def kernels(text: str) -> Counter[str]:
+    """What a call of generated code starts, by kind."""
+    body = text[text.index("def call(") :]
+    found = re.findall(r"(\.run|extern_kernels|torch\.ops\.\w+|\.copy_)(?:\.\w+)*\(", body)
+    kinds = {".run": "generated", "extern_kernels": "library"}
+    return Counter(kinds.get(each, "operators") for each in found)
+
+
+# What is counted --------------------------------------------------------------------------------
+
+
+PARTS = ("vector step", "update", "evaluation step")
+
+
+def counted(
+    agent: str, words: list[str], parts: Sequence[str] = PARTS
+) -> tuple[dict[str, Counter[str]], Compiler]:
+    """Kernels by kind of some parts of the loop of training.
+
+    Args:
+        agent: name.
+        parts: some of PARTS.
+        words: settings.
+    """
+    compiled_explore.cache_clear()
+    found: dict[str, Counter[str]] = {}
+    with ExitStack() as stack:
+        for config, settings in _SETTINGS.items():
+            stack.enter_context(config.patch(settings))  # type: ignore[attr-defined]
+        mode = stack.enter_context(fake_gpu())
+        compiler = Compiler(mode)
+        stack.enter_context(patch.object(torch, "compile", compiler))
+        loop = Loop(mode, agent, *words, base={**BASE, "agent_type": agent})
+
+        def count(part: str, act: Callable[[], Any]) -> None:
+            operators: list[str] = []
+            compiler.started.clear()
+            with mode.counting(operators):
+                act()
+            found[part] = compiler.started + Counter(operators=len(operators))
+            compiler.operators[part] = Counter(operators)
+
+        def step() -> None:
+            loop.algorithm.observe(loop.collector.collect())
+
+        if "vector step" in parts or loop.rollouts:
+            for _ in range(2):  # the first steps make what stays, and compile
+                step()
+            count("vector step", step)
+        if "update" in parts:
+            update = loop.one_update()
+            for _ in range(2):
+                update()
+            count("update", update)
+        if "evaluation step" in parts:
+            evaluation = loop.evaluation()
+            for _ in range(2):
+                evaluation._next()
+            count("evaluation step", evaluation._next)
+    compiled_explore.cache_clear()
+    return found, compiler
+
+
+# Registers --------------------------------------------------------------------------------------
+
+
+def registers(code: str) -> Iterator[tuple[str, dict[str, int]]]:
+    """Compile the kernels of generated code for sm_90.
+
+    Returns:
+        Of each its name, and per thread its registers (REG), and its local memory (LOCAL, STACK;
+        bytes), which is there for what registers do not hold.
+    """
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
+    with tempfile.TemporaryDirectory() as folder, h200():
+        for name, source in re.findall(r"(triton_\w+) = async_compile\.triton\('\w+', '''(.*?)''',",
+                                       code, re.S):  # fmt: skip
+            file = Path(folder) / f"{name}.py"
+            file.write_text(_HEAD + source[source.index("@triton.jit") :])
+            spec = importlib.util.spec_from_file_location(name, file)
+            assert spec and spec.loader
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            function = next(each for key, each in vars(module).items() if key.startswith("triton_")
+                            and isinstance(each, triton.JITFunction))  # fmt: skip
+            signature = eval(re.search(r"'signature': (\{.*?\})", source, re.S)[1])  # type: ignore[index]
+            blocks = {each: _BLOCKS.get(each, 256) for each, kind in signature.items()
+                      if kind == "constexpr"}  # fmt: skip
+            if "triton_per" in name:
+                blocks["XBLOCK"] = 8
+            aligned = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(signature.values())
+                       if kind.startswith("*")}  # fmt: skip
+            done = triton.compile(
+                ASTSource(function, signature, blocks, aligned),
+                target=GPUTarget("cuda", 90, 32),
+                options={"num_warps": 4},
+            )
+            binary = file.with_suffix(".cubin")
+            binary.write_bytes(done.asm["cubin"])
+            said = subprocess.run([tool, "-res-usage", binary], capture_output=True, text=True)
+            yield name, {key: int(n) for key, n in
+                         re.findall(r"(REG|LOCAL|STACK):(\d+)", said.stdout)}  # fmt: skip
+
+
+_BLOCKS = {"YBLOCK": 2, "R0_BLOCK": 16}
+_HEAD = """
+import triton
+import triton.language as tl
+from torch._inductor.runtime import triton_helpers, triton_heuristics
+from torch._inductor.runtime.triton_helpers import libdevice, math as tl_math
+"""
+
+
+def parse(argv: list[str] | None) -> argparse.Namespace:
+    """Command-line arguments."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--agents", nargs="+", choices=AGENTS, default=list(AGENTS))
+    add("--parts", nargs="+", choices=PARTS, default=PARTS)
+    add("--registers", action="store_true", help="compile for sm_90 and list registers and spills")
+    add("--code", type=Path, help="folder for the generated code")
+    add("settings", nargs="*", metavar="SETTING=VALUE")
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Print the kernels of every part by kind."""
+    args = parse(argv)
+    for agent in args.agents:
+        found, compiler = counted(agent, args.settings, args.parts)
+        for part, kinds in found.items():
+            each = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+            print(f"{agent:<8} {part:<16} {sum(kinds.values()):>4} kernels: {each}", flush=True)
+            print(f"{'':<10}{dict(compiler.operators[part].most_common())}")
+        for number, (name, text) in enumerate(compiler.code):
+            print(f"{agent:<8} {name:<40} {dict(kernels(text))}, {len(text):,} characters")
+            if args.code:
+                args.code.mkdir(parents=True, exist_ok=True)
+                (args.code / f"{agent}_{number}_{name}.py").write_text(text)
+            for kernel, used in registers(text) if args.registers else ():
+                print(f"{'':<10}{kernel:<60} {used}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
