@@ -32,3 +32,26 @@ def in_page(page):
     """Calls one of the checks in an open demo page."""
     page.add_script_tag(content=CHECKS)
     return lambda name, argument: page.evaluate(f"(given) => checks.{name}(given)", argument)
+
+
+def unreached(page, least):
+    """The controls of a page that Tab does not reach, or that do not show it; there are at least so
+    many controls."""
+    page.evaluate("document.activeElement.blur()")
+    controls = page.evaluate("""() => Array.from(
+      document.querySelectorAll('button, select, input, summary, canvas[tabindex]')).filter(
+      (each) => !each.disabled && each.checkVisibility()).map((each, number) => {
+        each.dataset.number = number;
+        return each.outerHTML.slice(0, 80);
+      })""")
+    assert len(controls) >= least
+    reached = set()
+    for _ in range(len(controls) + 2):
+        page.keyboard.press("Tab")
+        reached.add(
+            page.evaluate("""() => {
+          const now = document.activeElement, seen = getComputedStyle(now).outlineStyle === "solid";
+          return seen ? now.dataset.number ?? "" : "";
+        }""")
+        )
+    return [each for number, each in enumerate(controls) if str(number) not in reached]

@@ -10,6 +10,7 @@ import pytest
 
 from marinenav_env import ConfigError
 from marinenav_env.config import ColregsConfig
+from tests.train_RL_agents.figures.javascript import unreached
 from tests.train_RL_agents.recorded import CROSSING_PAIR, HEAD_ON_PAIR, small_recording
 from train_RL_agents.figures.episode_view import HEAD_ON, NO_RULE, RULES, view_episode
 from train_RL_agents.figures.replay_page import NEAR_MISS, write_page
@@ -351,6 +352,13 @@ def test_browser_shows_failures_and_near_misses_only(open_page, which, text):
     assert 0 < len(shown) < len(ours)
     assert int(page.input_value("#episode")) in shown
     assert f"{text} ({len(shown)})" in page.inner_text("#filter")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [390, 1280])
+def test_browser_reaches_every_control_by_tab(open_page, width):
+    page = open_page([views()], viewport={"width": width, "height": 844})
+    assert unreached(page, least=10) == []
 
 
 @pytest.mark.slow
