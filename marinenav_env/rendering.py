@@ -24,6 +24,8 @@ FPS = 10.0
 """Frames a second of a window: five times real time in the published world."""
 MOST_FPS = 20.0
 """Frames a second of a window that never waits, at most."""
+REST = 3.0
+"""Such a window draws nothing for this many times as long as the last picture took."""
 SIZE = 6.4
 """Of a picture (hundreds of pixels)."""
 
@@ -149,12 +151,13 @@ class Window:
         self._pyplot, self._fps = need("matplotlib.pyplot", "plot"), fps
         self._figure = self._pyplot.figure("marinenav", figsize=(SIZE, SIZE), dpi=100)
         self._picture: Any = None
-        self._next = time.monotonic()
+        self._next = self._began = time.monotonic()
 
     def due(self) -> bool:
         """Whether a picture would be shown now: the window is open, and none has just been."""
         there: bool = self._pyplot.fignum_exists(self._figure.number)
-        return there and (self._fps is not None or time.monotonic() >= self._next)
+        self._began = time.monotonic()
+        return there and (self._fps is not None or self._began >= self._next)
 
     def show(self, pixels: NDArray[np.uint8]) -> None:
         """Show a picture [height, width, 3], once the one before has been shown long enough."""
@@ -168,7 +171,9 @@ class Window:
         self._figure.canvas.draw_idle()
         # Also lets the window react to the mouse.
         self._figure.canvas.flush_events()
-        self._next = time.monotonic() + 1.0 / (self._fps or MOST_FPS)
+        now = time.monotonic()
+        rest = max(1.0 / MOST_FPS, REST * (now - self._began))
+        self._next = now + (1.0 / self._fps if self._fps else rest)
 
     def close(self) -> None:
         """Close it."""

@@ -110,6 +110,14 @@ def test_the_border_is_of_the_map_of_the_level():
     assert (border.get_width(), border.get_height()) == (80.0, 80.0)
 
 
+def test_a_window_that_never_waits_leaves_time_for_training():
+    window = Window(fps=None)
+    assert window.due()
+    window._began -= 1.0  # what drawing takes
+    window.show(np.zeros((4, 4, 3), np.uint8))
+    assert window._next >= time.monotonic() + 2.0
+
+
 @pytest.mark.parametrize(("mode", "fps", "message"), [
     ("ansi", 10.0, "mode='ansi': must be rgb_array or human"),
     ("human", 0.0, "render_fps=0.0: must be above 0, or None"),
