@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env import perception
-from marinenav_env.config import SensorConfig, WorldConfig
+from marinenav_env.config import SensorConfig, VesselConfig, WorldConfig
 from marinenav_env.parameters import build_parameters
 from marinenav_env.perception import Noise
 from marinenav_env.state import Observation
@@ -266,3 +266,31 @@ def test_a_thousand_objects_need_no_table_of_triples() -> None:
     world = random_world(0, [(1000, 0, 0)], size=2000.0)
     observation, _ = look(world, world.noise(1))
     assert observation.objects_mask.shape == (1, 1000, SLOTS)
+
+
+def test_quantiles_at_the_ends_are_those_of_the_row() -> None:
+    table = torch.tensor([[0.0, 1.0, 5.0], [10.0, 11.0, 12.0]])
+    uniform = torch.tensor([0.0, 0.25, 0.5, 0.75, 1.0])
+    for row, expected in ((0, [0.0, 0.5, 1.0, 3.0, 5.0]), (1, [10.0, 10.5, 11.0, 11.5, 12.0])):
+        found = perception.look_up_quantile(table, torch.full((5,), row), uniform)
+        assert found.tolist() == expected
+
+
+def test_entries_describe_what_is_observed() -> None:
+    sensor = SensorConfig(max_objects=(3, 7))
+    vessel = VesselConfig(min_thrust=(-400.0, -500.0), max_thrust=(900.0, 1000.0))
+    own, objects, mask = perception.perception_entries(WorldConfig(vessel=vessel, sensor=sensor))
+    place, speed, thrust = (-1e4, 1e4), (-1e2, 1e2), (-500.0, 1000.0)
+    assert (own.name, own.shape) == ("self_state", (7,))
+    assert own.limits == (place, place, speed, speed, speed, thrust, thrust)
+    assert own.scale == (20.0, 20.0, 2.0, 2.0, 1.0, 1000.0, 1000.0)
+    assert (objects.name, objects.shape, objects.mask) == ("objects_state", (7, 5), mask.name)
+    assert objects.limits == (place, place, speed, speed, place)
+    assert objects.scale == (20.0, 20.0, 2.0, 2.0, 2.0)
+    assert (mask.name, mask.shape, mask.limits) == ("objects_mask", (7,), ((0, 1),))
+    other = VesselConfig(min_thrust=(-300.0, -600.0), max_thrust=(800.0, 700.0))
+    drawn = build_parameters([WorldConfig(vessel=other)], 2, CPU, torch.float64)[0].vessel
+    found = perception.with_thrusts({own.name: own, mask.name: mask}, drawn, 1.5)
+    thrust = (-900.0, 1200.0)
+    assert found[own.name].limits == (place, place, speed, speed, speed, thrust, thrust)
+    assert found[mask.name] is mask

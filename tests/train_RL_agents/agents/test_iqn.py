@@ -33,6 +33,8 @@ def test_quantiles_of_one_action_are_those_among_all(network):
     action = torch.tensor([0, 24, 3, 3, 7, 12])
     wanted = network(given, taus)[torch.arange(6), :, action]
     torch.testing.assert_close(network.of_action(given, taus, action), wanted)
+    one = {name: each[:1] for name, each in given.items()}
+    torch.testing.assert_close(network.of_action(one, taus[:1], action[:1]), wanted[:1, :1])
 
 
 class Gamble(nn.Module):

@@ -18,7 +18,13 @@ from tests.train_RL_agents.learners import (
 )
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import default_config
-from train_RL_agents.learning.learner import Learner, compiled_losses, cosine, in_half
+from train_RL_agents.learning.learner import (
+    Learner,
+    compiled_losses,
+    cosine,
+    in_half,
+    make_optimizer,
+)
 
 close = pytest.approx
 OFF_POLICY = [name for name, agent in AGENTS.items() if agent.algorithm == "off-policy"]
@@ -367,3 +373,16 @@ def test_a_restored_optimiser_computes_as_it_is_told_to_now():
     assert group["fused"] and not group["foreach"]
     assert group["lr"] == other.learning_rate == learner.learning_rate
     other.update(batch)
+
+
+def test_constants_of_the_optimisers():
+    """RMSprop's are those of A2C (Mnih et al. 2016)."""
+    weights = torch.nn.Parameter(torch.ones(2))
+    (group,) = make_optimizer("rmsprop", weights, 0.25, True).param_groups
+    expected = {"lr": 0.25, "alpha": 0.99, "eps": 1e-5, "momentum": 0, "foreach": True}
+    assert {name: group[name] for name in expected} == expected
+    for fused in (True, False):
+        (group,) = make_optimizer("adam", weights, 0.25, fused).param_groups
+        expected = {"lr": 0.25, "fused": fused or None, "foreach": None if fused else True}
+        assert {name: group[name] for name in expected} == expected
+        assert not group["capturable"] and not group["weight_decay"]

@@ -5,7 +5,9 @@ import torch
 
 from marinenav_env import GROUP
 from tests.train_RL_agents.tiny_runs import new_run
+from train_RL_agents.learning.off_policy import OffPolicy
 from train_RL_agents.memory.prioritized import SPARE
+from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -112,3 +114,21 @@ def test_replay_is_demanded_where_it_is_held(tmp_path):
         replay, windows, saved = found.items
         assert (replay.on_host, windows.on_host, saved.on_host) == (storage == "host", False, True)
         assert replay.size == saved.size == (150 + SPARE) * found.row // 2
+
+
+@pytest.mark.parametrize(("storage", "saved"), [("device", True), ("host", False)])
+def test_demand_by_hand(tmp_path, storage, saved):
+    words = (f"trainer.replay_storage={storage}", f"save_replay={saved}", "trainer.n_steps=3")
+    trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
+    step = trainer.collector.env.fake_tensordict()[:1]
+    found = OffPolicy.demand(trainer.config, trainer.algorithm.learner.agent, step)
+    row = tree_bytes(trainer.algorithm.example_row)
+    # A float reward and discount, an index, and two observations with masks of a byte.
+    assert row == 4 + 4 + 8 + 2 * (4 * 7 + 5 * (4 * 5 + 1))
+    robots = step[GROUP, "mask"].shape[-1]
+    expected = [("replay", (150 + SPARE) * row, storage == "host", True),
+                ("open windows", 2 * 8 * 3 * robots * row, False, False)]  # fmt: skip
+    if saved:
+        expected.append(("copy of replay while saving", (150 + SPARE) * row, True, True))
+    assert [(item.name, item.size, item.on_host, item.exact) for item in found.items] == expected
+    assert (found.row, found.joint) == (2 * row, 1)
