@@ -316,13 +316,9 @@ class World:
         return ResetState(scenario=scenario, state=state, observation=observation, batch_size=batch)
 
     def advance(
-        self,
-        state: State,
-        scenario: Scenario,
-        parameters: Parameters,
-        action: Tensor,
+        self, state: State, scenario: Scenario, parameters: Parameters, action: Tensor,
         noise: StepNoise,
-    ) -> tuple[State, dict[str, Tensor], Outcome]:
+    ) -> tuple[State, dict[str, Tensor], Outcome]:  # fmt: skip
         """``step`` as one function of tensors, which is compiled.
 
         Args:

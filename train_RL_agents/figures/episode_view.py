@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -111,43 +111,25 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
     Raises:
         ConfigError: when there is no such episode, or its values are not finite.
     """
-    episodes = len(recording.steps)
-    require(1 <= number <= episodes, "--episode", number, f"from 1 to {episodes}")
-    row = number - 1
-    fine = bool(recording.poses[:, row].isfinite().all())
-    require(fine, "--episode", number, "one in which all positions are finite")
-    steps, there = int(recording.steps[row]), recording.robot_mask[row]
-    obstacles, cores = recording.obstacle_mask[row], recording.core_mask[row]
-
-    def over_time(tensor: Tensor, frames: int = steps) -> NDArray[Any]:
-        return tensor[:frames, row, there].numpy()
-
-    def fixed(tensor: Tensor) -> NDArray[Any]:
-        return tensor[row, there].numpy()
-
-    poses = over_time(recording.poses, steps + 1)
-    arrived, collided = map(_from_then_on, map(over_time, (recording.arrived, recording.collided)))
+    cut = _Cut.of(recording, number)
+    row, frames = cut.row, cut.steps + 1
+    poses = cut.over_time(recording.poses, frames)
+    arrived = _from_then_on(cut.over_time(recording.arrived))
+    collided = _from_then_on(cut.over_time(recording.collided))
+    active, radius = ~(arrived | collided), cut.fixed(recording.vessel_radius)
     own, objects, seen = map(
-        over_time, (recording.self_state, recording.objects_state, recording.objects_mask)
+        cut.over_time, (recording.self_state, recording.objects_state, recording.objects_mask)
     )
-    rule, rule_object, turn = find_rules(
-        own, objects, seen, fixed(recording.vessel_radius), recording.rules
+    rule, rule_object, turn = find_rules(own, objects, seen, radius, recording.rules)
+    quantiles = cut.estimates(recording.quantiles, recording.reward_scale or 1.0)
+    rocks = cut.discs(
+        recording.obstacle_mask, recording.obstacle_position, recording.obstacle_radius
     )
-    quantiles, scores = (
-        None if tensor is None else np.append(over_time(tensor), over_time(tensor)[-1:], 0)
-        for tensor in (recording.quantiles, recording.scores)
-    )
-    if quantiles is not None:
-        quantiles = (quantiles / (recording.reward_scale or 1.0)).astype(np.float32)
-    active = ~(arrived | collided)
-    rocks = np.column_stack((
-        recording.obstacle_position[row, obstacles], recording.obstacle_radius[row, obstacles]
-    ))  # fmt: skip
     north, east = recording.map_size[row].tolist()
     return EpisodeView(
         poses=poses,
-        velocities=over_time(recording.velocities, steps + 1),
-        thrust=over_time(recording.thrust, steps + 1),
+        velocities=cut.over_time(recording.velocities, frames),
+        thrust=cut.over_time(recording.thrust, frames),
         active=active,
         arrived=arrived,
         collided=collided,
@@ -157,19 +139,17 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         rule_object=_blank_end(rule_object),
         turn=_blank_end(turn),
         quantiles=quantiles,
-        scores=scores,
+        scores=cut.estimates(recording.scores),
         commands=None if recording.commands is None else recording.commands[row].numpy(),
-        rates=_blank_end(over_time(recording.actions)),
-        clearance=find_clearance(poses[..., :2], active, fixed(recording.vessel_radius), rocks),
+        rates=_blank_end(cut.over_time(recording.actions)),
+        clearance=find_clearance(poses[..., :2], active, radius, rocks),
         terms=reward_terms(recording, row),
-        goals=fixed(recording.goals),
-        hulls=np.stack((fixed(recording.vessel_length), fixed(recording.vessel_width)), -1),
-        ranges=fixed(recording.sensor_range),
+        goals=cut.fixed(recording.goals),
+        hulls=np.stack((cut.fixed(recording.vessel_length), cut.fixed(recording.vessel_width)), -1),
+        ranges=cut.fixed(recording.sensor_range),
         obstacles=rocks,
-        cores=np.column_stack((
-            recording.core_position[row, cores], recording.core_circulation[row, cores],
-            recording.core_radius[row, cores],
-        )),
+        cores=cut.discs(recording.core_mask, recording.core_position, recording.core_circulation,
+                        recording.core_radius),
         map_size=(north, east),
         dt=recording.dt,
         policy=recording.policy,
@@ -180,6 +160,44 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         seed=recording.seed,
         scaled=recording.reward_scale is None,
     )  # fmt: skip
+
+
+class _Cut(NamedTuple):
+    """What of a recording's tensors belongs to one episode."""
+
+    row: int
+    steps: int
+    there: Tensor
+    """[R] bool: its vessels."""
+
+    @classmethod
+    def of(cls, recording: Recording, number: int) -> _Cut:
+        """That of an episode; see view_episode."""
+        episodes = len(recording.steps)
+        require(1 <= number <= episodes, "--episode", number, f"from 1 to {episodes}")
+        row = number - 1
+        fine = bool(recording.poses[:, row].isfinite().all())
+        require(fine, "--episode", number, "one in which all positions are finite")
+        return cls(row, int(recording.steps[row]), recording.robot_mask[row])
+
+    def over_time(self, tensor: Tensor, frames: int | None = None) -> NDArray[Any]:
+        """Of its vessels, in its steps or in so many frames."""
+        return tensor[: self.steps if frames is None else frames, self.row, self.there].numpy()
+
+    def fixed(self, tensor: Tensor) -> NDArray[Any]:
+        """Of its vessels."""
+        return tensor[self.row, self.there].numpy()
+
+    def discs(self, mask: Tensor, *tensors: Tensor) -> Floats:
+        """Columns of tensors, of the discs that there are."""
+        return np.column_stack([each[self.row, mask[self.row]] for each in tensors])
+
+    def estimates(self, tensor: Tensor | None, scale: float = 1.0) -> Floats | None:
+        """What a policy estimates, unscaled; the last frame repeats the one before."""
+        if tensor is None:
+            return None
+        found = self.over_time(tensor)
+        return (np.append(found, found[-1:], 0) / scale).astype(np.float32)
 
 
 def find_clearance(places: Floats, active: Flags, radius: Floats, obstacles: Floats) -> Floats:
