@@ -3,7 +3,7 @@
 //   run_onnx DQN.onnx observations.txt
 //
 // A line holds the numbers of all inputs, in their order: 7 + 25 + 5 (self_state, objects_state row
-// by row, objects_mask) and, for agents that take them, the fractions. The answers come out one line
+// by row, objects_mask) and, for agents that take them, the fractions. The outputs come out one line
 // an observation, tensor after tensor; the last is the action. docs/export.md has the compiler's
 // command line.
 
@@ -23,9 +23,9 @@
 namespace {
 
 template <typename Number>
-void write(const Ort::Value& answer) {
-  const auto count = answer.GetTensorTypeAndShapeInfo().GetElementCount();
-  const auto* numbers = answer.GetTensorData<Number>();
+void write(const Ort::Value& output) {
+  const auto count = output.GetTensorTypeAndShapeInfo().GetElementCount();
+  const auto* numbers = output.GetTensorData<Number>();
   for (std::size_t i = 0; i < count; ++i) std::cout << numbers[i] << ' ';
 }
 
@@ -78,14 +78,14 @@ int run(const char* model, const char* observations) {
     for (std::size_t i = 0; i < inputs.size(); begin += counts[i++])
       given.push_back(Ort::Value::CreateTensor<double>(memory, begin, counts[i], shapes[i].data(),
                                                        shapes[i].size()));
-    const auto answers = session.Run(Ort::RunOptions{nullptr}, input_names.data(), given.data(),
+    const auto results = session.Run(Ort::RunOptions{nullptr}, input_names.data(), given.data(),
                                      given.size(), output_names.data(), outputs.size());
-    for (const auto& answer : answers) {
-      const auto type = answer.GetTensorTypeAndShapeInfo().GetElementType();
+    for (const auto& output : results) {
+      const auto type = output.GetTensorTypeAndShapeInfo().GetElementType();
       if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64) {
-        write<int64_t>(answer);
+        write<int64_t>(output);
       } else {
-        write<double>(answer);
+        write<double>(output);
       }
     }
     std::cout << '\n';

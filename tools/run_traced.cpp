@@ -3,7 +3,7 @@
 //   run_traced traced_DQN_model.pt observations.txt
 //
 // A line holds 7 + 25 + 5 numbers (self_state, objects_state row by row, objects_mask) and, for
-// agents that take them, the fractions. The answers come out one line an observation, tensor after
+// agents that take them, the fractions. The outputs come out one line an observation, tensor after
 // tensor. docs/export.md has the compiler's command line.
 
 #include <torch/script.h>
@@ -22,8 +22,8 @@ namespace {
 constexpr int64_t kSelf = 7, kObjects = 5, kObject = 5;
 constexpr std::size_t kNumbers = kSelf + kObjects * kObject + kObjects;
 
-void write(const torch::Tensor& answer) {
-  const auto flat = answer.contiguous().flatten();
+void write(const torch::Tensor& output) {
+  const auto flat = output.contiguous().flatten();
   for (int64_t i = 0; i < flat.numel(); ++i) std::cout << flat[i].item<double>() << ' ';
 }
 
@@ -70,11 +70,11 @@ int main(int argc, char** argv) {
     std::vector<c10::IValue> arguments;
     arguments.emplace_back(c10::ivalue::Tuple::create(std::move(observation)));
     if (taus.size(1) > 0) arguments.emplace_back(taus);
-    const auto answers = model.forward(arguments);
-    if (answers.isTuple()) {
-      for (const auto& answer : answers.toTuple()->elements()) write(answer.toTensor());
+    const auto results = model.forward(arguments);
+    if (results.isTuple()) {
+      for (const auto& output : results.toTuple()->elements()) write(output.toTensor());
     } else {
-      write(answers.toTensor());
+      write(results.toTensor());
     }
     std::cout << '\n';
   }

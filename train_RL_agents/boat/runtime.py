@@ -103,11 +103,11 @@ class Command:
 
 
 class Pilot:
-    """Decides once a control step; whatever is wrong with its inputs becomes a stop.
+    """Acts once a control step; whatever is wrong with its inputs becomes a stop.
 
     Args:
         contract: what ``contract.json`` holds.
-        network: answers inputs of the contract.
+        network: computes actions from inputs of the contract.
         settings: of this boat.
 
     Raises:
@@ -140,7 +140,7 @@ class Pilot:
             settings: of this boat.
 
         Raises:
-            BoatError: when it cannot be used, or answers an example otherwise.
+            BoatError: when it cannot be used, or an example leads to another action.
         """
         path = Path(folder) / "contract.json"
         try:
@@ -153,7 +153,7 @@ class Pilot:
         examples = contract["examples"]
         inputs = {name: np.array(each, float) for name, each in examples["inputs"].items()}
         fine = np.allclose(network(inputs), examples["action"], 0.0, examples["tolerance"])
-        _require(fine, f"{file}: answers the contract's examples otherwise")
+        _require(fine, f"{file}: the contract's examples lead to other actions")
         return pilot
 
     # The contract -------------------------------------------------------------------------------

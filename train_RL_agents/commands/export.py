@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", metavar="DIR", type=Path,
         help="folder for the files and contract.json; made if it is not there")  # fmt: skip
     add("--check", metavar="FILE", type=Path, help="instead of writing: compare an exported file, "
-        "or a .json with another program's answers, with the examples of the contract.json beside "
+        "or a .json with another program's outputs, with the examples of the contract.json beside "
         "it")  # fmt: skip
     add("--format", nargs="+", choices=("torchscript", "torch", "onnx"),
         default=["torchscript", "torch"], help="torchscript (for C++), torch (a torch.export "
@@ -48,6 +48,6 @@ def _check(arguments: argparse.Namespace) -> int:
     from train_RL_agents.exporting.checking import check_file
 
     count, difference = check_file(arguments.check)
-    print(f"{arguments.check}: {count} examples answered; the largest difference is "
-          f"{difference:.1e} (1 + |answer|)")  # fmt: skip
+    print(f"{arguments.check}: {count} examples compared; the largest difference is "
+          f"{difference:.1e} (1 + |output|)")  # fmt: skip
     return 0

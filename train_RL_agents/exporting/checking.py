@@ -1,4 +1,4 @@
-"""Check a file, or the answers of any other program, against the examples of a contract."""
+"""Check a file, or the outputs of any other program, against the examples of a contract."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from marinenav_env.files import open_regular
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents.config.reading import read_json
 from train_RL_agents.exporting.export import CONTRACT, FORMATS, SELECTED, VERSION, Call
-from train_RL_agents.exporting.torchscript import Answers
+from train_RL_agents.exporting.torchscript import Tensors
 from train_RL_agents.utils.arrays import LARGEST, require_archive
 from train_RL_agents.utils.errors import first_line
 
@@ -26,35 +26,35 @@ _FORMATS = {Path(kind.name("x")).suffix: kind for kind in FORMATS.values()}
 
 
 def check_file(path: Path) -> tuple[int, float]:
-    """Compare answers with those of the contract in the same folder.
+    """Compare outputs with those of the contract in the same folder.
 
     Args:
         path: an exported file, in which the examples are tried one by one; or ``.json`` with the
-            answers of another program, ``{"outputs": {name: [...]}, "action": [...]}`` of which
+            outputs of another program, ``{"outputs": {name: [...]}, "action": [...]}`` of which
             ``action`` may be left out.
 
     Returns:
-        The number of examples, and the largest difference as a share of 1 + |answer|.
+        The number of examples, and the largest difference as a share of 1 + |output|.
 
     Raises:
         ConfigError: when there is no such contract, when the file cannot be used, or when an
-            answer differs by more than the contract allows.
+            output differs by more than the contract allows.
     """
     examples = _read_examples(path.with_name(CONTRACT))
     got = _given(path, examples) if path.suffix == ".json" else _computed(path, examples)
     difference = 0.0
-    for name, answer in got.items():
+    for name, output in got.items():
         expected = examples.outputs[name]
-        if answer.shape != expected.shape:
+        if output.shape != expected.shape:
             raise ConfigError(
-                f"{path}: {name} has the shape {list(answer.shape)} for all examples, not "
+                f"{path}: {name} has the shape {list(output.shape)} for all examples, not "
                 f"{list(expected.shape)}"
             )
-        share = float(((answer - expected).abs() / (1.0 + expected.abs())).max())
+        share = float(((output - expected).abs() / (1.0 + expected.abs())).max())
         if not share <= examples.tolerance:
             raise ConfigError(
-                f"{path}: {name} differs from the answers in {CONTRACT} by {share:.1e} "
-                f"(1 + |answer|), more than {examples.tolerance:.0e}"
+                f"{path}: {name} differs from the outputs in {CONTRACT} by {share:.1e} "
+                f"(1 + |output|), more than {examples.tolerance:.0e}"
             )
         difference = max(difference, share)
     return len(examples.outputs[SELECTED]), difference
@@ -100,16 +100,16 @@ def _read_examples(path: Path) -> _Examples:
 
 
 def _given(path: Path, examples: _Examples) -> dict[str, Tensor]:
-    """Answers that another program wrote.
+    """Outputs that another program wrote.
 
     Raises:
         ConfigError: when one is missing or not numbers.
     """
-    answers, names = read_json(path), [name for name in examples.outputs if name != SELECTED]
+    given, names = read_json(path), [name for name in examples.outputs if name != SELECTED]
     try:
-        found = {name: answers["outputs"][name] for name in names}
-        if "action" in answers:
-            found[SELECTED] = answers["action"]
+        found = {name: given["outputs"][name] for name in names}
+        if "action" in given:
+            found[SELECTED] = given["action"]
         return {name: _tensor(each) for name, each in found.items()}
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise ConfigError(
@@ -152,7 +152,7 @@ def load_file(path: Path, entries: int) -> Call:
 
 
 def _computed(path: Path, examples: _Examples) -> dict[str, Tensor]:
-    """Answers of an exported file.
+    """Outputs of an exported file.
 
     Raises:
         ConfigError: when it cannot be loaded or run.
@@ -162,7 +162,7 @@ def _computed(path: Path, examples: _Examples) -> dict[str, Tensor]:
     rows = zip(*(each.split(1) for each in examples.inputs.values()), strict=True)
     try:
         call = load_file(path, examples.entries)
-        single: list[Answers] = [call(*row) for row in rows]
+        single: list[Tensors] = [call(*row) for row in rows]
     except ConfigError:
         raise
     except Exception as error:  # whatever the runtime raises

@@ -28,25 +28,25 @@ from train_RL_agents import boat
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.exporting import torchscript
-from train_RL_agents.exporting.torchscript import Answers, as_tuple
+from train_RL_agents.exporting.torchscript import Tensors, as_tuple
 from train_RL_agents.networks.observation import Observation
 from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.utils.files import make_folder, write_atomically
 from train_RL_agents.utils.provenance import versions
 
 TOLERANCE = 1e-6
-"""Largest difference between the answers of a file and those of the agent."""
+"""Largest difference between the outputs of a file and those of the agent."""
 CHECKS = 64
 """Observations that each file is checked on."""
 EXAMPLES = 16
-"""Observations in the contract, with their answers."""
+"""Observations in the contract, with their outputs."""
 EXAMPLE_TOLERANCE = 1e-5
-"""Difference of an answer to an example, as a share of 1 + |answer|, that ``check_file`` allows."""
+"""Difference of an output to an example, as a share of 1 + |output|, that ``check_file`` allows."""
 CONTRACT, VERSION = "contract.json", 2
 SELECTED = "selected_action"
 """Name of the action among the outputs of ONNX files."""
 
-Call = Callable[..., Answers]
+Call = Callable[..., Tensors]
 
 
 class Deployed(nn.Module):
@@ -73,25 +73,25 @@ class Deployed(nn.Module):
         """Names of the inputs, in their order."""
         return [*self.entries, *self.extras]
 
-    def forward(self, *inputs: Tensor) -> Tensor | Answers:
+    def forward(self, *inputs: Tensor) -> Tensor | Tensors:
         """Outputs [B, ...], or the only one, for float64 observations [B]; so is a mask."""
         named = dict(zip(self.input_names, inputs, strict=True))
         extras = {name: named.pop(name) for name in self.extras}
         outputs = tuple(self.agent.outputs(named, **extras).values())
         return outputs if len(outputs) > 1 else outputs[0]
 
-    def answers(self, *inputs: Tensor) -> Answers:
+    def outputs(self, *inputs: Tensor) -> Tensors:
         """The same, always as a tuple."""
         return as_tuple(self(*inputs))
 
-    def decided(self, *inputs: Tensor) -> Answers:
+    def outputs_and_action(self, *inputs: Tensor) -> Tensors:
         """The outputs, and the action that follows from them."""
-        answers = self.answers(*inputs)
-        return *answers, self.agent.select(dict(zip(self.output_names, answers, strict=False)))
+        outputs = self.outputs(*inputs)
+        return *outputs, self.agent.select(dict(zip(self.output_names, outputs, strict=False)))
 
     @property
     def output_names(self) -> list[str]:
-        """Names of what ``decided`` gives."""
+        """Names of what ``outputs_and_action`` gives."""
         return [*self.agent.output_meanings, SELECTED]
 
     def observations(self, count: int, seed: int = 0) -> Observation:
@@ -175,10 +175,10 @@ class _Deciding(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(self, *inputs: Tensor) -> Answers:
-        """See Deployed.decided; the action is a tensor of its own."""
-        *answers, action = self.network.decided(*inputs)
-        return *answers, action.clone()
+    def forward(self, *inputs: Tensor) -> Tensors:
+        """See Deployed.outputs_and_action; the action is a tensor of its own."""
+        *outputs, action = self.network.outputs_and_action(*inputs)
+        return *outputs, action.clone()
 
 
 def _make_onnx(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
@@ -230,9 +230,9 @@ def _load_onnx(path: Path, entries: int) -> Call:
     )
     names = [node.name for node in session.get_inputs()]
 
-    def call(*inputs: Tensor) -> Answers:
+    def call(*inputs: Tensor) -> Tensors:
         fed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
-        return tuple(torch.from_numpy(answer) for answer in session.run(None, fed))
+        return tuple(torch.from_numpy(output) for output in session.run(None, fed))
 
     return call
 
@@ -260,7 +260,7 @@ def export(loaded: LoadedPolicy, out: Path, formats: list[str]) -> dict[str, Any
         The contract.
 
     Raises:
-        ConfigError: when a package is missing, or a file does not answer as the agent does.
+        ConfigError: when a package is missing, or a file differs from the agent.
     """
     network, agent_type = Deployed(loaded.agent), loaded.config.agent_type
     example = network.inputs(CHECKS)
@@ -302,29 +302,29 @@ def check(path: Path, kind: str, agent: Agent[Any]) -> float:
         agent: what it was made of.
 
     Returns:
-        The largest absolute difference of an answer.
+        The largest absolute difference of an output.
 
     Raises:
-        ConfigError: when an answer differs by more than TOLERANCE, or leads to another action.
+        ConfigError: when an output differs by more than TOLERANCE, or leads to another action.
     """
     exact = Deployed(agent)
     inputs = exact.inputs(CHECKS, seed=1)
     call = FORMATS[kind].load(path, len(exact.entries))
-    expected = exact.decided(*inputs)
+    expected = exact.outputs_and_action(*inputs)
     got = call(*inputs)
     single = call(*(tensor[-1:] for tensor in inputs))
     # Only some formats give the action, which is last.
     pairs = [*zip(got, expected, strict=False),
              *((one, all_[-1:]) for one, all_ in zip(single, expected, strict=False))]  # fmt: skip
     difference = max(float((one - other).abs().max()) for one, other in pairs)
-    # Not what the file answers but what becomes of it: the agent's own action.
+    # Not the outputs but what follows from them: the agent's own action.
     chosen = exact.agent.select(dict(zip(exact.output_names, got, strict=False)))
     wanted = copy.deepcopy(agent).cpu().double().act(exact.observations(CHECKS, seed=1))
     same = torch.allclose(chosen.double(), wanted.double(), rtol=0.0, atol=TOLERANCE)
     if not (difference <= TOLERANCE and same):
         path.unlink()
         raise ConfigError(
-            f"{path}: not kept, as its answers differ from the agent's by {difference:.1e}, "
+            f"{path}: not kept, as its outputs differ from the agent's by {difference:.1e}, "
             f"more than {TOLERANCE:.0e}, or lead to another action"
         )
     return difference
@@ -342,9 +342,9 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
     """
     agent, world = loaded.agent, loaded.config.world
     network = Deployed(agent)
-    answers = network.answers(*network.inputs(1))
+    outputs = network.outputs(*network.inputs(1))
     arguments = [f"({', '.join(network.entries)})", *network.extras]
-    names = zip(agent.output_meanings.items(), answers, strict=True)
+    names = zip(agent.output_meanings.items(), outputs, strict=True)
     return {
         "format": "marinenav export",
         "version": VERSION,
@@ -361,8 +361,8 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
         "scaling": "none: inputs are raw, in the units given; networks scale by themselves",
         "inputs": _inputs(network, world),
         "outputs": [
-            {"name": name, "shape": list(answer.shape), "meaning": meaning}
-            for (name, meaning), answer in names
+            {"name": name, "shape": list(output.shape), "meaning": meaning}
+            for (name, meaning), output in names
         ],
         "call": {
             "torchscript": f"forward({', '.join(arguments)})",
@@ -378,24 +378,24 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
 
 
 def _examples(network: Deployed) -> dict[str, Any]:
-    """Observations in short decimals, with the answers and actions to them."""
+    """Observations in short decimals, with their outputs and actions."""
     inputs = [each.round(decimals=4) for each in network.inputs(EXAMPLES, seed=2)]
-    *answers, action = network.decided(*inputs)
-    outputs = zip(network.agent.output_meanings, answers, strict=True)
+    *outputs, action = network.outputs_and_action(*inputs)
+    named = zip(network.agent.output_meanings, outputs, strict=True)
     return {
         "tolerance": EXAMPLE_TOLERANCE,
-        "meaning": "|difference of an answer| <= tolerance (1 + |answer|); answers are rounded to "
+        "meaning": "|difference of an output| <= tolerance (1 + |output|); outputs are rounded to "
         "1e-7",
         "inputs": {name: each.tolist() for name, each in zip(network.input_names, inputs,
                                                              strict=True)},
-        "outputs": {name: _rounded(each) for name, each in outputs},
+        "outputs": {name: _rounded(each) for name, each in named},
         "action": _rounded(action),
     }  # fmt: skip
 
 
-def _rounded(answer: Tensor) -> list[Any]:
-    whole = not answer.is_floating_point()
-    return list((answer if whole else answer.double().round(decimals=7)).tolist())
+def _rounded(output: Tensor) -> list[Any]:
+    whole = not output.is_floating_point()
+    return list((output if whole else output.double().round(decimals=7)).tolist())
 
 
 def _inputs(network: Deployed, world: WorldConfig) -> list[dict[str, Any]]:

@@ -15,12 +15,12 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-Answers = tuple[Tensor, ...]
+Tensors = tuple[Tensor, ...]
 
 
-def as_tuple(answers: Tensor | Answers) -> Answers:
+def as_tuple(outputs: Tensor | Tensors) -> Tensors:
     """One tensor or several, as a tuple."""
-    return answers if isinstance(answers, tuple) else (answers,)
+    return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
 class _Planner(nn.Module):
@@ -30,10 +30,10 @@ class _Planner(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(self, observation: Answers, taus: Tensor | None = None) -> Tensor | Answers:
+    def forward(self, observation: Tensors, taus: Tensor | None = None) -> Tensor | Tensors:
         """The outputs, or the only one."""
         more = () if taus is None else (taus,)
-        outputs: Tensor | Answers = self.network(*observation, *more)
+        outputs: Tensor | Tensors = self.network(*observation, *more)
         return outputs
 
 
@@ -65,7 +65,7 @@ def traced(network: nn.Module, example: tuple[Tensor, ...], entries: int) -> byt
     return file.getvalue()
 
 
-def load(path: Path, entries: int) -> Callable[..., Answers]:
+def load(path: Path, entries: int) -> Callable[..., Tensors]:
     """The network in a file, as a function of separate inputs; ``entries`` as in traced."""
     with _knowingly():
         module = torch.jit.load(str(path))

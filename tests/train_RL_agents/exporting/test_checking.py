@@ -1,4 +1,4 @@
-"""Files and answers of other programs against the examples of a contract."""
+"""Files and outputs of other programs against the examples of a contract."""
 
 import copy
 import json
@@ -22,7 +22,7 @@ def exported(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_exported_files_answer_the_examples(name, tmp_path):
+def test_exported_files_reproduce_the_examples(name, tmp_path):
     export(make_policy(name), tmp_path, ["torchscript"])
     count, difference = check_file(tmp_path / file_name(name))
     assert count == EXAMPLES == 16
@@ -38,15 +38,15 @@ def test_a_runtime_in_float32_is_within_the_tolerance(name, tmp_path):
     agent = copy.deepcopy(policy.agent).float()
     with torch.no_grad():
         outputs = agent.outputs(inputs, **taus)
-    answers = {
+    outputs = {
         "outputs": {key: each.tolist() for key, each in outputs.items()},
         "action": agent.select(outputs).tolist(),
     }
-    (tmp_path / "mine.json").write_text(json.dumps(answers))
+    (tmp_path / "mine.json").write_text(json.dumps(outputs))
     assert 0.0 < check_file(tmp_path / "mine.json")[1] < 1e-5
 
 
-def test_examples_are_the_answers_and_actions_of_the_agent(exported):
+def test_examples_are_the_outputs_and_actions_of_the_agent(exported):
     policy, _, written = exported
     examples = written["examples"]
     inputs = {key: torch.tensor(each, dtype=torch.float64)
@@ -77,14 +77,14 @@ def test_contract_stays_short_lines_but_for_its_examples(exported):
     ],
     ids=["other", "nan", "action", "fewer", "ragged", "none"],
 )
-def test_other_answers_are_refused(change, words, exported, tmp_path):
-    answers = json.loads(json.dumps(exported[2]["examples"]))
+def test_other_outputs_are_refused(change, words, exported, tmp_path):
+    outputs = json.loads(json.dumps(exported[2]["examples"]))
     (tmp_path / CONTRACT).write_text(json.dumps(exported[2]))
     path = tmp_path / "mine.json"
-    path.write_text(json.dumps(answers))
+    path.write_text(json.dumps(outputs))
     assert check_file(path)[1] == 0.0
-    change(answers)
-    path.write_text(json.dumps(answers))
+    change(outputs)
+    path.write_text(json.dumps(outputs))
     with pytest.raises(ValueError, match=r"mine\.json") as refusal:
         check_file(path)
     assert words in str(refusal.value)
@@ -93,7 +93,7 @@ def test_other_answers_are_refused(change, words, exported, tmp_path):
 def test_command_checks_a_file(exported, capsys):
     path = exported[1]
     assert main(["export", "--check", str(path)]) == 0
-    assert capsys.readouterr().out.startswith(f"{path}: 16 examples answered; the largest")
+    assert capsys.readouterr().out.startswith(f"{path}: 16 examples compared; the largest")
 
 
 def test_command_refuses_in_one_sentence(exported, tmp_path, capsys):

@@ -49,19 +49,19 @@ def make_policy(name, **settings):
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_deployed_answers_lead_to_the_agents_own_actions(name):
+def test_deployed_outputs_lead_to_the_agents_own_actions(name):
     agent = make_policy(name).agent
     inputs = Deployed(agent).inputs(200)
-    answers = Deployed(agent).answers(*inputs)
-    assert len(answers) == len(agent.output_meanings)
-    assert [(1, *answer.shape[1:]) for answer in answers] == PLANNERS[name]
+    outputs = Deployed(agent).outputs(*inputs)
+    assert len(outputs) == len(agent.output_meanings)
+    assert [(1, *output.shape[1:]) for output in outputs] == PLANNERS[name]
     expected = agent.double().act(Deployed(agent).observations(200))
-    chosen = agent.select(dict(zip(agent.output_meanings, answers, strict=True)))
+    chosen = agent.select(dict(zip(agent.output_meanings, outputs, strict=True)))
     torch.testing.assert_close(chosen, expected, rtol=0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_deployed_holds_only_what_answers_and_leaves_the_agent_alone(name):
+def test_deployed_holds_only_what_computes_outputs_and_leaves_the_agent_alone(name):
     agent = make_policy(name).agent
     before = {key: value.clone() for key, value in agent.state_dict().items()}
     deployed = Deployed(agent)
@@ -123,12 +123,12 @@ def test_torchscript_is_what_planners_load(name, tmp_path):
     export(policy, tmp_path, ["torchscript"])
     planner = torch.jit.load(tmp_path / file_name(name))
     inputs = Deployed(policy.agent).inputs(1, seed=5)
-    answers = planner(inputs[:3], *inputs[3:])
-    answers = answers if isinstance(answers, tuple) else (answers,)
-    assert [tuple(answer.shape) for answer in answers] == PLANNERS[name]
-    assert {answer.dtype for answer in answers} == {torch.float64}
-    expected = Deployed(policy.agent).answers(*inputs)
-    torch.testing.assert_close(answers, expected, rtol=0.0, atol=1e-12)
+    outputs = planner(inputs[:3], *inputs[3:])
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    assert [tuple(output.shape) for output in outputs] == PLANNERS[name]
+    assert {output.dtype for output in outputs} == {torch.float64}
+    expected = Deployed(policy.agent).outputs(*inputs)
+    torch.testing.assert_close(outputs, expected, rtol=0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("name", "style"), STYLED)
@@ -149,34 +149,34 @@ def test_torchscript_files_are_named_as_planners_look_for_them():
     assert file_name("SAC") == "traced_SAC_model.pt"
 
 
-def test_published_weights_answer_as_the_published_network(tmp_path):
+def test_published_weights_compute_as_the_published_network(tmp_path):
     probe = read_probe()
     agent = import_agent("SAC", weights_of(probe, "SAC"), PROBE)
     policy = LoadedPolicy(agent, published_config("SAC"), Path("policy.pt"), 0, {})
     export(policy, tmp_path, ["torchscript"])
     planner = torch.jit.load(tmp_path / file_name("SAC"))
     inputs = [torch.from_numpy(probe[key]).double() for key in ("self_obs", "objects", "mask")]
-    for number, answer in enumerate(planner(tuple(inputs))):
+    for number, output in enumerate(planner(tuple(inputs))):
         np.testing.assert_allclose(
-            answer.numpy(), probe[f"SAC/answer/{number}"], rtol=0.0, atol=1e-6
+            output.numpy(), probe[f"SAC/answer/{number}"], rtol=0.0, atol=1e-6
         )
 
 
 @pytest.mark.parametrize("name", ["AC-IQN", "IQN", "SAC"])
-def test_program_answers_batches_of_any_size(name, tmp_path):
+def test_program_computes_batches_of_any_size(name, tmp_path):
     policy = make_policy(name)
     written = export(policy, tmp_path, ["torch"])
     call = FORMATS["torch"].load(tmp_path / f"{name}.pt2", 3)
     for count in (1, 3, 100):
         inputs = Deployed(policy.agent).inputs(count, seed=count)
-        expected = Deployed(policy.agent).answers(*inputs)
+        expected = Deployed(policy.agent).outputs(*inputs)
         torch.testing.assert_close(call(*inputs), expected, rtol=0.0, atol=1e-12)
     assert written["files"]["torch"]["largest_difference"] < 1e-12
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", AGENTS)
-def test_onnx_answers_as_the_agent(name, tmp_path):
+def test_onnx_computes_as_the_agent(name, tmp_path):
     for package in ("onnxscript", "onnxruntime"):
         pytest.importorskip(package, reason="needs the extra export")
     policy = make_policy(name)
@@ -184,8 +184,8 @@ def test_onnx_answers_as_the_agent(name, tmp_path):
     assert written["files"]["onnx"]["largest_difference"] < 2e-7
     session = FORMATS["onnx"].load(tmp_path / f"{name}.onnx", 3)
     inputs = Deployed(policy.agent).inputs(2)
-    *answers, action = session(*inputs)
-    assert [len(answer) for answer in answers] == [2] * len(policy.agent.output_meanings)
+    *outputs, action = session(*inputs)
+    assert [len(output) for output in outputs] == [2] * len(policy.agent.output_meanings)
     expected = policy.agent.double().act(Deployed(policy.agent).observations(2))
     torch.testing.assert_close(action, expected, rtol=0.0, atol=2e-7)
     assert check_file(tmp_path / f"{name}.onnx")[1] < 2e-7
@@ -200,18 +200,18 @@ def test_onnx_of_every_encoder(style, tmp_path):
     assert written["files"]["onnx"]["largest_difference"] < 5e-7
 
 
-@pytest.mark.parametrize("part", ["answers", "action"])
-def test_a_file_that_answers_otherwise_is_refused_and_removed(part, tmp_path):
+@pytest.mark.parametrize("part", ["outputs", "action"])
+def test_a_file_with_other_outputs_is_refused_and_removed(part, tmp_path):
     policy, other = make_policy("DQN"), make_policy("DQN")
     with torch.no_grad():
         for network in other.agent.networks.values():
             # All values alike change no action, one value alone does.
-            network.output_layer.bias[...] += 2e-6 if part == "answers" else 0.0
-            network.output_layer.bias[3] += 0.0 if part == "answers" else 100.0
-            network.value_layer.bias += 2e-6 if part == "answers" else 0.0
+            network.output_layer.bias[...] += 2e-6 if part == "outputs" else 0.0
+            network.output_layer.bias[3] += 0.0 if part == "outputs" else 100.0
+            network.value_layer.bias += 2e-6 if part == "outputs" else 0.0
     export(other, tmp_path, ["torchscript"])
     path = tmp_path / file_name("DQN")
-    with pytest.raises(ValueError, match="not kept, as its answers differ"):
+    with pytest.raises(ValueError, match="not kept, as its outputs differ"):
         check(path, "torchscript", policy.agent)
     assert not path.exists()
 
@@ -333,7 +333,7 @@ def onnx_runner(tmp_path_factory):
                     f"-Wl,-rpath,{folder}", "-l:libonnxruntime.so.1")  # fmt: skip
 
 
-def answers_of(program, model, inputs, folder):
+def outputs_of(program, model, inputs, folder):
     """What a C++ program prints for inputs, a row an observation."""
     rows = torch.cat([tensor.flatten(1) for tensor in inputs], -1).numpy()
     np.savetxt(folder / "observations.txt", rows, fmt="%.17g")
@@ -345,23 +345,23 @@ def answers_of(program, model, inputs, folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", AGENTS)
-def test_cpp_gets_the_answers_that_python_gets(name, runner, tmp_path):
+def test_cpp_gets_the_outputs_that_python_gets(name, runner, tmp_path):
     policy = make_policy(name)
     export(policy, tmp_path, ["torchscript"])
     inputs = Deployed(policy.agent).inputs(20, seed=9)
-    got = answers_of(runner, tmp_path / file_name(name), inputs, tmp_path)
-    answers = Deployed(policy.agent).answers(*inputs)
-    expected = torch.cat([answer.flatten(1) for answer in answers], -1).numpy()
+    got = outputs_of(runner, tmp_path / file_name(name), inputs, tmp_path)
+    outputs = Deployed(policy.agent).outputs(*inputs)
+    expected = torch.cat([output.flatten(1) for output in outputs], -1).numpy()
     np.testing.assert_allclose(got, expected, rtol=0.0, atol=1e-6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["DQN", "IQN", "SAC"])
-def test_cpp_without_torch_gets_answers_and_actions(name, onnx_runner, tmp_path):
+def test_cpp_without_torch_gets_outputs_and_actions(name, onnx_runner, tmp_path):
     policy = make_policy(name)
     export(policy, tmp_path, ["onnx"])
     inputs = Deployed(policy.agent).inputs(20, seed=9)
-    got = answers_of(onnx_runner, tmp_path / f"{name}.onnx", inputs, tmp_path)
-    answers = Deployed(policy.agent).decided(*inputs)
-    columns = [answer.reshape(20, -1).double() for answer in answers]
+    got = outputs_of(onnx_runner, tmp_path / f"{name}.onnx", inputs, tmp_path)
+    outputs = Deployed(policy.agent).outputs_and_action(*inputs)
+    columns = [output.reshape(20, -1).double() for output in outputs]
     np.testing.assert_allclose(got, torch.cat(columns, -1).numpy(), rtol=0.0, atol=1e-6)
