@@ -1,18 +1,25 @@
 """Small learners, and what their tests compare."""
 
+import os
+
 import torch
 
-from train_RL_agents.agents import AGENTS
+from marinenav_env import plugins
+from train_RL_agents.agents import AGENTS, agent_class
 from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
 from train_RL_agents.learning.learner import Learner
 
 CPU = torch.device("cpu")
+_NAMED = os.environ.get("MARINENAV_AGENTS", "").split()
+plugins.allow(*_NAMED)
+KNOWN = {**AGENTS, **{name: agent_class(name) for name in _NAMED}}
+"""The agents that the tests of the contract run for: the registry's, and a user's own."""
 
 
 def agent_of(name, seed=0, num_actions=25, **settings):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return AGENTS[name](AGENTS[name].config_type(**settings), num_actions)
+        return KNOWN[name](KNOWN[name].config_type(**settings), num_actions)
 
 
 def learner_of(name="DQN", seed=0, num_actions=25, device=CPU, acting=None, agent=None, **settings):

@@ -1,7 +1,9 @@
 """Parts of a user's own: the package of docs/extend.md trains, resumes, evaluates and exports."""
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -199,6 +201,19 @@ def test_all_parts_compiled() -> None:
 def test_all_parts_in_processes() -> None:
     workers = ("trainer.collector=processes", "trainer.collectors=2")
     trained("--agent", SOFT_Q, *WORDS, *workers)
+
+
+@pytest.mark.slow
+def test_contract_tests_run_for_a_users_agents(site: Path) -> None:
+    agents, root = Path(__file__).parent / "agents", Path(__file__).parents[2]
+    files = [str(agents / name) for name in ("test_registry.py", "test_toys.py")]
+    named = {"MARINENAV_AGENTS": f"{SOFT_Q} {PPO_KL}", "PYTHONPATH": f"{site}{os.pathsep}{root}"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-k", "my_parts", *files],
+        cwd=root, env=os.environ | named, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert all(part in done.stdout for part in ("passed", "deselected"))
 
 
 @pytest.mark.parametrize(

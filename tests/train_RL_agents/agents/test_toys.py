@@ -1,10 +1,12 @@
 """Agents learn what is known by hand: a bandit, a chain of two states, an endless reward."""
 
+import math
+
 import pytest
 import torch
 
 from tests.train_RL_agents.helpers import SPEC, seeded
-from tests.train_RL_agents.learners import learner_of
+from tests.train_RL_agents.learners import KNOWN, learner_of
 from train_RL_agents.agents import AGENTS, Batch
 from train_RL_agents.agents.rollout_batch import RolloutBatch
 
@@ -27,7 +29,7 @@ def uniform(*shape, generator):
 
 def of_kind(algorithm, continuous=None):
     """Names of the agents that learn from transitions or from rollouts."""
-    return [name for name, kind in AGENTS.items() if kind.algorithm == algorithm
+    return [name for name, kind in KNOWN.items() if kind.algorithm == algorithm
             and continuous in (None, getattr(kind, "continuous", None))]  # fmt: skip
 
 
@@ -134,13 +136,12 @@ GOES_ON = 0.5
 
 
 def predicted(agent, state, action):
-    """The value that an agent reports of an action in a state."""
+    """The value that an agent reports of an action in a state; NaN if it reports none."""
     position = torch.full((64, 2), float(state))
     batch = Batch(where(position), action, torch.zeros(64), torch.zeros(64), where(position))
-    values = [
-        agent.loss(batch, agent.loss_noise(64, seeded(s)))["value"].detach() for s in range(4)
-    ]
-    return torch.stack(values).mean().item()
+    with torch.no_grad():
+        losses = [agent.loss(batch, agent.loss_noise(64, seeded(s))) for s in range(4)]
+    return sum(float(each.get("value", math.nan)) for each in losses) / len(losses)
 
 
 @pytest.mark.parametrize(("name", "precision"), in_both_precisions(DISCRETE))
@@ -148,7 +149,8 @@ def test_values_of_a_chain_of_two_states(name, precision):
     """Staying in the rich state with action 0 gives 0.5 each time, all else nothing.
 
     Action 0 leads from the poor state to the rich one; the other actions lead to or keep in the
-    poor one. So the rich state is worth 0.5 / (1 - 0.5) = 1 and the poor one half of that.
+    poor one. So the rich state is worth 0.5 / (1 - 0.5) = 1 and the poor one half of that. The
+    values of a user's agent may contain more than rewards: of it only the actions are checked.
     """
     rich, poor = 0.5, -0.5
     settings = {"learning_rate": 2e-3, "learning_rate_final": 1e-4}
@@ -179,7 +181,7 @@ def test_values_of_a_chain_of_two_states(name, precision):
         (poor, 2, 0.25),
     ):
         got = predicted(agent, state, torch.full((64,), action))
-        assert got == close(value, abs=0.1), (state, action)
+        assert got == close(value, abs=0.1) or name not in AGENTS, (state, action)
     assert agent.act(where(torch.tensor([[rich] * 2, [poor] * 2]))).tolist() == [0, 0]
 
 
@@ -200,5 +202,6 @@ def test_value_of_an_endless_reward(name, precision):
         learner.update(Batch(observation, action, reward, discount, observation))
     action = uniform(64, 2, generator=generator)
     # A bonus for entropy may add 0.02 x log(4) / (1 - 0.5) = 0.06.
-    assert predicted(learner.agent, going, action) == close(1.0, abs=0.15)
-    assert predicted(learner.agent, ending, action) == close(0.5, abs=0.1)
+    values = [predicted(learner.agent, state, action) for state in (going, ending)]
+    assert values == [close(1.0, abs=0.15), close(0.5, abs=0.1)] or name not in AGENTS
+    assert not values[0] <= values[1]
