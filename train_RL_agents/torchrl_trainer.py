@@ -18,7 +18,7 @@ from marinenav_env.validation import ConfigError
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.collecting.waiting import StoppedWaitingError
 from train_RL_agents.config.building import make_agent
-from train_RL_agents.config.reading import flatten, saved_config, to_dict
+from train_RL_agents.config.reading import flatten, to_dict
 from train_RL_agents.config.resuming import changes
 from train_RL_agents.evaluation.history import History
 from train_RL_agents.figures.snapshot import EvaluationProbe
@@ -31,6 +31,7 @@ from train_RL_agents.run.checkpoint import (
     find_policy,
     load_policy,
     load_weights,
+    saved_settings,
 )
 from train_RL_agents.run.monitor import Monitor
 from train_RL_agents.run.ranks import Ranks
@@ -362,11 +363,17 @@ class TorchRLTrainer:
         Raises:
             ConfigError: when the state is not complete or is of another configuration.
         """
-        before = self._refuse_changes(state.get("config"))
+        path = self.run.checkpoints / STATE
+        before = saved_settings(state, path)
+        changed = changes(before, flatten(to_dict(self.config)))
+        if changed:
+            raise ConfigError(
+                f"{path}: was made with other settings than {self.run.path / CONFIG} has: "
+                f"{'; '.join(changed)}"
+            )
         missing = self.algorithm.missing(state)
         if missing:
             raise ConfigError(f"{self.run.path}: {missing}")
-        path = self.run.checkpoints / STATE
         try:
             self.env_steps = self._logged_at = self.run.resumed_at = state["env_steps"]
             self.collector.load_state_dict(state, self.env_steps // self.ranks.size)
@@ -387,31 +394,6 @@ class TorchRLTrainer:
         found = not_finite(self._health())
         if found:
             raise ConfigError(f"{path}: infinite or NaN ({', '.join(found)}); start a new run")
-
-    def _refuse_changes(self, saved: str | None) -> dict[str, Any]:
-        """Refuse to resume with settings that would change the run.
-
-        Args:
-            saved: the configuration in the training state.
-
-        Returns:
-            Its settings by dotted key.
-        """
-        path = self.run.checkpoints / STATE
-        if saved is None:
-            raise ConfigError(
-                f"{path}: does not say which settings it was made with; start a new run"
-            )
-        before, now = (
-            flatten(to_dict(each)) for each in (saved_config(json.loads(saved)), self.config)
-        )
-        changed = changes(before, now)
-        if changed:
-            raise ConfigError(
-                f"{path}: was made with other settings than {self.run.path / CONFIG} has: "
-                f"{'; '.join(changed)}"
-            )
-        return before
 
     @contextmanager
     def _running(self) -> Iterator[None]:

@@ -23,7 +23,7 @@ from marinenav_env.files import keep, open_regular
 from marinenav_env.validation import ConfigError, is_count, is_number, is_text, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
-from train_RL_agents.config.reading import parse_json, read_json, saved_config, to_dict
+from train_RL_agents.config.reading import flatten, parse_json, read_json, saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.arrays import LARGEST, is_whole
 from train_RL_agents.utils.files import inside, write_atomically
@@ -118,6 +118,21 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
         return is_whole(value)
     return value is None or isinstance(value, bool | str) or is_number(value)
+
+
+def saved_settings(state: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The settings that a training state was made with, by dotted key.
+
+    Args:
+        state: what ``path`` holds.
+        path: for messages.
+
+    Raises:
+        ConfigError: when it does not say.
+    """
+    if state.get("config") is None:
+        raise ConfigError(f"{path}: does not say which settings it was made with; start a new run")
+    return flatten(to_dict(saved_config(parse_json(state["config"], f"{path}: config"))))
 
 
 def save_policy(
