@@ -35,7 +35,7 @@ class FileAgent(nn.Module):
         self.num_actions, self.algorithm = agent.num_actions, agent.algorithm
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """What the file answers to observations [...].
+        """What the file computes of observations [...].
 
         Raises:
             ConfigError: for another risk level than the file's own.
@@ -46,11 +46,11 @@ class FileAgent(nn.Module):
         given = {name: observation[name].cpu().double().flatten(0, len(batch) - 1)
                  for name in self.shell.entries}  # fmt: skip
         extras = self.shell.agent.extra_inputs(given)
-        answers = self._call(*given.values(), *(each.double() for each in extras.values()))
+        outputs = self._call(*given.values(), *(each.double() for each in extras.values()))
         device = observation[name].device
         return {
-            meaning: answer.unflatten(0, batch).to(device)
-            for meaning, answer in zip(self.shell.agent.output_meanings, answers, strict=False)
+            meaning: output.unflatten(0, batch).to(device)
+            for meaning, output in zip(self.shell.agent.output_meanings, outputs, strict=False)
         }
 
     def scores(self, outputs: dict[str, Tensor]) -> Tensor | None:
@@ -70,7 +70,7 @@ def find(name: str, which: str, device: torch.device) -> LoadedPolicy | str:
     """A trained or exported policy, or the name of a baseline; see evaluation.contenders.
 
     Raises:
-        ConfigError: when there is none, or an exported file does not answer as its contract says.
+        ConfigError: when there is none, or an exported file differs from its contract.
     """
     path = Path(name)
     contract = path.with_name(CONTRACT)

@@ -45,7 +45,7 @@ def network_of(policy):
 
     def network(inputs):
         tensors = [torch.from_numpy(np.ascontiguousarray(each)) for each in inputs.values()]
-        return deployed.decided(*tensors)[-1].numpy()
+        return deployed.outputs_and_action(*tensors)[-1].numpy()
 
     return network
 
