@@ -53,7 +53,7 @@ class ACIQN(Agent[ACIQNConfig]):
     config_type = ACIQNConfig
     continuous = True
     output_meanings: ClassVar[dict[str, str]] = {"action": "left and right command, in [-1, 1]"}
-    selection_rule = "the answer is the action"
+    selection_rule = "the output is the action"
     supports_risk = True
     tau_midpoints: Tensor
     neighbours: Tensor

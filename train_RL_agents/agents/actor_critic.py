@@ -23,6 +23,7 @@ class ActorCriticAgent(Agent[ConfigType]):
 
     algorithm = "on-policy"
     adds_exploration = False
+    scores_are_returns = False
     output_meanings: ClassVar[dict[str, str]]
 
     def build(self) -> None:

@@ -91,6 +91,8 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
     """Whether ``loss`` uses importance weights and returns priorities."""
     supports_risk: ClassVar[bool] = False
     """Whether ``outputs`` uses a risk level."""
+    scores_are_returns: ClassVar[bool] = True
+    """Whether ``scores`` are returns (scaled rewards), and not logits."""
     output_meanings: ClassVar[dict[str, str]]
     """Meaning of each tensor that ``outputs`` gives, by name."""
     selection_rule: ClassVar[str]

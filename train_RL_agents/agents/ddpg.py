@@ -38,7 +38,7 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
     config_type = DDPGConfig
     continuous = True
     output_meanings: ClassVar[dict[str, str]] = {"action": "left and right command, in [-1, 1]"}
-    selection_rule = "the answer is the action"
+    selection_rule = "the output is the action"
 
     def build(self) -> None:
         """See Agent."""

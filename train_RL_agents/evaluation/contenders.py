@@ -133,8 +133,7 @@ def with_risk(policy: Policy, risk: float | Literal["adaptive"]) -> Policy:
 
 def returns_scale(loaded: LoadedPolicy) -> float:
     """Factor on rewards in what an agent estimates; 1 for logits."""
-    own = loaded.agent.algorithm == "off-policy"
-    return loaded.config.trainer.reward_scale if own else 1.0
+    return loaded.config.trainer.reward_scale if loaded.agent.scores_are_returns else 1.0
 
 
 def with_estimates(policy: Policy, loaded: LoadedPolicy, world: WorldConfig) -> Policy:

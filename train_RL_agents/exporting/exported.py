@@ -32,7 +32,7 @@ class FileAgent(nn.Module):
         super().__init__()
         self.shell, self._call = Deployed(agent), call
         self.spec, self.continuous = agent.spec, agent.continuous
-        self.num_actions, self.algorithm = agent.num_actions, agent.algorithm
+        self.num_actions, self.scores_are_returns = agent.num_actions, agent.scores_are_returns
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
         """What the file computes of observations [...].
