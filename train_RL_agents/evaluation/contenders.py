@@ -68,6 +68,10 @@ def find(name: str, which: str, device: torch.device) -> LoadedPolicy | str:
     )
 
 
+IN_COMMON = ("vessel", "sensor", "dt", "substeps")
+"""What worlds of policies that are compared have in common."""
+
+
 def common_world(found: Sequence[LoadedPolicy | str], default: WorldConfig) -> WorldConfig:
     """The world to evaluate in: that of the first trained policy.
 
@@ -83,7 +87,7 @@ def common_world(found: Sequence[LoadedPolicy | str], default: WorldConfig) -> W
         return default
     first = loaded[0]
     for other in loaded[1:]:
-        for key in ("vessel", "sensor", "dt", "substeps"):
+        for key in IN_COMMON:
             ours, theirs = (getattr(each.config.world, key) for each in (first, other))
             if ours != theirs:
                 raise ConfigError(f"{other.path}: world.{key} is not that of {first.path}, "

@@ -19,7 +19,12 @@ from marinenav_env.validation import ConfigError, require
 from train_RL_agents.config.reading import flatten, from_dict, read_json, to_dict
 from train_RL_agents.config.resuming import RESUMABLE, changes
 from train_RL_agents.config.schema import LARGEST_SEED, TrainConfig
-from train_RL_agents.evaluation.contenders import ActingOptions, common_world, run_set
+from train_RL_agents.evaluation.contenders import (
+    IN_COMMON,
+    ActingOptions,
+    common_world,
+    run_set,
+)
 from train_RL_agents.evaluation.suites import SUITES, ScenarioSet, make_set
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.jobs import training_command
@@ -75,6 +80,7 @@ def read_study(path: Path) -> Study:
     settings, common = content.get("settings", {"": {}}), content.get("common", {})
     for key, value in (("settings", settings), ("common", common)):
         require(isinstance(value, dict), f"{path}: {key}", value, "an object")
+    require(len(settings) > 0, f"{path}: settings", settings, "one or more, or left out")
     groups = {}
     for agent, (name, own) in product(agents, settings.items()):
         require(isinstance(own, dict), f"{path}: settings.{name}", own, "an object with settings")
@@ -83,6 +89,11 @@ def read_study(path: Path) -> Study:
         groups[title] = from_dict(flatten(values) | flatten(common) | flatten(own))
     fine = len({_slug(each) for each in groups}) == len(agents) * len(settings)
     require(fine, f"{path}: agents", agents, "of different names")
+    first, *others = groups
+    for name, key in product(others, IN_COMMON):
+        ours, theirs = (getattr(groups[each].world, key) for each in (first, name))
+        fine = ours == theirs
+        require(fine, f"{path}: {name}", f"world.{key}", f"that of {first}, to be compared")
     which = content.get("which", "latest")
     require(which in ("latest", "best"), f"{path}: which", which, "latest or best")
     return Study(groups, tuple(seeds), _suites(path, content.get("suites", {"paper": {}})), which)
@@ -101,6 +112,10 @@ def _suites(path: Path, content: Any) -> tuple[Suite, ...]:
         fine = isinstance(options, dict) and options.keys() <= {"episodes", "seed"}
         fine = fine and all(type(each) is int and each >= 0 for each in options.values())
         require(fine, f"{path}: suites.{name}", options, "an object with episodes, seed or neither")
+        suite, episodes = SUITES[name], options.get("episodes", 1)
+        fine = episodes > 0 and not (suite.fixed and "episodes" in options)
+        allowed = f"left out, {name} has {suite.episodes}" if suite.fixed else "at least 1"
+        require(fine, f"{path}: suites.{name}.episodes", episodes, allowed)
         fine = SUITES[name].seed is not None or "seed" in options
         require(fine, f"{path}: suites.{name}", options, "given a seed, so that all runs have "
                 "the same scenarios")  # fmt: skip
