@@ -5,6 +5,7 @@ import signal
 from contextlib import nullcontext
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from tests import ros_stand_in as ros_2
@@ -68,6 +69,68 @@ def test_messages_reach_the_pilot_in_its_own_types(module):
     assert sent["status"] == ["steering"] * 2
     ros.publish("tracks", ros_2.tracks(7.0, []))
     assert tick(ros, node)[2].rows.shape == (0, 5)
+
+
+TRACKED = {
+    "derived_object_msgs/msg/Object": "std_msgs/Header header\nuint32 id\nuint8 detection_level\n"
+    "bool object_classified\ngeometry_msgs/Pose pose\ngeometry_msgs/Twist twist\n"
+    "geometry_msgs/Accel accel\ngeometry_msgs/Polygon polygon\nshape_msgs/SolidPrimitive shape\n"
+    "uint8 classification\nuint8 classification_certainty\nuint32 classification_age\n",
+    "derived_object_msgs/msg/ObjectArray": "std_msgs/Header header\n"
+    "derived_object_msgs/Object[] objects\n",
+}
+"""Definitions that are no part of ROS 2 itself."""
+
+
+def defined(store, kind, given):
+    """A message of ROS 2's own definition, with the fields of a stand-in and zeros else."""
+    fields, values = dict(store.fielddefs[kind][1]), {}
+    assert vars(given).keys() <= fields.keys()
+    for name, (node, what) in fields.items():
+        value = getattr(given, name, None)
+        if node.name == "NAME":
+            values[name] = defined(store, what, value or SimpleNamespace())
+        elif node.name == "BASE":
+            values[name] = value if value is not None else "" if what[0] == "string" else 0
+        elif what[0][0].name == "NAME":
+            values[name] = [defined(store, what[0][1], each) for each in value or ()]
+        else:
+            values[name] = np.array(value or [0.0] * what[1])
+    return store.types[kind](**values)
+
+
+@pytest.mark.slow
+def test_messages_of_ros_2s_definitions_reach_the_pilot(module):
+    typesys = pytest.importorskip("rosbags.typesys", reason="needs rosbags")
+    store = typesys.get_typestore(typesys.Stores.ROS2_HUMBLE)
+    for kind, text in TRACKED.items():
+        store.register(typesys.get_types_from_msg(text, kind))
+    module.Float64, module.String = (store.types[f"std_msgs/msg/{each}"]
+                                     for each in ("Float64", "String"))  # fmt: skip
+    solids = store.types["shape_msgs/msg/SolidPrimitive"]
+    assert (module.BOX, module.SPHERE, module.CYLINDER) == (
+        solids.BOX, solids.SPHERE, solids.CYLINDER
+    )  # fmt: skip
+
+    def travelled(message):
+        kind = message.__msgtype__
+        return store.deserialize_cdr(store.serialize_cdr(message, kind), kind)
+
+    ros, node, sent = boat(module)
+    for topic, kind, message in (
+        ("odometry", "nav_msgs/msg/Odometry", ros_2.odometry(6.9, 1.0, 2.0, -2.5, 0.3, -0.1, 0.05)),
+        ("tracks", "derived_object_msgs/msg/ObjectArray",
+         ros_2.tracks(6.8, [(9.0, 8.0, 0.5, -0.5, 1.5)])),
+        ("goal", "geometry_msgs/msg/PoseStamped", ros_2.goal(30.0, 40.0)),
+    ):  # fmt: skip
+        ros.publish(topic, travelled(defined(store, kind, message)))
+    ros.subscriptions["left_thrust"].append(travelled)
+    ros.subscriptions["status"].append(travelled)
+    _, own, tracks, goal = tick(ros, node)
+    assert tuple(vars(own).values()) == pytest.approx((6.9, 1.0, 2.0, -2.5, 0.3, -0.1, 0.05))
+    assert tracks.rows.tolist() == [[9.0, 8.0, 0.5, -0.5, 1.5]]
+    assert goal == (30.0, 40.0)
+    assert (sent["left_thrust"], sent["status"]) == ([100.0], ["steering"])
 
 
 def test_older_messages_and_other_frames_are_unused(module):
