@@ -17,6 +17,7 @@ from marinenav_env.validation import (
     Positive,
     Range,
     Rule,
+    Whole,
     above,
     at_least,
     at_most,
@@ -254,6 +255,50 @@ class ScenarioConfig:
             require(value < room, f"{section}.{name}", value, f"below {room:g}, half the map")
 
 
+MOST_DELAY = 4
+"""Control steps by which commands may be late."""
+
+
+@dataclass(frozen=True)
+class WeatherConfig:
+    """Wind, waves, late commands and missed detections; none in the published world.
+
+    Directions are those that wind and waves go to, clockwise from north. Equations: see
+    marinenav_env.weather.
+    """
+
+    wind_speed: NonNegative = 0.0
+    """Speed of the steady wind (m/s)."""
+    wind_direction: float = 0.0
+    """Where it blows to (rad)."""
+    wave_height: NonNegative = 0.0
+    """Significant height of the waves (m)."""
+    wave_period: Positive = 3.0
+    """Period of the peak of their spectrum (s)."""
+    wave_direction: float = 0.0
+    """Where they run to (rad)."""
+    wave_seed: Whole = 0
+    """Seed of their phases."""
+    hull_height: Positive = 1.0
+    """Height of hulls above the water (m)."""
+    delay: Annotated[int, at_least(0), at_most(MOST_DELAY)] = 0
+    """Control steps until a command takes effect."""
+    missed: Fraction = 0.0
+    """Probability that a robot does not detect an object in a step; what it touches, it does."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, "world.weather")
+
+    @property
+    def calm(self) -> bool:
+        """Whether all of it is off."""
+        return not (self.wind_speed or self.wave_height or self.delay or self.missed)
+
+
+MODERATE = WeatherConfig(wind_speed=8.0, wave_height=0.4, delay=1, missed=0.1)
+"""Moderate strength: a fresh breeze (Beaufort 4 to 5) with the short waves of sheltered water."""
+
+
 @dataclass(frozen=True)
 class WorldConfig:
     """The whole world."""
@@ -276,6 +321,8 @@ class WorldConfig:
     """Rules of the sea."""
     scenario: ScenarioConfig = field(default_factory=ScenarioConfig)
     """Drawing of scenarios."""
+    weather: WeatherConfig = field(default_factory=WeatherConfig)
+    """Wind, waves and faults."""
 
     def __post_init__(self) -> None:
         check_fields(self, "world")
@@ -309,6 +356,9 @@ class Level:
     vessel_spread: Annotated[float, at_least(1.0)] = 1.0
     """Mass (with inertia) and thrust of every robot are drawn, each by itself, from those of the
     world divided by this to those times this (1)."""
+    weather: NonNegative = 0.0
+    """Strength of wind, waves and faults: each is drawn for every scenario, from none to this times
+    that of MODERATE (1); 0: as the world's."""
 
     def __post_init__(self) -> None:
         check_fields(self, "level")

@@ -154,6 +154,7 @@ def control_step(
     core_radius: Tensor,
     dt: float,
     substeps: int,
+    weather: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Move every robot for one control step, whether active or not.
 
@@ -168,6 +169,7 @@ def control_step(
         core_radius: [E or 1] (m).
         dt: length of a substep (s).
         substeps: substeps of the control step.
+        weather: surge force, sway force (N), yaw moment (N m) of wind and waves, each [E, R].
 
     Returns:
         pose [E, R, 3], velocity_water [E, R, 3], velocity_ground [E, R, 3], thrust [E, R, 2].
@@ -177,6 +179,8 @@ def control_step(
         env_last(state.thrust + dt * substeps * rates), env_last(low), env_last(high)
     )
     forces = thruster_forces(env_first(thrust), scenario.thruster_angle, vessel)
+    if weather is not None:
+        forces = forces[0] + weather[0], forces[1] + weather[1], forces[2] + weather[2]
     tau = (env_last(forces[0]), env_last(forces[1]), env_last(forces[2]))
     turned = vessel.apply(env_last, batch_size=[])
     x, y, theta = env_last(state.pose)

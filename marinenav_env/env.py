@@ -182,7 +182,8 @@ class MarineNavEnv(EnvBase):
                 self._varying, constants = varying, varying.sample(level, self._generator)
                 spread = varying.spread
         self._all_constants = constants
-        self.world = World(config, quantiles, self.continuous, compile_step)
+        self.world = World(config, quantiles, self.continuous, compile_step,
+                           constants.weather is not None)  # fmt: skip
         self.world.entries = with_thrusts(self.world.entries, base, spread)
 
     def _set_seed(self, seed: int | None) -> None:

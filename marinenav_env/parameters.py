@@ -13,6 +13,7 @@ from marinenav_env.config import VesselConfig, WorldConfig
 from marinenav_env.perception import von_mises_quantiles
 from marinenav_env.state import Parameters, Rules, Sensor, Vessel
 from marinenav_env.validation import require
+from marinenav_env.weather import build_weather
 
 COMMANDS = ("left_thrust_change", "right_thrust_change")
 """Fields of VesselConfig that list what all robots may choose from."""
@@ -85,4 +86,8 @@ def build_parameters(
         batch_size=batch,
     )
     quantiles = von_mises_quantiles(kappas.tolist()).to(**options)
-    return Parameters(vessel=vessel, sensor=sensor, rules=rules, batch_size=batch), quantiles
+    weather = build_weather([world.weather for world in worlds], device, dtype)
+    parameters = Parameters(
+        vessel=vessel, sensor=sensor, rules=rules, weather=weather, batch_size=batch
+    )
+    return parameters, quantiles

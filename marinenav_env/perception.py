@@ -169,6 +169,7 @@ def observe(
     quantiles: Tensor,
     noise: Noise,
     max_objects: int,
+    missed: Tensor | None = None,
 ) -> tuple[Observation, Tensor]:
     """Perceive every obstacle and every other active robot (the specification, "Perception").
 
@@ -180,6 +181,7 @@ def observe(
         quantiles: [rows, points] von Mises quantile table.
         noise: one draw.
         max_objects: K, slots of the observation.
+        missed: [E, R, M] bool, detections that fail; a robot touches such an object nevertheless.
 
     Returns:
         The observation, and [E, R] bool: the robot truly touches an object that it sees.
@@ -200,6 +202,8 @@ def observe(
     touch = (known.x - x).square() + (known.y - y).square() <= reach.square()
     collided = torch.where(touch & (gap < torch.inf), 1.0, 0.0).amax(0) > 0.0
 
+    if missed is not None:
+        gap = torch.where(env_last(missed), torch.inf, gap)
     objects, count = _nearest(seen, gap, max_objects)
     slot = torch.arange(max_objects, device=x.device)[:, None, None]
     mask = slot < torch.minimum(count, env_last(sensor.max_objects))

@@ -33,6 +33,9 @@ class State(TensorClass):
     """[E, R] bool: ended at its goal."""
     steps: Tensor
     """[E] int64: control steps since the start of the episode."""
+    pending: Tensor | None = None
+    """[E, R, MOST_DELAY, 2] commands of the last steps, the latest first (N/s); None: there is no
+    weather, in which they might be late."""
 
 
 class Scenario(TensorClass):
@@ -103,12 +106,35 @@ class Rules(TensorClass):
     """Radius of the vortex cores (m)."""
 
 
+class Weather(TensorClass):
+    """WeatherConfig as tensors; W frequencies."""
+
+    wind: Tensor
+    """[E or 1, 2] velocity (m/s, world frame)."""
+    wave_direction: Tensor
+    """[E or 1] (rad)."""
+    wave_frequency: Tensor
+    """[E or 1, W] (rad/s)."""
+    wave_amplitude: Tensor
+    """[E or 1, W] (m)."""
+    wave_phase: Tensor
+    """[E or 1, W] (rad)."""
+    hull_height: Tensor
+    """[E or 1] (m)."""
+    delay: Tensor
+    """[E or 1] int64: control steps."""
+    missed: Tensor
+    """[E or 1] probability."""
+
+
 class Parameters(TensorClass):
     """Everything that is constant over an episode; batch [E], or [1] when shared by all."""
 
     vessel: Vessel
     sensor: Sensor
     rules: Rules
+    weather: Weather | None = None
+    """None: it is calm everywhere."""
 
 
 class Observation(TensorClass):

@@ -8,11 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env.config import Level
-from marinenav_env.state import Parameters
+from marinenav_env.config import MODERATE, MOST_DELAY, Level
+from marinenav_env.state import Parameters, Weather
+from marinenav_env.weather import RATIOS, make_weather
 
 HEAVIER, STRONGER = ("m", "Izz"), ("min_thrust", "max_thrust")
 """Parameters of the vessel that are drawn together."""
+SPREAD = math.radians(30.0)
+"""Largest angle between the directions of wind and waves (rad)."""
 
 
 class ParameterSampler:
@@ -26,12 +29,16 @@ class ParameterSampler:
 
     def __init__(self, shared: Parameters, levels: tuple[Level, ...], robots: int) -> None:
         self._shared, self._robots = shared, robots
-        self.varies = any(level.noise != 1.0 or level.vessel_spread != 1.0 for level in levels)
+        self._stormy = any(level.weather for level in levels)
+        self.varies = self._stormy or any(
+            level.noise != 1.0 or level.vessel_spread != 1.0 for level in levels
+        )
         """Whether any level differs from the world."""
         self.spread = max(level.vessel_spread for level in levels)
         """Largest factor on a vessel's mass or thrust."""
         like: Any = {"dtype": shared.vessel.m.dtype, "device": shared.vessel.m.device}
         self._noise = torch.tensor([level.noise for level in levels], **like)
+        self._weather = torch.tensor([level.weather for level in levels], **like)
         self._spread = torch.tensor([math.log(level.vessel_spread) for level in levels], **like)
 
     def sample(self, level: Tensor, generator: torch.Generator) -> Parameters:
@@ -53,4 +60,36 @@ class ParameterSampler:
                 drawn.vessel.set(name, drawn.vessel.get(name) * factor)
         for name in ("pos_std", "vel_std"):
             drawn.sensor.set(name, drawn.sensor.get(name) * self._noise[level][:, None])
+        if self._stormy:
+            drawn.weather = self._sample_weather(level, generator, drawn.weather)
         return drawn
+
+    def _sample_weather(
+        self, level: Tensor, generator: torch.Generator, own: Weather | None
+    ) -> Weather:
+        """Weather [P] of levels that have any; of the others that of the world."""
+        strength = self._weather[level]
+        chance = torch.rand(6 + len(RATIOS), len(level), generator=generator, device=level.device,
+                            dtype=strength.dtype)  # fmt: skip
+        most, towards = MODERATE, 2.0 * math.pi * chance[0]
+        largest = torch.floor(strength * most.delay + 0.5).clamp_max(MOST_DELAY)
+        drawn = make_weather(
+            wind_speed=strength * most.wind_speed * chance[1],
+            wind_direction=towards,
+            wave_height=strength * most.wave_height * chance[2],
+            wave_period=torch.full_like(strength, most.wave_period),
+            # Waves run where the wind blows to, more or less.
+            wave_direction=towards + SPREAD * (2.0 * chance[3] - 1.0),
+            chance=chance[6:].T,
+            hull_height=torch.full_like(strength, most.hull_height),
+            delay=torch.floor(chance[4] * (largest + 1.0)).clamp_max(MOST_DELAY).to(torch.int64),
+            missed=(strength * most.missed * chance[5]).clamp_max(1.0),
+        )
+        if own is None:
+            return drawn
+
+        def pick(new: Tensor, old: Tensor) -> Tensor:
+            kept = (strength > 0.0).view(-1, *[1] * (new.ndim - 1))
+            return torch.where(kept, new, old)
+
+        return drawn.apply(pick, own)

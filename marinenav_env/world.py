@@ -14,7 +14,7 @@ from torch import Tensor
 
 from marinenav_env.colregs import required_turn
 from marinenav_env.compiling import compiled
-from marinenav_env.config import WorldConfig
+from marinenav_env.config import MOST_DELAY, WorldConfig
 from marinenav_env.current import current_velocity
 from marinenav_env.dynamics import (
     continuous_rates,
@@ -40,6 +40,7 @@ from marinenav_env.state import (
     Vessel,
 )
 from marinenav_env.validation import require
+from marinenav_env.weather import delayed, weather_force
 
 Tensors = TypeVar("Tensors", bound=TensorClass)
 
@@ -112,9 +113,13 @@ def _moved(
     state: State, scenario: Scenario, parameters: Parameters, rates: Tensor, config: WorldConfig
 ) -> State:
     """The state after the motion of a control step, before collisions and arrivals."""
+    weather, pending, force = parameters.weather, state.pending, None
+    if weather is not None and pending is not None:
+        rates, pending = delayed(rates, pending, weather.delay)
+        force = weather_force(state, parameters.vessel, weather, config.dt * config.substeps)
     new = control_step(
         state, rates, scenario, parameters.vessel, parameters.rules.core_radius, config.dt,
-        config.substeps,
+        config.substeps, force,
     )  # fmt: skip
     old = (state.pose, state.velocity_water, state.velocity_ground, state.thrust)
     pose, velocity_water, velocity_ground, thrust = (
@@ -130,6 +135,7 @@ def _moved(
         collided=state.collided,
         arrived=state.arrived,
         steps=state.steps + 1,
+        pending=pending,
         batch_size=state.batch_size,
     )
 
@@ -150,6 +156,8 @@ class StepNoise(NamedTuple):
     """For the own state and the objects."""
     entries: tuple[Tensor | None, ...]
     """For every further sensor."""
+    missed: Tensor | None = None
+    """[E, R, M] uniform on [0, 1), of detections; None without weather."""
 
 
 class World:
@@ -160,6 +168,7 @@ class World:
         quantiles: von Mises quantile table of the radius noise.
         continuous: whether actions are continuous or indices of pairs of thrust changes.
         compile_step: whether ``step``, and on a GPU ``reset``, is compiled (fullgraph).
+        weather: whether there is any in the parameters.
 
     Raises:
         ConfigError: when a part that the configuration names cannot be used.
@@ -171,8 +180,10 @@ class World:
         quantiles: Tensor,
         continuous: bool = True,
         compile_step: bool = False,
+        weather: bool = False,
     ) -> None:
         self.config, self.quantiles, self.continuous = config, quantiles, continuous
+        self._weather = weather
         self.sensors = entry_sensors(config)
         self.entries = described(config, self.sensors)
         self.reward = reward_function(config)
@@ -266,7 +277,10 @@ class World:
             sensor.noise((environments, robots, *sensor.shape(self.config)), generator, dtype)
             for sensor in self.sensors
         )
-        return StepNoise(perception, tuple(further))
+        entries, missed = tuple(further), None
+        if self._weather:
+            missed = torch.empty_like(perception.uniform).uniform_(generator=generator)
+        return StepNoise(perception, entries, missed)
 
     def observe(
         self, state: State, scenario: Scenario, parameters: Parameters, noise: StepNoise
@@ -283,9 +297,12 @@ class World:
             The entries by name, what perception measured, and [E, R] bool: the robot touches an
             object that it sees.
         """
+        missed = None
+        if parameters.weather is not None and noise.missed is not None:
+            missed = noise.missed < parameters.weather.missed[:, None, None]
         seen, touching = observe(
             state, scenario, parameters.vessel, parameters.sensor, self.quantiles,
-            noise.perception, self.config.sensor.slots,
+            noise.perception, self.config.sensor.slots, missed,
         )  # fmt: skip
         entries = {name: seen.get(name) for name in Observation.__annotations__}
         scene = Scene(state, scenario, parameters, self.config)
@@ -309,6 +326,9 @@ class World:
             scenario = scenario.clone(recurse=False)
             scenario.thrust = steady_thrust(scenario.velocity, parameters.vessel)
         state = initial_state(scenario, parameters.rules.core_radius)
+        if parameters.weather is not None:
+            robots = scenario.robot_mask.shape
+            state.pending = scenario.goal.new_zeros(*robots, MOST_DELAY, 2)
         noise = self.draw_noise(generator, scenario, scenario.goal.dtype)
         entries, _, _ = self.observe(state, scenario, parameters, noise)
         observation = TensorDict(entries, scenario.batch_size)

@@ -12,7 +12,8 @@ import train_RL_agents
 WORLD = (
     "validation", "extras", "files", "layout", "endings", "host_reads", "compiling", "config",
     "state", "plugins", "current", "drawing", "entries", "encounters", "scenario", "thrust",
-    "dynamics", "roles", "reward", "perception", "range_scan", "reset_pool", "varying", "colregs",
+    "dynamics", "weather", "roles", "reward", "perception", "range_scan", "reset_pool", "varying",
+    "colregs",
     "parameters", "observation", "scenario_file", "world", "rendering", "env", "scripted",
     "numpy_worlds", "pettingzoo_env", "gymnasium_env", "benchmarl_task",
 )  # fmt: skip

@@ -127,8 +127,9 @@ def acceleration(
     relative_velocity: Sequence[float],
     ground_velocity: Sequence[float],
     thrust: Sequence[float],
+    force: Sequence[float] = (0.0, 0.0, 0.0),
 ) -> Vector:
-    """Body acceleration of one substep.
+    """Body acceleration of one substep; force is that of wind and waves.
 
     relative_velocity is (u_r, v_r, r) through the water, ground_velocity (u, v, r) over ground,
     both in the body frame; thrust is (left, right).
@@ -144,7 +145,7 @@ def acceleration(
         ),
         [u_r, v_r, r],
     )
-    tau = thrust_force(params, thrust[0], thrust[1])
+    tau = [a + b for a, b in zip(thrust_force(params, thrust[0], thrust[1]), force, strict=True)]
     return solve(mass_matrix(params), [tau[i] - rigid[i] - hydrodynamic[i] for i in range(3)])
 
 
@@ -159,8 +160,11 @@ def control_step(
     command_rates: tuple[float, float],
     cores: Sequence[Core],
     core_radius: float,
+    force: Sequence[float] = (0.0, 0.0, 0.0),
 ) -> State:
     """One control step; command_rates are the thrust rates (left, right) in N/s.
+
+    force is the surge force, sway force and yaw moment of wind and waves, held over the step.
 
     The order within a substep is that of the world specification, so v_g is one substep old at
     the end.
@@ -177,7 +181,7 @@ def control_step(
             right = clip(right + step_time * command_rates[1], p.min_thrust, p.max_thrust)
         u_r, v_r = to_body(theta, vw_x, vw_y)
         u, v = to_body(theta, vg_x, vg_y)
-        acc = acceleration(p, (u_r, v_r, vw_r), (u, v, vg_r), (left, right))
+        acc = acceleration(p, (u_r, v_r, vw_r), (u, v, vg_r), (left, right), force)
         vw_x, vw_y = to_world(theta, u_r + p.dt * acc[0], v_r + p.dt * acc[1])
         vw_r = vw_r + p.dt * acc[2]
     return [x, y, theta, vw_x, vw_y, vw_r, vg_x, vg_y, vg_r, left, right]

@@ -75,6 +75,9 @@ class TrainingSchedule(LevelColumns):
     """Factor on the noise of positions and velocities of each level; empty: all 1."""
     vessel_spread: tuple[float, ...] = ()
     """Largest factor on mass and on thrust, which are drawn for every robot; empty: all 1."""
+    weather: tuple[float, ...] = ()
+    """Strength of wind, waves, delays and missed detections, which are drawn for every scenario (1:
+    up to moderate); empty: as the world's."""
     weights: tuple[float, ...] = ()
     """Shares of the levels when all are trained at once; empty: equal."""
     sampler: str = ""

@@ -430,7 +430,8 @@ def _draw_noise(env: MarineNavEnv, rows: Tensor) -> StepNoise:
     normal, uniform = noise.perception
     chosen = Noise(env_first(env_last(normal.movedim(0, -1))[..., rows]).movedim(-1, 0),
                    env_first(env_last(uniform)[..., rows]))  # fmt: skip
-    return StepNoise(chosen, tuple(each if each is None else each[rows] for each in noise.entries))
+    entries = tuple(each if each is None else each[rows] for each in noise.entries)
+    return StepNoise(chosen, entries, None if noise.missed is None else noise.missed[rows])
 
 
 __all__ = ["Episodes", "Moment", "Policy", "Report", "Watch", "draw_scenarios", "evaluate"]

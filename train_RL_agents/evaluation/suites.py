@@ -14,10 +14,11 @@ from functools import partial
 import torch
 
 from marinenav_env import LEVELS, Episode, Level, WorldConfig
-from marinenav_env.config import PerRobot
+from marinenav_env.config import MODERATE, PerRobot
 from marinenav_env.scenario_file import episodes_of
 from marinenav_env.state import Scenario
 from marinenav_env.validation import require
+from marinenav_env.varying import SPREAD
 from train_RL_agents.evaluation.encounter_suites import (
     FLEETS,
     IMAZU,
@@ -148,6 +149,22 @@ def _vessels(world: WorldConfig, episodes: int, seed: int) -> Drawn:
     return ("random vessels",), (Part(world, given),)
 
 
+def _weather(world: WorldConfig, episodes: int, seed: int) -> Drawn:
+    """All levels in moderate wind and waves, with late commands and missed objects."""
+    drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
+    generator = torch.Generator().manual_seed(seed)
+    chance = torch.rand(len(drawn), 2, generator=generator, dtype=torch.float64)
+    given = []
+    for number, (episode, (wind, waves)) in enumerate(
+        zip(episodes_of(drawn, world, seed), chance.tolist(), strict=True)
+    ):
+        towards = 2.0 * math.pi * wind
+        own = replace(MODERATE, wind_direction=towards, wave_seed=number,
+                      wave_direction=towards + SPREAD * (2.0 * waves - 1.0))  # fmt: skip
+        given.append(replace(episode, world=replace(episode.world, weather=own)))
+    return ("moderate weather",), (Part(world, given),)
+
+
 def _each(value: PerRobot, factors: Sequence[float]) -> tuple[float, ...]:
     """A value of every robot, times a factor each."""
     values = value if isinstance(value, tuple) else (value,) * len(factors)
@@ -219,6 +236,7 @@ SUITES: dict[str, Suite] = {
     "crowd": Suite("10 to 50 robots on maps that grow with their number", _crowd, 10),
     "noise": Suite("the published levels with sensor noise x 0, 1, 2 and 4", _noise, 10),
     "vessels": Suite("the levels, vessels of mass and thrust x 0.5 to 2", _vessels, 100),
+    "weather": Suite("the levels in moderate wind and waves, with sensor faults", _weather, 100),
     RULES: Suite("two vessels head-on, crossing and overtaking, scored by the rules", _rules, 25),
     "imazu": Suite("Imazu's 22 problems, scored by safety, rules and delay", _imazu, 20),
     "encounters": Suite("random encounters of 2 to 6 vessels, scored likewise", _encounters, 25),

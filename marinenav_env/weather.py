@@ -1,0 +1,179 @@
+"""Wind and waves as forces on the hull, and commands that take effect late.
+
+Wind after Fossen, Handbook of Marine Craft (2nd ed. 2021), ch. 10.1: the pressure of the wind
+relative to the vessel on its frontal and lateral area, with the coefficients of a hull that is
+symmetric fore and aft. Waves: long-crested deep-water waves of six frequencies of the
+Bretschneider (ITTC) spectrum, and the Froude-Krylov force of their pressure on a slender hull
+(Newman, Marine Hydrodynamics, 1977, ch. 6; Faltinsen, Sea Loads on Ships and Offshore Structures,
+1990, ch. 3): mass times the acceleration of the water, mean over length and width of the hull.
+Drift of second order, diffraction, heave, roll and pitch are left out.
+
+Forces are those at the beginning of a control step and are held over it, as thrust is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from marinenav_env.config import MOST_DELAY, WeatherConfig
+from marinenav_env.state import State, Vessel, Weather
+
+GRAVITY, AIR = 9.81, 1.225
+"""Acceleration (m/s^2) and density (kg/m^3)."""
+SURGE, SWAY, YAW = 0.7, 0.8, 0.1
+"""Coefficients of the wind (1): the middle of the ranges that Fossen gives."""
+RATIOS = (0.7, 0.85, 1.0, 1.2, 1.5, 1.9)
+"""Frequencies of the waves over that of the peak."""
+
+
+def _shares() -> tuple[float, ...]:
+    """Amplitudes of the frequencies over the significant height; squares add up to 1 / 8."""
+    middles = [0.5 * (low + high) for low, high in pairwise(RATIOS)]
+    widths = [high - low for low, high in pairwise([RATIOS[0], *middles, RATIOS[-1]])]
+    energy = [ratio**-5 * math.exp(-1.25 * ratio**-4) * width
+              for ratio, width in zip(RATIOS, widths, strict=True)]  # fmt: skip
+    return tuple(math.sqrt(each / sum(energy) / 8.0) for each in energy)
+
+
+SHARES = _shares()
+"""Amplitude of each frequency over the significant height."""
+
+
+def build_weather(
+    configs: Sequence[WeatherConfig], device: torch.device, dtype: torch.dtype
+) -> Weather | None:
+    """Turn configurations into tensors, batch [len(configs)]; None if all are calm."""
+    if all(config.calm for config in configs):
+        return None
+
+    def tensor(values: Sequence[object]) -> Tensor:
+        return torch.tensor(values, device=device, dtype=dtype)
+
+    phases = [torch.rand(len(RATIOS), generator=torch.Generator().manual_seed(config.wave_seed))
+              for config in configs]  # fmt: skip
+    return make_weather(
+        wind_speed=tensor([config.wind_speed for config in configs]),
+        wind_direction=tensor([config.wind_direction for config in configs]),
+        wave_height=tensor([config.wave_height for config in configs]),
+        wave_period=tensor([config.wave_period for config in configs]),
+        wave_direction=tensor([config.wave_direction for config in configs]),
+        chance=torch.stack(phases).to(device, dtype),
+        hull_height=tensor([config.hull_height for config in configs]),
+        delay=torch.tensor([config.delay for config in configs], device=device),
+        missed=tensor([config.missed for config in configs]),
+    )
+
+
+def make_weather(
+    *, wind_speed: Tensor, wind_direction: Tensor, wave_height: Tensor, wave_period: Tensor,
+    wave_direction: Tensor, chance: Tensor, hull_height: Tensor, delay: Tensor, missed: Tensor,
+) -> Weather:  # fmt: skip
+    """Weather [P] from the numbers of WeatherConfig [P] each; ``chance``: [P, W], of the phases."""
+    direction = torch.stack((wind_direction.cos(), wind_direction.sin()), -1)
+    ratios, shares = (chance.new_tensor(each) for each in (RATIOS, SHARES))
+    return Weather(
+        wind=wind_speed[:, None] * direction,
+        wave_direction=wave_direction,
+        wave_frequency=2.0 * math.pi / wave_period[:, None] * ratios,
+        wave_amplitude=wave_height[:, None] * shares,
+        wave_phase=2.0 * math.pi * chance,
+        hull_height=hull_height,
+        delay=delay,
+        missed=missed,
+        batch_size=[len(delay)],
+    )
+
+
+def wind_force(
+    ground: Tensor, heading: Tensor, vessel: Vessel, weather: Weather
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Force and moment of the wind.
+
+    Args:
+        ground: [E, R, 2] velocity over ground (m/s, world frame).
+        heading: [E, R] (rad).
+        vessel: parameters.
+        weather: batch [E or 1].
+
+    Returns:
+        Surge and sway force (N), yaw moment (N m), each [E, R].
+    """
+    x, y = (weather.wind[:, None] - ground).unbind(-1)
+    cos, sin = heading.cos(), heading.sin()
+    along, across = cos * x + sin * y, cos * y - sin * x
+    speed = torch.sqrt(along.square() + across.square())
+    pressure = 0.5 * AIR * weather.hull_height[:, None]
+    return (
+        SURGE * pressure * vessel.width * speed * along,
+        SWAY * pressure * vessel.length * speed * across,
+        # c_N sin(2 gamma) of the angle of attack: the bow falls off the wind.
+        -2.0 * YAW * pressure * vessel.length.square() * along * across,
+    )
+
+
+def wave_force(
+    pose: Tensor, seconds: Tensor, vessel: Vessel, weather: Weather
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Force and moment of the waves.
+
+    Args:
+        pose: [E, R, 3] x, y (m), yaw (rad).
+        seconds: [E] time.
+        vessel: parameters.
+        weather: batch [E or 1].
+
+    Returns:
+        Surge and sway force (N), yaw moment (N m), each [E, R].
+    """
+    x, y, heading = pose[..., None].unbind(-2)
+    direction, frequency = weather.wave_direction[:, None, None], weather.wave_frequency[:, None]
+    number = frequency.square() / GRAVITY
+    phase = (
+        number * (direction.cos() * x + direction.sin() * y)
+        - frequency * seconds[:, None, None] + weather.wave_phase[:, None]
+    )  # fmt: skip
+    ahead = direction - heading
+    half = 0.5 * vessel.length[..., None] * number * ahead.cos()
+    across = torch.sinc(0.5 * vessel.width[..., None] * number * ahead.sin() / math.pi)
+    pull = vessel.m[..., None] * weather.wave_amplitude[:, None] * frequency.square() * across
+    force = pull * torch.sinc(half / math.pi) * phase.sin()
+    # The arm of a force that varies along the hull: half the length times a Bessel function.
+    small = half.abs() < 0.01
+    away = torch.where(small, 1.0, half)
+    bessel = torch.where(small, half / 3.0, (away.sin() - away * away.cos()) / away.square())
+    moment = pull * phase.cos() * ahead.sin() * 0.5 * vessel.length[..., None] * bessel
+    return (force * ahead.cos()).sum(-1), (force * ahead.sin()).sum(-1), moment.sum(-1)
+
+
+def weather_force(
+    state: State, vessel: Vessel, weather: Weather, step: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Force and moment of wind and waves, each [E, R].
+
+    Args:
+        state: batch [E].
+        vessel: parameters.
+        weather: batch [E or 1].
+        step: length of a control step (s).
+    """
+    wind = wind_force(state.velocity_ground[..., :2], state.pose[..., 2], vessel, weather)
+    waves = wave_force(state.pose, step * state.steps, vessel, weather)
+    return wind[0] + waves[0], wind[1] + waves[1], wind[2] + waves[2]
+
+
+def delayed(rates: Tensor, pending: Tensor, delay: Tensor) -> tuple[Tensor, Tensor]:
+    """Commands that take effect now, and those that still have to.
+
+    Args:
+        rates: [E, R, 2] commanded now (N/s).
+        pending: [E, R, MOST_DELAY, 2] commanded before, the latest first.
+        delay: [E or 1] control steps, at most MOST_DELAY.
+    """
+    queue = torch.cat((rates[..., None, :], pending), -2)
+    index = delay.view(-1, 1, 1, 1).expand(*rates.shape[:-1], 1, 2)
+    return queue.gather(-2, index).squeeze(-2), queue[..., :MOST_DELAY, :]

@@ -1,0 +1,202 @@
+"""Wind, waves, late commands and missed detections: against the oracle, and in the world."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env.config import MODERATE, MOST_DELAY, WeatherConfig
+from marinenav_env.dynamics import control_step
+from marinenav_env.parameters import build_parameters
+from marinenav_env.varying import ParameterSampler
+from marinenav_env.weather import build_weather, delayed, wave_force, wind_force
+from tests.marinenav_env.helpers import (
+    CPU,
+    oracle_cores,
+    oracle_states,
+    oracle_vessel,
+    random_world,
+    simple_episode,
+)
+from tests.oracle import dynamics as oracle_dynamics
+from tests.oracle import weather as oracle
+
+DOUBLE = torch.float64
+STORMS = [
+    WeatherConfig(wind_speed=3.0 + number, wind_direction=number, wave_height=0.2 + 0.1 * number,
+                  wave_period=2.5 + 0.3 * number, wave_direction=2.0 * number, wave_seed=number,
+                  hull_height=0.8, delay=number % 3, missed=0.1)
+    for number in range(3)
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def storm():
+    world = random_world(5, [(2, 0, 1)] * len(STORMS), inactive=0.0)
+    world.state.steps = torch.arange(len(STORMS)) * 7
+    return world, build_weather(STORMS, CPU, DOUBLE)
+
+
+def test_wind_equals_the_oracle(storm):
+    world, weather = storm
+    state, vessel = world.state, world.parameters.vessel
+    got = torch.stack(wind_force(state.velocity_ground[..., :2], state.pose[..., 2], vessel,
+                                 weather), -1)  # fmt: skip
+    for e in range(len(STORMS)):
+        for i in range(2):
+            expected = oracle.wind_force(
+                weather.wind[e].tolist(), state.velocity_ground[e, i].tolist(),
+                float(state.pose[e, i, 2]), float(vessel.length[e, i]),
+                float(vessel.width[e, i]), 0.8,
+            )  # fmt: skip
+            assert got[e, i].tolist() == pytest.approx(expected, rel=1e-9)
+
+
+def test_waves_equal_the_oracle(storm):
+    world, weather = storm
+    pose, vessel, seconds = (
+        world.state.pose,
+        world.parameters.vessel,
+        torch.tensor([0.0, 3.5, 91.0]),
+    )
+    got = torch.stack(wave_force(pose, seconds.double(), vessel, weather), -1)
+    columns = (weather.wave_amplitude, weather.wave_frequency, weather.wave_phase)
+    for e in range(len(STORMS)):
+        waves = list(zip(*(each[e].tolist() for each in columns), strict=True))
+        sizes = [float(each[e, 0]) for each in (vessel.m, vessel.length, vessel.width)]
+        expected = oracle.wave_force(
+            waves, float(weather.wave_direction[e]), float(seconds[e]), pose[e, 0].tolist(), *sizes
+        )
+        assert got[e, 0].tolist() == pytest.approx(expected, rel=2e-3, abs=0.05)
+
+
+def test_strengths_are_those_of_the_formulas():
+    # Beam wind of 8 m/s on 5 m x 1 m, at rest: 0.8 * 0.6125 * 64 * 5 = 157 N to starboard.
+    parameters, _ = build_parameters([WorldConfig(weather=replace(
+        MODERATE, wind_direction=math.pi / 2))], 1, CPU, DOUBLE)  # fmt: skip
+    zero = torch.zeros(1, 1, 2, dtype=DOUBLE)
+    force = wind_force(zero, zero[..., 0], parameters.vessel, parameters.weather)
+    assert [float(each) for each in force] == pytest.approx([0.0, 156.8, 0.0], abs=1e-9)
+    weather = parameters.weather
+    # Significant height: four standard deviations of the surface.
+    variance = 0.5 * weather.wave_amplitude.square().sum()
+    assert 4.0 * float(variance.sqrt()) == pytest.approx(0.4)
+    pose = torch.zeros(1, 1, 3, dtype=DOUBLE)
+    pushed = torch.stack([
+        torch.stack(wave_force(pose, torch.tensor([0.5 * step], dtype=DOUBLE), parameters.vessel,
+                               weather)) for step in range(400)
+    ])  # fmt: skip
+    assert pushed.mean(0).abs().max() < 15.0 and 80.0 < pushed[:, 0].std() < 200.0
+
+
+def test_control_step_equals_the_oracle(storm):
+    world, _ = storm
+    force = 200.0 * torch.randn(3, 3, 2, generator=torch.Generator().manual_seed(2), dtype=DOUBLE)
+    rates = torch.full_like(world.state.thrust, 300.0)
+    radius = world.parameters.rules.core_radius
+    moved = control_step(world.state, rates, world.scenario, world.parameters.vessel, radius, 0.04,
+                         7, (force[0], force[1], force[2]))  # fmt: skip
+    got = torch.cat(moved, -1)
+    for e, episode in enumerate(world.episodes):
+        for i in range(2):
+            expected = oracle_dynamics.control_step(
+                oracle_states(world.state[e])[i], oracle_vessel(episode, i), (300.0, 300.0),
+                oracle_cores(episode), episode.world.scenario.core_radius,
+                force[:, e, i].tolist(),
+            )  # fmt: skip
+            assert got[e, i].tolist() == pytest.approx(expected, abs=1e-10)
+
+
+def test_commands_take_effect_after_the_delay_of_their_environment():
+    delay, pending = torch.tensor([0, 1, MOST_DELAY]), torch.zeros(3, 1, MOST_DELAY, 2)
+    seen = []
+    for step in range(6):
+        rates, pending = delayed(torch.full((3, 1, 2), float(step + 1)), pending, delay)
+        seen.append(rates[:, 0, 0].tolist())
+    assert seen == [[1, 0, 0], [2, 1, 0], [3, 2, 0], [4, 3, 0], [5, 4, 1], [6, 5, 2]]
+
+
+def world_of(weather, **options):
+    episodes = [
+        replace(episode, world=replace(episode.world, weather=each))
+        for each in weather
+        for episode in [simple_episode([(10, 10, 0), (10, 22, 0)], [(50, 10), (50, 22)], **options)]
+    ]
+    return MarineNavEnv(WorldConfig(), scenarios=episodes, dtype=DOUBLE)
+
+
+def test_a_calm_world_has_no_weather():
+    env = world_of([WeatherConfig()])
+    env.step(env.rand_action(env.reset()))
+    assert env.constants.weather is None and env.state.pending is None
+
+
+def test_the_world_applies_all_of_it():
+    calm = WeatherConfig()
+    env = world_of([calm, replace(calm, delay=2), replace(calm, wind_speed=8.0), replace(
+        calm, wave_height=0.4), replace(calm, missed=1.0)])  # fmt: skip
+    td, thrust, seen = env.reset(), [], []
+    for _ in range(4):
+        td["robots", "action"] = torch.ones_like(env.rand_action(td)["robots", "action"])
+        td = env.step(td)["next"]
+        thrust.append(env.state.thrust[:, 0, 0].tolist())
+        seen.append(td["robots", "observation", "objects_mask"].any(-1).all(-1).tolist())
+    assert [row[1] for row in thrust] == [0.0, 0.0, 500.0, 1000.0] and thrust[0][0] == 500.0
+    along = env.state.pose[:, 0, 0].tolist()
+    assert along[1] < along[0] < along[2] and along[3] != along[0] == along[4]
+    assert seen[0] == [True, True, True, True, False]
+
+
+def test_what_is_not_detected_is_hit_nevertheless():
+    blind = replace(WeatherConfig(), missed=1.0)
+    env = world_of([blind], obstacles=[(12.0, 10.0, 1.0)])
+    env.step(env.rand_action(env.reset()))
+    assert env.state.collided[0].tolist() == [True, False]
+
+
+def test_levels_draw_weather_up_to_their_strength():
+    shared, _ = build_parameters([WorldConfig()], 3, CPU, DOUBLE)
+    levels = (Level(3, 0, 0, 30.0), Level(3, 0, 0, 30.0, weather=2.0))
+    sampler, level = ParameterSampler(shared, levels, 3), torch.arange(2).repeat(400)
+    assert sampler.varies
+    drawn = sampler.sample(level, torch.Generator().manual_seed(0)).weather
+    calm, storm = drawn[level == 0], drawn[level == 1]
+    for name in ("wind", "wave_amplitude", "delay", "missed"):
+        assert not calm.get(name).any()
+    speed = storm.wind.norm(dim=-1)
+    assert 15.5 < speed.max() <= 16.0 and speed.min() < 0.5
+    assert abs(storm.wind.mean(0)).max() < 1.0  # from anywhere
+    assert storm.delay.unique().tolist() == [0, 1, 2] and 0.19 < storm.missed.max() <= 0.2
+    assert not ParameterSampler(shared, levels[:1], 3).varies
+
+
+def test_a_rollout_in_weather_goes_on_from_a_saved_state():
+    levels = Curriculum((Level(3, 0, 0, 30.0, weather=1.0),), pool_size=8, refresh_size=8)
+    first = MarineNavEnv(WorldConfig(max_steps=8), 4, scenarios=levels, seed=1)
+    td = first.reset()
+    for _ in range(5):
+        td = first.step(first.rand_action(td))["next"]
+    other = MarineNavEnv(WorldConfig(max_steps=8), 4, scenarios=levels, seed=2)
+    other.load_state_dict(first.state_dict())
+    assert first.state.pending.any() and torch.equal(first.state.pending, other.state.pending)
+    action = first.rand_action(td)
+    ends = [env.step(action.clone())["next"]["robots", "observation", "objects_state"]
+            for env in (first, other)]  # fmt: skip
+    assert torch.equal(*ends)
+
+
+@pytest.mark.slow
+def test_weather_compiles_into_one_graph():
+    levels = Curriculum((Level(3, 0, 0, 30.0, weather=1.0),), pool_size=8, refresh_size=8)
+    runs = []
+    for compiled in (False, True):
+        env = MarineNavEnv(WorldConfig(), 4, scenarios=levels, seed=1, compile_step=compiled,
+                           dtype=DOUBLE)  # fmt: skip
+        td = env.reset()
+        for _ in range(3):
+            td["robots", "action"] = torch.ones(4, 3, 2, dtype=DOUBLE)
+            td = env.step(td)["next"]
+        runs.append(env.state.pose)
+    torch.testing.assert_close(*runs)
