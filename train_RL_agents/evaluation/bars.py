@@ -79,5 +79,6 @@ BARS = (
     *_crowd(20, 0.90, 0.99),
     *_crowd(50, 0.50, 0.98),
     _fleets("vessels", "Vessels drawn at random", 0.96),
+    _fleets("weather", "Moderate wind and waves", 0.95),
     _fleets("noise", "Sensor noise x 4", 0.97, "noise x 4"),
 )  # fmt: skip

@@ -51,6 +51,7 @@ FROZEN: dict[str, Frozen] = {
     "crowd": Frozen(100, "606aeedc53b0b9986f251f20090b9bda"),
     "noise": Frozen(50, "6759d8745f03466dd54e00c0946f323a"),
     "vessels": Frozen(100, "fa643d6b688dd742ceb57b6b3706839a"),
+    "weather": Frozen(100, "db9b82d7bba1f14667385fa1c125c68c"),
     "rules": Frozen(100, "2566abe7f889ef73d09eeab21a0657c8"),
     "encounters": Frozen(25, "73617b022372958adece8bf2bcd31b5c"),
     "imazu": Frozen(20, "9e60a1249e0b2e9a731096474454e551"),

@@ -126,7 +126,7 @@ def _summary(entry: Entry, passed: int) -> str:
     """The most important figures, large."""
     tiles = [("bars passed", f"{passed} of {len(BARS)}", "")]
     for suite, about in (("fresh", "published levels"), ("currents", "currents"),
-                         ("vessels", "drawn vessels")):  # fmt: skip
+                         ("weather", "weather")):  # fmt: skip
         if suite in entry.suites:
             report = entry.suites[suite].episodes.report()
             ends = f"{report.success_low:.3f} to {report.success_high:.3f}"

@@ -28,7 +28,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in ("fresh", "vessels") else name
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in ("fresh", "vessels", "weather") else name
              for name in FROZEN],
 )  # fmt: skip
 def test_scenarios_are_those_of_the_benchmark(name):
