@@ -27,9 +27,12 @@ from train_RL_agents.evaluation.suites import make_set
 CPU = torch.device("cpu")
 
 
+SLOW = ("fresh", "vessels", "weather")
+
+
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in ("fresh", "vessels", "weather") else name
-             for name in FROZEN],
+    "name", [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each
+             for each in FROZEN],
 )  # fmt: skip
 def test_scenarios_are_those_of_the_benchmark(name):
     chosen = make_set(name, WorldConfig(), FROZEN[name].episodes, SEED)
