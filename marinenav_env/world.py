@@ -117,6 +117,9 @@ def _moved(
     if weather is not None and pending is not None:
         rates, pending = delayed(rates, pending, weather.delay)
         force = weather_force(state, parameters.vessel, weather, config.dt * config.substeps)
+        if scenario.scripted is not None:
+            kept = ~scenario.scripted
+            force = kept * force[0], kept * force[1], kept * force[2]
     new = control_step(
         state, rates, scenario, parameters.vessel, parameters.rules.core_radius, config.dt,
         config.substeps, force,
