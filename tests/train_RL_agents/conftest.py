@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.train_RL_agents.command_line import SMALL
 from tests.train_RL_agents.tiny_runs import (
     TINY,
     new_run,
@@ -17,6 +18,9 @@ from tests.train_RL_agents.tiny_runs import (
     usual_signals,
 )
 from tests.train_RL_agents.trials import FakeTrainer
+from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.run.checkpoint import save_policy
 from train_RL_agents.run.run_folder import RunFolder
 
 
@@ -93,3 +97,22 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeTrainer]:
     kind = type("Fake", (FakeTrainer,), {"made": []})
     monkeypatch.setattr("train_RL_agents.tuning.search.TorchRLTrainer", kind)
     return kind
+
+
+@pytest.fixture(scope="session")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A policy file with an untrained agent and its configuration."""
+    config = from_dict(SMALL)
+    torch.manual_seed(0)
+    agent = make_agent(config, config.world.vessel.num_actions, torch.device("cpu"))
+    path = tmp_path_factory.mktemp("policy") / "policy.pt"
+    save_policy(path, agent, config, 1234, {"success_rate": 0.5})
+    return path
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> list[RunFolder]:
+    """A training folder with the runs of two seeds."""
+    config = from_dict(SMALL | {"seed": [0, 1]})
+    folders = [RunFolder.create(config, seed, parent=tmp_path / "sweep") for seed in (0, 1)]
+    return folders

@@ -1,0 +1,40 @@
+"""marinenav info."""
+
+from tests.train_RL_agents.command_line import refused
+from train_RL_agents.cli import main
+from train_RL_agents.run.checkpoint import STATE
+
+
+def test_info_about_the_machine(capsys):
+    assert main(["info"]) == 0
+    text = capsys.readouterr().out
+    for word in ("python: ", "torch: ", "torchrl: ", "tensordict: ", "device: cpu", "threads: ",
+                 "agent: AC-IQN"):  # fmt: skip
+        assert word in text
+
+
+def test_info_about_a_policy(capsys, policy):
+    assert main(["info", str(policy)]) == 0
+    text = capsys.readouterr().out
+    assert "policy after 1,234 env-steps" in text
+    assert "agent_type=DQN" in text
+    assert "agent.critics=1" in text
+    assert "trainer." not in text
+    assert "success_rate 0.500" in text
+
+
+def test_info_about_runs(capsys, sweep):
+    run = sweep[1]
+    metrics = {"success_rate": 0.25, "avg_time": None, "avg_return": 1.0}
+    run.add_policy("policy_000000000100.pt", 100, metrics)
+    (run.checkpoints / STATE).touch()
+    assert main(["info", str(run.path.parent)]) == 0
+    text = capsys.readouterr().out
+    total = f"{run.config.total_timesteps:,}"
+    assert f"seed 0, evaluated up to 0 of {total} env-steps, no training state yet" in text
+    assert f"seed 1, evaluated up to 100 of {total} env-steps, can be resumed" in text
+    assert "policy_000000000100.pt: success_rate 0.250, avg_return 1.000 (latest, best)" in text
+
+
+def test_info_about_nothing(capsys, tmp_path):
+    assert "must be a policy file or a run folder" in refused(capsys, "info", str(tmp_path))
