@@ -1,8 +1,5 @@
 """Encoders built from the specification of the observation's entries."""
 
-import math
-from dataclasses import replace
-
 import pytest
 import torch
 from torch import nn
@@ -77,11 +74,6 @@ def test_geometry_is_that_of_the_worlds_vessel(radius):
     objects = net.object_encoder(objects) * given["objects_mask"][..., None]
     expected = torch.cat((net.self_encoder(own), objects.flatten(-2)), -1)
     torch.testing.assert_close(net.encode(given), expected)
-
-
-def test_of_several_vessels_the_largest_radius_counts():
-    world = WorldConfig(vessel=VesselConfig(radius=(1.0, 3.0, 2.0)))
-    assert ObservationSpec.of(world).radius == 3.0
 
 
 def test_unscaled_networks_take_observations_as_they_are():
@@ -368,15 +360,7 @@ def test_statistics_without_objects():
     assert float(net.own_norm.count) == 9.0
 
 
-# Specifications ----------------------------------------------------------------------------------
-
-
-def test_specification_of_the_published_world():
-    shapes = {name: entry.shape for name, entry in SPEC.entries.items()}
-    assert shapes == {"self_state": (7,), "objects_state": (5, 5), "objects_mask": (5,)}
-    assert SPEC.radius == pytest.approx(2.795, abs=0)
-    assert math.isclose(WorldConfig().vessel.radius, SPEC.radius, abs_tol=1e-3)
-    assert replace(SPEC, radius=1.0).without(()).radius == 1.0
+# Far goals ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("features", ["raw", "scaled", "geometric"])

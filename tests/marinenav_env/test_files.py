@@ -1,0 +1,57 @@
+"""Files from elsewhere are opened only if that can neither block nor fill memory."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from marinenav_env import ConfigError, files
+
+
+def refusal(path: str | Path, largest: float = 100) -> str:
+    with pytest.raises(ConfigError) as caught:
+        files.open_regular(path, "a test file", largest)
+    return str(caught.value)
+
+
+def test_a_regular_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "some.json"
+    path.write_text('{"a": [1, 2]}')
+    with files.open_regular(path, "a test file", 100) as file:
+        assert file.read() == path.read_bytes()
+    assert files.read_json(path, "a test file") == {"a": [1, 2]}
+
+
+def test_what_could_block_or_is_too_large_is_refused(tmp_path: Path) -> None:
+    pipe, large = tmp_path / "pipe", tmp_path / "large"
+    os.mkfifo(pipe)
+    large.write_bytes(b"x" * 101)
+    start = f"{tmp_path}/{{}}: cannot be read as a test file ({{}})"
+    assert refusal(pipe) == start.format("pipe", "not a regular file")
+    assert refusal(large) == start.format("large", "it has more than 100 bytes")
+    assert refusal(tmp_path / "gone") == start.format("gone", "No such file or directory")
+    assert "null" in refusal("a\0b")
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"[1,", b"[" * 100_000])
+def test_what_is_no_json_is_refused_in_a_sentence(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "bad.json"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"bad\.json: cannot be read as a test file \("):
+        files.read_json(path, "a test file")
+
+
+def test_inputs_are_not_written_over_by_any_name(tmp_path: Path) -> None:
+    path, link = tmp_path / "input", tmp_path / "link"
+    path.write_text("x")
+    link.symlink_to(path)
+    files.require_output(path)
+    with files.kept_inputs():
+        files.read_text(path, "a test file")
+        for each in (path, link):
+            with pytest.raises(ConfigError, match="another file than those that are read"):
+                files.require_output(each)
+        files.require_output(tmp_path / "new")
+    files.require_output(path)
+    with pytest.raises(ConfigError, match="a new or a regular file"):
+        files.require_output(tmp_path)

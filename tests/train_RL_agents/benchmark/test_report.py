@@ -1,0 +1,35 @@
+"""A benchmark's tables in the terminal."""
+
+import io
+
+from rich.console import Console
+
+from train_RL_agents.benchmark.report import setting_table, show
+
+
+def row(mode, notes):
+    return {"part": "loop", "mode": mode, "unit": "env-steps/s", "batch": 512, "median": 12345.6,
+            "lowest": 98.76, "highest": 20000.0, "ms_per_step": 1.234,
+            "compile_seconds": 4.56, "notes": notes}  # fmt: skip
+
+
+def printed(call):
+    stream = io.StringIO()
+    call(Console(file=stream, width=200, highlight=False))
+    return stream.getvalue()
+
+
+def test_rates_have_three_digits_and_shares_a_table_of_their_own():
+    shares = {"updates/s": 12.345, "share world": 0.5, "share outside": 0.125}
+    text = printed(lambda console: show(console, [row("eager", shares), row("captured", {
+        "updates/s": 7.0})]))  # fmt: skip
+    for word in ("12,346", "98.8 to 20,000", "1.23", "4.6", "12.3", "512", "50.0%", "12.5%"):
+        assert word in text
+    # Within a CUDA graph nothing is told apart.
+    assert text.count("captured") == 1
+    assert text.count("eager") == 2
+
+
+def test_the_setting_is_printed_by_name():
+    text = printed(lambda console: console.print(setting_table({"threads": 2, "torch": "2.15"})))
+    assert [line.split() for line in text.splitlines()] == [["threads", "2"], ["torch", "2.15"]]

@@ -1,0 +1,76 @@
+"""Tables of an evaluation by hand."""
+
+import csv
+
+from train_RL_agents.evaluation.tables import (
+    COLUMNS,
+    CONDUCT,
+    MARKS,
+    Result,
+    cells,
+    conduct_table,
+    csv_text,
+    difference_cell,
+    figure_table,
+    markdown_text,
+    result_rows,
+)
+
+ROW = {
+    "episodes": 10, "success_rate": 0.9, "success_low": 0.5958, "success_high": 0.9821,
+    "collision_rate": 0.1, "timeout_rate": 0.0, "robot_success_rate": 0.95, "avg_time": 20.04,
+    "avg_energy": 512.6, "avg_return": 3.456,
+}  # fmt: skip
+FAILED = ROW | {"success_rate": 0.0, "avg_time": None, "avg_energy": None}
+BETTER = {"difference": 0.05, "difference_low": -0.01, "difference_high": 0.1}
+SHOWN = ["10", "0.900 [0.596, 0.982]", "0.100", "0.000", "0.950", "20.0", "513", "3.46"]
+
+
+def results():
+    figures = {"level 1": ROW, "overall": FAILED}
+    differences = {"level 1": BETTER, "overall": BETTER | {"difference": 0.0}}
+    return [Result("a", {}, figures), Result("b", {}, figures, differences)]
+
+
+def test_cells_by_hand():
+    assert cells(ROW) == SHOWN
+    assert cells(FAILED)[5:7] == ["-", "-"]
+    assert len(cells(ROW)) == 1 + len(COLUMNS)
+    assert difference_cell(BETTER) == "+0.050 [-0.010, +0.100]"
+    assert difference_cell(None) == "-"
+
+
+def test_a_row_for_each_group_and_policy():
+    table = figure_table(results())
+    assert table.titles[:3] == ["", "policy", "episodes"]
+    assert [row[:2] for row in table.rows] == [
+        ["level 1", "a"], ["", "b"], ["overall", "a"], ["", "b"]
+    ]  # fmt: skip
+    assert [row[-1] for row in table.rows] == [
+        "-",
+        "+0.050 [-0.010, +0.100]",
+        "-",
+        "+0.000 [-0.010, +0.100]",
+    ]
+    assert figure_table(results()[:1]).rows[0] == ["level 1", *SHOWN]
+
+
+def test_markdown_and_csv_hold_the_same():
+    lines = markdown_text(results()[:1], "Some policy").splitlines()
+    assert lines[:2] == ["Some policy", ""]
+    assert lines[3].count("---") == 2 + len(COLUMNS)
+    assert lines[4] == f"| level 1 | {' | '.join(SHOWN)} |"
+    rows = list(csv.DictReader(csv_text(result_rows(results())).splitlines()))
+    assert [row["policy"] for row in rows] == ["a", "b", "a", "b"]
+    assert (rows[1]["difference"], rows[0]["difference"], rows[2]["avg_time"]) == ("0.05", "", "")
+
+
+def test_conduct_and_marks_are_told_apart_by_their_columns():
+    kept = dict.fromkeys(CONDUCT) | {"compliance": 0.5}
+    marked = dict.fromkeys(MARKS) | {"safety": 1.0, "all_kept": 0.25, "all_kept_low": 0.1,
+                                     "all_kept_high": 0.55}  # fmt: skip
+    for values, columns, first in ((kept, CONDUCT, "0.50"), (marked, MARKS, "0.25 [0.10, 0.55]")):
+        result = Result("a", {}, {"overall": ROW}, conduct={"head-on": values})
+        table = conduct_table([result])
+        assert table.titles[2:] == [name.replace("_", " ") for name in columns]
+        assert table.rows[0][:4] == ["head-on", "a", first, "-"]
