@@ -8,7 +8,7 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.thrust import ThrustController
 from tests.oracle import dynamics, roles
-from tests.train_RL_agents.baselines.test_baselines import observations
+from tests.train_RL_agents.observed import observations
 from train_RL_agents.baselines import mppi
 from train_RL_agents.baselines.mppi import COLLISION, MPPI, SEGMENT, SEGMENTS, MPPIRules, gives_way
 

@@ -1,7 +1,6 @@
 """Pictures: what is drawn where, and how many frames are written."""
 
 import math
-import resource
 import sys
 from dataclasses import replace
 
@@ -12,14 +11,13 @@ from marinenav_env import ConfigError
 from marinenav_env.drawing import draw_map, map_limits, new_figure, on_page
 from tests.train_RL_agents.recorded import (
     CROSSING_PAIR,
-    first_frames,
     small_recording,
 )
-from train_RL_agents.figures import animation, drawing
+from train_RL_agents.figures import drawing
 from train_RL_agents.figures.episode_view import NO_RULE, view_episode, zone_in_world
 
 matplotlib = pytest.importorskip("matplotlib")
-pytest.importorskip("imageio_ffmpeg")
+pytest.importorskip("imageio")
 
 
 def view_of(index, quantiles=True):
@@ -90,36 +88,6 @@ def test_a_vessel_that_is_not_there_is_refused(vessel):
         drawing.Scene(view_of(0), vessel)
 
 
-def test_film_and_gif_have_every_frame(tmp_path):
-    from imageio import v2
-
-    view = first_frames(view_of(0), 4)
-    films = animation.write_animation(drawing.Scene(view, 0), tmp_path, "film", speed=5.0)
-    assert [film.name for film in films] == ["film.mp4", "film.gif"]
-    assert sorted(tmp_path.iterdir()) == sorted(films)  # nothing else is left
-    with v2.get_reader(films[0]) as video:
-        assert sum(1 for _ in video) == view.frames
-        assert video.get_meta_data()["size"] == (1280, 720)
-        assert video.get_meta_data()["fps"] == 10.0
-    with v2.get_reader(films[1]) as gif:
-        assert len(gif) == view.frames
-
-
-@pytest.mark.parametrize("limit", [0, 3000])
-def test_a_film_that_does_not_fit_gives_one_sentence(tmp_path, capfd, limit):
-    view = first_frames(view_of(0), 4)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
-    try:
-        with pytest.raises(ConfigError, match=r"film(\.gif)?: cannot be written \(") as caught:
-            animation.write_animation(drawing.Scene(view, 0), tmp_path, "film", speed=5.0)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert len(str(caught.value)) < 400 + len(str(tmp_path))
-    assert list(tmp_path.iterdir()) == []
-    assert capfd.readouterr().err == ""
-
-
 def test_stills_show_the_frame_asked_for(tmp_path):
     from imageio import v2
 
@@ -156,12 +124,6 @@ def test_a_missing_library_is_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ConfigError, match=r"matplotlib is not installed.*pip install 'marinenav\["):
         drawing.draw_overview([view_of(0)])
-
-
-def test_missing_ffmpeg_is_one_sentence(monkeypatch, tmp_path):
-    monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", str(tmp_path / "nowhere"))
-    with pytest.raises(ConfigError, match="ffmpeg, which writes videos, was not found"):
-        animation.require_ffmpeg()
 
 
 def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):

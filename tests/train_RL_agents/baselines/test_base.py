@@ -1,7 +1,6 @@
 """Baselines must really navigate."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -9,26 +8,15 @@ from tensordict import TensorDict
 
 from marinenav_env import GROUP, LEVELS, ConfigError, Level, WorldConfig
 from marinenav_env.config import VesselConfig
+from tests.train_RL_agents.observed import observations
 from train_RL_agents.baselines import BASELINES
-from train_RL_agents.baselines.apf import repulsion, seconds_to_pass
+from train_RL_agents.baselines.base import limited
 from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
 
 WORLD = WorldConfig()
 CPU = torch.device("cpu")
 FAST = ("straight", "apf", "orca")
 """Baselines whose episodes take a moment; those that simulate plans take seconds."""
-
-
-def observations(*objects, goal=(20.0, 0.0), velocity=(2.0, 0.0)):
-    """One robot with its bow to the goal."""
-    own = torch.tensor([[[*goal, *velocity, 0.0, 400.0, 400.0]]])
-    rows = [list(each) for each in objects] + [[0.0] * 5] * (5 - len(objects))
-    mask = torch.arange(5) < len(objects)
-    return {
-        "self_state": own,
-        "objects_state": torch.tensor(rows)[None, None],
-        "objects_mask": mask[None, None],
-    }
 
 
 def as_step(observation, active=True):
@@ -40,6 +28,12 @@ def test_baselines_need_one_vessel_for_all():
     world = WorldConfig(vessel=VesselConfig(m=(400.0, 500.0)))
     with pytest.raises(ConfigError, match=r"world.vessel.m=.*: must be one number for all robots"):
         BASELINES["straight"](world)
+
+
+def test_velocities_are_cut_to_a_speed():
+    given = torch.tensor([[[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]])
+    expected = torch.tensor([[[1.2, 1.6], [0.3, 0.4], [0.0, 0.0]]])
+    torch.testing.assert_close(limited(given, 2.0), expected)
 
 
 # Wanted velocities -------------------------------------------------------------------------------
@@ -58,20 +52,6 @@ def test_alone_the_goal_is_all(name):
 def test_what_is_ahead_is_avoided(name, other):
     wanted = BASELINES[name](WORLD).wanted_velocity(observations(other))[0, 0]
     assert abs(math.atan2(wanted[1], wanted[0])) > 0.1 or wanted[0] < 1.0
-
-
-def test_repulsion_grows_as_the_gap_shrinks():
-    near, far = (repulsion(observations((distance, 0.0, 2.0, 0.0, 1.0)), 2.8)[0, 0, 0]
-                 for distance in (7.0, 12.0))  # fmt: skip
-    assert near[0] < far[0] < 0.0  # away
-    assert near[1] > far[1] > 0.0  # and to starboard
-    assert not repulsion(observations((19.0, 0.0, 2.0, 0.0, 1.0)), 2.8).any()
-
-
-def test_seconds_to_pass():
-    position = torch.tensor([[10.0, 5.0], [10.0, 5.0], [-10.0, 0.0], [4.0, 0.0]])
-    relative = torch.tensor([[-2.0, 0.0], [-10.0, 0.0], [-2.0, 0.0], [0.0, 0.0]])
-    assert seconds_to_pass(position, relative, 3.0).tolist() == pytest.approx([3.0, 1.0, 0.0, 0.0])
 
 
 # Whole episodes ----------------------------------------------------------------------------------
@@ -109,10 +89,3 @@ def test_on_level_3_avoiding_beats_going_straight():
 @pytest.mark.parametrize("name", ["mppi", "mppi_rules"])
 def test_plans_avoid_more_than_reactions_do(name):
     assert successes(name, LEVELS[2], 120, 4) >= 9
-
-
-def test_currents_are_compensated():
-    world = replace(WORLD, max_steps=120)
-    drawn = draw_scenarios(world, (Level(1, 8, 0, 30.0),), (8,), 3)
-    found = evaluate(BASELINES["straight"](world), drawn, world, continuous=True, device=CPU)
-    assert found.success.sum() >= 7
