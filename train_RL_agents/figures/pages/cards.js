@@ -109,6 +109,7 @@ const cards = (() => {
         const row = document.createElement("tr");
         row.append(cell("th", left, "row"), ...rights.map((right) => {
           const found = cell("td", "");
+          found.append(document.createElement("span"));
           places.set(pairs.findIndex(([a, b]) => a === left && b === right), found);
           return found;
         }));
@@ -144,7 +145,7 @@ const cards = (() => {
     }
 
     function mark(cell, text, heat, chosen) {
-      write(cell, text);
+      write(cell.firstChild, text);
       cell.style.setProperty("--heat", heat.toFixed(2));
       cell.classList.toggle("chosen", chosen);
     }

@@ -3,7 +3,7 @@
 const charts = (() => {
   const { shape, write } = cards;
   const BOX = { left: 44, right: 8, top: 8, bottom: 18, height: 130 };
-  const DASHES = ["", "6 4", "2 3", "9 3 2 3", "1 5"], LOOKS = ["solid", "dashed", "dotted", "dash-dotted", "sparse"];
+  const DASHES = ["", "6 4", "2 3", "9 3 2 3", "1 5"], LOOKS = ["solid", "dashed", "dotted", "dash-dot", "sparse"];
 
   // Round numbers from low to high, about so many.
   function ticks(low, high, about) {

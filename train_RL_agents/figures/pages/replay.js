@@ -113,7 +113,7 @@
         { name: "right", values: over(({ right }) => right) }]],
       ["turn that a rule asks for (°)", [{ name: "", values: over((_, { observations }) =>
         observations[session.chosen].rule.phi * 180 / Math.PI) }]],
-      ["reward in sum", [{ name: "all", values: all },
+      ["reward sum", [{ name: "all", values: all },
         ...names.filter((name) => name !== "time").map((name) =>
           ({ name, values: rewards.map((values) => values[names.indexOf(name)]) }))]],
       ["return expected", expected.length ? [{ name: "mean", values: expected.map(mean) },
