@@ -100,13 +100,14 @@ def _wandb(path: Path, resumed_at: int) -> Any:
         def close(self, timeout: float | None = None) -> None:
             self.experiment.finish()
 
-    file, folder = inside(path, "wandb_run_id"), inside(path, "wandb").parent
+    file = inside(path, "wandb_run_id")
+    inside(path, "wandb")  # refused if it is a link that leads elsewhere
     if not file.exists():
         write_atomically(file, secrets.token_hex(8), own=True)
     return Run(
         f"{path.parent.name}/{path.name}",
         offline=offline,
-        save_dir=str(folder),
+        save_dir=str(path),
         id=file.read_text(),
         project=os.environ.get("WANDB_PROJECT", PROJECT),
         log_env_packages=False,
