@@ -20,7 +20,7 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--levels", metavar="L", type=int, nargs="+",
                         help="from 1; all by default", **plain)  # fmt: skip
     source.add_argument("--suite", metavar="NAME", help="paper, fresh, currents, crowd, noise, "
-                        "vessels, weather, rules, imazu or encounters (or imazu_own, "
+                        "vessels, weather, faults, rules, imazu or encounters (or imazu_own, "
                         "encounters_own), instead of levels", **plain)  # fmt: skip
     source.add_argument("--scenarios", "--scenario", metavar="FILE", type=Path,
                         help="scenario file, instead of levels", **plain)  # fmt: skip

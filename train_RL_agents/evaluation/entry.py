@@ -101,17 +101,15 @@ class SuiteResult:
         Raises:
             ConfigError: when they are.
         """
-        known = {*self.groups, "overall"}
-        for names in (CONDUCT, MARKS):
-            if all(isinstance(row, dict) and names.keys() <= row.keys()
-                   for row in self.conduct.values()):  # fmt: skip
-                break
-        else:
-            require(False, "conduct", "...", "the figures of all groups")
-        values = [value for row in self.conduct.values() for value in row.values()]
-        fine = known >= self.conduct.keys() >= (set(self.groups) if self.conduct else set())
-        fine = fine and all(value is None or is_number(value) for value in values)
-        require(fine, "conduct", "...", "finite numbers, or null, of all groups")
+        rows = [*self.conduct.values()]
+        fine = self.conduct.keys() - {"overall"} in (set(), {*self.groups})
+        fine = fine and all(
+            isinstance(row, dict) and all(each is None or is_number(each) for each in row.values())
+            for row in rows
+        )
+        fine = fine and any(all(names.keys() <= row.keys() for row in rows)
+                            for names in (CONDUCT, MARKS))  # fmt: skip
+        require(fine, "conduct", "...", "the figures of all groups, finite numbers or null")
         fine = self.duties.keys() <= {*ROLES} and all(
             isinstance(pair, list | tuple) and len(pair) == 2 and all(map(is_count, pair))
             and pair[0] <= pair[1] for pair in self.duties.values()

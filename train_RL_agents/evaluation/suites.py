@@ -150,7 +150,7 @@ def _vessels(world: WorldConfig, episodes: int, seed: int) -> Drawn:
 
 
 def _weather(world: WorldConfig, episodes: int, seed: int) -> Drawn:
-    """All levels in moderate wind and waves, with late commands and missed objects."""
+    """All levels in moderate wind and waves."""
     drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
     generator = torch.Generator().manual_seed(seed)
     chance = torch.rand(len(drawn), 2, generator=generator, dtype=torch.float64)
@@ -159,10 +159,17 @@ def _weather(world: WorldConfig, episodes: int, seed: int) -> Drawn:
         zip(episodes_of(drawn, world, seed), chance.tolist(), strict=True)
     ):
         towards = 2.0 * math.pi * wind
-        own = replace(MODERATE, wind_direction=towards, wave_seed=number,
+        own = replace(MODERATE, delay=0, missed=0.0, wind_direction=towards, wave_seed=number,
                       wave_direction=towards + SPREAD * (2.0 * waves - 1.0))  # fmt: skip
         given.append(replace(episode, world=replace(episode.world, weather=own)))
-    return ("moderate weather",), (Part(world, given),)
+    return ("wind and waves",), (Part(world, given),)
+
+
+def _faults(world: WorldConfig, episodes: int, seed: int) -> Drawn:
+    """All levels with late commands and missed detections."""
+    drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
+    calm = replace(MODERATE, wind_speed=0.0, wave_height=0.0)
+    return ("late and missed",), (Part(replace(world, weather=calm), _of_group(drawn, 0)),)
 
 
 def _each(value: PerRobot, factors: Sequence[float]) -> tuple[float, ...]:
@@ -236,7 +243,8 @@ SUITES: dict[str, Suite] = {
     "crowd": Suite("10 to 50 robots on maps that grow with their number", _crowd, 10),
     "noise": Suite("the published levels with sensor noise x 0, 1, 2 and 4", _noise, 10),
     "vessels": Suite("the levels, vessels of mass and thrust x 0.5 to 2", _vessels, 100),
-    "weather": Suite("the levels in moderate wind and waves, with sensor faults", _weather, 100),
+    "weather": Suite("the levels in moderate wind and waves", _weather, 100),
+    "faults": Suite("the levels with late commands and missed detections", _faults, 100),
     RULES: Suite("two vessels head-on, crossing and overtaking, scored by the rules", _rules, 25),
     "imazu": Suite("Imazu's 22 problems, scored by safety, rules and delay", _imazu, 20),
     "encounters": Suite("random encounters of 2 to 6 vessels, scored likewise", _encounters, 25),

@@ -73,7 +73,7 @@ def find(name: str, which: str, device: torch.device) -> LoadedPolicy | str:
         ConfigError: when there is none, or an exported file differs from its contract.
     """
     path = Path(name)
-    contract = path.with_name(CONTRACT)
+    contract = path.parent / CONTRACT
     content = read_json(contract) if path.is_file() and contract.is_file() else {}
     # A checkpoint may lie beside a contract, too.
     if f'"{path.name}"' not in json.dumps(content.get("files")):

@@ -27,7 +27,7 @@ from train_RL_agents.evaluation.suites import make_set
 CPU = torch.device("cpu")
 
 
-SLOW = ("fresh", "vessels", "weather")
+SLOW = ("fresh", "vessels", "weather", "faults")
 
 
 @pytest.mark.parametrize(

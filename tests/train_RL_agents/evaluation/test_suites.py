@@ -133,3 +133,18 @@ def test_starts_of_encounters():
         assert torch.allclose(drawn.thrust.sum(-1), 100.0 * speed + 150.0 * speed**2)
         course = torch.stack((drawn.heading.cos(), drawn.heading.sin()), -1)
         assert torch.allclose(drawn.velocity[..., :2], speed[..., None] * course)
+
+
+def test_weather_blows_from_anywhere_and_faults_come_in_a_calm():
+    storm, calm = (make_set(name, WORLD, 20, 0).parts[0] for name in ("weather", "faults"))
+    own = [each.world.weather for each in storm.scenarios]
+    assert len({each.wave_seed for each in own}) == 120
+    assert {(each.wind_speed, each.wave_height) for each in own} == {(8.0, 0.4)}
+    assert not any(each.delay or each.missed for each in own)
+    directions = sorted(each.wind_direction for each in own)
+    assert directions[0] < 0.5 and directions[-1] > 2.0 * math.pi - 0.5
+    assert max(abs(each.wave_direction - each.wind_direction) for each in own) < math.radians(30.01)
+    faults = calm.world.weather
+    assert (faults.wind_speed, faults.wave_height) == (0.0, 0.0)
+    assert (faults.delay, faults.missed) == (1, 0.1)
+    assert len(calm.scenarios) == 120

@@ -35,6 +35,8 @@ def test_other_files_are_found_as_ever(tmp_path):
     assert find("apf", "best", CPU) == "apf"
     with pytest.raises(ConfigError, match="neither a checkpoint"):
         find(str(tmp_path / "none"), "best", CPU)
+    with pytest.raises(ConfigError):
+        find(".", "best", CPU)
 
 
 def test_a_contract_of_an_older_version_is_refused(tmp_path):
