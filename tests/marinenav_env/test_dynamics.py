@@ -94,6 +94,13 @@ def test_forces_equal_the_oracle(world: World) -> None:
         assert [float(part[e, r]) for part in got] == pytest.approx(expected, abs=1e-9)
 
 
+def test_steady_thrust_balances_the_drag_ahead() -> None:
+    vessel = vessel_of(VesselConfig(xU=(-60.0, -50.0), xUU=(-30.0, -20.0)), 2)
+    velocity = torch.tensor([[[3.0, -4.0, 9.0], [0.0, 2.0, 0.0]]], dtype=torch.float64)
+    found = dynamics.steady_thrust(velocity, vessel)
+    assert found.tolist() == [[[525.0, 525.0], [90.0, 90.0]]]  # half of 210 x 5 and of 90 x 2
+
+
 def test_acceleration_equals_the_oracle(world: World) -> None:
     state, vessel = world.state, world.parameters.vessel
     tau = dynamics.thruster_forces(state.thrust, world.scenario.thruster_angle, vessel)
