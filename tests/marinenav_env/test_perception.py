@@ -268,6 +268,13 @@ def test_a_thousand_objects_need_no_table_of_triples() -> None:
     assert observation.objects_mask.shape == (1, 1000, SLOTS)
 
 
+def test_quantiles_without_concentration_are_a_line() -> None:
+    """Also where the last interval is shortened to keep its mean."""
+    (found,) = perception.von_mises_quantiles([0.0], 33)
+    expected = torch.linspace(-math.pi, math.pi, 33, dtype=torch.float64)
+    torch.testing.assert_close(found, expected, atol=1e-9, rtol=0.0)
+
+
 def test_quantiles_at_the_ends_are_those_of_the_row() -> None:
     table = torch.tensor([[0.0, 1.0, 5.0], [10.0, 11.0, 12.0]])
     uniform = torch.tensor([0.0, 0.25, 0.5, 0.75, 1.0])
