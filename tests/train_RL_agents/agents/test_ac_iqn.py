@@ -122,6 +122,8 @@ def test_critic_with_any_leading_shape(embedding):
     shared = critic(given, action, taus[0, 0])
     each = critic(given, action, taus[0, 0].expand(4, 3, 6))
     torch.testing.assert_close(shared, each)
+    one = critic(each_entry(given, lambda each: each[:1, :1]), action[:1, :1], taus[:1, :1])
+    torch.testing.assert_close(one, got[:1, :1])
 
 
 def test_published_architecture_by_name():

@@ -82,6 +82,7 @@ def test_importance_weights_multiply_the_errors():
     first, second = -torch.tensor([0.8, 0.1]).log()
     torch.testing.assert_close(plain["loss"], (first + second) / 2)
     torch.testing.assert_close(plain["value"], torch.tensor((-1.4 + 1.4) / 2), atol=1e-6, rtol=0.0)
+    torch.testing.assert_close(plain["target"], torch.tensor(-2.0))
     weighted = agent.loss(both._replace(weights=torch.tensor([0.5, 1.0])), noise)
     torch.testing.assert_close(weighted["loss"], (0.5 * first + second) / 2)
     torch.testing.assert_close(weighted["priority"], torch.stack((first, second)))
