@@ -176,6 +176,13 @@ def test_random_tracks_equal_the_oracle():
     assert {"none", "head-on", "give-way", "stand-on"} <= seen and len(seen) >= 14
 
 
+def test_safety_from_those_that_are_still_there():
+    seen = tracks(track((0.0, 0.0), 0.0, 0.0), track((100.0, 0.0), 180.0, 5.0))
+    assert safety(seen, RULES.domain).tolist() == [[0.0, 0.0]]
+    seen.there[10:, :, 0] = False
+    assert safety(seen, RULES.domain).tolist() == [[1.0, 1.0]]
+
+
 def test_safety_from_contact_to_domain():
     seen = tracks(track(*NORTH), track((40.0, 6.8), 180.0, 2.0), track((0.0, -30.0), 0.0, 2.0))
     expected = [(6.8 - 5.6) / (8.0 - 5.6)] * 2 + [1.0]
