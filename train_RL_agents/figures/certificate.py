@@ -115,7 +115,7 @@ def _bar_row(bar: Bar, value: Estimate | None, good: bool) -> dict[str, str]:
     word = ("✓ pass" if good else "✗ miss") + (", close" if close else "")
     return {
         "measured on": bar.about,
-        "": Markup(f'<span class="{"pass" if good else "miss"}">{word}</span>'),
+        "verdict": Markup(f'<span class="{"pass" if good else "miss"}">{word}</span>'),
         "value": _estimate(value, digits),
         "bar": f"{'at most' if bar.at_most else 'at least'} {_number(bar.bound, digits)}",
         "0 to 1": _range(value, bar.bound) if share else Markup(""),
@@ -267,6 +267,6 @@ def _sources(entry: Entry) -> str:
             "hash of the scenarios": each.scenarios,
             f"of benchmark {BENCHMARK}": "yes" if same else "no: a quick look, or another program",
         })  # fmt: skip
-    about = [{"": name.replace("_", " "), "value": "-" if value in (None, "") else str(value)}
+    about = [{"name": name.replace("_", " "), "value": "-" if value in (None, "") else str(value)}
              for part in (entry.policy, entry.program) for name, value in part.items()]  # fmt: skip
     return html_table(suites, "Scenarios") + html_table(about, "Policy and program")

@@ -1,21 +1,29 @@
 """Marks of tracks that are drawn by hand, and of random ones by the oracle."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
+from marinenav_env import WorldConfig
 from marinenav_env.config import ColregsConfig
 from marinenav_env.roles import ROLES
 from tests.oracle import seamanship as oracle
+from train_RL_agents.evaluation import seamanship
+from train_RL_agents.evaluation.contenders import ActingOptions, run_set
+from train_RL_agents.evaluation.recording import record
 from train_RL_agents.evaluation.seamanship import (
+    AsternShare,
     Marks,
     Tracks,
     duties,
+    kept_by_role,
     safety,
     sailed,
     summary,
 )
+from train_RL_agents.evaluation.suites import make_set
 
 STEPS, RANGE, RADIUS = 40, 20.0, 2.8
 RULES = ColregsConfig()
@@ -212,3 +220,29 @@ def test_summary_counts_encounters_and_vessels():
         2.0 - 1.96 * (2 / 9) ** 0.5, abs=1e-3
     )
     assert seen["stood_on"] is None and 0.0 < seen["rules_kept_low"] < 2 / 3
+
+
+def test_share_of_steps_astern_is_that_of_the_recording():
+    def backwards(step):
+        mask = step["robots", "mask"]
+        return step.set(("robots", "action"), torch.full((*mask.shape, 2), -1.0))
+
+    world, counter = WorldConfig(max_steps=20), AsternShare()
+    chosen = make_set("rules", world, 2, 0).parts[0]
+    _, recording = record(
+        backwards, chosen.scenarios, chosen.world, name="x", groups=["all"] * 2, continuous=True,
+        device=torch.device("cpu"), watch=counter,
+    )  # fmt: skip
+    steps, _, astern = sailed(seamanship.tracks(recording))
+    assert not recording.collided.any()
+    assert 0.5 < counter.value == int(astern.sum()) / int(steps.sum())
+
+
+def test_duties_are_counted_by_role():
+    world = WorldConfig(max_steps=60)
+    chosen = make_set("rules", world, 2, 0)
+    starboard = replace(chosen, parts=chosen.parts[1:2])
+    _, recording = run_set("straight", starboard, world, ActingOptions(), torch.device("cpu"), "x")
+    counts = kept_by_role(recording, 2)
+    assert counts["give-way"] == (0, 2) and counts["stand-on"] == (0, 2)  # both collide
+    assert kept_by_role(recording, 1)["stand-on"] == (0, 0)

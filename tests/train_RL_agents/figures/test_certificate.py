@@ -34,3 +34,7 @@ def test_page_fits_and_says_nothing(open_page, scheme, width):
     page = open_page(write_page(entry()), **options)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.locator(".sheet svg").count() == 2
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-core")
+    page.locator("summary").first.click()
+    found = axe.Axe().run(page).response["violations"]
+    assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
