@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import cycle
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from marinenav_env import drawing
@@ -21,6 +22,8 @@ COLOURS = (*drawing.COLOURS[:-1], "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 HATCHES = ("", "//", "..", "xx", "\\\\", "--", "oo")
 KINDS = ("png", "pdf")
+_LETTER = 0.095
+"""Width of a letter of a label (inches)."""
 
 
 def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -72,7 +75,10 @@ def draw_levels(rows: Rows) -> Any:
     """Bars of success by level, with Wilson intervals."""
     names, levels = _groups(rows), list(dict.fromkeys(row["level"] for row in rows))
     looks, width = styles(names), 0.8 / len(names)
-    picture = new_figure(max(6.0, 0.5 * len(levels) * len(names) + 2.0), 3.6, "constrained")
+    # Names of levels stand below them, each in lines of its own words.
+    longest = max(len(word) for level in levels for word in level.split())
+    room = max(5.0 / len(levels), 0.5 * len(names), _LETTER * (longest + 1))
+    picture = new_figure(room * len(levels) + 1.0, 3.6, "constrained")
     axes = picture.subplots()
     for number, name in enumerate(names):
         own = [row for row in rows if row["group"] == name]
@@ -82,7 +88,8 @@ def draw_levels(rows: Rows) -> Any:
         axes.bar(x, [row["rate"] for row in own], width, yerr=gaps, capsize=2, label=name,
                  color=looks[name]["color"], hatch=looks[name]["hatch"], edgecolor="white",
                  error_kw={"elinewidth": 1.0})  # fmt: skip
-    axes.set_xticks(range(len(levels)), levels)
+    labels = [fill(level, int(room / _LETTER), break_on_hyphens=False) for level in levels]
+    axes.set_xticks(range(len(levels)), labels)
     axes.set(ylabel="success rate, 95% Wilson", ylim=(0.0, 1.02))
     picture.legend(loc="outside upper center", ncols=4)
     return picture

@@ -1,11 +1,12 @@
 import csv
 import sys
+from itertools import pairwise
 
 import pytest
 
 from tests.train_RL_agents.figures.test_curves import make_folder
 from train_RL_agents.cli import main
-from train_RL_agents.figures.plotting import COLOURS, styles
+from train_RL_agents.figures.plotting import COLOURS, draw_levels, styles
 
 
 def test_groups_look_different_also_without_colour():
@@ -31,6 +32,18 @@ def test_command_writes_pictures_and_tables(tmp_path, capsys):
     with (out / "levels.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {row["group"] for row in rows} == {"DQN", "IQN"}
+
+
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_names_of_levels_do_not_overlap(groups):
+    pytest.importorskip("matplotlib", reason="needs the extra plot")
+    levels = ["head-on", "crossing from starboard", "crossing from port", "overtaking", "overall"]
+    rows = [{"group": str(group), "level": level, "rate": 0.5, "low": 0.4, "high": 0.6}
+            for group in range(groups) for level in levels]  # fmt: skip
+    figure = draw_levels(rows)
+    figure.canvas.draw()
+    boxes = [label.get_window_extent() for label in figure.axes[0].get_xticklabels()]
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
 
 
 def test_command_refuses_in_one_sentence(tmp_path, capsys, monkeypatch):
