@@ -1,4 +1,4 @@
-"""Functions as generated code."""
+"""Compilation of functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ starting a kernel takes longer than running it."""
 def compiled(
     function: Callable[..., Any], device: torch.device, dynamic: bool | None = False
 ) -> Callable[..., Any]:
-    """The same function as generated code, without a break.
+    """Compile a function into one graph.
 
     Args:
         function: of tensors.

@@ -113,7 +113,7 @@ class VesselConfig:
 
 @dataclass(frozen=True)
 class SensorConfig:
-    """What a robot sees of the others, and how noisily."""
+    """Detection of other robots and obstacles, and its noise."""
 
     range: PositivePerRobot = 20.0
     """Detection range, to the hull of the object (m)."""
@@ -153,7 +153,7 @@ class SensorConfig:
 
 @dataclass(frozen=True)
 class RewardConfig:
-    """What a control step is worth."""
+    """Terms of the reward of a control step."""
 
     timestep_penalty: float = -0.1
     """Added every step."""
@@ -330,7 +330,7 @@ class WorldConfig:
 
 @dataclass(frozen=True)
 class Level:
-    """How hard a scenario is."""
+    """Size and difficulty of a scenario."""
 
     num_robots: Annotated[int, at_least(1), at_most(1000)] = 5
     """Robots."""
@@ -350,7 +350,7 @@ class Level:
     """Current speed at the edge of a core (m/s); 0: drawn from the world's v_range."""
     traffic: Fraction = 0.0
     """Of an encounter: share of the robots beside the first that keep course and speed, as vessels
-    do that nobody trains. Above 0, all start in motion, and one may be overtaken."""
+    do that are not trained. Above 0, all start in motion, and one may be overtaken."""
     noise: NonNegative = 1.0
     """Factor on the standard deviations of measured positions and velocities (1)."""
     vessel_spread: Annotated[float, at_least(1.0)] = 1.0

@@ -43,7 +43,7 @@ LABEL_DISTANCE = 11.0
 
 @dataclass(frozen=True)
 class Voyage:
-    """What happened to R vessels in T control steps, hence T + 1 frames."""
+    """Tracks of R vessels over T control steps, hence T + 1 frames."""
 
     poses: Floats
     """[T+1, R, 3] x north, y east (m), yaw (rad)."""

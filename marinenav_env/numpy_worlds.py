@@ -68,7 +68,7 @@ class NumpyWorlds:
     def restart(self, seed: int | None = None) -> None:
         """Begin the next episodes; with a seed, the first of its stream.
 
-        The first time without a seed, one is drawn: worlds that nobody seeds differ.
+        The first time without a seed, one is drawn, so that worlds without seeds differ.
         """
         if seed is None and not self._begun:
             seed = secrets.randbits(32)
@@ -103,7 +103,7 @@ class NumpyWorlds:
 
     @staticmethod
     def only(batched: Any) -> Any:
-        """What arrays [1, ...] in tuples and dictionaries hold for the only world."""
+        """Remove the batch dimension from arrays [1, ...] in tuples and dictionaries."""
         if isinstance(batched, tuple):
             return tuple(map(NumpyWorlds.only, batched))
         if isinstance(batched, dict):
@@ -115,7 +115,7 @@ class NumpyWorlds:
             self.env.render("human", self._fps)
 
     def observation(self, robot: int) -> Any:
-        """What a robot of each world perceives, arrays [E, ...]; see observation_space."""
+        """Observation of a robot of each world, arrays [E, ...]; see observation_space."""
         seen = self.now.get((GROUP, "observation"))[:, robot]
         if self.flat:
             return flattened(seen, self.env.entries).numpy(force=True).astype(np.float32)
@@ -124,7 +124,7 @@ class NumpyWorlds:
         return {name: seen.get(name).numpy(force=True).astype(kind) for name, kind in kinds.items()}
 
     def result(self, robot: int) -> Results:
-        """What the last step came to for a robot of each world, as Gymnasium has it; [E] each."""
+        """Result of the last step for a robot of each world, as Gymnasium returns it; [E] each."""
         group, state = self.now.get(GROUP)[:, robot], self.env.state
 
         def array(tensor: Tensor) -> NDArray[Any]:

@@ -217,7 +217,7 @@ def observe(
 
 
 class _Objects(NamedTuple):
-    """What there is to see, the robots first, then the obstacles; each [M, 1, E]."""
+    """All objects, the robots first, then the obstacles; each [M, 1, E]."""
 
     x: Tensor
     y: Tensor

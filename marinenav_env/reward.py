@@ -37,7 +37,7 @@ TURN, CHANGE = 0.1, 0.5
 
 
 class RewardInputs(NamedTuple):
-    """What a reward may depend on."""
+    """Arguments of a reward function."""
 
     progress: Tensor
     """[E, R] decrease of the distance to the goal in this step (m)."""

@@ -39,7 +39,7 @@ class State(TensorClass):
 
 
 class Scenario(TensorClass):
-    """What an episode starts from; batch [E]."""
+    """Initial conditions of an episode; batch [E]."""
 
     goal: Tensor
     """[E, R, 2] goal (m)."""
@@ -68,7 +68,7 @@ class Scenario(TensorClass):
     level: Tensor
     """[E] int64: which level it was drawn for."""
     scripted: Tensor | None = None
-    """[E, R] bool: the robot keeps course and speed, collides with nobody by itself and is not
+    """[E, R] bool: the robot keeps course and speed, has no collisions of its own and is not
     learned from; None: there is no such robot."""
 
 
@@ -96,7 +96,7 @@ class Sensor(TensorClass):
 
 
 class Rules(TensorClass):
-    """What holds for a whole environment; every field is [E or 1]."""
+    """Parameters of a whole environment; every field is [E or 1]."""
 
     timestep_penalty: Tensor
     COLREGs_penalty: Tensor
@@ -138,7 +138,7 @@ class Parameters(TensorClass):
 
 
 class Observation(TensorClass):
-    """What perception measures; batch [E]; zeros for a robot that is not active."""
+    """Measurements of perception; batch [E]; zeros for a robot that is not active."""
 
     self_state: Tensor
     """[E, R, 7] goal x, y (m, body frame), u, v over ground (m/s), yaw rate, both thrusts (N)."""

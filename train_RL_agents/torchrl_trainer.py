@@ -411,7 +411,7 @@ class TorchRLTrainer:
                 self.collector.close()
 
     def _update_mode(self) -> str:
-        """How updates are computed here, in words."""
+        """Describe how updates are computed."""
         config, on_gpu = self.config, self.device.type == "cuda"
         parts = self.algorithm.learner.micro_batches
         words = {

@@ -35,7 +35,7 @@ class ActionCriticConfig(AgentConfig):
     dropped: int = 2
     """Highest quantiles of each critic that targets leave out."""
     critics: Annotated[int, at_least(1), at_most(10)] = 2
-    """Independent critics; targets are pessimistic over them."""
+    """Independent critics; targets are low estimates over them."""
     action_input: Literal["early", "published"] = "early"
     """Where the action enters: at the input, or as a factor after the first hidden layer."""
     layer_norm: bool = True
@@ -146,5 +146,5 @@ class ImplicitQuantileCritic(ObservationNetwork):
         return to_float32(self.output_layer(features * embedded)).squeeze(-1)
 
     def late_trunk(self, features: Tensor, action: Tensor) -> Tensor:
-        """What lies between the encoder and the product with the fractions, [B, 128]."""
+        """Hidden layers before the product with the fractions, [B, 128]."""
         return self.trunk(torch.cat((features, action), -1))

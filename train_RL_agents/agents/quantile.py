@@ -23,7 +23,7 @@ class QuantileConfig(AgentConfig):
     quantiles: Annotated[int, at_least(1), at_most(1024)] = 16
     """Quantile fractions N per network and update."""
     critics: Annotated[int, at_least(1), at_most(10)] = 2
-    """Independent networks that give values; targets are pessimistic over them."""
+    """Independent networks that give values; targets take the lower ones."""
     embedding: Literal["late", "published"] = "late"
     """Where the fractions enter: after the last hidden layer, or as published, before the first."""
     layer_norm: bool = True
@@ -37,7 +37,7 @@ class QuantileConfig(AgentConfig):
 
 
 def midpoints(count: int) -> Tensor:
-    """Middles [N] of N equal strata of (0, 1)."""
+    """Midpoints [N] of N equal strata of (0, 1)."""
     return (torch.arange(count) + 0.5) / count
 
 

@@ -1,4 +1,4 @@
-"""What on-policy agents learn from."""
+"""Batches of on-policy agents."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RolloutBatch(NamedTuple):
         return self._each(lambda each: each.index_select(0, index))
 
     def _each(self, choose: Callable[[Tensor], Tensor]) -> RolloutBatch:
-        """The same with rows chosen from all tensors that have any."""
+        """Select rows of all tensors that have rows."""
         chosen: RolloutBatch = tree_map_only(
             Tensor, lambda each: choose(each) if each.ndim else each, self
         )

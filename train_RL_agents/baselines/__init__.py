@@ -1,4 +1,4 @@
-"""Classical ways to steer, by name: what a learned policy has to beat.
+"""Classical controllers by name, which learned policies are compared with.
 
 A new one is one file here and one line below.
 """

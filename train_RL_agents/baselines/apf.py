@@ -40,7 +40,7 @@ class APF(Baseline):
 
 
 def repulsion(observation: Observation, own_radius: float) -> Tensor:
-    """What each object adds to the wanted velocity.
+    """Contribution of each object to the wanted velocity.
 
     Args:
         observation: [E, R, ...].

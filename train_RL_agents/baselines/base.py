@@ -1,4 +1,4 @@
-"""What every baseline is: a wanted velocity, and a controller that tracks it."""
+"""Base class of baselines: a desired velocity, and a controller that tracks it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Straight to the goal, blind to everything on the way: the floor."""
+"""Straight to the goal, without avoiding anything: a lower bound."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _OF_REPLAY = ("sampling", "growth")
 
 
 class Series(NamedTuple):
-    """The same subjects at several sizes."""
+    """Subjects measured at several sizes."""
 
     make: Callable[[Rig, Options], list[Subject]]
     """What is measured of a rig."""

@@ -111,7 +111,7 @@ class Rig:
         return self._of_envs(lambda: policy(step), 1)
 
     def insertion(self) -> Subject:
-        """What the collector yields, taken by the algorithm again and again."""
+        """``observe`` of the algorithm on the same collected steps."""
         steps = self.collector.collect()
         return self._of_envs(lambda: self.algorithm.observe(steps), steps.shape[1])
 

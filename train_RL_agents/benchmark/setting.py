@@ -77,7 +77,7 @@ def software() -> dict[str, Any]:
 
 
 def job(options: Options, modes: list[str]) -> dict[str, Any]:
-    """What is measured and how."""
+    """The settings of a measurement."""
     settings = flatten(to_dict(options.config))
     loop = {name: settings.get(f"trainer.{name}") for name in _LOOP}
     return {name: _shown(settings[key]) for name, key in _JOB.items()} | {

@@ -1,4 +1,4 @@
-"""What the rows of a benchmark say about growth."""
+"""Growth with the number of environments and the size of replay."""
 
 from __future__ import annotations
 

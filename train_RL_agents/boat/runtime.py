@@ -66,7 +66,7 @@ class Tracks:
 
 @dataclass(frozen=True)
 class Settings:
-    """What may differ from boat to boat; None: as the contract has it."""
+    """Settings of one boat; None: as in the contract."""
 
     risk: float | None = None
     """Share of the worst outcomes to act on, in (0, 1]."""
@@ -92,7 +92,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Command:
-    """What the thrusters are to do until the next decision."""
+    """Thrust commands until the next control step."""
 
     left: float
     """Thrust (N)."""
@@ -159,7 +159,7 @@ class Pilot:
     # The contract -------------------------------------------------------------------------------
 
     def _read_sensor(self, inputs: dict[str, Any]) -> None:
-        """How many objects are observed, and from where."""
+        """Read the number of observed objects and the sensor's range."""
         objects = inputs.get("objects_state")
         self._slots, self._kept, self._range, self._angle = 0, 0, 0.0, 0.0
         if objects is not None:
@@ -293,7 +293,7 @@ class Pilot:
     def inputs(
         self, odometry: Odometry, tracks: Tracks, goal: tuple[float, float]
     ) -> dict[str, Array]:
-        """What the network is given, [1, ...] by name: a body frame with y to starboard."""
+        """Inputs of the network, [1, ...] by name: a body frame with y to starboard."""
         cos, sin = math.cos(odometry.yaw), math.sin(odometry.yaw)
 
         def to_body(east: Any, north: Any) -> tuple[Any, Any]:

@@ -33,7 +33,7 @@ class GraphCollector:
     next step, not after the last one; ``settle`` starts them at once.
 
     Args:
-        env: the world; it goes on from its present state.
+        env: the world; collection continues from its present state.
         policy: writes the actions of a step; what else it writes is collected, too. To be compiled
             it also has ``draw_noise``, see PolicyWrapper.
         generators: that policy and world draw from, to capture the step; None runs it as it is.

@@ -52,7 +52,7 @@ class Watch:
         self._workers: dict[BaseProcess, psutil.Process] = {}
 
     def call(self, function: Callable[[], Made], limit: float = math.inf) -> Made:
-        """What a function returns, which waits for workers.
+        """Call a function that waits for workers.
 
         Args:
             function: called in another thread; processes that it starts get no signals of a group.
@@ -131,7 +131,7 @@ def _answer(function: Callable[[], Any], answer: SimpleQueue[Any]) -> None:
 
 
 def _ended(code: int) -> str:
-    """What an exit code says."""
+    """Describe an exit code."""
     return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
 
 

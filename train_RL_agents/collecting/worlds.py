@@ -35,7 +35,7 @@ def make_world(
 
 
 def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
-    """What training episodes are: levels, or the episodes of a scenario file.
+    """Scenarios of the training: levels, or the episodes of a scenario file.
 
     Collisions cost ``trainer.collision_penalty`` in both.
     """
@@ -56,6 +56,6 @@ def training_world(config: TrainConfig[Any]) -> WorldConfig:
 
 
 def _trained(world: WorldConfig, config: TrainConfig[Any]) -> WorldConfig:
-    """The same world with the trainer's settings of the reward."""
+    """The world with the trainer's settings of the reward."""
     trained = {name: getattr(config.trainer, name) for name in TRAINED}
     return replace(world, reward=replace(world.reward, **trained))

@@ -63,7 +63,7 @@ def differences(config: TrainConfig[Any]) -> list[str]:
 
 
 def _policy(path: Path) -> list[str]:
-    """What a policy file holds."""
+    """Show a policy file."""
     from train_RL_agents.run.checkpoint import load_policy
 
     loaded = load_policy(path)
@@ -76,7 +76,7 @@ def _policy(path: Path) -> list[str]:
 
 
 def _run(path: Path) -> list[str]:
-    """What a run folder holds."""
+    """Show a run folder."""
     from train_RL_agents.run.checkpoint import STATE, read_manifest
     from train_RL_agents.run.run_folder import RunFolder
 

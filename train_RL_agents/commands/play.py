@@ -108,7 +108,7 @@ def _play(given: dict[str, Any]) -> list[Recording]:
 
 
 def _name(found: LoadedPolicy | str) -> str:
-    """What a policy is called in pictures."""
+    """Name of a policy in pictures."""
     if isinstance(found, str):
         return found
     return f"{found.config.agent_type} after {found.env_steps:,} env-steps"

@@ -20,7 +20,7 @@ from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
 
 
 def meanings(config_type: type[Any]) -> dict[str, str]:
-    """What the docstring below each field says, by field; inherited fields included."""
+    """Docstrings of the fields of a configuration, by name; inherited fields included."""
     found: dict[str, str] = {}
     for base in reversed(config_type.__mro__):
         if not is_dataclass(base):
@@ -96,7 +96,7 @@ def shown(value: Any) -> str:
 
 
 def defaults_json() -> str:
-    """What the help of the default agent is made of where torch is not imported."""
+    """Settings of the default agent as JSON, for a help that does not import torch."""
     parts = [[part.title, part.rows] for part in sections(TrainConfig())]
     content = {"agent": TrainConfig.agent_type, "agents": list(AGENTS), "sections": parts}
     return json.dumps(content, indent=1) + "\n"

@@ -207,7 +207,7 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _read(text: str, setting: Setting) -> Any:
-    """What a value on the command line stands for.
+    """Convert a value of the command line.
 
     Text where the setting is text; else JSON, a list without its brackets, or a number or truth
     value as Python writes it; else text, or a list of texts where the setting is one.
@@ -233,7 +233,7 @@ def _read_texts(text: str) -> list[str]:
 
 
 def _unknown(key: str, value: Any, known: list[str]) -> str:
-    """What to say about a key that does not exist."""
+    """Error message for a key that does not exist."""
     inside = [name for name in known if name.startswith(f"{key}.")]
     if inside:
         other = f"; or is it {key}_type={value}?" if f"{key}_type" in known else ""

@@ -19,7 +19,7 @@ _WITHOUT_EFFECT = ("save_dir", "load_model")
 def changes(
     before: dict[str, Any], now: dict[str, Any], free: Sequence[str] = RESUMABLE
 ) -> list[str]:
-    """What has changed in a configuration that must not, each as ``key=now (was before)``.
+    """Changes of a configuration that are not allowed, each as ``key=now (was before)``.
 
     Args:
         before: settings by dotted key.

@@ -90,7 +90,7 @@ class TrainingSchedule(LevelColumns):
         self.curriculum()
 
     def curriculum(self) -> Curriculum:
-        """The same, as the world wants it."""
+        """The schedule as a curriculum of the world."""
         return Curriculum(self.levels(), self.weights, self.timesteps, sampler=self.sampler)
 
 
@@ -114,7 +114,7 @@ class EvalSchedule(LevelColumns):
 
 @dataclass(frozen=True)
 class TrainerConfig:
-    """How experience is collected and learned from; what all algorithms need."""
+    """Collecting and learning; settings of all algorithms."""
 
     shared: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size")
     """Totals that are divided among the processes of a run."""

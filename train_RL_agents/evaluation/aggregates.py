@@ -83,7 +83,7 @@ def _resampled(counts: Counts, coins: np.random.Generator, episodes: bool) -> Ar
 
 
 def paired_difference(ours: Sequence[Array], theirs: Sequence[Array]) -> Estimate:
-    """How much more often runs of one group succeed than those of another on the same scenarios.
+    """Difference of success rates of two groups of runs on the same scenarios.
 
     The bootstrap draws runs of each group, and scenarios for all of them together.
 

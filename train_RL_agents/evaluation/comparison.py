@@ -15,7 +15,7 @@ RESAMPLES = 10_000
 
 @dataclass(frozen=True)
 class Difference:
-    """How much more often one policy succeeds than another on the same episodes."""
+    """Difference of success rates of two policies on the same episodes."""
 
     difference: float
     """Success rate less that of the first policy."""

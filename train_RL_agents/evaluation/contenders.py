@@ -286,7 +286,7 @@ def _groups(scenarios: Any, names: Sequence[str]) -> list[str]:
 
 
 def described(found: LoadedPolicy | str) -> dict[str, Any]:
-    """What a policy is, as plain values."""
+    """Describe a policy by plain values."""
     if isinstance(found, str):
         return {"checkpoint": None, "agent_type": found, "env_steps": None}
     return {

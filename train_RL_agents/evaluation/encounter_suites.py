@@ -5,7 +5,7 @@ deep reinforcement learning with LSTM in continuous action spaces", J. Mar. Sci.
 doi 10.1007/s00773-020-00755-0; the courses are those of the environment MMG_Imazu of the public
 repository MarWaltz/TUD_RL, in which 5 and 8, and 15 and 22, coincide.
 
-Robot 0, the own vessel, heads north; if nobody acts, all are at one point at one time. Ships of
+Robot 0, the own vessel, heads north; if no vessel acts, all are at one point at one time. Ships of
 those problems become vessels of this world at 2 m/s, slow ones at 0.39 of it with weaker
 thrusters. The time to the meeting point is such that every other vessel starts 25 m from the own
 one, beyond the 20 m at which vessels see each other, but it is from 12 s to 30 s: vessels on

@@ -111,7 +111,7 @@ def wilson_interval(count: int, total: int, z: float = 1.959964) -> tuple[float,
 
 @dataclass(frozen=True)
 class Episodes:
-    """What happened in each of N episodes; tensors [N] on the CPU."""
+    """Outcomes of N episodes; tensors [N] on the CPU."""
 
     level: Tensor
     success: Tensor
@@ -212,7 +212,7 @@ def require_robots(scenarios: Scenario) -> None:
 
 
 class _Tally:
-    """What episodes come to; each counts up to its first collision.
+    """Accumulates outcomes of episodes, each up to its first collision.
 
     Args:
         env: the world, freshly reset.
@@ -248,7 +248,7 @@ class _Tally:
         self.counting[rows] &= ~collided & ~outcome.episode_done
 
     def episodes(self, scenario: Scenario) -> Episodes:
-        """What happened, once all is over."""
+        """Outcomes of the episodes, once all have ended."""
         present, robots = scenario.robot_mask, scenario.robot_mask.sum(-1)
         means = {name: (total.sum(-1) / robots).double().cpu() for name, total in self.sums.items()}
         return Episodes(

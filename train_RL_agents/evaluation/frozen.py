@@ -88,7 +88,7 @@ def benchmark_world(found: LoadedPolicy | str) -> WorldConfig:
 
 
 def hash_of(chosen: ScenarioSet) -> str:
-    """Hash, half of SHA-256, of all that the episodes of a set depend on, whoever steers.
+    """Hash, half of SHA-256, of all that the episodes of a set depend on besides the policy.
 
     Numbers count to 1e-6, so that machines agree. A tensor of zeros counts as none: a setting of a
     later version that is off leaves hashes as they are.

@@ -254,7 +254,7 @@ def _episode_steps(stacked: Mapping[str, Tensor]) -> Tensor:
 
 
 def _things(env: MarineNavEnv, rows: Tensor | None, scores: bool) -> dict[str, Tensor]:
-    """What stays the same over an episode, of all environments or of some rows."""
+    """Constants of an episode, of all environments or of some rows."""
     scenario, vessel = env.scenario, env.constants.vessel
     robots, cores = scenario.robot_mask, scenario.core_circulation
     things = {
@@ -423,7 +423,7 @@ def load(path: Path) -> Recording:
 
 
 def _misfit(recording: Recording) -> str:
-    """What is wrong with the tensors or texts of a recording; empty if nothing is."""
+    """Error in the tensors or texts of a recording; empty if there is none."""
     sizes: dict[str, int] = {}
     kinds = {bool: "b", int: "i", float: "f"}
     for name, (kind, dimensions) in _TENSORS.items():

@@ -44,7 +44,7 @@ class Evaluation:
 
     @property
     def heading(self) -> str:
-        """Who was evaluated, and on what."""
+        """The policies and the scenarios."""
         source = self.setting["suite"] or self.setting["scenarios"] or "levels"
         whom = "; ".join(map(_whom, self.results))
         return f"{whom}, on {source}, seed {self.setting['seed']}"
@@ -55,7 +55,7 @@ class Evaluation:
         return result_rows(self.results)
 
     def content(self) -> dict[str, Any]:
-        """What a JSON file of it holds."""
+        """Content of its JSON file."""
         columns = COLUMNS if len(self.results) == 1 else COMPARED
         content: dict[str, Any] = {"setting": self.setting, "columns": columns}
         first = self.results[0]

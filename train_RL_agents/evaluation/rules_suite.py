@@ -114,7 +114,7 @@ def in_motion(
 
 @dataclass(frozen=True)
 class Conduct:
-    """How N encounters went; what comes in pairs is of the own and of the other vessel."""
+    """Outcomes of N encounters; pairs are of the own and of the other vessel."""
 
     gap: Tensor
     """[N] smallest distance between the hulls' circles (m); below 0 they overlap."""

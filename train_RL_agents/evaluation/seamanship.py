@@ -44,7 +44,7 @@ than half of the gap at the beginning is left."""
 
 @dataclass(frozen=True)
 class Tracks:
-    """How E encounters of R vessels went, in T + 1 frames."""
+    """Tracks of E encounters of R vessels, in T + 1 frames."""
 
     poses: Tensor
     """[T+1, E, R, 3] x, y (m), yaw (rad)."""
@@ -70,7 +70,7 @@ def tracks(recording: Recording) -> Tracks:
 
 @dataclass(frozen=True)
 class Duties:
-    """What every vessel (own) did towards every other; [E, R, R] bool but for the first."""
+    """Duties of every vessel towards every other; [E, R, R] bool but for the first."""
 
     role: Tensor
     """[E, R, R] int64 role when the encounter began; 0: there was none."""
@@ -92,7 +92,7 @@ class Duties:
 
     @property
     def stands_on(self) -> Tensor:
-        """[E, R, R] bool: it has to stand on, and has to keep out of nobody's way."""
+        """[E, R, R] bool: it has to stand on, and has to keep clear of no vessel."""
         free = ~self.keeps_clear.any(-1, keepdim=True)
         return ((self.role == STAND_ON) | (self.role == OVERTAKEN)) & free
 

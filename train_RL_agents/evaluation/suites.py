@@ -44,7 +44,7 @@ class Part:
 
 @dataclass(frozen=True)
 class ScenarioSet:
-    """What policies are evaluated on."""
+    """Scenarios that policies are evaluated on."""
 
     name: str
     """Of the suite; else levels, or scenarios of a file."""
@@ -211,7 +211,7 @@ def _encounters(world: WorldConfig, episodes: int, seed: int, only_own: bool = F
 
 
 def _meeting(world: WorldConfig, scenarios: Scenario, only_own: bool) -> Part:
-    """Scenarios as a part of a suite; who is not steered hits nobody but the own vessel."""
+    """Scenarios as a part of a suite; vessels that are not steered hit the own vessel only."""
     if only_own:
         usual, others = world.vessel.radius, scenarios.robot_mask.shape[-1] - 1
         contact = 2.0 * (usual[0] if isinstance(usual, tuple) else usual)

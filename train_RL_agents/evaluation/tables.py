@@ -64,7 +64,7 @@ MARKS = {
 
 @dataclass(frozen=True)
 class Result:
-    """What is reported of one policy."""
+    """Figures of one policy."""
 
     name: str
     """How it was called on the command line."""
@@ -132,7 +132,7 @@ def figure_table(results: Sequence[Result]) -> TextTable:
 
 
 def conduct_table(results: Sequence[Result]) -> TextTable:
-    """How the rules were kept, encounter by encounter."""
+    """Table of the rules kept, by encounter."""
     rows, columns = [], results[0].conduct_columns
     for group in results[0].conduct or {}:
         for number, result in enumerate(results):

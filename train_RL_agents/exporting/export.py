@@ -81,7 +81,7 @@ class Deployed(nn.Module):
         return outputs if len(outputs) > 1 else outputs[0]
 
     def outputs(self, *inputs: Tensor) -> Tensors:
-        """The same, always as a tuple."""
+        """The outputs, always as a tuple."""
         return as_tuple(self(*inputs))
 
     def outputs_and_action(self, *inputs: Tensor) -> Tensors:
@@ -334,7 +334,7 @@ def check(path: Path, kind: str, agent: Agent[Any]) -> float:
 
 
 def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
-    """What the author of a planner has to know, as JSON holds it.
+    """The contract of an exported policy, for JSON.
 
     Args:
         loaded: the policy.

@@ -38,7 +38,7 @@ class _Call(nn.Module):
 
 
 def _decision(agent: Agent[Any], inputs: Observation) -> Outputs:
-    """What it does for an observation, perhaps at a risk level, and the scores if it has some."""
+    """Action for an observation, perhaps at a risk level, and scores if there are any."""
     risk = inputs.pop("risk", None)
     outputs = agent.outputs(inputs, risk)
     scores = agent.scores(outputs)

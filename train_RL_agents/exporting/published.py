@@ -130,7 +130,7 @@ def _untrained(agent_type: str) -> Agent[Any]:
 
 
 def _misfits(agent: Agent[Any], weights: dict[str, Tensor]) -> list[str]:
-    """What keeps weights from being those of an agent's acting network."""
+    """Differences between weights and the layout of an agent's acting network."""
     network = agent.networks[agent.output_networks()[0]]
     wanted = {name: tuple(value.shape) for name, value in network.named_parameters()}
     given = {name: tuple(value.shape) for name, value in weights.items()}

@@ -87,7 +87,7 @@ def scenarios(config: WorldConfig) -> list[dict[str, Any]]:
 
 
 def _start(episode: Episode, config: WorldConfig) -> dict[str, Any]:
-    """What an episode starts from, and what its world has that the given one has not."""
+    """Initial state of an episode, and settings of its world that differ from the given one."""
     common, own = asdict(config), asdict(episode.world)
     other = {name: value for name, value in own.items() if value != common[name]}
     return {name: getattr(episode, name) for name in _STARTS} | other

@@ -107,7 +107,7 @@ def legend_entries(vessel: int) -> tuple[list[Artist], list[str]]:
 
 
 def status(view: EpisodeView, vessel: int, frame: int) -> str:
-    """How a vessel fares in a frame, in three lines."""
+    """Status of a vessel in a frame, in three lines."""
     ended = "collided" if view.collided[frame, vessel] else "at its goal"
     state = "active" if view.active[frame, vessel] else ended
     rule, turn = int(view.rule[frame, vessel]), math.degrees(view.turn[frame, vessel])

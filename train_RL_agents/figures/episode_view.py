@@ -163,7 +163,7 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
 
 
 class _Cut(NamedTuple):
-    """What of a recording's tensors belongs to one episode."""
+    """Selects one episode from the tensors of a recording."""
 
     row: int
     steps: int

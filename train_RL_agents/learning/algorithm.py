@@ -1,4 +1,4 @@
-"""What every learning algorithm offers to the training loop."""
+"""Base class of learning algorithms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from train_RL_agents.utils.progress import Clock
 
 @dataclass(frozen=True)
 class Setup:
-    """What an algorithm is built from."""
+    """Arguments of an algorithm."""
 
     config: TrainConfig[Any]
     """With this process's share of the totals."""
@@ -63,7 +63,7 @@ class Item:
 
 
 class Demand(NamedTuple):
-    """What an algorithm takes of memory beside the networks."""
+    """Memory of an algorithm beside the networks."""
 
     items: list[Item]
     """What it keeps; ``on_host`` only what is in the host's memory whatever the device."""

@@ -112,7 +112,7 @@ class FlatWeights:
         return {"state": each, "param_groups": [group]}
 
     def join(self, state: dict[str, Any]) -> dict[str, Any]:
-        """What ``split`` was given.
+        """Inverse of ``split``.
 
         Raises:
             ValueError: when it is of other parameters.

@@ -29,7 +29,7 @@ MOMENTS = {"adam": 2, "rmsprop": 1}
 
 
 def compiled_losses(losses: LossFunction, device: torch.device) -> LossFunction:
-    """The same losses in generated code.
+    """Compiled losses.
 
     On a CPU the backward pass recomputes what is cheap: by default masks of ReLUs are kept as
     booleans, which generated CPU code writes one by one, a third of the time of an update.
@@ -43,7 +43,7 @@ HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def in_half(losses: LossFunction, device: torch.device, dtype: torch.dtype) -> LossFunction:
-    """The same losses with matrix products in bfloat16 or float16.
+    """Losses with matrix products in bfloat16 or float16.
 
     Networks give float32 again (``to_float32``), so targets and means over the batch are not
     rounded. The range of bfloat16 is that of float32; gradients in float16 need a LossScale.

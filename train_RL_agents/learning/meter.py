@@ -45,7 +45,7 @@ class Meter:
         return dict(zip(scalars, values, strict=True))
 
     def state_dict(self) -> dict[str, Any]:
-        """What has not been read yet."""
+        """Sums that have not been read yet."""
         return {"sums": dict(self._sums), "counts": dict(self._counts)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -1,1 +1,1 @@
-"""Experience: multi-step rows and replay on the device."""
+"""Multi-step rows and replay on the device."""

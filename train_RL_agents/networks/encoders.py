@@ -335,7 +335,7 @@ class ObservationNetwork(nn.Module):
         return torch.cat(parts, -1)
 
     def _own_features(self, observation: Observation) -> Tensor:
-        """What the encoder of the own state is given, before normalisation."""
+        """Inputs of the encoder of the own state, before normalisation."""
         state = observation[SELF]
         if self._goal_reach:
             state = goal_within(state, self._goal_reach)
@@ -343,7 +343,7 @@ class ObservationNetwork(nn.Module):
         return torch.cat((own, goal_geometry(state)), -1) if self.geometric else own
 
     def _object_features(self, observation: Observation) -> Tensor:
-        """What the encoder of the objects is given, before normalisation."""
+        """Inputs of the encoder of the objects, before normalisation."""
         objects = observation[OBJECTS] * self.object_scale
         if not self.geometric:
             return objects

@@ -1,4 +1,4 @@
-"""What an encoder is given: raw observations, scaled ones, or scaled ones with encounter geometry.
+"""Inputs of encoders: raw observations, scaled ones, or scaled ones with encounter geometry.
 
 The geometry is a fixed function of the observation, inside the network, so every network still
 takes raw observations. It spares small networks from learning divisions and square roots.
@@ -48,7 +48,7 @@ def goal_within(self_state: Tensor, reach: float) -> Tensor:
 
 
 def encounter_geometry(self_state: Tensor, objects_state: Tensor, own_radius: float) -> Tensor:
-    """How each object is passed if both keep their velocities.
+    """Geometry of passing each object if both keep their velocities.
 
     Distance at, and time to, the closest point of approach (DCPA, TCPA, as a collision avoidance
     radar gives them; Lenart, Journal of Navigation 36, 1983), the present clearance, direction and

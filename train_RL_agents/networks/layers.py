@@ -101,7 +101,7 @@ class CosineEmbedding(nn.Linear):
 
 
 def each_of(networks: Sequence[nn.Module], *args: Any, frozen: bool = False) -> list[Tensor]:
-    """What networks of one structure give for the same arguments.
+    """Outputs of networks of one structure for the same arguments.
 
     On a GPU they are computed together by batched products: fewer and larger kernels.
 

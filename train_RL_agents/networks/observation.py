@@ -22,7 +22,7 @@ Observation = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class ObservationSpec:
-    """What a robot observes."""
+    """Specification of a robot's observation."""
 
     entries: dict[str, Entry]
     """Description of each entry by name."""

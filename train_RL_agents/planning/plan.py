@@ -38,7 +38,7 @@ _TRANSIENT = 1.5
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run takes, and what there is."""
+    """Memory that a run takes, and memory that is free."""
 
     device: torch.device
     """Of the run."""
@@ -79,12 +79,12 @@ def plan(config: TrainConfig[Any], device: torch.device) -> Plan:
         update = _update_bytes(demand, settings.batch_size)
     host = device.type == "cpu"
     trained = flat_bytes(agent.networks)
-    # The averaged copy has targets of its own, which nothing lays out.
+    # The EMA copy has targets of its own, which are not stored flat.
     targets = flat_bytes(agent.targets) + sum(each.nbytes for each in agent.targets.parameters())
     weights = 2 * trained + targets + 2 * sum(each.nbytes for each in agent.buffers())
     items = [
         *(replace(item, on_host=host or item.on_host) for item in demand.items),
-        Item("networks, targets, averaged copy", weights, host, True),
+        Item("networks, targets, EMA copy", weights, host, True),
         Item("optimiser", MOMENTS[settings.optimizer] * trained, host, True),
         # As they come from the losses, and gathered in one tensor.
         Item("gradients and one update", 2 * trained + update, host, False),
@@ -112,7 +112,7 @@ def _one_environment(config: TrainConfig[Any], continuous: bool) -> MarineNavEnv
 
 
 def _update_bytes(demand: Demand, batch_size: int) -> int:
-    """What an update takes in passing, from what autograd keeps of two small batches.
+    """Temporary memory of an update, extrapolated from what autograd keeps of two small batches.
 
     Args:
         demand: computes the losses of blank rows.

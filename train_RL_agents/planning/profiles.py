@@ -26,7 +26,7 @@ _MEMORY = {"8gb": 8, "16gb": 16, "24gb": 24, "80gb": 80}
 
 
 class Sized(NamedTuple):
-    """What a profile leads to."""
+    """Result of applying a profile."""
 
     config: TrainConfig[Any]
     """With the sizes of the profile."""

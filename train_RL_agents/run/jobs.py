@@ -166,7 +166,7 @@ def command_line(*words: str) -> list[str]:
 
 
 def training_command(run: Path, words: Sequence[str] = ()) -> list[str]:
-    """What starts or resumes a run, see command_line."""
+    """Command that starts or resumes a run, see command_line."""
     return command_line("train", "--resume", str(run), "--json-lines", *words)
 
 

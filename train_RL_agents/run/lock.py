@@ -52,7 +52,7 @@ def take(path: Path) -> TextIO:
 def release(file: TextIO) -> None:
     """Give a lock back."""
     file.seek(0)
-    file.truncate()  # where there are no locks, this says that nobody writes
+    file.truncate()  # where there are no locks, an empty file says that no process writes
     file.close()
 
 

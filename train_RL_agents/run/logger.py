@@ -26,4 +26,4 @@ class RunLogger:
         """Bring all to the disk."""
 
     def close(self) -> None:
-        """The same, and end."""
+        """Flush, and release the place."""

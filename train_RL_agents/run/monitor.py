@@ -68,7 +68,7 @@ class Monitor:
         return cls(host_probes() | gpu_probes(device))
 
     def read(self) -> dict[str, float]:
-        """What the probes give now; nothing if the last sample is too recent."""
+        """Sample the probes; nothing if the last sample is too recent."""
         now = time.monotonic()
         if now - self._sampled < self._interval:
             return {}

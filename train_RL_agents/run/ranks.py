@@ -133,7 +133,7 @@ class Ranks:
     # Where ranks meet ---------------------------------------------------------------------------
 
     def share_gradients(self, agent: Agent[Any], losses: LossFunction) -> LossFunction:
-        """The same losses, whose gradients are averaged over the ranks."""
+        """Losses whose gradients are averaged over the ranks."""
         if self.size == 1:
             return losses
         return DistributedDataParallel(_LossModule(agent, losses), gradient_as_bucket_view=True)
@@ -183,7 +183,7 @@ class Ranks:
             raise ConfigError(first) if self.leads else SystemExit(_BAD_INPUT)
 
     def led(self, make: Callable[[], Made]) -> Made:
-        """What the first rank makes, handed to all."""
+        """Broadcast an object from the first rank."""
         with self.together():
             made = [make() if self.leads else None]
         if self.size > 1:

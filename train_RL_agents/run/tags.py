@@ -61,7 +61,7 @@ TAGS = {
 
 
 def meaning(tag: str) -> str:
-    """What a scalar means; empty for those of an agent of the user's."""
+    """Meaning of a scalar; empty for those of a user's agent."""
     return next((text for known, text in TAGS.items() if fnmatchcase(tag, known)), "")
 
 

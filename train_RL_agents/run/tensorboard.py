@@ -121,7 +121,7 @@ class TensorBoard(RunLogger):
         self._writer.flush()
 
     def close(self) -> None:
-        """The same, and end."""
+        """Flush, and close the files."""
         self._writer.close()
 
 

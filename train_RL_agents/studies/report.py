@@ -140,7 +140,7 @@ def _rows(suite: str, evaluations: Evaluations) -> Rows:
 
 
 def _time_rows(study: Study, out: Path) -> Rows:
-    """How far each run is, and how long that took."""
+    """Progress and time of each run."""
     rows = []
     for (name, seed), path in run_folders(study, out).items():
         last = last_row(path)

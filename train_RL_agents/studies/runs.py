@@ -39,7 +39,7 @@ _FREE = [key for key in RESUMABLE if not key.startswith("trainer.")]
 
 @dataclass(frozen=True)
 class Suite:
-    """What policies are evaluated on."""
+    """Scenarios that policies are evaluated on."""
 
     name: str
     """Of evaluation.suites."""
@@ -51,14 +51,14 @@ class Suite:
 
 @dataclass(frozen=True)
 class Study:
-    """What is trained and on what it is evaluated."""
+    """Agents and settings to train, and suites to evaluate on."""
 
     groups: dict[str, TrainConfig[Any]]
     """Configuration of each agent with each of the settings."""
     seeds: tuple[int, ...]
     """Of the runs of every group."""
     suites: tuple[Suite, ...]
-    """What policies are evaluated on."""
+    """Scenarios that policies are evaluated on."""
     which: str
     """Which policy of a run: ``latest`` or ``best``."""
 

@@ -235,7 +235,7 @@ class Search:
         )  # fmt: skip
 
     def _full(self, error: BaseException) -> ConfigError | None:
-        """What to say of an error that is about writing the storage; None for another."""
+        """Message for an error in writing the storage; None for another error."""
         inner: BaseException | None = error
         while inner is not None and not isinstance(inner, sqlite3.OperationalError):
             inner = inner.__cause__ or inner.__context__

@@ -33,7 +33,7 @@ WARM_UPS = 3
 
 
 class Recorder(Protocol):
-    """What ``Captured`` needs of a device; tests have one for the CPU."""
+    """Interface of ``Captured`` to a device; tests have one for the CPU."""
 
     def beside(self) -> Any:
         """A context for calls that warm up."""
@@ -167,7 +167,7 @@ class Captured:
         self._results: Any = None
 
     def __call__(self, *inputs: Any) -> Any:
-        """What the function gives.
+        """Results of the function.
 
         Args:
             inputs: its arguments; a graph works on copies of them.

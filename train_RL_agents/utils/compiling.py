@@ -1,4 +1,4 @@
-"""Going on without generated code."""
+"""Falling back from compiled code to eager mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors in words."""
+"""Messages of errors."""
 
 
 def first_line(error: BaseException) -> str:

@@ -77,7 +77,7 @@ class Clock:
 
     @property
     def training(self) -> float:
-        """The same without evaluations, saving and compilation."""
+        """Wall time without evaluations, saving and compilation."""
         return self.total - sum(self.seconds.get(name, 0.0) for name in _NOT_TRAINING)
 
     def lap(self) -> tuple[dict[str, float], float]:

@@ -22,7 +22,7 @@ def versions() -> dict[str, str]:
 
 
 def _git(*arguments: str) -> str:
-    """What git says about the checkout that this file is in; empty if it is in none."""
+    """Output of git for the checkout that this file is in; empty if it is in none."""
     try:
         result = subprocess.run(
             ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, check=True,

@@ -11,7 +11,7 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 def shipped(kind: Kind) -> dict[str, Path]:
-    """What comes with the package: configuration files, or folders of policies, by name."""
+    """Files of the package: configurations, or folders of policies, by name."""
     # setup.py puts both folders into a wheel; in a checkout they lie beside the packages.
     inside = _PACKAGE / "shipped" / kind
     root = inside if inside.is_dir() else _PACKAGE.parent / kind

@@ -77,7 +77,7 @@ def first_signal(ask: Callable[[], None]) -> Iterator[None]:
         ask()
 
     with _handled(handle) as restore:
-        if _interrupted.is_set():  # in vain
+        if _interrupted.is_set():  # before the handler was there
             _interrupted.clear()
             handle(0, None)
         yield

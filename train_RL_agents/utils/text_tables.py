@@ -65,7 +65,7 @@ class TextTable:
         return [*range(stacked, self.keys), *numbers[:1]], 1
 
     def _width(self, column: int) -> int:
-        """Of a column: that of its widest text, or of the longest word of its title."""
+        """Width of a column: of its widest text, or of the longest word of its title."""
         words = self.titles[column].split()
         return max(map(len, [*words, *(row[column] for row in self.rows)]), default=0)
 

@@ -1,4 +1,4 @@
-"""What generated code needs: a C++ compiler and a cache; torch is not imported."""
+"""Requirements of compiled code: a C++ compiler and a cache; torch is not imported."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_exact_items_are_what_is_allocated(tmp_path, tiny, words):
     assert found.size("replay") == held + leaf_bytes(
         vars(priorities.sums).values() if priorities else []
     )
-    assert found.size("networks, targets, averaged copy") == held_weights(learner)
+    assert found.size("networks, targets, EMA copy") == held_weights(learner)
     learner.update(batch_of(trainer.algorithm.example_row.expand(4).clone()))
     assert found.size("optimiser") == pytest.approx(held_by_optimizer(learner), rel=0.1)
 
@@ -71,7 +71,7 @@ def test_exact_items_of_on_policy_runs_are_what_is_allocated(tmp_path, tiny, wor
     trainer = trainer_of(tmp_path, *words)
     found, learner = plan(trainer.config, CPU), trainer.algorithm.learner
     assert found.size("replay") == found.size("open windows") == 0
-    assert found.size("networks, targets, averaged copy") == held_weights(learner)
+    assert found.size("networks, targets, EMA copy") == held_weights(learner)
     trainer.iterate()
     assert learner.updates > 0
     assert found.size("optimiser") == pytest.approx(held_by_optimizer(learner), rel=0.1)
