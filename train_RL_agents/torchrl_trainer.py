@@ -42,7 +42,12 @@ from train_RL_agents.utils.compiling import (
     end_compilers,
     shield_compilers,
 )
-from train_RL_agents.utils.device import release_memory, resolve_precision, set_precision
+from train_RL_agents.utils.device import (
+    random_stream,
+    release_memory,
+    resolve_precision,
+    set_precision,
+)
 from train_RL_agents.utils.progress import Clock, Display
 from train_RL_agents.utils.signals import first_signal
 
@@ -129,10 +134,8 @@ class TorchRLTrainer:
         on_host = self.config.trainer.replay_storage == "host"
         devices = {"replay": torch.device("cpu")} if on_host else {}
         return {
-            name: torch.Generator(devices.get(name, self.device)).manual_seed(
-                1_000_003 * seed + offset
-            )
-            for offset, name in enumerate(("policy", "learner", "replay"), start=1)
+            name: random_stream(seed, number, devices.get(name, self.device))
+            for number, name in enumerate(("policy", "learner", "replay"), start=1)
         }
 
     def _build(self, seed: int) -> None:

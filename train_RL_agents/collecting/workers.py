@@ -33,6 +33,7 @@ from train_RL_agents.collecting.worlds import training_scenarios, training_world
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.utils.compiling import shield_compilers
+from train_RL_agents.utils.device import random_stream
 
 _CPU = torch.device("cpu")
 _SEED_STRIDE = 2_000_000_011
@@ -94,7 +95,7 @@ class WorkerPolicy(PolicyWrapper):
     def forward(self, tensordict: TensorDictBase, noise: Any = None) -> TensorDictBase:
         """See PolicyWrapper."""
         if self._generator is None:
-            self._generator = torch.Generator().manual_seed(1_000_003 * _seed_here + 1)
+            self._generator = random_stream(_seed_here, 1, _CPU)
         result: TensorDictBase = super().forward(tensordict, noise)
         return result
 

@@ -29,6 +29,17 @@ def usual_threads() -> int:
     return int(wanted) if wanted.isdigit() and int(wanted) > 0 else cpu_cores()
 
 
+def random_stream(seed: int, number: int, device: torch.device) -> torch.Generator:
+    """A generator on a device; streams of one seed, and of neighbouring seeds, are independent.
+
+    Args:
+        seed: of the run or of a worker.
+        number: of the stream, from 1.
+        device: of the generator.
+    """
+    return torch.Generator(device).manual_seed(1_000_003 * seed + number)
+
+
 def release_memory() -> None:
     """Free the memory of a trainer that is not used any more: it has reference cycles."""
     gc.collect()

@@ -8,6 +8,7 @@ from marinenav_env import ConfigError
 from train_RL_agents.utils.device import (
     available_devices,
     cpu_cores,
+    random_stream,
     resolve_device,
     resolve_precision,
     set_precision,
@@ -18,6 +19,14 @@ from train_RL_agents.utils.device import (
 def pretend(monkeypatch, *, cuda=0):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda > 0)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: cuda)
+
+
+def test_streams_are_those_of_saved_runs_and_differ():
+    first = [random_stream(3, number, torch.device("cpu")) for number in (1, 2, 1)]
+    assert first[0].initial_seed() == 3 * 1_000_003 + 1
+    one, other, same = (torch.rand(8, generator=each) for each in first)
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
 
 
 def test_without_a_gpu(monkeypatch):
