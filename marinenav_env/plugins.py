@@ -54,6 +54,14 @@ def registered(group: str) -> tuple[str, ...]:
     return tuple(sorted(entry_points(group=group).names))
 
 
+def reference_of(group: str, name: str) -> str:
+    """``package.module:Name`` of an entry point's name; any other text as it is.
+
+    So a file says which package it needs, and not only how that registered the part.
+    """
+    return next((_value(each) for each in entry_points(group=group) if each.name == name), name)
+
+
 def resolve(group: str, reference: str) -> Any:
     """The object that a reference names.
 

@@ -135,14 +135,24 @@ def test_on_policy_agent_with_all_parts() -> None:
     life(trained("--agent", PPO_KL, *WORDS, trainer=ON_POLICY), parts)
 
 
-def test_names_of_entry_points(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_entry_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_entry_points(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     words = (
         "world.reward.function=early", "world.sensor.entries=current",
         'agent.entry_encoders=["current=current"]', "training_schedule.sampler=ring",
     )  # fmt: skip
-    trained("--agent", "PPO-KL", *words, trainer=ON_POLICY)
+    folder = trained("--agent", "PPO-KL", *words, trainer=ON_POLICY)
+    # Files hold the references, so that without the entry points a sentence names the package.
+    stored = (Path(folder) / "trial_config.json").read_text()
+    assert all(f'"{part}"' in stored for part in (PPO_KL, REWARD, CURRENT, RING))
+    assert f'"current={ENCODER}"' in stored
+    assert run("info", folder) == 0
+    sys.path.remove(str(tmp_path))
+    assert run("info", folder) == BAD_INPUT
+    assert f"--plugin {PPO_KL}" in capsys.readouterr().err
 
 
 def test_entry_points_allow_parts_that_files_name(

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_type_hints
 
-from marinenav_env import files
+from marinenav_env import files, plugins
 from marinenav_env.validation import ConfigError, brief, members_of, require
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.schema import TrainConfig
@@ -31,6 +31,12 @@ _DEEPEST = 20
 """Objects inside one another, or dots in a key."""
 
 
+_PARTS = {
+    "agent_type": plugins.AGENTS, "agent.entry_encoders": plugins.ENCODERS,
+    "world.reward.function": plugins.REWARDS, "world.sensor.entries": plugins.OBSERVATIONS,
+    "training_schedule.sampler": plugins.SCENARIOS,
+}  # fmt: skip
+"""Settings that name parts of a user's, with the group of their entry points."""
 RENAMED = {"agent.duelling": "agent.dueling", "trainer.average_decay": "trainer.ema_decay"}
 """Former names of settings, which files and saved runs may still use."""
 
@@ -96,6 +102,7 @@ def from_dict(values: dict[str, Any], overrides: Sequence[str] = ()) -> TrainCon
         if key not in known:
             raise ConfigError(_unknown(key, value, list(known)))
     read = given | {key: _read(text, known[key]) for key, text in texts.items()}
+    read |= {key: _reference(group, read[key]) for key, group in _PARTS.items() if key in read}
     for key in [key for key, value in read.items() if value is None]:
         if NoneType not in members_of(known[key].annotation):
             del read[key]
@@ -179,6 +186,16 @@ def _agent_name(name: str) -> str:
         return re.sub(r"[-_]", "", text).lower()
 
     return {plain(known): known for known in AGENTS}.get(plain(name), name)
+
+
+def _reference(group: str, value: Any) -> Any:
+    """Names of users' parts as ``package.module:Name``; anything else as it is."""
+    if isinstance(value, list | tuple):
+        return [_reference(group, each) for each in value]
+    if not isinstance(value, str) or value in AGENTS:
+        return value
+    entry, equals, name = value.rpartition("=")
+    return entry + equals + plugins.reference_of(group, name)
 
 
 def settings_of(config: Any, prefix: str = "") -> Iterator[Setting]:
