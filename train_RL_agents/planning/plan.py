@@ -26,6 +26,7 @@ from train_RL_agents.learning import ALGORITHMS
 from train_RL_agents.learning.algorithm import Demand, Item
 from train_RL_agents.learning.flat import flat_bytes
 from train_RL_agents.learning.learner import MOMENTS
+from train_RL_agents.memory.prioritized import SPARE
 from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.utils.memory import USABLE, gigabytes, host_free, require_room
 
@@ -209,7 +210,8 @@ def check(found: Plan, config: TrainConfig[Any], at_once: int = 1) -> None:
         name, slots = "trainer.buffer_size", settings.buffer_size
         rows = sum(item.size for item in found.items
                    if item.on_host == on_host and "replay" in item.name)  # fmt: skip
-        fitting = round(slots * (1.0 - found.lacking(on_host) / rows)) - 1 if rows else 0
+        share = 1.0 - found.lacking(on_host) / rows if rows else 0.0
+        fitting = round((slots + SPARE) * share) - SPARE - 1
         require(fitting <= 0, name, slots, f"at most {fitting:,} to fit {there}")
         besides = " besides replay" if rows else ""
         raise ConfigError(
