@@ -175,7 +175,7 @@ def test_no_host_reads(never_ask):
     assert held(replay) == [12, 3, 6, 7, 8, 9, 10, 11]
 
 
-@pytest.mark.parametrize("stored", [0, 3, 8, 13])
+@pytest.mark.parametrize("stored", [0, 3, 7, 8, 13])
 def test_state_holds_filled_slots_only_and_restores_everything(stored):
     capacity = 8
     replay = filled_replay(capacity, range(1, stored + 1), seed=4)
