@@ -41,8 +41,8 @@ def track(start, course, speed, changes=()):
     return poses, velocities
 
 
-def seen(own, other, collided_at=None):
-    """Conduct of one encounter."""
+def recorded(own, other, collided_at=None):
+    """A recording of one encounter."""
     poses, velocities = (torch.tensor(each).transpose(0, 1)[:, None]
                          for each in zip(own, other, strict=True))  # fmt: skip
     active = torch.ones(STEPS + 1, 1, 2, dtype=torch.bool)
@@ -51,8 +51,13 @@ def seen(own, other, collided_at=None):
         active[collided_at + 1 :] = False
         collided[collided_at] = True
     radius = torch.full((1, 2), 2.8)
-    return conduct(SimpleNamespace(poses=poses, velocities=velocities, active=active,
-                                   collided=collided, vessel_radius=radius))  # fmt: skip
+    return SimpleNamespace(poses=poses, velocities=velocities, active=active,
+                           collided=collided, vessel_radius=radius)  # fmt: skip
+
+
+def seen(*encounter):
+    """Conduct of one encounter."""
+    return conduct(recorded(*encounter))
 
 
 @pytest.mark.parametrize("encounter", ENCOUNTERS.values(), ids=ENCOUNTERS)
@@ -111,8 +116,8 @@ def scalar_conduct(own, other, collided_at):
 
 
 def test_conduct_equals_scalar_code():
-    draw, kinds = random.Random(5), set()
-    for number in range(60):
+    draw, kinds, encounters = random.Random(5), set(), []
+    for _ in range(60):
         tracks = []
         for course in (0.0, draw.uniform(-3.0, 3.0)):
             start = (20.0 - draw.uniform(5.0, 25.0) * math.cos(course),
@@ -120,13 +125,18 @@ def test_conduct_equals_scalar_code():
             changes = {draw.randrange(1, 30): (draw.uniform(-0.6, 0.6), draw.uniform(0.8, 2.5))
                        for _ in range(draw.randrange(3))}  # fmt: skip
             tracks.append(track(start, course, draw.uniform(1.0, 2.5), changes))
-        collided_at = draw.choice([None, None, 8, 20])
-        found = seen(*tracks, collided_at)
-        gap, turns, gave_way, ahead = scalar_conduct(*tracks, collided_at)
-        assert found.gap.item() == pytest.approx(gap, abs=1e-4), number
-        assert found.turn[0].tolist() == turns and found.gave_way[0].tolist() == gave_way
-        assert found.crossed_ahead[0].tolist() == ahead
-        assert found.collision.tolist() == [collided_at is not None]
+        encounters.append((*tracks, draw.choice([None, None, 8, 20])))
+    parts = [vars(recorded(*each)) for each in encounters]
+    found = conduct(SimpleNamespace(**{
+        name: torch.cat([each[name] for each in parts], 0 if name == "vessel_radius" else 1)
+        for name in parts[0]
+    }))  # fmt: skip
+    for row, encounter in enumerate(encounters):
+        gap, turns, gave_way, ahead = scalar_conduct(*encounter)
+        assert found.gap[row].item() == pytest.approx(gap, abs=1e-4), row
+        assert found.turn[row].tolist() == turns and found.gave_way[row].tolist() == gave_way
+        assert found.crossed_ahead[row].tolist() == ahead
+        assert bool(found.collision[row]) == (encounter[2] is not None)
         kinds |= {*turns, *(f"ahead {each}" for each in ahead), str(gave_way)}
     assert len(kinds) == 3 + 2 + 4, kinds
 
@@ -136,7 +146,7 @@ FROM_AHEAD = track((40.0, 0.0), math.pi, 2.0)
 
 
 def test_nobody_gives_way():
-    found = seen(track((0.0, 0.0), 0.0, 2.0), FROM_STARBOARD, collided_at=19)
+    found = seen(track((0.0, 0.0), 0.0, 2.0), FROM_STARBOARD, 19)
     assert found.turn.tolist() == [[0, 0]]
     assert found.gave_way.tolist() == [[False, False]]
     assert found.collision.tolist() == [True]
