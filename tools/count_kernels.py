@@ -2,7 +2,7 @@
 
     python -m tools.count_kernels                                # every agent
     python -m tools.count_kernels --agents AC-IQN --registers    # also compile for sm_90
-    python -m tools.count_kernels --agents DQN --code folder precision=bf16
+    python -m tools.count_kernels precision=bf16 --agents DQN --code folder
 
 The loop of training runs on the faked GPU of the tests. Inductor generates its code as it would for
 an H200: each start of a generated kernel and each call of a library counts as one, and so does each

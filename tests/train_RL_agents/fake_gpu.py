@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torchrl.envs import EnvBase
@@ -190,7 +190,8 @@ class Loop:
         """An evaluation of the learner's agent on the fixed set."""
         config, agent = self.algorithm._config, self.algorithm.learner.ema
         schedule = config.eval_schedule
-        scenarios = draw_scenarios(config.world, schedule.levels(), schedule.num_episodes, 0)
+        with unset_fake_temporarily():  # their number is read
+            scenarios = draw_scenarios(config.world, schedule.levels(), schedule.num_episodes, 0)
         return evaluation_of(
             PolicyWrapper(agent), scenarios, config.world, continuous=agent.continuous,
             device=GPU, seed=0, compile=config.compile, capture=config.capture,
