@@ -60,7 +60,7 @@ def policy_graphs(agent: Agent[Any]) -> dict[str, Any]:
 
     Returns:
         ``weights``, float32 in base64 with name, shape and offset of each, and ``graphs``:
-        ``decide`` and, if the agent knows them, ``decide_at_risk`` and ``returns``. A graph has
+        ``act`` and, if the agent knows them, ``act_at_risk`` and ``returns``. A graph has
         named inputs, names of weights, nodes [operator, arguments] and named outputs. Values are
         counted through inputs, weights and nodes; ``{"at": n}`` in an argument means value n.
     """
@@ -69,10 +69,10 @@ def policy_graphs(agent: Agent[Any]) -> dict[str, Any]:
     weights: dict[str, Tensor] = {}
     seen = Deployed(agent).observations(1)
     action = exact.act(seen)
-    graphs = {"decide": _graph(exact, _decision, seen, weights)}
+    graphs = {"act": _graph(exact, _decision, seen, weights)}
     if exact.supports_risk:
         risk = {"risk": torch.ones(1, dtype=torch.float64)}
-        graphs["decide_at_risk"] = _graph(exact, _decision, seen | risk, weights)
+        graphs["act_at_risk"] = _graph(exact, _decision, seen | risk, weights)
     if exact.return_quantiles(seen, action) is not None:
         graphs["returns"] = _graph(exact, _returns, seen | {"action": action}, weights)
     return {"graphs": graphs, "weights": _packed(weights)}

@@ -23,21 +23,21 @@ def graphs_of(agent_type, **settings):
 @pytest.mark.parametrize(
     ("agent_type", "names", "outputs"),
     [
-        ("AC-IQN", {"decide", "decide_at_risk", "returns"}, ["action"]),
-        ("IQN", {"decide", "decide_at_risk", "returns"}, ["action", "scores"]),
-        ("DDPG", {"decide", "returns"}, ["action"]),
-        ("DQN", {"decide"}, ["action", "scores"]),
-        ("PPO", {"decide"}, ["action", "scores"]),
+        ("AC-IQN", {"act", "act_at_risk", "returns"}, ["action"]),
+        ("IQN", {"act", "act_at_risk", "returns"}, ["action", "scores"]),
+        ("DDPG", {"act", "returns"}, ["action"]),
+        ("DQN", {"act"}, ["action", "scores"]),
+        ("PPO", {"act"}, ["action", "scores"]),
     ],
 )
 def test_graphs_and_their_outputs(agent_type, names, outputs):
     _, found = graphs_of(agent_type)
     assert set(found["graphs"]) == names
-    assert sorted(found["graphs"]["decide"]["outputs"]) == outputs
-    inputs = dict(found["graphs"]["decide"]["inputs"])
+    assert sorted(found["graphs"]["act"]["outputs"]) == outputs
+    inputs = dict(found["graphs"]["act"]["inputs"])
     assert inputs == {"self_state": [1, 7], "objects_state": [1, 5, 5], "objects_mask": [1, 5]}
-    if "decide_at_risk" in names:
-        assert dict(found["graphs"]["decide_at_risk"]["inputs"])["risk"] == [1]
+    if "act_at_risk" in names:
+        assert dict(found["graphs"]["act_at_risk"]["inputs"])["risk"] == [1]
 
 
 def references(argument):

@@ -36,10 +36,10 @@ const checks = {
   },
 
   // What a policy does for observations [{ name: numbers }], at risk levels or as configured.
-  decided({ policy, observations, risks, actions }) {
+  acted({ policy, observations, risks, actions }) {
     const loaded = policies.load(policy);
     return observations.map((observation, i) => ({
-      ...loaded.decide(observation, risks ? risks[i] : null),
+      ...loaded.act(observation, risks ? risks[i] : null),
       quantiles: actions && loaded.returns(observation, [actions[i]].flat()),
     }));
   },

@@ -95,7 +95,7 @@ def agree(check, agent, observed):
             outputs = exact.outputs(observed, risk)
             action, scores = exact.select(outputs), exact.scores(outputs)
             quantiles = exact.return_quantiles(observed, action)
-        found = check("decided", {
+        found = check("acted", {
             "policy": policy, "observations": seen, "actions": action.tolist(),
             "risks": None if risk is None else risk.tolist(),
         })  # fmt: skip
@@ -148,7 +148,7 @@ def test_a_name_cannot_end_the_data():
 
 
 def test_operators_that_the_page_lacks_are_named():
-    policy = {"graphs": {"decide": {"nodes": [["linear", []], ["fft_fft", []]]}}}
+    policy = {"graphs": {"act": {"nodes": [["linear", []], ["fft_fft", []]]}}}
     with pytest.raises(ConfigError, match=r"a policy.*fft_fft"):
         write_page("a policy", WorldConfig(), policy, False, None, 1.0)
 
@@ -194,7 +194,7 @@ def test_world_reproduces_the_recorded_episodes():
     [(name, each) for name, all_ in VARIANTS.items() for each in all_],
     ids=lambda each: str(each),
 )
-def test_policy_decides_as_in_python(agent_type, settings):
+def test_policy_acts_as_in_python(agent_type, settings):
     torch.manual_seed(0)
     config = from_dict({"agent_type": agent_type, "agent": settings})
     agent = make_agent(config, 25, torch.device("cpu"))
@@ -255,7 +255,7 @@ def test_chromium_reproduces_the_recorded_episodes(open_demo):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", AGENTS)
-def test_chromium_decides_as_python_on_1000_observations(open_demo, name):
+def test_chromium_acts_as_python_on_1000_observations(open_demo, name):
     agent = pretrained(name).agent
     drawn, real = Deployed(agent).observations(500, seed=3), recorded_observations(500)
     both = {entry: torch.cat((drawn[entry], real[entry])) for entry in drawn}

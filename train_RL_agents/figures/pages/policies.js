@@ -15,14 +15,14 @@ const policies = (() => {
     const weights = unpack(packed.weights);
     const networks = Object.fromEntries(Object.entries(packed.graphs).map(([name, graph]) =>
       [name, tensors.network(graph, weights)]));
-    const { decide, decide_at_risk: decideAtRisk, returns } = networks;
+    const { act, act_at_risk: actAtRisk, returns } = networks;
     return {
-      supportsRisk: Boolean(decideAtRisk),
+      supportsRisk: Boolean(actAtRisk),
       knowsReturns: Boolean(returns),
       // { action: [index], or [left, right] in [-1, 1]; scores: of all actions, if there are some }
-      decide(observation, risk) {
-        const atRisk = risk !== null && decideAtRisk;
-        const found = atRisk ? decideAtRisk({ ...observation, risk: [risk] }) : decide(observation);
+      act(observation, risk) {
+        const atRisk = risk !== null && actAtRisk;
+        const found = atRisk ? actAtRisk({ ...observation, risk: [risk] }) : act(observation);
         return { action: Array.from(found.action), scores: found.scores && Array.from(found.scores) };
       },
       // Rising quantiles of the return of an action, at even fractions; null if not known.

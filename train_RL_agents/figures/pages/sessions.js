@@ -45,7 +45,7 @@ const sessions = (() => {
         frame.risk = session.risk;
         frame.insight = null;
         frame.decisions = frame.observations.map((observation, i) =>
-          (frame.state.vessels[i].active ? policy.decide(observation, session.risk) : null));
+          (frame.state.vessels[i].active ? policy.act(observation, session.risk) : null));
       }
       return frame.decisions;
     }
