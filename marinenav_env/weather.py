@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import MOST_DELAY, WeatherConfig
+from marinenav_env.layout import env_first, env_last
 from marinenav_env.state import State, Vessel, Weather
 
 GRAVITY, AIR = 9.81, 1.225
@@ -174,6 +175,8 @@ def delayed(rates: Tensor, pending: Tensor, delay: Tensor) -> tuple[Tensor, Tens
         pending: [E, R, MOST_DELAY, 2] commanded before, the latest first.
         delay: [E or 1] control steps, at most MOST_DELAY.
     """
-    queue = torch.cat((rates[..., None, :], pending), -2)
-    index = delay.view(-1, 1, 1, 1).expand(*rates.shape[:-1], 1, 2)
-    return queue.gather(-2, index).squeeze(-2), queue[..., :MOST_DELAY, :]
+    now = env_last(rates)[:, None]
+    queue = torch.cat((now, env_last(pending)), 1)
+    index = delay.view(1, 1, 1, -1).expand_as(now)
+    # Of one layout always, for which compiled code is made.
+    return env_first(queue.gather(1, index)[:, 0]), env_first(queue[:, :MOST_DELAY].contiguous())
