@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from train_RL_agents.evaluation.seamanship import (
     Tracks,
     duties,
     kept_by_role,
+    marks,
     safety,
     sailed,
     summary,
@@ -206,6 +208,35 @@ def test_sailed():
     steps, path, astern = sailed(seen)
     assert steps.tolist() == [[10, 40]] and astern.tolist() == [[0, 40]]
     assert path[0].tolist() == pytest.approx([10.0, 20.0])
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_marks_by_hand(monkeypatch, keeps):
+    seen = tracks(track(*NORTH, ((9, (30.0, 2.0)),) if keeps else ()), FROM_STARBOARD)
+    monkeypatch.setattr(seamanship, "tracks", lambda recording: recording.seen)
+    arrived = torch.zeros(STEPS, 1, 2, dtype=torch.bool)
+    arrived[-1, :, 0] = True
+    recording = SimpleNamespace(seen=seen, arrived=arrived, dt=0.5, rules=RULES)
+    alone = torch.tensor([[36, 40]]), torch.tensor([[32.0, 40.0]])
+    both = torch.ones(1, 2, dtype=torch.bool)
+    given = {
+        name: each[0].tolist() for name, each in vars(marks(recording, alone, both, RULES)).items()
+    }
+    nan, kept = math.nan, float(keeps)
+    assert given["rules_kept"] == [kept, 1.0]
+    for name, own in (("substantial", kept), ("early", kept), ("right_side", 1.0)):
+        assert given[name] == pytest.approx([own, nan], nan_ok=True), name
+    assert given["stood_on"] == pytest.approx([nan, 1.0], nan_ok=True)
+    assert given["delay"] == pytest.approx([2.0, nan], nan_ok=True)  # 4 steps more
+    assert given["detour"] == pytest.approx([40.0 / 32.0 - 1.0, nan], nan_ok=True)
+    assert given["astern"] == [0.0, 0.0]
+    counts = kept_by_role(recording, 2)
+    assert counts["give-way"] == (int(keeps), 1) and counts["stand-on"] == (1, 1)
+    # A collision breaks all rules that a vessel had to keep; who is not scored has no marks.
+    seen.collided[0, 1], both[0, 0] = True, False
+    found = vars(marks(recording, alone, both, RULES))
+    assert found["rules_kept"][0].tolist() == pytest.approx([nan, 0.0], nan_ok=True)
+    assert all(each[0, 0].isnan() for each in found.values())
 
 
 def test_summary_counts_encounters_and_vessels():
