@@ -187,12 +187,9 @@ def control_step(
     wx, wy, r = env_last(state.velocity_water)
     for _ in range(substeps):
         cx, cy = current_velocity(
-            env_first(x),
-            env_first(y),
-            scenario.core_position,
-            scenario.core_circulation,
+            env_first(x), env_first(y), scenario.core_position, scenario.core_circulation,
             core_radius,
-        )
+        )  # fmt: skip
         gx, gy, gr = wx + env_last(cx), wy + env_last(cy), r
         x, y, theta = x + dt * gx, y + dt * gy, theta + dt * r
         cos, sin = theta.cos(), theta.sin()
@@ -202,7 +199,7 @@ def control_step(
         u_r, v_r, r = u_r + dt * du, v_r + dt * dv, r + dt * dr
         wx, wy = cos * u_r - sin * v_r, sin * u_r + cos * v_r
     return (
-        # Wrapped once a step, not once a substep as published: sine and cosine do not care.
+        # Wrapped once a step, not once a substep as published: sine and cosine are periodic.
         stack_last((x, y, wrap_to_two_pi(theta))),
         stack_last((wx, wy, r)),
         stack_last((gx, gy, gr)),
