@@ -386,3 +386,9 @@ def test_constants_of_the_optimisers():
         expected = {"lr": 0.25, "fused": fused or None, "foreach": None if fused else True}
         assert {name: group[name] for name in expected} == expected
         assert not group["capturable"] and not group["weight_decay"]
+
+
+def test_a_scale_of_losses_is_no_trouble_where_there_is_none():
+    learner, other = learner_of(), learner_of(seed=1)
+    other.load_state_dict(learner.state_dict() | {"scale": {}})
+    assert all_equal(values_of(other.agent), values_of(learner.agent))

@@ -118,7 +118,8 @@ def test_replay_is_demanded_where_it_is_held(tmp_path):
 
 @pytest.mark.parametrize(("storage", "saved"), [("device", True), ("host", False)])
 def test_demand_by_hand(tmp_path, storage, saved):
-    words = (f"trainer.replay_storage={storage}", f"save_replay={saved}", "trainer.n_steps=3")
+    words = (f"trainer.replay_storage={storage}", f"save_replay={saved}", "trainer.n_steps=3",
+             "trainer.steps_per_batch=2")  # fmt: skip
     trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
     step = trainer.collector.env.fake_tensordict()[:1]
     found = OffPolicy.demand(trainer.config, trainer.algorithm.learner.agent, step)
@@ -127,7 +128,7 @@ def test_demand_by_hand(tmp_path, storage, saved):
     assert row == 4 + 4 + 8 + 2 * (4 * 7 + 5 * (4 * 5 + 1))
     robots = step[GROUP, "mask"].shape[-1]
     expected = [("replay", (150 + SPARE) * row, storage == "host", True),
-                ("open windows", 2 * 8 * 3 * robots * row, False, False)]  # fmt: skip
+                ("open windows", 2 * 8 * 2 * 3 * robots * row, False, False)]  # fmt: skip
     if saved:
         expected.append(("copy of replay while saving", (150 + SPARE) * row, True, True))
     assert [(item.name, item.size, item.on_host, item.exact) for item in found.items] == expected
