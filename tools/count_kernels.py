@@ -272,7 +272,8 @@ def registers(code: str) -> Iterator[tuple[str, dict[str, int]]]:
         for name, source in re.findall(r"(triton_\w+) = async_compile\.triton\('\w+', '''(.*?)''',",
                                        code, re.S):  # fmt: skip
             file = Path(folder) / f"{name}.py"
-            file.write_text(_HEAD + source[source.index("@triton.jit") :])
+            body = _HEURISTICS.sub("@triton.jit", source)
+            file.write_text(_HEAD + body[body.index("@triton.jit") :])
             spec = importlib.util.spec_from_file_location(name, file)
             assert spec and spec.loader
             module = importlib.util.module_from_spec(spec)
@@ -298,6 +299,8 @@ def registers(code: str) -> Iterator[tuple[str, dict[str, int]]]:
                          re.findall(r"(REG|LOCAL|STACK):(\d+)", said.stdout)}  # fmt: skip
 
 
+_HEURISTICS = re.compile(r"@triton_heuristics\.\w+\(.*?\n\)\n@triton\.jit", re.S)
+"""Choose the sizes of blocks when a kernel runs."""
 _BLOCKS = {"YBLOCK": 2, "R0_BLOCK": 16}
 _HEAD = """
 import triton

@@ -21,8 +21,10 @@ def call(args):
 @pytest.mark.slow
 def test_kernels_of_ac_iqn_stay_few():
     found, compiler = counted("AC-IQN", ["trainer.batch_size=256"], ["vector step"])
-    assert found["vector step"].total() <= 43
-    name, code = min(compiler.code, key=lambda each: len(each[1]))
-    for kernel, used in registers(code):
-        assert used["REG"] > 8, (name, kernel)
-        assert used["LOCAL"] == 0, (name, kernel)
+    assert found["vector step"].total() <= 41
+    code = dict(compiler.code)["OffPolicy._store_rows"]
+    found_in = dict(registers(code))
+    assert any("_red_" in kernel for kernel in found_in)
+    for kernel, used in found_in.items():
+        assert used["REG"] > 8, kernel
+        assert used["LOCAL"] == 0, kernel
