@@ -12,6 +12,7 @@ from tests.train_RL_agents.helpers import each_entry, make_inputs, make_rollout,
 from tests.train_RL_agents.learners import agent_of
 from tests.train_RL_agents.networks.test_actors import Atan
 from train_RL_agents.agents import AGENTS
+from train_RL_agents.agents.actor_critic_network import ActorCriticConfig, FleetTrunk
 from train_RL_agents.networks.observation import ACTIVE
 
 close = pytest.approx
@@ -208,6 +209,20 @@ def test_each_robot_acts_on_its_own_observation():
 # Weights, entropy, parts -------------------------------------------------------------------------
 
 STYLES = [{}, {"actions": "gaussian"}, {"critic": "fleet"}]
+
+
+def test_fleet_features_by_hand():
+    trunk = FleetTrunk(3, ActorCriticConfig(hidden_sizes=(4,)))
+    encoded = torch.rand(2, 5, 3, generator=seeded())
+    active = torch.tensor([[True, False, True, True, False], [False] * 5])
+    found, (layer, _) = trunk(encoded, active), trunk.layers
+    for row in range(2):
+        there = [encoded[row, r] for r in range(5) if active[row, r]]
+        mean = sum(there) / len(there) if there else torch.zeros(3)
+        for r in range(5):
+            joined = torch.cat((encoded[row, r], mean))
+            expected = (layer.weight @ joined + layer.bias).clamp_min(0.0)
+            torch.testing.assert_close(found[row, r], expected)
 
 
 def rollout(agent):

@@ -151,6 +151,13 @@ def test_sampling_is_uniform_over_filled_slots(fill):
         assert chi_square > 0.1 * freedom  # as random as that, too
 
 
+def test_slots_are_drawn_with_float64():
+    """float32 numbers cannot reach every slot of a large buffer."""
+    replay = filled_replay(5, range(5), seed=2)
+    chance = torch.rand(64, generator=seeded(2), dtype=torch.float64)
+    assert replay.sample()["action"].tolist() == (5.0 * chance).long().tolist()
+
+
 def test_sampling_depends_on_its_own_generator_alone():
     replays = [filled_replay(50, range(50), batch_size=16, seed=seed) for seed in (1, 1, 2)]
     state = torch.get_rng_state()
