@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
+
+import torch
 
 from marinenav_env import Episode, WorldConfig
 from marinenav_env.drawing import COLOURS
 from marinenav_env.scenario_file import episodes_of
 from marinenav_env.state import Scenario
 from marinenav_env.validation import require
+from marinenav_env.weather import build_weather
 from train_RL_agents.evaluation.suites import make_set
 from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULES, zone_outline
 from train_RL_agents.figures.page import assemble, read_part
@@ -49,7 +52,7 @@ def write_page(
     require(not missing, title, ", ".join(sorted(missing)), "a policy of the page's operators")
     zones = {RULES[rule]: zone_outline(rule, config.colregs) for rule in (CROSSING, HEAD_ON)}
     data = {
-        "title": title, "config": asdict(config), "policy": policy, "continuous": continuous,
+        "title": title, "config": _settings(config), "policy": policy, "continuous": continuous,
         "risk": risk, "scale": scale, "scenarios": scenarios(config), "first": "level 6, 1",
         "colours": COLOURS,
         "zones": {rule: outline.tolist() for rule, outline in zones.items()},
@@ -84,6 +87,15 @@ def scenarios(config: WorldConfig) -> list[dict[str, Any]]:
                 name = group if len(episodes) == 1 else f"{group}, {number}"
                 found.append({"suite": suite, "name": name, "episode": _start(episode, config)})
     return found
+
+
+def _settings(config: WorldConfig) -> dict[str, Any]:
+    """A world's configuration, and the spectrum of waves of 1 m for the page to scale."""
+    high = replace(config.weather, wave_height=1.0)
+    waves = build_weather([high], torch.device("cpu"), torch.float64)
+    parts = ("frequency", "amplitude", "phase")
+    spectrum = {part: getattr(waves, f"wave_{part}")[0].tolist() for part in parts}
+    return asdict(config) | {"spectrum": spectrum}
 
 
 def _start(episode: Episode, config: WorldConfig) -> dict[str, Any]:

@@ -44,12 +44,12 @@ const checks = {
     }));
   },
 
-  // A voyage of a session without noise: the poses of every frame.
-  sailed({ data, scenario }) {
+  // A voyage of a session without noise, or its first steps: the poses of every frame.
+  sailed({ data, scenario, weather, steps }) {
     const session = sessions.make(data);
     session.open(scenario);
-    session.edit((state) => { state.noise = 0; });
-    while (session.advance());
+    session.edit((state) => { state.noise = 0; Object.assign(state.weather, weather); });
+    while (session.at < (steps ?? Infinity) && session.advance());
     return session.frames.map(({ state }) => state.vessels.map(({ x, y, theta }) => [x, y, theta]));
   },
 

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError, Episode, MarineNavEnv, WorldConfig
+from marinenav_env.config import WeatherConfig
 from marinenav_env.perception import von_mises_quantiles
 from marinenav_env.scenario_file import parse_scenarios
 from tests.marinenav_env.helpers import QUIET, recordings
@@ -55,6 +56,7 @@ def pretrained(name):
     return load_policy(PRETRAINED / name)
 
 
+@cache
 def page_of(name):
     loaded = pretrained(name)
     risk = getattr(loaded.config.agent, "risk", None)
@@ -202,28 +204,49 @@ def test_policy_acts_as_in_python(agent_type, settings):
     agree(in_node, agent, Deployed(agent).observations(20, seed=2))
 
 
-def voyage(name, scenario):
-    """Poses [T + 1, R, 3] of a voyage without noise, in Python."""
+def voyage(name, scenario, weather, steps):
+    """Poses [T + 1, R, 3] of a voyage without noise, at most so many steps, in Python."""
     loaded = pretrained(name)
     given = data_in(page_of(name))["scenarios"][scenario]["episode"]
-    episode = Episode(**given, world=replace(loaded.config.world, sensor=QUIET))
+    episode = Episode(**given, world=replace(loaded.config.world, sensor=QUIET, weather=weather))
     env = MarineNavEnv(scenarios=[episode], continuous=loaded.agent.continuous, dtype=torch.float64)
     policy = PolicyWrapper(copy.deepcopy(loaded.agent).double().eval())
     step, poses = env.reset(), [env.state.pose[0]]
-    while env.state.active.any() and len(poses) <= 1000:
+    while env.state.active.any() and len(poses) <= steps:
         step = env.step(policy(step))["next"]
         poses.append(env.state.pose[0].clone())
     return torch.stack(poses).numpy()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["ac_iqn", "dqn"])
-def test_a_whole_voyage_is_pythons(name):
+def voyages_agree(name, weather, steps=1000):
     scenario = 50  # the first of level 6
-    expected = voyage(name, scenario)
-    found = np.array(in_node("sailed", {"data": data_in(page_of(name)), "scenario": scenario}))
-    assert found.shape == expected.shape and len(found) > 30
+    given = {"wind": weather.wind_speed, "direction": weather.wind_direction,
+             "waves": weather.wave_height}  # fmt: skip
+    expected = voyage(name, scenario, weather, steps)
+    found = np.array(in_node("sailed", {
+        "data": data_in(page_of(name)), "scenario": scenario, "weather": given, "steps": steps,
+    }))  # fmt: skip
+    assert found.shape == expected.shape and len(found) > min(steps, 30)
     assert np.abs(found - expected).max() <= TOLERANCE
+    return expected
+
+
+WIND = WeatherConfig(wind_speed=8.0, wind_direction=2.0)
+WAVES = WeatherConfig(wave_height=0.4, wave_direction=2.0, wind_direction=2.0)
+BOTH = replace(WIND, wave_height=0.4, wave_direction=2.0)
+
+
+def test_wind_and_waves_are_pythons():
+    """The vessels drift apart from those in the calm, so that the forces count."""
+    ends = [voyages_agree("dqn", weather, 10)[-1] for weather in (WeatherConfig(), WIND, WAVES)]
+    assert all(np.abs(end - ends[0]).max() > 0.1 for end in ends[1:])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weather", [WeatherConfig(), BOTH], ids=["calm", "weather"])
+@pytest.mark.parametrize("name", ["ac_iqn", "dqn"])
+def test_a_whole_voyage_is_pythons(name, weather):
+    voyages_agree(name, weather)
 
 
 def test_noise_is_that_of_the_specification():
@@ -445,6 +468,35 @@ def test_noise_and_risk_are_set(open_demo):
     assert not open_demo("dqn").is_visible("#risk")
 
 
+def weather_controls(page):
+    return [page.input_value(f"#{name}") for name in ("wind", "direction", "waves")]
+
+
+@pytest.mark.slow
+def test_weather_is_set_by_keys_and_rewound(open_demo):
+    page = open_demo()
+    calm = {"wind": 0, "direction": 0, "waves": 0}
+    assert state(page)["weather"] == calm
+    page.evaluate("demo.step()")
+    for name, times in (("wind", 8), ("direction", 6), ("waves", 4)):
+        page.focus(f"#{name}")
+        for _ in range(times):
+            page.keyboard.press("ArrowRight")
+    expected = {"wind": 8, "direction": np.pi / 2, "waves": 0.4}
+    assert state(page)["weather"] == pytest.approx(expected)
+    texts = [page.inner_text(f"#{name}-text") for name in expected]
+    assert texts == ["8 m/s", "090°", "0.4 m"]
+    page.click("[data-add=vortex]")
+    page.evaluate("demo.step()")
+    page.fill("#time", "0")
+    page.wait_for_timeout(100)  # the added vortex, which was chosen, is not there
+    assert state(page)["weather"] == calm and weather_controls(page) == ["0", "0", "0"]
+    page.fill("#time", "2")
+    assert weather_controls(page) == ["8", "90", "0.4"]
+    begin(page, "head-on, 1")
+    assert state(page)["weather"] == pytest.approx(expected), "kept, as noise is"
+
+
 @pytest.mark.slow
 def test_the_rule_and_the_decision_are_shown(open_demo):
     page = open_demo("ac_iqn")
@@ -470,6 +522,8 @@ def test_a_link_holds_the_state(open_demo, open_page):
     page = open_demo("iqn")
     page.keyboard.press("4")
     page.fill("#noise", "2")
+    page.fill("#wind", "8")
+    page.fill("#direction", "135")
     page.uncheck("#configured")
     page.fill("#risk", "0.5")
     for _ in range(12):
@@ -483,6 +537,12 @@ def test_a_link_holds_the_state(open_demo, open_page):
     for each in (page, other):
         each.evaluate("demo.step(); demo.step()")
     assert state(other) == state(page)
+    old = other.evaluate("""() => {
+      const link = demo.session.link().replaceAll("-", "+").replaceAll("_", "/");
+      const shorter = btoa(atob(link).slice(0, -24));
+      return demo.session.follow(shorter) && demo.session.now().state.weather;
+    }""")
+    assert old == {"wind": 0, "direction": 0, "waves": 0}, "links had no weather at first"
     other.evaluate("location.hash = '#state=AAAA'")
     other.wait_for_function("document.getElementById('status').textContent.includes('does not')")
 
@@ -499,6 +559,7 @@ def test_page_is_accessible(open_demo, size, scheme):
     page = open_demo("ac_iqn", viewport=SIZES[size], color_scheme=scheme)
     page.click("summary")
     page.click("#helm")
+    page.fill("#wind", "8")
     for _ in range(3):
         page.evaluate("demo.step()")
     page.wait_for_timeout(100)

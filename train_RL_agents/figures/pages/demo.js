@@ -123,6 +123,11 @@
   function seek(at) {
     if (clock.playing) pause();
     session.seek(at);
+    const { kind, index } = item;
+    if (!items().some((each) => each.kind === kind && each.index === index)) {
+      item = { kind: "vessel", index: session.chosen };
+    }
+    fillControls();
     refresh();
   }
 
@@ -324,7 +329,7 @@
   const fill = (select, options) => select.replaceChildren(...options);
 
   function fillControls() {
-    const { vessels, cores, noise } = session.now().state;
+    const { vessels, cores, noise, weather } = session.now().state;
     fill(byId("vessel"), vessels.map((_, index) => new Option(index + 1, index)));
     byId("vessel").value = session.chosen;
     fill(byId("item"), items().map(({ kind, index }) =>
@@ -338,6 +343,13 @@
     byId("current").disabled = !cores.length;
     byId("current").value = speed || 3;
     write(byId("current-text"), cores.length ? `${speed.toFixed(1)} m/s` : "none here");
+    const goesTo = Math.round(weather.direction * 180 / Math.PI);
+    byId("wind").value = weather.wind;
+    write(byId("wind-text"), weather.wind ? `${weather.wind} m/s` : "none");
+    byId("waves").value = weather.waves;
+    write(byId("waves-text"), weather.waves ? `${weather.waves} m` : "none");
+    byId("direction").value = goesTo;
+    write(byId("direction-text"), `${String(goesTo).padStart(3, "0")}°`);
     byId("configured").checked = session.risk === null;
     byId("risk").disabled = session.risk === null;
     byId("risk").value = session.risk ?? 1;
@@ -348,6 +360,13 @@
   function setCurrent(speed) {
     const size = 2 * Math.PI * session.k.core_radius * speed;
     session.edit((state) => state.cores.forEach((core) => { core[2] = core[2] < 0 ? -size : size; }));
+    changed();
+  }
+
+  function setWeather() {
+    const [wind, waves, degrees] = ["wind", "waves", "direction"].map((id) => Number(byId(id).value));
+    const direction = degrees * Math.PI / 180;
+    session.edit((state) => { state.weather = { wind, direction, waves }; }, false);
     changed();
   }
 
@@ -397,6 +416,7 @@
     changed();
   });
   listen("current", "input", ({ target }) => setCurrent(Number(target.value)));
+  ["wind", "waves", "direction"].forEach((id) => listen(id, "input", setWeather));
   listen("configured", "change", setRisk);
   listen("risk", "input", setRisk);
   listen("item", "change", ({ target }) => {

@@ -1,7 +1,7 @@
 "use strict";
-// Motion of a vessel (marinenav_env/dynamics.py and current.py), in float64.
+// Motion of a vessel (marinenav_env/dynamics.py, current.py and weather.py), in float64.
 const dynamics = (() => {
-  const TURN = 2 * Math.PI;
+  const TURN = 2 * Math.PI, GRAVITY = 9.81, AIR = 1.225, SURGE = 0.7, SWAY = 0.8, YAW = 0.1;
 
   // To [0, 2 pi).
   function wrap(angle) {
@@ -47,12 +47,51 @@ const dynamics = (() => {
       0.5 * k.width * (leftAlong - rightAlong) - 0.5 * k.length * sway];
   }
 
-  // A control step: what changes of the vessel, and its path [x, y, yaw] after each substep.
-  function move(vessel, rates, k, cores, coreRadius, dt, substeps) {
+  function wind({ theta, gx, gy }, { wind: speed, direction }, k, height) {
+    const x = speed * Math.cos(direction) - gx, y = speed * Math.sin(direction) - gy;
+    const cos = Math.cos(theta), sin = Math.sin(theta), pressure = 0.5 * AIR * height;
+    const along = cos * x + sin * y, across = cos * y - sin * x, relative = Math.hypot(along, across);
+    return [SURGE * pressure * k.width * relative * along,
+      SWAY * pressure * k.length * relative * across,
+      -2 * YAW * pressure * k.length * k.length * along * across];
+  }
+
+  const sinc = (x) => (x ? Math.sin(x) / x : 1);
+
+  // The phase is that at the vessel's centre; half, half that between stern and bow.
+  function waves({ x, y, theta }, { waves: height, direction }, k, spectrum, seconds) {
+    const ahead = direction - theta, total = [0, 0, 0];
+    spectrum.frequency.forEach((frequency, i) => {
+      const square = frequency * frequency, number = square / GRAVITY;
+      const phase = number * (Math.cos(direction) * x + Math.sin(direction) * y) -
+        frequency * seconds + spectrum.phase[i];
+      const half = 0.5 * k.length * number * Math.cos(ahead);
+      const pull = k.m * height * spectrum.amplitude[i] * square *
+        sinc(0.5 * k.width * number * Math.sin(ahead));
+      const bessel = Math.abs(half) < 0.01 ? half / 3
+        : (Math.sin(half) - half * Math.cos(half)) / (half * half);
+      total[0] += pull * sinc(half) * Math.sin(phase) * Math.cos(ahead);
+      total[1] += pull * sinc(half) * Math.sin(phase) * Math.sin(ahead);
+      total[2] += pull * Math.cos(phase) * Math.sin(ahead) * 0.5 * k.length * bessel;
+    });
+    return total;
+  }
+
+  // Force and moment [surge, sway, yaw] of weather: { wind (m/s), direction (rad), waves: height (m) }.
+  function weatherForce(vessel, weather, k, height, spectrum, seconds) {
+    if (!weather.wind && !weather.waves) return [0, 0, 0];
+    const swell = waves(vessel, weather, k, spectrum, seconds);
+    return wind(vessel, weather, k, height).map((force, axis) => force + swell[axis]);
+  }
+
+  // A control step with a force from outside: what changes of the vessel, and its path [x, y, yaw]
+  // after each substep.
+  function move(vessel, rates, k, outer, cores, coreRadius, dt, substeps) {
     const clip = (thrust) => Math.min(Math.max(thrust, k.min_thrust), k.max_thrust);
     const left = clip(vessel.left + dt * substeps * rates[0]);
     const right = clip(vessel.right + dt * substeps * rates[1]);
-    const tau = forces(left, right, vessel.angles, k), path = [];
+    const own = forces(left, right, vessel.angles, k), path = [];
+    const tau = own.map((force, axis) => force + outer[axis]);
     let { x, y, theta, wx, wy, r } = vessel, gx = 0, gy = 0, gr = 0;
     for (let substep = 0; substep < substeps; substep++) {
       const [cx, cy] = current(x, y, cores, coreRadius);
@@ -69,5 +108,5 @@ const dynamics = (() => {
     return { x, y, theta: wrap(theta), wx, wy, r, gx, gy, gr, left, right, path };
   }
 
-  return { wrap, wrapToPi, current, move };
+  return { wrap, wrapToPi, current, weatherForce, move };
 })();

@@ -288,6 +288,17 @@ const maps = (() => {
       text(`${metres} m`, ...toWorld(32 + length, size - 11));
     }
 
+    // Where wind and waves go to, in the corner.
+    function drawWeather({ wind, direction, waves }) {
+      if (!wind && !waves) return;
+      const [x, y] = toWorld(size - 18, size - 15), half = 11 / view.scale;
+      arrow(...fromBody(x, y, direction, -half, 0), ...fromBody(x, y, direction, half, 0), theme.ink,
+            { width: 2.5 });
+      context.textAlign = "right";
+      const words = [wind && `wind ${wind} m/s`, waves && `waves ${waves} m`];
+      text(words.filter(Boolean).join(", "), x, y, -18, 4);
+    }
+
     // frame: shown; poses: [x, y, yaw] of each vessel at this moment; item: what is being edited.
     function draw(frame, poses, upTo, item, following) {
       look(poses, following);
@@ -304,6 +315,7 @@ const maps = (() => {
       drawChosen(frame, poses[session.chosen]);
       drawItem(item, poses);
       drawScale();
+      if (frame.state.weather) drawWeather(frame.state.weather);
     }
 
     // Items --------------------------------------------------------------------------------------

@@ -25,10 +25,9 @@ const sessions = (() => {
     function open(scenario) {
       const { episode } = data.scenarios[scenario];
       session.helm = null;
-      setTo(scenario, {
-        ...world.start(world.setting(data.config, episode), episode, scenario + 1),
-        noise: session.frames.length ? now().state.noise : 1,
-      });
+      const first = world.start(world.setting(data.config, episode), episode, scenario + 1);
+      const { noise, weather } = session.frames.length ? now().state : first;
+      setTo(scenario, { ...first, noise, weather });
     }
 
     function choose(vessel) {
@@ -168,13 +167,14 @@ const sessions = (() => {
           v.x, v.y, v.theta, v.wx, v.wy, v.r, v.gx, v.gy, v.gr, v.left, v.right, ...v.angles, ...v.goal,
           v.kind, flag(v.active), flag(v.present), flag(v.collided), flag(v.arrived)]),
         ...state.obstacles.flat(), ...state.cores.flat(),
+        state.weather.wind, state.weather.direction, state.weather.waves,
       ];
       const bytes = new Uint8Array(Float64Array.from(numbers).buffer);
       const text = btoa(String.fromCharCode(...bytes));
       return text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
     }
 
-    // Go to the state of a link; false if the text is not one.
+    // Go to the state of a link; false if the text is not one. The first pages' links have no weather.
     function follow(text) {
       let numbers;
       try {
@@ -183,8 +183,9 @@ const sessions = (() => {
       } catch { return false; }
       const [version, scenario, chosen, helm, risk, steps, random, noise, ...counts] = numbers;
       const [vessels, obstacles, cores] = counts, rest = counts.slice(3);
+      const further = rest.length - 20 * vessels - 3 * (obstacles + cores);
       if (version !== LINK_VERSION || !(scenario in data.scenarios) || !(vessels >= 1) ||
-          !numbers.every(Number.isFinite) || rest.length !== 20 * vessels + 3 * (obstacles + cores)) {
+          !numbers.every(Number.isFinite) || ![0, 3].includes(further)) {
         return false;
       }
       const take = (count) => rest.splice(0, count);
@@ -198,6 +199,8 @@ const sessions = (() => {
       });
       state.obstacles = Array.from({ length: obstacles }, () => take(3));
       state.cores = Array.from({ length: cores }, () => take(3));
+      const [wind = 0, direction = 0, waves = 0] = rest;
+      state.weather = { wind, direction, waves };
       session.risk = risk < 0 || !policy.supportsRisk ? null : risk;
       session.helm = null;
       setTo(scenario, state);

@@ -1,7 +1,8 @@
 "use strict";
 // The world as pure functions (marinenav_env/world.py, reward.py and endings.py). A state is plain
-// data: vessels, obstacles [x, y, radius], cores [x, y, circulation], the control steps done, the
-// state of the random numbers, and a factor of the measurement noise.
+// data: vessels, obstacles [x, y, radius], cores [x, y, circulation], weather { wind, direction,
+// waves }, the control steps done, the state of the random numbers, and a factor of the measurement
+// noise. Waves run where the wind blows to; commands are not late, and no detection is missed.
 const world = (() => {
   // Parameters of a vessel: its own where the configuration has a list with one for each.
   function ofVessel(section, kind) {
@@ -41,7 +42,7 @@ const world = (() => {
     const copy = (rows) => rows.map((row) => [...row]);
     return {
       vessels, obstacles: copy(episode.obstacles), cores: copy(episode.cores), steps: 0,
-      random: seed >>> 0, noise: 1,
+      random: seed >>> 0, noise: 1, weather: { wind: 0, direction: 0, waves: 0 },
     };
   }
 
@@ -65,12 +66,14 @@ const world = (() => {
   // A control step with thrust rates [left, right] (N/s) of each vessel. `random` is what observe
   // left of the random numbers.
   function step(k, state, rates, random) {
-    const paths = [];
+    const paths = [], seconds = state.steps * k.dt * k.substeps;
     const moved = state.vessels.map((vessel, i) => {
       if (!vessel.active) return { ...vessel, present: false };
       const { hull } = k.of(vessel.kind);
+      const outer = dynamics.weatherForce(
+        vessel, state.weather, hull, k.weather.hull_height, k.spectrum, seconds);
       const { path, ...motion } = dynamics.move(
-        vessel, rates[i], hull, state.cores, k.core_radius, k.dt, k.substeps);
+        vessel, rates[i], hull, outer, state.cores, k.core_radius, k.dt, k.substeps);
       paths[i] = path;
       return { ...vessel, ...motion, present: true };
     });
