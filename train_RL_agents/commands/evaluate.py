@@ -71,8 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.evaluation.recording import save
     from train_RL_agents.evaluation.report import evaluate_all
     from train_RL_agents.exporting.exported import find
-    from train_RL_agents.utils.device import resolve_device
+    from train_RL_agents.utils.device import keep_freed_memory, resolve_device
 
+    keep_freed_memory()
     device = resolve_device(arguments.device)
     found = {name: find(name, given.get("which", "best"), device) for name in names}
     for name in _OUTPUTS:

@@ -94,7 +94,10 @@ def _play(given: dict[str, Any]) -> list[Recording]:
 
     from train_RL_agents.evaluation.contenders import ActingOptions, common_world, find, run_set
     from train_RL_agents.evaluation.selection import choose_set, defaults
+    from train_RL_agents.utils.device import keep_freed_memory
 
+    keep_freed_memory()
+    torch.set_num_threads(1)  # a few episodes: more threads wait for one another
     device = torch.device("cpu")
     found = [find(name, given.get("which", "best"), device) for name in given["policies"]]
     schedule, world = defaults(found)

@@ -66,10 +66,11 @@ def _entry(arguments: argparse.Namespace) -> Entry:
     from train_RL_agents.evaluation import frozen
     from train_RL_agents.evaluation.entry import read_entry
     from train_RL_agents.exporting.exported import find
-    from train_RL_agents.utils.device import resolve_device
+    from train_RL_agents.utils.device import keep_freed_memory, resolve_device
 
     if arguments.policy.endswith(".json"):
         return read_entry(Path(arguments.policy))
+    keep_freed_memory()
     device = resolve_device(arguments.device)
     found = find(arguments.policy, arguments.which, device)
     suites = {}

@@ -1,4 +1,8 @@
+import ctypes
 import os
+import platform
+import subprocess
+import sys
 from contextlib import nullcontext
 
 import pytest
@@ -8,6 +12,7 @@ from marinenav_env import ConfigError
 from train_RL_agents.utils.device import (
     available_devices,
     cpu_cores,
+    keep_freed_memory,
     random_stream,
     resolve_device,
     resolve_precision,
@@ -87,3 +92,36 @@ def test_what_is_not_there_is_refused_with_what_is(monkeypatch, name):
     with pytest.raises(ConfigError) as caught:
         resolve_device(name)
     assert str(caught.value) == f"device={name!r}: must be auto or one of those here: cpu"
+
+
+FAULTS = """
+import resource
+from train_RL_agents.utils.device import keep_freed_memory
+def page_faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        b"x" * 40_000_000
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+before = page_faults()
+keep_freed_memory()
+page_faults()
+print(before, page_faults())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
+def test_memory_that_was_freed_is_used_again():
+    done = subprocess.run(
+        [sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True
+    )
+    before, after = map(int, done.stdout.split())
+    assert before > 10_000 > 100 > after
+
+
+@pytest.mark.parametrize("error", [AttributeError, OSError, TypeError])
+def test_other_systems_keep_their_ways_with_memory(monkeypatch, error):
+    def library(name):
+        raise error
+
+    monkeypatch.setattr(ctypes, "CDLL", library)
+    keep_freed_memory()
