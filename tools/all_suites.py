@@ -95,9 +95,11 @@ def short(name: str) -> str:
 
 def overview(found: dict[str, dict[str, Any]]) -> str:
     """Success of every policy on every suite."""
-    names = [policy["name"] for policy in next(iter(found.values()))["policies"]]
-    rows = [[short(name), *(share(by_name(content)[name]["figures"]["overall"])
-                            for content in found.values())] for name in names]  # fmt: skip
+    suites = [by_name(content) for content in found.values()]
+    # A suite that was run before a policy was there lacks it.
+    names = dict.fromkeys(name for suite in suites for name in suite)
+    rows = [[short(name), *(share(suite[name]["figures"]["overall"]) if name in suite else "-"
+                            for suite in suites)] for name in names]  # fmt: skip
     return markdown_table(["", *found], rows)
 
 

@@ -86,6 +86,12 @@ def test_page_has_a_table_of_all_and_one_of_each(marinenav, tmp_path):
     assert "| orca | 0.25 |" in lines
 
 
+def test_policies_that_a_suite_lacks_are_shown_as_such():
+    lines = all_suites.overview({"paper": {"policies": content("paper")["policies"][:1]},
+                                 "rules": content("rules")}).splitlines()  # fmt: skip
+    assert "| orca | - | 0.500 (0.25 to 0.75) |" in lines
+
+
 def test_a_suite_that_fails_ends_it(marinenav, tmp_path):
     assert all_suites.main(["--suites", "crowd", "paper", "--out", str(tmp_path)]) == 2
     assert not (tmp_path / "suites.md").exists()
