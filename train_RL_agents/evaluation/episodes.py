@@ -228,7 +228,7 @@ class _Tally:
         self.seconds = env.config.dt * env.config.substeps
 
     def clear(self) -> None:
-        """Begin anew, in the same tensors."""
+        """Begin again, in the same tensors."""
         self.counting.fill_(True)
         for each in (self.collided, self.arrived, *self.sums.values()):
             each.zero_()

@@ -1,6 +1,6 @@
 """The benchmark: suites frozen by size, seed and a hash of their scenarios.
 
-Whoever changes what a suite consists of changes its hash, and has to raise ``entry.BENCHMARK``.
+A change of what a suite consists of changes its hash, and requires a new ``entry.BENCHMARK``.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ _PASS = ("A bar is passed when the measured value reaches it. Values in brackets
          "(Wilson); a bar inside of one is marked as close.")  # fmt: skip
 _MEASURED = ("The same command with the same policy gives the same figures. Hashes of scenarios "
              "are over all tensors that episodes start from, and that of the policy over its file. "
-             "Whoever has another hash has run something else.")  # fmt: skip
+             "Another hash means other scenarios or another policy.")  # fmt: skip
 
 
 def _whom(entry: Entry) -> str:
