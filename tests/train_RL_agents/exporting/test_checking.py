@@ -8,7 +8,6 @@ import torch
 
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.cli import main
 from train_RL_agents.exporting.checking import check_file
 from train_RL_agents.exporting.export import CONTRACT, EXAMPLES, export
 from train_RL_agents.exporting.torchscript import file_name
@@ -88,32 +87,3 @@ def test_other_outputs_are_refused(change, words, exported, tmp_path):
     with pytest.raises(ValueError, match=r"mine\.json") as refusal:
         check_file(path)
     assert words in str(refusal.value)
-
-
-def test_command_checks_a_file(exported, capsys):
-    path = exported[1]
-    assert main(["export", "--check", str(path)]) == 0
-    assert capsys.readouterr().out.startswith(f"{path}: 16 examples compared; the largest")
-
-
-def test_command_refuses_in_one_sentence(exported, tmp_path, capsys):
-    def refusal(*argv):
-        assert main(["export", *map(str, argv)]) == 2
-        return capsys.readouterr().err
-
-    _, path, written = exported
-    assert "CHECKPOINT and --out are needed" in refusal()
-    assert "CHECKPOINT and --out are needed" in refusal(path)
-    assert "takes neither CHECKPOINT nor --out" in refusal("--check", path, "--out", tmp_path)
-    model = tmp_path / "x.pt"
-    assert f"{tmp_path / CONTRACT}: cannot be read" in refusal("--check", model)
-    (tmp_path / CONTRACT).write_text(json.dumps(written))
-    assert "x.pt: cannot be read as an exported file" in refusal("--check", model)
-    assert "x.tflite: must end in .pt, .pt2, .onnx or .json" in refusal(
-        "--check", tmp_path / "x.tflite"
-    )
-    written = {key: each for key, each in written.items() if key != "examples"} | {"version": 1}
-    (tmp_path / CONTRACT).write_text(json.dumps(written))
-    assert "contract.json: holds no examples, as it was written by another version" in refusal(
-        "--check", model
-    )

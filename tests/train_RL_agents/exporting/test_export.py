@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +12,8 @@ import torch
 
 from tests.train_RL_agents.probe import PROBE, read_probe, weights_of
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.cli import main, make_parser
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.exporting import export as module
 from train_RL_agents.exporting.checking import check_file
 from train_RL_agents.exporting.export import (
     CONTRACT,
@@ -27,7 +24,7 @@ from train_RL_agents.exporting.export import (
 )
 from train_RL_agents.exporting.published import import_agent, published_config
 from train_RL_agents.exporting.torchscript import file_name
-from train_RL_agents.run.checkpoint import LoadedPolicy, save_policy
+from train_RL_agents.run.checkpoint import LoadedPolicy
 
 ROOT = Path(__file__).parents[3]
 PLANNERS = {
@@ -242,48 +239,6 @@ def test_contract_says_what_goes_in_and_comes_out(tmp_path):
 def test_contract_of_a_continuous_agent_has_one_rate(tmp_path):
     action = export(make_policy("DDPG"), tmp_path, [])["action"]
     assert action["rate"] == {"value": 1000.0, "unit": "N/s"}
-
-
-# The command
-
-
-def test_command_writes_files_and_contract(tmp_path, capsys):
-    policy = make_policy("DQN", **{"agent.critics": 1})
-    save_policy(tmp_path / "policy.pt", policy.agent, policy.config, 7, {})
-    out = tmp_path / "new" / "folder"
-    assert main(["export", str(tmp_path / "policy.pt"), "--out", str(out)]) == 0
-    names = {"traced_DQN_model.pt", "DQN.pt2", CONTRACT}
-    assert {path.name for path in out.iterdir()} == names
-    printed = capsys.readouterr().out
-    assert all(str(out / name) in printed for name in names)
-
-
-def test_command_refuses_in_one_sentence(tmp_path, capsys, monkeypatch):
-    policy = make_policy("DQN", **{"agent.critics": 1})
-    path = tmp_path / "policy.pt"
-    save_policy(path, policy.agent, policy.config, 7, {})
-
-    def refusal(*argv):
-        assert main(["export", *map(str, argv)]) == 2
-        return capsys.readouterr().err
-
-    out = tmp_path / "out"
-    assert refusal(tmp_path / "none", "--out", out).count("\n") == 1
-    assert "argument --format: invalid choice: 'tflite'" in refusal(
-        path, "--out", out, "--format", "tflite"
-    )
-    assert not out.exists()
-    assert "the folder cannot be made" in refusal(path, "--out", path)
-    monkeypatch.setitem(sys.modules, "onnxscript", None)
-    message = refusal(path, "--out", out, "--format", "onnx")
-    assert message == ("marinenav: error: onnxscript is not installed, and this needs it: "
-                       "pip install 'marinenav[export]'\n")  # fmt: skip
-
-
-def test_the_command_offers_every_format():
-    parser = make_parser()
-    for name in module.FORMATS:
-        parser.parse_args(["export", "policy.pt", "--out", "out", "--format", name])
 
 
 # C++

@@ -17,12 +17,11 @@ from train_RL_agents.cli import main
 from train_RL_agents.config.reading import load_config
 from train_RL_agents.exporting.published import (
     NETWORKS,
-    NOTE,
     import_agent,
     published_config,
     read_weights,
 )
-from train_RL_agents.run.checkpoint import load_policy, save_policy
+from train_RL_agents.run.checkpoint import save_policy
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
@@ -102,26 +101,6 @@ def test_imported_weights_reach_the_targets(name):
 
 
 # Command ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("suffix", ["npz", "pt", "pth"])
-@pytest.mark.parametrize("name", NETWORKS)
-def test_import_and_load(capsys, tmp_path, name, suffix):
-    weights, file = named_weights(name), tmp_path / f"weights.{suffix}"
-    if suffix == "npz":
-        write_arrays(file, weights)
-    else:
-        torch.save(weights, file)
-    assert main(import_command(name, file, tmp_path / "policy.pt")) == 0
-    assert f"imported from {file.name}: {NOTE}" in capsys.readouterr().out
-    loaded = load_policy(tmp_path / "policy.pt")
-    assert loaded.config == published_config(name)
-    assert loaded.metrics["note"] == f"imported from {file.name}: {NOTE}"
-    acting = dict(loaded.agent.networks[loaded.agent.output_networks()[0]].named_parameters())
-    assert acting.keys() == weights.keys()
-    assert all(torch.equal(acting[key], value) for key, value in weights.items())
-    assert main(["info", str(tmp_path / "policy.pt")]) == 0
-    assert NOTE in capsys.readouterr().out
 
 
 def evaluated(path, *options):
@@ -262,18 +241,6 @@ def test_files_of_other_kinds(capsys, tmp_path):
     torch.save([torch.zeros(3)], tmp_path / "list.pt")
     refused(capsys, import_command("DQN", tmp_path / "list.pt", out))
     assert not out.exists()
-
-
-def test_an_existing_file_is_kept(capsys, tmp_path):
-    file, out = tmp_path / "weights.npz", tmp_path / "policy.pt"
-    write_arrays(file, named_weights("DQN"))
-    assert main(import_command("DQN", file, out)) == 0
-    before = out.read_bytes()
-    capsys.readouterr()
-    assert "must be a new file" in refused(capsys, import_command("DQN", file, out))
-    assert out.read_bytes() == before
-    # A policy of ours is no weights file.
-    refused(capsys, import_command("DQN", out, tmp_path / "other.pt"))
 
 
 def test_float64_arrays_become_float32(tmp_path):

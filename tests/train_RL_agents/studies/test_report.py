@@ -1,16 +1,13 @@
 """The page of a study, from made-up runs, and a whole study."""
 
 import csv
-import json
 import re
 
 import numpy as np
 import pytest
 
 from tests.train_RL_agents.figures.test_curves import make_folder
-from tests.train_RL_agents.studies.test_runs import ROOM
 from tests.train_RL_agents.tiny_runs import TINY
-from train_RL_agents.cli import main
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.studies.report import PAGE, TABLE, difference_table, write_report
 from train_RL_agents.studies.runs import Study, Suite, run_folders
@@ -64,22 +61,3 @@ def test_differences_are_of_every_pair():
     assert [(row["group"], row["over"], row["difference"]) for row in rows] == [
         ("A", "B", 0.0), ("A", "C", 1.0), ("B", "C", 1.0)
     ]  # fmt: skip
-
-
-@pytest.mark.slow
-def test_a_study_from_the_command_line(tmp_path, capfd):
-    pytest.importorskip("matplotlib", reason="needs the extra plot")
-    (tmp_path / "tiny.json").write_text(json.dumps(TINY | {"total_timesteps": 80}))
-    file, out = tmp_path / "mine.json", tmp_path / "out"
-    content = {"agents": [str(tmp_path / "tiny.json")], "seeds": [0, 1],
-               "common": ROOM, "suites": {"fresh": {"episodes": 1, "seed": 0}}}  # fmt: skip
-    file.write_text(json.dumps(content))
-    argv = ["study", str(file), "--out", str(out), "--jobs", "2"]
-    assert main(argv) == 0
-    assert "2 runs, 2 of them to be trained" in capfd.readouterr().out
-    first = (out / TABLE).read_text()
-    assert main(argv) == 0
-    assert capfd.readouterr().out.splitlines() == [
-        f"{out}: 2 runs, 0 of them to be trained", str(out / PAGE), str(out / TABLE)
-    ]  # fmt: skip
-    assert (out / TABLE).read_text() == first

@@ -1,0 +1,77 @@
+"""marinenav study."""
+
+import json
+import sys
+
+import pytest
+
+from tests.train_RL_agents.command_line import refused
+from tests.train_RL_agents.studies.test_runs import ROOM
+from tests.train_RL_agents.tiny_runs import TINY
+from train_RL_agents.cli import main
+from train_RL_agents.studies.report import PAGE, TABLE
+
+
+@pytest.mark.slow
+def test_a_study_from_the_command_line(tmp_path, capfd):
+    pytest.importorskip("matplotlib", reason="needs the extra plot")
+    (tmp_path / "tiny.json").write_text(json.dumps(TINY | {"total_timesteps": 80}))
+    file, out = tmp_path / "mine.json", tmp_path / "out"
+    content = {"agents": [str(tmp_path / "tiny.json")], "seeds": [0, 1],
+               "common": ROOM, "suites": {"fresh": {"episodes": 1, "seed": 0}}}  # fmt: skip
+    file.write_text(json.dumps(content))
+    argv = ["study", str(file), "--out", str(out), "--jobs", "2"]
+    assert main(argv) == 0
+    assert "2 runs, 2 of them to be trained" in capfd.readouterr().out
+    first = (out / TABLE).read_text()
+    assert main(argv) == 0
+    assert capfd.readouterr().out.splitlines() == [
+        f"{out}: 2 runs, 0 of them to be trained", str(out / PAGE), str(out / TABLE)
+    ]  # fmt: skip
+    assert (out / TABLE).read_text() == first
+
+
+def study(tmp_path, *words):
+    (tmp_path / "tiny.json").write_text(json.dumps(TINY))
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps({"agents": [str(tmp_path / "tiny.json")], "common": ROOM}))
+    return ["study", str(file), "--out", str(tmp_path / "out"), *words]
+
+
+class FakeJobs:
+    """Trains nothing; a signal asks it to stop, or a command fails."""
+
+    made, stopped, status = [], False, 0
+
+    def __init__(self, commands, count, quiet):
+        self.made.append((commands, count, quiet))
+
+    def run(self):
+        pass
+
+    def report(self, advice):
+        return self.status
+
+
+@pytest.mark.parametrize(("stopped", "status"), [(True, 130), (False, 1), (False, 0)])
+def test_the_report_is_written_unless_it_is_stopped(tmp_path, monkeypatch, capsys, stopped, status):
+    pytest.importorskip("matplotlib", reason="needs the extra plot")
+    jobs = type("Jobs", (FakeJobs,), {"made": [], "stopped": stopped, "status": status})
+    monkeypatch.setattr("train_RL_agents.run.jobs.Jobs", jobs)
+    monkeypatch.setattr("train_RL_agents.studies.runs.evaluate_all", lambda *given: {})
+    monkeypatch.setattr("train_RL_agents.studies.report.write_report", lambda *given: given[1:3])
+    assert main(study(tmp_path, "--jobs", "3", "--quiet")) == status
+    ((commands, count, quiet),) = jobs.made
+    assert (len(commands), count, quiet) == (1, 3, True)
+    out = tmp_path / "out"
+    written = [] if stopped else ["mine", str(out)]
+    first = f"{out}: 1 runs, 1 of them to be trained"
+    assert capsys.readouterr().out.splitlines() == [first, *written]
+
+
+def test_what_cannot_be_done_is_refused_before_anything_is_trained(tmp_path, monkeypatch, capsys):
+    said = refused(capsys, *study(tmp_path, "--jobs", "0"))
+    assert said.startswith("argument --jobs: must be at least 1, not 0")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert "pip install 'marinenav[plot]'" in refused(capsys, *study(tmp_path))
+    assert not (tmp_path / "out").exists()
