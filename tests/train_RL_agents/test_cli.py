@@ -1,5 +1,4 @@
 import json
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -145,31 +144,6 @@ def test_resume_refuses_what_would_make_it_another_run(trainers, sweep, capsys):
     )
     assert "--config" in refused(capsys, "train", "--resume", path, "-C", "x.json")
     assert not trainers
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("delay", [0.05, 0.3, 0.6, 1.0, 1.5])
-def test_a_signal_during_the_imports_ends_with_a_sentence(tmp_path, number, delay):
-    code = (
-        "import os, signal, sys, threading\n"
-        "from train_RL_agents.__main__ import main\n"
-        f"signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        f"timer = threading.Timer({delay}, os.kill, (os.getpid(), {number:d}))\n"
-        "timer.daemon = True\n"
-        "timer.start()\n"
-        "sys.exit(main())\n"
-    )
-    words = ["train", f"save_dir={tmp_path}", "--no-bar", "-D", "cpu", "compile=false"]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True,
-                          cwd=Path(train_RL_agents.__file__).parents[1])  # fmt: skip
-    lines = done.stderr.splitlines()
-    if "stopped and saved" in done.stdout:  # it had begun already
-        return
-    assert len(lines) == 1
-    early = f"marinenav: stopped by {signal.Signals(number).name}; nothing had begun"
-    assert (done.returncode, lines[0]) in (
-        (128 + number, early), (130, "marinenav: interrupted")
-    )  # fmt: skip
 
 
 def test_packages_that_do_not_fit_are_told_in_a_sentence(capsys, monkeypatch):

@@ -12,7 +12,6 @@ from tests.train_RL_agents.helpers import each_entry, make_inputs, make_rollout,
 from tests.train_RL_agents.learners import agent_of
 from tests.train_RL_agents.networks.test_actors import Atan
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.agents.actor_critic_network import ActorCriticConfig, FleetTrunk
 from train_RL_agents.networks.observation import ACTIVE
 
 close = pytest.approx
@@ -114,18 +113,6 @@ def test_categorical_entropy_is_that_of_torch():
     torch.testing.assert_close(log_prob, theirs.log_prob(batch.action))
 
 
-@pytest.mark.parametrize("state_dependent", [False, True])
-@pytest.mark.parametrize("actions", NORMAL)
-def test_a_new_agent_spreads_its_actions_as_configured(actions, state_dependent):
-    settings = {"actions": actions, "state_dependent_std": state_dependent, "log_std": -1.5}
-    agent, given = agent_of(NAMES[0], **settings), make_inputs(20, generator=seeded())
-    outputs = agent.outputs(given)
-    torch.testing.assert_close(outputs["log_sigma"], torch.full((20, 2), -1.5), atol=0.05, rtol=0.0)
-    assert outputs["mu"].abs().max() < 0.1
-    found = [name for name, _ in agent.networks.named_parameters() if name.endswith(".log_std")]
-    assert len(found) == (not state_dependent)
-
-
 def test_the_best_action_is_the_most_probable():
     given = make_inputs(30, generator=seeded())
     agent = spread_out(agent_of(NAMES[0]))
@@ -147,82 +134,9 @@ def test_outputs_are_those_of_exploration():
     assert torch.equal(value, batch.extras["value"])
 
 
-# Values of a fleet -------------------------------------------------------------------------------
-
-
-def fleet(name=NAMES[0], robots=6, **settings):
-    agent = agent_of(name, critic="fleet", **settings)
-    given = make_inputs(4, robots, generator=seeded())
-    given[ACTIVE] = torch.rand(4, robots, generator=seeded(1)) < 0.6
-    given[ACTIVE][:, 0] = True
-    given[ACTIVE][:, 3] = False
-    return agent, given
-
-
-def value_of(agent, observation):
-    return agent.networks["policy"](observation)[1]
-
-
-def test_the_order_of_the_other_robots_does_not_matter():
-    agent, given = fleet()
-    order = torch.tensor([0, 4, 1, 5, 3, 2])
-    turned = each_entry(given, lambda each: each[:, order])
-    torch.testing.assert_close(value_of(agent, turned)[:, 0], value_of(agent, given)[:, 0])
-    # All values turn with the robots.
-    torch.testing.assert_close(value_of(agent, turned), value_of(agent, given)[:, order])
-
-
-def test_inactive_robots_are_not_looked_at():
-    agent, given = fleet()
-    junk = {**given, "self_state": given["self_state"].clone()}
-    junk["self_state"][:, 3] = 1e3
-    before, after = value_of(agent, given), value_of(agent, junk)
-    torch.testing.assert_close(after[given[ACTIVE]], before[given[ACTIVE]])
-    without = each_entry(given, lambda each: each[:, [0, 1, 2, 4, 5]])
-    torch.testing.assert_close(value_of(agent, without)[:, 0], before[:, 0])
-    # Active ones are.
-    moved = {**given, "self_state": given["self_state"].clone()}
-    moved["self_state"][:, 0] += 5.0
-    others = given[ACTIVE].clone()
-    others[:, 0] = False
-    assert not torch.isclose(value_of(agent, moved), before)[others].any()
-
-
-def test_any_number_of_robots_even_none_that_is_active():
-    agent, given = fleet()
-    one = each_entry(given, lambda each: each[:, :1])
-    assert value_of(agent, one).shape == (4, 1)
-    given[ACTIVE] = torch.zeros_like(given[ACTIVE])
-    assert value_of(agent, given).isfinite().all()
-
-
-def test_each_robot_acts_on_its_own_observation():
-    agent, given = fleet()
-    alone = each_entry(given, lambda each: each[:, :1])
-    torch.testing.assert_close(
-        agent.outputs(given)["logits"][:, :1], agent.outputs(alone)["logits"]
-    )
-    assert agent.joint
-    assert not agent_of(NAMES[0]).joint
-
-
 # Weights, entropy, parts -------------------------------------------------------------------------
 
 STYLES = [{}, {"actions": "gaussian"}, {"critic": "fleet"}]
-
-
-def test_fleet_features_by_hand():
-    trunk = FleetTrunk(3, ActorCriticConfig(hidden_sizes=(4,)))
-    encoded = torch.rand(2, 5, 3, generator=seeded())
-    active = torch.tensor([[True, False, True, True, False], [False] * 5])
-    found, (layer, _) = trunk(encoded, active), trunk.layers
-    for row in range(2):
-        there = [encoded[row, r] for r in range(5) if active[row, r]]
-        mean = sum(there) / len(there) if there else torch.zeros(3)
-        for r in range(5):
-            joined = torch.cat((encoded[row, r], mean))
-            expected = (layer.weight @ joined + layer.bias).clamp_min(0.0)
-            torch.testing.assert_close(found[row, r], expected)
 
 
 def rollout(agent):

@@ -1,0 +1,182 @@
+"""The record of evaluations, as a run is told of them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from tests.train_RL_agents.tiny_runs import CPU, TINY
+from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.evaluation.history import History
+from train_RL_agents.run.checkpoint import load_policy
+
+CONFIG = from_dict(TINY | {"trainer": TINY["trainer"] | {"reward_scale": 0.5}})
+PIXELS = np.zeros((2, 2, 3), np.uint8)
+
+
+class Run:
+    """Notes what it is told."""
+
+    config = CONFIG
+
+    def __init__(self, path):
+        self.checkpoints, self.told = path, []
+
+    def __getattr__(self, name):
+        def note(*given):
+            self.told.append((name, *given))
+            return name == "add_policy"
+
+        return note
+
+    def all(self, name):
+        """What it was told in calls of a method."""
+        return [given for told, *given in self.told if told == name]
+
+
+class Probe:
+    """Sees every step, and draws one picture of each kind."""
+
+    first_quantiles = torch.tensor([1.0, 3.0])
+
+    def __init__(self, agent, levels):
+        self.levels, self.moments, self.asked = levels, 0, []
+
+    def __call__(self, moment, env):
+        self.moments += 1
+
+    def picture(self, *given):
+        self.asked.append(given)
+        return PIXELS
+
+    def success_by_level(self, *given):
+        self.asked.append(given)
+        return PIXELS
+
+
+@pytest.fixture
+def probes():
+    return []
+
+
+@pytest.fixture
+def history(tmp_path, probes):
+    return History(Run(tmp_path), CPU, lambda *given: probes.append(Probe(*given)) or probes[-1])
+
+
+@pytest.fixture(scope="module")
+def agent():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return make_agent(CONFIG, CONFIG.world.vessel.num_actions, CPU)
+
+
+def test_an_evaluation_is_shown_to_probe_and_loggers(history, probes, agent):
+    history.rows = [{"env_steps": 40}]  # of an earlier evaluation
+    history.evaluate(agent, 80)
+    history.evaluate(agent, 1200)
+    run, (probe, _) = history._run, probes
+    assert probe.levels.tolist() == [0, 0, 1] and 1 <= probe.moments <= 8
+    rates = {name: [row["success_rate"]] for name, row in history.episodes[0].table().items()}
+    assert probe.asked == [("DQN after 80 env-steps", (25.0, 25.0)), ([40, 80], rates)]
+    assert probes[1].asked[0][0] == "DQN after 1,200 env-steps"
+    assert [len(each) for each in probes[1].asked[1][1].values()] == [2, 2, 2]
+    returns, quantiles, *_ = run.all("log_histogram")
+    assert returns == ["eval/returns", history.episodes[0].returns, 80]
+    assert quantiles[0] == "eval/return_quantiles" and quantiles[1].tolist() == [2.0, 6.0]
+    tags = [given[0] for given in run.all("log_image")]
+    assert tags == ["eval/trajectories", "eval/success_by_level"] * 2
+
+
+def test_what_a_probe_does_not_know_or_draw_is_not_shown(history, monkeypatch, agent):
+    monkeypatch.setattr(Probe, "first_quantiles", None)
+    for name in ("picture", "success_by_level"):
+        monkeypatch.setattr(Probe, name, lambda *given: None)
+    history.evaluate(agent, 80)
+    assert [given[0] for given in history._run.all("log_histogram")] == ["eval/returns"]
+    assert not history._run.all("log_image")
+
+
+def test_a_record_has_figures_arrays_and_the_policy(history, agent):
+    for env_steps, last in ((80, False), (160, True)):
+        history.evaluate(agent, env_steps)
+        overall, best = history.record(agent, env_steps, {"wall_time": 1.5}, last)
+    assert best  # as the run says
+    assert history._run.all("log_end") == [[160]]
+    table = history.episodes[1].table()
+    assert overall == table["overall"] and overall["avg_time"] is None
+    levels = {f"success_rate_level_{number}": table[f"level {number}"]["success_rate"]
+              for number in (1, 2)}  # fmt: skip
+    row = {"env_steps": 160, "wall_time": 1.5, **overall, **levels}
+    assert [each["env_steps"] for each in history.rows] == [80, 160] and history.rows[1] == row
+    rows, arrays = history._run.all("write_evaluations")[1]
+    assert rows is history.rows and arrays["timesteps"] == [80, 160]
+    for name, ours in (("successes", "success"), ("rewards", "returns"), ("times", "time"),
+                       ("energies", "energy"), ("collisions", "collision")):  # fmt: skip
+        expected = [getattr(each, ours).tolist() for each in history.episodes]
+        assert arrays[name].tolist() == expected, name
+    scalars, at = history._run.all("log")[1]
+    assert at == 160 and scalars["Result/1_success_rate"] == overall["success_rate"]
+    assert scalars["eval/success_rate_level_2"] == levels["success_rate_level_2"]
+    assert scalars["eval/episodes"] == 3
+    assert history._run.all("add_policy")[1] == ["policy_000000000160.pt", 160, overall]
+    kept = load_policy(history._run.checkpoints / "policy_000000000160.pt")
+    assert kept.env_steps == 160 and kept.metrics == overall and kept.config == CONFIG
+
+
+@pytest.mark.parametrize(("agents", "made"), [((0, 0), 1), ((0, 1, 1, 0), 3)])
+def test_on_a_gpu_an_agent_is_evaluated_by_one_captured_step(history, monkeypatch, agents, made):
+    evaluations = []
+
+    def evaluation_of(*given, **options):
+        evaluations.append(options)
+        return SimpleNamespace(run=lambda probe: len(evaluations))
+
+    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("train_RL_agents.evaluation.history.evaluation_of", evaluation_of)
+    monkeypatch.setattr(history, "_show", lambda *given: None)
+    kinds = [make_agent(CONFIG, 25, CPU) for _ in range(2)]
+    for each in agents:
+        history.evaluate(kinds[each], 80)
+    assert len(evaluations) == history.episodes[-1] == made
+    options = {"continuous": False, "device": CPU, "seed": CONFIG.eval_schedule.seed,
+               "compile": False, "capture": CONFIG.capture}  # fmt: skip
+    assert evaluations[0] == options
+
+
+def evaluated(history, agent):
+    history.evaluate(agent, 80)
+    history.record(agent, 80, {}, last=False)
+    return history.state_dict()
+
+
+def test_a_state_restores_the_record(history, tmp_path, agent):
+    state = evaluated(history, agent)
+    other = History(Run(tmp_path), CPU, Probe)
+    other.load_state_dict(state)
+    assert other.rows == history.rows
+    for name, value in history.episodes[0].state_dict().items():
+        assert torch.equal(other.episodes[0].state_dict()[name], value)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda state: state["rows"].append(state["rows"][0]),
+        lambda state: state["rows"][0].update(env_steps=-1),
+        lambda state: state["rows"][0].update(env_steps=1.5),
+        lambda state: state["rows"][0].update(success_rate=None),
+        lambda state: state["rows"][0].update(avg_return="high"),
+        lambda state: state["evaluations"][0].update(time=torch.zeros(4)),
+    ],
+)
+def test_a_damaged_state_is_refused_and_changes_nothing(history, tmp_path, agent, damage):
+    state = evaluated(history, agent)
+    state = {"rows": [dict(each) for each in state["rows"]], "evaluations": state["evaluations"]}
+    damage(state)
+    other = History(Run(tmp_path), CPU, Probe)
+    with pytest.raises(ValueError, match="evaluations of another kind"):
+        other.load_state_dict(state)
+    assert not other.rows and not other.episodes
