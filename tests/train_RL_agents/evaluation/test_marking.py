@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from marinenav_env import WorldConfig
+from marinenav_env.scenario_file import episodes_of
 from train_RL_agents.cli import main
 from train_RL_agents.evaluation.contenders import ActingOptions, run_set
 from train_RL_agents.evaluation.marking import _alone, _wide, run_marked
-from train_RL_agents.evaluation.suites import make_set
+from train_RL_agents.evaluation.suites import Part, make_set
 
 CPU, ACTING = torch.device("cpu"), ActingOptions()
 WORLD = WorldConfig(max_steps=120)
@@ -85,22 +86,23 @@ def test_others_keep_course_and_speed_where_only_the_own_vessel_is_steered(name)
 
 @pytest.mark.parametrize("name", ["imazu_own", "encounters_own"])
 def test_others_that_nobody_steers_hit_nobody_but_the_own_vessel(name):
-    chosen = make_set(name, WORLD, 2)
-    absent = []
+    chosen, episodes, hit = make_set(name, WORLD, 2), [], []
     for part in chosen.parts:
         radius = torch.tensor(part.world.vessel.radius)
         assert (radius[0] + radius[1:] - 2.0 * WORLD.vessel.radius).abs().max() < 1e-6
-        there = part.scenarios.clone()
-        there.robot_mask[:, 0] = False
-        absent.append(replace(part, scenarios=there))
-    _, recording = run_set(
-        "straight", replace(chosen, parts=tuple(absent)), WORLD, ACTING, CPU, "x"
-    )
-    assert not recording.collided.any()
+        away = part.scenarios.clone()
+        for points in (away.start, away.goal):
+            points[:, 0] -= 500.0  # the own vessel is not in their way
+        episodes += episodes_of(away, part.world)
+    together = replace(chosen, parts=(Part(WORLD, episodes, True),))
+    run_set("straight", together, WORLD, ACTING, CPU,
+            watch=lambda moment, env: hit.append(moment.outcome.collided.any()))  # fmt: skip
+    assert len(hit) > 70 and not any(hit)
 
 
-def test_the_command_prints_marks_with_intervals(tmp_path, capsys):
-    path = tmp_path / "marks.json"
+def test_the_command_prints_marks_with_intervals(tmp_path, capsys, monkeypatch):
+    path, few = tmp_path / "marks.json", some("encounters_own", 1, [0, 2])
+    monkeypatch.setattr("train_RL_agents.evaluation.selection.make_set", lambda *given: few)
     command = ["evaluate", "--policy", "straight", "--suite", "encounters_own", "--episodes", "1"]
     assert main([*command, "--json", str(path)]) == 0
     assert "rules kept: vessels with a duty that kept the rules" in capsys.readouterr().out
