@@ -115,7 +115,9 @@ def test_acceleration_equals_the_oracle(world: World) -> None:
         assert got[e, i].tolist() == pytest.approx(expected, abs=1e-11)
 
 
-def test_control_step_equals_the_oracle(world: World) -> None:
+@pytest.mark.parametrize("newton", [0.0, 200.0])
+def test_control_step_equals_the_oracle(world: World, newton: float) -> None:
+    """Also under forces of wind and waves."""
     state, vessel = world.state, world.parameters.vessel
     generator = torch.Generator().manual_seed(1)
     rates = (
@@ -123,9 +125,11 @@ def test_control_step_equals_the_oracle(world: World) -> None:
     )
     episode = world.episodes[0]
     core_radius = world.parameters.rules.core_radius
+    force = newton * torch.randn(3, *state.active.shape, generator=generator, dtype=torch.float64)
     moved = dynamics.control_step(
-        state, rates, world.scenario, vessel, core_radius, episode.world.dt, episode.world.substeps
-    )
+        state, rates, world.scenario, vessel, core_radius, episode.world.dt, episode.world.substeps,
+        (force[0], force[1], force[2]) if newton else None,
+    )  # fmt: skip
     got = torch.cat(moved, -1)
     thrust = moved[3]
     assert (thrust == vessel.min_thrust[..., None]).any()
@@ -139,6 +143,7 @@ def test_control_step_equals_the_oracle(world: World) -> None:
             tuple(rates[e, i].tolist()),
             oracle_cores(episode),
             episode.world.scenario.core_radius,
+            force[:, e, i].tolist(),
         )
         assert got[e, i].tolist() == pytest.approx(expected, abs=1e-10)
 

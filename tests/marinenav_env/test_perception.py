@@ -145,11 +145,11 @@ def test_noise_comes_from_its_generator_alone() -> None:
 # Distribution of what is observed
 
 
-def measured(sensor: SensorConfig, count: int, seed: int) -> Tensor:
-    """Many looks [count, 5] of a vessel at the origin at one moving at (3, -1) from (7, 4)."""
+def measured(sensor: SensorConfig, count: int, seed: int, x: float = 7.0, y: float = 4.0) -> Tensor:
+    """Many looks [count, 5] of a vessel at the origin at one moving at (3, -1) from (x, y)."""
     world = random_world(0, [(2, 0, 0)], inactive=0.0)
     state = world.state.clone()
-    state.pose[0] = torch.tensor([[0.0, 0.0, 0.0], [7.0, 4.0, 1.0]])
+    state.pose[0] = torch.tensor([[0.0, 0.0, 0.0], [x, y, 1.0]])
     state.velocity_ground[0] = torch.tensor([[0.0, 0.0, 0.0], [3.0, -1.0, 0.0]])
     parameters, quantiles = build_parameters([WorldConfig(sensor=sensor)], 2, CPU, torch.float64)
     generator = torch.Generator().manual_seed(seed)
@@ -164,6 +164,11 @@ def measured(sensor: SensorConfig, count: int, seed: int) -> Tensor:
     )
     assert observation.objects_mask[:, 0].all()
     return observation.objects_state[:, 0, 0]
+
+
+def test_all_round_includes_what_is_exactly_astern() -> None:
+    exact = SensorConfig(pos_std=0.0, vel_std=0.0, r_mean_ratio=1.0)
+    assert measured(exact, 1, 0, -7.0, 0.0)[0, :2].tolist() == [-7.0, 0.0]
 
 
 def normal_cdf(x: np.ndarray) -> np.ndarray:

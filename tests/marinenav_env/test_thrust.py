@@ -1,8 +1,11 @@
+import math
+
 import pytest
 import torch
 
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
-from marinenav_env.thrust import ThrustController
+from marinenav_env.config import VesselConfig
+from marinenav_env.thrust import ThrustController, to_the_goal
 
 WORLD = WorldConfig()
 ALONE = Curriculum((Level(1, 0, 0, 40.0),), pool_size=1, refresh_size=1)
@@ -34,3 +37,45 @@ def test_numbers_and_tensors_of_the_same_vessels_steer_alike():
     numbers = ThrustController.of(WORLD)
     tensors = ThrustController(env.constants.vessel, numbers.seconds)
     torch.testing.assert_close(tensors(own, wanted), numbers(own, wanted))
+
+
+def scalar_commands(own, wanted, vessel, seconds):
+    """Commands for one vessel: yaw first, then as much of the surge as the thrusters have left."""
+    u, v, r, left, right = own[2:]
+    off = math.atan2(wanted[1] - 0.5 * v, wanted[0])
+    speed = math.hypot(*wanted)
+    off *= min(speed / 0.2, 1.0)
+    yaw_rate = min(max(1.2 * off, -0.8), 0.8)
+    surge = speed * max(math.cos(off), 0.0)
+    force = (vessel.m - vessel.xDotU) * (surge - u) / 0.75
+    force -= (vessel.xU + vessel.xUU * abs(u)) * u
+    moment = (vessel.Izz - vessel.nDotR) * (yaw_rate - r) / 0.75
+    moment -= (vessel.nR + vessel.nRR * abs(r)) * r
+    least, most = vessel.min_thrust, vessel.max_thrust
+    difference = min(max(2.0 * moment / vessel.width, least - most), most - least)
+    total = max(force, 2.0 * least + abs(difference))
+    total = min(total, 2.0 * most - abs(difference))
+    change = vessel.max_thrust_rate * seconds
+    sides = (((total + sign * difference) / 2.0 - now) / change
+             for sign, now in ((1.0, left), (-1.0, right)))  # fmt: skip
+    return [min(max(each, -1.0), 1.0) for each in sides]
+
+
+def test_commands_equal_scalar_code():
+    generator = torch.Generator().manual_seed(3)
+    scale = torch.tensor([1.0, 1.0, 1.5, 0.5, 0.3, 400.0, 400.0], dtype=torch.float64)
+    own = scale * torch.randn(300, 1, 7, generator=generator, dtype=torch.float64)
+    wanted = torch.randn(300, 1, 2, generator=generator, dtype=torch.float64)
+    wanted[::3] *= 0.05  # hardly any: then the bow hardly turns
+    for vessel in (WORLD.vessel, VesselConfig(min_thrust=-300.0, max_thrust=350.0)):
+        # Thrust may change by more at a time than the thrusters have.
+        controller = ThrustController(vessel, 5.0)
+        got = controller(own, wanted)
+        for row in range(300):
+            expected = scalar_commands(own[row, 0].tolist(), wanted[row, 0].tolist(), vessel, 5.0)
+            assert got[row, 0].tolist() == pytest.approx(expected)
+
+
+def test_the_straight_way_to_the_goal():
+    own = torch.tensor([[[3.0, 4.0, 9.0, 9.0, 9.0, 9.0, 9.0]]])
+    torch.testing.assert_close(to_the_goal(own, 2.0), torch.tensor([[[1.2, 1.6]]]))

@@ -1,11 +1,16 @@
 """Levels with vessels and sensors of their own."""
 
+import math
+from dataclasses import replace
+
+import pytest
 import torch
 
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
-from marinenav_env.config import SensorConfig
+from marinenav_env.config import MODERATE, MOST_DELAY, SensorConfig
 from marinenav_env.parameters import build_parameters
 from marinenav_env.varying import ParameterSampler
+from marinenav_env.weather import RATIOS, SHARES
 
 CPU, DOUBLE = torch.device("cpu"), torch.float64
 LEVELS = (Level(3, 0, 0, 30.0), Level(3, 0, 0, 30.0, noise=4.0, vessel_spread=2.0))
@@ -67,3 +72,48 @@ def test_parameters_of_a_pool_of_one_hold_for_the_whole_episode() -> None:
 def test_levels_that_do_not_vary_share_the_parameters() -> None:
     env = MarineNavEnv(num_envs=2, scenarios=Curriculum(LEVELS[:1]))
     assert env.constants.batch_size[0] == 1 and env.state_dict()["constants"] == {}
+
+
+def test_weather_equals_scalar_code() -> None:
+    """From the random numbers that were drawn: those of vessels come first."""
+    shared, _ = build_parameters([WorldConfig()], 3, CPU, DOUBLE)
+    strengths = (0.0, 0.4, 1.0, 9.0)
+    levels = tuple(Level(3, 0, 0, 30.0, weather=each) for each in strengths)
+    level = torch.arange(4).repeat(30)
+    found = ParameterSampler(shared, levels, 3).sample(level, torch.Generator().manual_seed(7))
+    generator, count = torch.Generator().manual_seed(7), len(RATIOS)
+    torch.rand(2, 120, 3, generator=generator, dtype=DOUBLE)
+    chance = torch.rand(6 + count, 120, generator=generator, dtype=DOUBLE).T.tolist()
+    weather = found.weather
+    assert weather is not None
+    for row, (towards, wind, height, apart, late, missed, *phases) in enumerate(chance):
+        got, strength = weather[row], strengths[level[row]]
+        direction = 2.0 * math.pi * towards
+        speed = 8.0 * strength * wind
+        expected = [speed * math.cos(direction), speed * math.sin(direction)]
+        assert got.wind.tolist() == pytest.approx(expected)
+        expected = [0.4 * strength * height * share for share in SHARES]
+        assert got.wave_amplitude.tolist() == pytest.approx(expected)
+        expected = [2.0 * math.pi / MODERATE.wave_period * ratio for ratio in RATIOS]
+        assert got.wave_frequency.tolist() == pytest.approx(expected)
+        waves = direction + math.radians(30.0) * (2.0 * apart - 1.0)
+        assert got.wave_direction.item() == pytest.approx(waves)
+        assert got.wave_phase.tolist() == pytest.approx([2.0 * math.pi * each for each in phases])
+        assert got.hull_height.item() == MODERATE.hull_height
+        most = min(math.floor(strength + 0.5), MOST_DELAY)
+        assert got.delay.item() == math.floor(late * (most + 1))
+        assert got.missed.item() == pytest.approx(min(0.1 * strength * missed, 1.0))
+    assert weather.delay[level == 3].unique().tolist() == [*range(MOST_DELAY + 1)]
+
+
+def test_calm_levels_have_the_weather_of_the_world() -> None:
+    own = replace(MODERATE, wind_direction=1.0)
+    shared, _ = build_parameters([WorldConfig(weather=own)], 2, CPU, DOUBLE)
+    levels = (Level(2, 0, 0, 30.0), Level(2, 0, 0, 30.0, weather=1.0))
+    level = torch.arange(2).repeat(10)
+    drawn = ParameterSampler(shared, levels, 2).sample(level, torch.Generator().manual_seed(0))
+    assert drawn.weather is not None and shared.weather is not None
+    for name, value in shared.weather.items():
+        calm, stormy = (drawn.weather.get(name)[level == each] for each in (0, 1))
+        assert torch.equal(calm, value.expand(calm.shape)), name
+        assert name not in ("wind", "wave_phase") or not torch.isclose(stormy, value).any()

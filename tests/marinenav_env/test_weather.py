@@ -9,19 +9,14 @@ from torch._dynamo.testing import CompileCounter
 
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import MODERATE, MOST_DELAY, WeatherConfig
-from marinenav_env.dynamics import control_step
 from marinenav_env.parameters import build_parameters
 from marinenav_env.varying import ParameterSampler
-from marinenav_env.weather import build_weather, delayed, wave_force, wind_force
+from marinenav_env.weather import build_weather, delayed, wave_force, weather_force, wind_force
 from tests.marinenav_env.helpers import (
     CPU,
-    oracle_cores,
-    oracle_states,
-    oracle_vessel,
     random_world,
     simple_episode,
 )
-from tests.oracle import dynamics as oracle_dynamics
 from tests.oracle import weather as oracle
 
 DOUBLE = torch.float64
@@ -92,22 +87,15 @@ def test_strengths_are_those_of_the_formulas():
     assert pushed.mean(0).abs().max() < 15.0 and 80.0 < pushed[:, 0].std() < 200.0
 
 
-def test_control_step_equals_the_oracle(storm):
-    world, _ = storm
-    force = 200.0 * torch.randn(3, 3, 2, generator=torch.Generator().manual_seed(2), dtype=DOUBLE)
-    rates = torch.full_like(world.state.thrust, 300.0)
-    radius = world.parameters.rules.core_radius
-    moved = control_step(world.state, rates, world.scenario, world.parameters.vessel, radius, 0.04,
-                         7, (force[0], force[1], force[2]))  # fmt: skip
-    got = torch.cat(moved, -1)
-    for e, episode in enumerate(world.episodes):
-        for i in range(2):
-            expected = oracle_dynamics.control_step(
-                oracle_states(world.state[e])[i], oracle_vessel(episode, i), (300.0, 300.0),
-                oracle_cores(episode), episode.world.scenario.core_radius,
-                force[:, e, i].tolist(),
-            )  # fmt: skip
-            assert got[e, i].tolist() == pytest.approx(expected, abs=1e-10)
+def test_the_force_of_the_weather_is_that_of_wind_and_waves(storm):
+    world, weather = storm
+    state, vessel = world.state, world.parameters.vessel
+    wind = wind_force(state.velocity_ground[..., :2], state.pose[..., 2], vessel, weather)
+    waves = wave_force(state.pose, 0.5 * state.steps, vessel, weather)
+    expected = [one + other for one, other in zip(wind, waves, strict=True)]
+    assert [*weather_force(state, vessel, weather, 0.5)] == [
+        pytest.approx(each) for each in expected
+    ]
 
 
 def test_commands_take_effect_after_the_delay_of_their_environment():

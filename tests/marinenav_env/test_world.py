@@ -13,7 +13,7 @@ from tensordict import TensorDict
 
 from marinenav_env import world
 from marinenav_env.colregs import required_turn
-from marinenav_env.config import SensorConfig, WorldConfig
+from marinenav_env.config import MODERATE, MOST_DELAY, SensorConfig, WorldConfig
 from marinenav_env.env import GROUP, MarineNavEnv
 from marinenav_env.scenario_file import parse_scenarios, write_scenarios
 from marinenav_env.state import Observation
@@ -309,6 +309,13 @@ def test_ended_robots_are_frozen_invisible_and_worth_nothing() -> None:
             assert bool(group["observation", "self_state"].any()) == (t <= end)
             assert bool(group["reward"].any()) == (t <= end)
             assert not step["done"].any()  # the third still sails
+
+
+def test_in_weather_no_command_is_under_way_at_first() -> None:
+    env = MarineNavEnv(WorldConfig(weather=MODERATE), 2)
+    env.reset()
+    assert env.state.pending is not None and not env.state.pending.any()
+    assert env.state.pending.shape == (2, env.num_robots, MOST_DELAY, 2)
 
 
 def test_what_is_touched_without_being_seen_does_no_harm() -> None:

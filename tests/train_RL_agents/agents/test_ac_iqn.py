@@ -224,6 +224,8 @@ def test_noise_on_target_actions_is_scaled_and_clipped():
     assert target(1.0, 2.0) == close(0.4 - 5.0)
     assert target(-1.0, -1.0) == close(0.0 - 10.0)  # the action ends at -1
     assert target(100.0, 100.0) == close(0.7 - 4.0)  # the noise at 0.5
+    agent.targets["actor"] = Constant(0.9, 0.0)
+    assert target(1.0, 0.0) == close(1.0)  # the action at 1
 
 
 def test_actor_climbs_the_critic_that_says_less():

@@ -36,7 +36,8 @@ def apart(drawn):
 
 
 def test_all_vessels_meet_at_one_time_in_the_centre():
-    for _, drawn in (*imazu(WORLD, 2), *random_encounters(WORLD, 4, 0)):
+    for world, drawn in (*imazu(WORLD, 2), *random_encounters(WORLD, 4, 0)):
+        assert (world.scenario.width, world.scenario.height) == (SIDE, SIDE)
         to_centre = 0.5 * SIDE - drawn.start
         along = (to_centre * drawn.velocity[..., :2]).sum(-1) / drawn.velocity.square().sum(-1)
         assert torch.allclose(drawn.velocity[..., :2] * along[..., None], to_centre)

@@ -371,6 +371,10 @@ def test_stops_soon_after_the_last_episode():
 
     evaluate(counted, EPISODES[4:5], WorldConfig(max_steps=100), continuous=True, device=CPU)
     assert 0 < sum(asked) == len(asked) < 100
+    steps, world = len(asked), WorldConfig(max_steps=100)
+    # Where a look costs time it is taken every 25 steps.
+    evaluation_of(counted, EPISODES[4:5], world, continuous=True, device=CPU, seed=0).run()
+    assert len(asked) - steps == 25 * math.ceil(steps / 25) < 100
 
 
 def noisy(step):

@@ -164,6 +164,13 @@ def test_give_way_vessel_turns_and_passes_astern():
     assert not complies(ENCOUNTERS["crossing from port"], found).any()
 
 
+def test_a_vessel_that_comes_from_port_gives_way():
+    kind, straight = ENCOUNTERS["crossing from port"], track((0.0, 0.0), 0.0, 2.0)
+    turns = track((20.0, -20.0), math.pi / 2, 2.0, {5: (0.9, 2.0), 28: (-0.9, 2.0)})
+    assert complies(kind, seen(straight, turns)).all()
+    assert not complies(kind, seen(straight, track((20.0, -20.0), math.pi / 2, 2.0))).any()
+
+
 def test_give_way_vessel_slows_down():
     found = seen(track((0.0, 0.0), 0.0, 2.0, {5: (0.0, 0.5), 30: (0.0, 2.0)}), FROM_STARBOARD)
     assert found.turn.tolist() == [[0, 0]]

@@ -167,6 +167,15 @@ def test_parameters_that_do_not_learn_have_no_state():
     again.load_state_dict(flat.join(expected))
 
 
+def test_a_single_parameter_has_a_state_like_any_other():
+    nets = nn.ModuleDict({"a": nn.Linear(3, 1, bias=False)})
+    flat = FlatWeights(nets)
+    whole = Whole(flat)
+    steps(whole, list(nets.parameters()), 2, seed=1)
+    split = flat.split(whole.state_dict())
+    assert flat.split(flat.join(split))["state"][0].keys() == split["state"][0].keys() > {"step"}
+
+
 # What would go wrong in silence ------------------------------------------------------------------
 
 

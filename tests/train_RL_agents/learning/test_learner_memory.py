@@ -1,5 +1,7 @@
 """Updates when memory is short: batches in parts, and what is said of it."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -96,6 +98,19 @@ def test_out_of_memory_halves_the_parts_and_changes_nothing_else(name, error):
     for part in ("networks", "targets"):
         ours, theirs = (values_of(getattr(each.agent, part)) for each in (learner, roomy))
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=2e-4)
+
+
+def test_memory_of_a_gpu_alone_is_given_back(monkeypatch):
+    freed = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: freed.append(1))
+    learner = learner_of(batch_size=16, acting={"say": lambda text: None})
+    short_of_memory(learner, 8)
+    batch = make_batch(learner.agent, 16, seeded())
+    learner.update(batch)
+    assert not freed
+    monkeypatch.setattr(learner, "_generator", SimpleNamespace(device=torch.device("cuda")))
+    learner._free()
+    assert freed
 
 
 def test_out_of_memory_in_the_midst_of_a_batch():
