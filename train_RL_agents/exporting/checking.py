@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
-import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,11 +12,11 @@ import torch
 from torch import Tensor
 
 from marinenav_env.files import open_regular
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.validation import ConfigError
 from train_RL_agents.config.reading import read_json
 from train_RL_agents.exporting.export import CONTRACT, FORMATS, SELECTED, VERSION, Call
 from train_RL_agents.exporting.torchscript import Tensors
-from train_RL_agents.utils.arrays import LARGEST, require_archive
+from train_RL_agents.utils.arrays import LARGEST
 from train_RL_agents.utils.errors import first_line
 
 _FORCED = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
@@ -119,16 +117,8 @@ def _given(path: Path, examples: _Examples) -> dict[str, Tensor]:
 
 
 @contextmanager
-def _without_pickle(path: Path) -> Iterator[None]:
-    """Within it, torch reads no pickled objects, which ``torch.export.load`` does otherwise.
-
-    Raises:
-        ConfigError: when a program holds objects beside tensors.
-    """
-    require_archive(path, "an exported file")
-    with zipfile.ZipFile(path) as archive:
-        odd = any(re.search(r"/(opaque|custom)_obj", name) for name in archive.namelist())
-    require(not odd, "--check", str(path), "a program without objects of Python")
+def _without_pickle() -> Iterator[None]:
+    """Within it, torch reads no pickled objects, which ``torch.export.load`` does otherwise."""
     before = os.environ.get(_FORCED)
     os.environ[_FORCED] = "1"
     try:
@@ -145,9 +135,12 @@ def load_file(path: Path, entries: int) -> Call:
     Args:
         path: the file.
         entries: how many of the inputs are entries of the observation.
+
+    Raises:
+        ConfigError: when it cannot be read, or could do more than compute.
     """
     open_regular(path, "an exported file", LARGEST).close()
-    with _without_pickle(path) if path.suffix == ".pt2" else nullcontext():
+    with _without_pickle():
         return _FORMATS[path.suffix].load(path, entries)
 
 

@@ -27,7 +27,7 @@ from marinenav_env.validation import ConfigError
 from train_RL_agents import boat
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.reading import to_dict
-from train_RL_agents.exporting import torchscript
+from train_RL_agents.exporting import harmless, torchscript
 from train_RL_agents.exporting.torchscript import Tensors, as_tuple
 from train_RL_agents.networks.observation import Observation
 from train_RL_agents.run.checkpoint import LoadedPolicy
@@ -158,7 +158,9 @@ def _make_program(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
 
 
 def _load_program(path: Path, entries: int) -> Call:
-    module = torch.export.load(path).module()
+    content = harmless.program(path)
+    with _quietly("torch.export"):
+        module = torch.export.load(content).module()
     return lambda *inputs: as_tuple(module(*inputs))
 
 
@@ -182,7 +184,7 @@ class _Deciding(nn.Module):
 
 
 def _make_onnx(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
-    with _quietly():
+    with _quietly("torch.onnx"):
         program = torch.onnx.export(
             _Deciding(network), example, dynamo=True, verbose=False,
             dynamic_shapes=_any_batch(example), input_names=network.input_names,
@@ -211,9 +213,9 @@ def _translations() -> dict[Any, Any]:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
-    """Suppress the exporter's messages about packages and names."""
-    log = logging.getLogger("torch.onnx")
+def _quietly(name: str) -> Iterator[None]:
+    """Suppress what a part of torch says about packages, names and damaged files."""
+    log = logging.getLogger(name)
     level = log.level
     log.setLevel(logging.ERROR)
     try:

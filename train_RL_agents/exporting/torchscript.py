@@ -15,6 +15,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from train_RL_agents.exporting import harmless
+
 Tensors = tuple[Tensor, ...]
 
 
@@ -66,7 +68,11 @@ def traced(network: nn.Module, example: tuple[Tensor, ...], entries: int) -> byt
 
 
 def load(path: Path, entries: int) -> Callable[..., Tensors]:
-    """The network in a file, as a function of separate inputs; ``entries`` as in traced."""
+    """The network in a file, as a function of separate inputs; ``entries`` as in traced.
+
+    Raises:
+        ConfigError: see harmless.script.
+    """
     with _knowingly():
-        module = torch.jit.load(str(path))
+        module = torch.jit.load(harmless.script(path))
     return lambda *inputs: as_tuple(module(inputs[:entries], *inputs[entries:]))
