@@ -249,6 +249,8 @@ class Search:
             "space of settings": repr(sorted(self.space.items())),
             "config": json.dumps(to_dict(self.config)),
         }
+        fine = self.study.directions == [self._optuna.study.StudyDirection.MAXIMIZE]
+        require(fine, "--study", str(self.folder), "a study that maximises one figure")
         before = dict(self.study.user_attrs)
         if "config" in before:  # settings that are newer than the study have their defaults
             given = parse_json(before["config"], f"{self.folder / STORAGE}: config")

@@ -240,6 +240,18 @@ def test_a_damaged_study_is_refused(tmp_path, fake):
         Search(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
 
 
+@pytest.mark.parametrize(
+    "change", ["delete from study_directions", "update study_directions set direction = 'MINIMIZE'"]
+)
+def test_a_study_of_another_direction_is_refused(tmp_path, fake, change):
+    space = read_space(write_space(tmp_path), CONFIG)
+    Search(tmp_path, CONFIG, space)
+    with sqlite3.connect(tmp_path / STORAGE) as base:
+        base.execute(change)
+    with pytest.raises(ConfigError, match="must be a study that maximises one figure"):
+        Search(tmp_path, CONFIG, space)
+
+
 def test_every_evaluation_is_reported_once(tmp_path, fake):
     study = Search(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
     study.run_trial([])
