@@ -144,9 +144,7 @@ def _time_rows(study: Study, out: Path) -> Rows:
     rows = []
     for (name, seed), path in run_folders(study, out).items():
         last = last_row(path)
-        minutes = {
-            f"{key}_minutes": float(last.get(f"{key}_time", 0)) / 60 for key in ("train", "wall")
-        }
+        minutes = {f"{key}_minutes": last.get(f"{key}_time", 0.0) / 60 for key in ("train", "wall")}
         rows.append(
             {"agent": name, "seed": seed, "env_steps": int(last.get("env_steps", 0))} | minutes
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 import re
 from collections.abc import Sequence
@@ -15,7 +16,8 @@ from typing import Any
 import torch
 
 from marinenav_env import WorldConfig
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.files import read_text
+from marinenav_env.validation import LARGEST_NUMBER, ConfigError, require
 from train_RL_agents.config.reading import flatten, from_dict, read_json, to_dict
 from train_RL_agents.config.resuming import RESUMABLE, changes
 from train_RL_agents.config.schema import LARGEST_SEED, TrainConfig
@@ -29,10 +31,11 @@ from train_RL_agents.evaluation.suites import SUITES, ScenarioSet, make_set
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.jobs import training_command
 from train_RL_agents.run.run_folder import CONFIG, RunFolder
-from train_RL_agents.utils.files import make_folder, write_atomically
+from train_RL_agents.utils.files import inside, make_folder, write_atomically
 from train_RL_agents.utils.shipped import find_shipped
 
 _KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
+_COLUMNS = ("env_steps", "train_time", "wall_time")
 _FREE = [key for key in RESUMABLE if not key.startswith("trainer.")]
 """Settings that runs of a study may have otherwise than its file says: they change no result."""
 
@@ -163,13 +166,24 @@ def missing(study: Study, out: Path, argv: Sequence[str]) -> dict[str, list[str]
     return commands
 
 
-def last_row(run: Path) -> dict[str, str]:
-    """The last evaluation of a run in its table; empty if there is none."""
-    table = run / "evaluations.csv"
+def last_row(run: Path) -> dict[str, float]:
+    """Env-steps and times (s) at the last evaluation of a run; empty if there is none.
+
+    Raises:
+        ConfigError: when its table is damaged.
+    """
+    table = inside(run, "evaluations.csv")
     if not table.is_file():
         return {}
-    with table.open(encoding="utf-8", newline="") as file:
-        return dict([{}, *csv.DictReader(file)][-1])
+    text = read_text(table, "a table of evaluations")
+    try:
+        last = dict([{}, *csv.DictReader(io.StringIO(text, newline=""))][-1])
+        found = {key: float(last.get(key) or 0) for key in _COLUMNS}
+    except (csv.Error, TypeError, ValueError) as error:
+        raise ConfigError(f"{table}: damaged, or not a table of evaluations ({error})") from error
+    fine = all(0.0 <= each <= LARGEST_NUMBER for each in found.values())
+    require(fine, str(table), found, "numbers from 0")
+    return found
 
 
 def env_steps(run: Path) -> int:
@@ -208,11 +222,25 @@ def evaluate_all(
             about = {"name": name, "policy": policy.path.name, "env_steps": policy.env_steps,
                      "suite": asdict(suite), "sha256": _digest(policy.path)}  # fmt: skip
             content = read_json(file) if file.exists() else {}
-            if any(content.get(key) != value for key, value in about.items()):
+            if not _usable(content, about, chosen):
                 content = about | _evaluated(policy, chosen, world, device)
                 write_atomically(file, json.dumps(content) + "\n")
             found[suite.name][name, seed] = content
     return found
+
+
+def _usable(content: dict[str, Any], about: dict[str, Any], chosen: ScenarioSet) -> bool:
+    """Whether this is the evaluation of a policy on scenarios, complete."""
+    success, group = content.get("success"), content.get("group")
+    count = sum(len(part.scenarios) for part in chosen.parts)
+    return (
+        all(content.get(key) == value for key, value in about.items())
+        and isinstance(success, list) and isinstance(group, list)
+        and len(success) == len(group) == count
+        and all(each in (0, 1) for each in success)
+        and all(each in group for each in chosen.groups)
+        and all(each in chosen.groups for each in group)
+    )  # fmt: skip
 
 
 def _digest(path: Path) -> str:

@@ -12,6 +12,7 @@ from train_RL_agents.studies.runs import (
     Suite,
     env_steps,
     evaluate_all,
+    last_row,
     missing,
     read_study,
     run_folders,
@@ -97,9 +98,21 @@ def test_only_what_is_missing_is_trained_and_evaluated(file, tmp_path, monkeypat
     assert len(content["success"]) == len(content["group"]) == 6
     monkeypatch.setattr("train_RL_agents.studies.runs.run_set", None)  # not again
     assert evaluate_all(study, out, CPU) == found
+    (cache,) = (out / "evaluations").iterdir()
+    for damage in ({"success": 1}, {"success": [{}] * 6}, {"group": ["x"] * 6}, {"group": []}):
+        cache.write_text(json.dumps(content | damage))
+        with pytest.raises(TypeError, match="not callable"):
+            evaluate_all(study, out, CPU)
     longer = {name: replace(each, total_timesteps=160) for name, each in study.groups.items()}
     words = missing(replace(study, groups=longer), out, ["marinenav"])["tiny, short, seed 1"]
     assert words[-1] == "total_timesteps=160"
+
+
+@pytest.mark.parametrize("line", ["x,1,1", "nan,1,1", "-1,1,1", "1e31,1,1"])
+def test_a_damaged_table_of_a_run_is_refused(tmp_path, line):
+    (tmp_path / "evaluations.csv").write_text(f"env_steps,train_time,wall_time\n{line}\n")
+    with pytest.raises(ConfigError, match=r"evaluations\.csv"):
+        last_row(tmp_path)
 
 
 @pytest.mark.parametrize("key", ["agent.hidden_sizes", "trainer.learning_rate"])
