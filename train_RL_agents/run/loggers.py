@@ -22,6 +22,7 @@ from torchrl.record.loggers.wandb import WandbLogger
 
 from marinenav_env import plugins
 from marinenav_env.extras import need
+from marinenav_env.files import read_text
 from marinenav_env.validation import require
 from train_RL_agents.config.reading import flatten, to_dict
 from train_RL_agents.config.schema import TrainConfig
@@ -83,7 +84,7 @@ def _csv(path: Path, resumed_at: int) -> Any:
     for each in folder.rglob("*"):
         inside(folder, str(each.relative_to(folder)))
     for file in (folder / "scalars").rglob("*.csv"):
-        lines = file.read_text().splitlines(keepends=True)
+        lines = read_text(file, "a table of scalars").splitlines(keepends=True)
         # A resumed run repeats what came after its checkpoint; a killed one cuts its last line.
         kept = [line for line in lines
                 if line.endswith("\n") and int(line.partition(",")[0]) <= resumed_at]  # fmt: skip
@@ -108,7 +109,7 @@ def _wandb(path: Path, resumed_at: int) -> Any:
         f"{path.parent.name}/{path.name}",
         offline=offline,
         save_dir=str(path),
-        id=file.read_text(),
+        id=read_text(file, "the name of a run"),
         project=os.environ.get("WANDB_PROJECT", PROJECT),
         log_env_packages=False,
         # The display of progress is this program's.
@@ -126,7 +127,7 @@ def _mlflow(path: Path, resumed_at: int) -> Any:
         def _create_experiment(self) -> Any:
             if not file.exists():
                 return super()._create_experiment()
-            run = mlflow.start_run(file.read_text())
+            run = mlflow.start_run(read_text(file, "the name of a run"))
             self.id = run.info.experiment_id
             return run
 
