@@ -12,6 +12,7 @@ from train_RL_agents.benchmark import MODES
 from train_RL_agents.benchmark.options import Options, sized
 from train_RL_agents.benchmark.rig import Rig
 from train_RL_agents.benchmark.timing import Row, Subject, measure
+from train_RL_agents.planning.plan import check, plan
 
 _SETTINGS = {"envs": "num_envs", "batch": "batch_size"}
 """The trainer's setting for each of the benchmark's sizes."""
@@ -63,6 +64,7 @@ def measured(part: str, options: Options, modes: Sequence[str]) -> Iterator[Row]
             # Generated code is kept per shape, and there is a limit to its variants.
             torch.compiler.reset()
             config = sized(options.config, **({_SETTINGS[size]: number} if size else {}))
+            check(plan(config, options.device), config)
             with ExitStack() as stack:
                 rigs = [stack.enter_context(closing(Rig(config, name))) for name in names]
                 subjects = [each for rig in rigs for each in make(rig, options)]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.benchmark import parts
 from train_RL_agents.benchmark.options import Options
@@ -61,3 +62,9 @@ def test_growth_measures_the_world_itself_unless_it_is_a_part():
     assert [("environments" in row, "replay" in row) for row in rows] == [(1, 0), (0, 1)]
     both = replace(options, parts=("world", "growth"))
     assert [row["replay"] for row in measured("growth", both, ["eager"])] == [20]
+
+
+def test_sizes_that_memory_lacks_are_refused():
+    options = Options(tiny(), parts=("sampling",), batch=(10**9,), seconds=0.001, repeats=1)
+    with pytest.raises(ConfigError, match="free on the host"):
+        list(measured("sampling", options, ["eager"]))
