@@ -146,13 +146,15 @@ class Pilot:
         try:
             contract = json.loads(path.read_text(encoding="utf-8"))
             file = Path(folder) / contract["files"]["onnx"]["file"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            network = load_network(file)
+            pilot = cls(contract, network, settings)
+            examples = contract["examples"]
+            inputs = {name: np.array(each, float) for name, each in examples["inputs"].items()}
+            fine = np.allclose(network(inputs), examples["action"], 0.0, examples["tolerance"])
+        except BoatError:
+            raise
+        except Exception as error:  # damaged text can lead anywhere
             raise BoatError(f"{path}: no contract of an ONNX policy ({error!r})") from error
-        network = load_network(file)
-        pilot = cls(contract, network, settings)
-        examples = contract["examples"]
-        inputs = {name: np.array(each, float) for name, each in examples["inputs"].items()}
-        fine = np.allclose(network(inputs), examples["action"], 0.0, examples["tolerance"])
         _require(fine, f"{file}: the contract's examples lead to other actions")
         return pilot
 
@@ -180,10 +182,13 @@ class Pilot:
     def _read_limits(self, contract: dict[str, Any]) -> None:
         """Thrusts and what an action does to them."""
         settings, action = self.settings, contract["action"]
-        self.control_step = float(action["control_step"]["value"])
+        self.control_step = _one(action["control_step"]["value"], "control_step")
         lowest, highest = (_one(each, "thrust") for each in action["thrust_limits"]["value"])
         self._full = _one(action["rate"]["value"], "rate") if "rate" in action else 0.0
-        self._rates = np.array(action["rates"]["value"] if "rates" in action else [], float)
+        rates = action["rates"]["value"] if "rates" in action else np.zeros((0, 2))
+        self._rates = np.array(rates, float)
+        fine = self._rates.shape[1:] == (2,) and bool(np.isfinite(self._rates).all())
+        _require(fine, "the contract's rates are not pairs of finite numbers")
         fastest = self._full or float(np.abs(self._rates).max())
         self._lowest = _within("min_thrust", settings.min_thrust, lowest, lowest, 0.0)
         self._highest = _within("max_thrust", settings.max_thrust, highest, 0.0, highest)
@@ -389,6 +394,7 @@ def _one(value: Any, name: str) -> float:
     """A number that a contract may have for every robot; they must be equal."""
     values = np.unique(np.asarray(value, float))
     _require(len(values) == 1, f"the contract has a {name} of its own for every robot")
+    _require(bool(np.isfinite(values).all()), f"the contract's {name} is not finite")
     return float(values[0])
 
 
