@@ -1,7 +1,9 @@
 """Every reader of files: whatever is in one, it is taken or refused in one short sentence."""
 
 import json
+import math
 import shutil
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -31,13 +33,15 @@ from tests.train_RL_agents.tiny_runs import (
 )
 from train_RL_agents import cli
 from train_RL_agents.baselines import BASELINES
+from train_RL_agents.boat import runtime
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict, saved_config, settings_of, to_dict
 from train_RL_agents.evaluation import recording
 from train_RL_agents.evaluation.entry import read_entry
 from train_RL_agents.evaluation.episodes import draw_scenarios
+from train_RL_agents.exporting import harmless
 from train_RL_agents.exporting.checking import check_file
-from train_RL_agents.exporting.export import VERSION
+from train_RL_agents.exporting.export import FORMATS, VERSION, Deployed
 from train_RL_agents.exporting.published import published_config, read_weights
 from train_RL_agents.figures.certificate import write_page as write_certificate
 from train_RL_agents.figures.curves import curve_table, read_runs
@@ -51,8 +55,10 @@ from train_RL_agents.run.checkpoint import (
     read_manifest,
     save_policy,
 )
+from train_RL_agents.run.loggers import open_loggers
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.tuning.search import read_space
+from train_RL_agents.studies.runs import last_row, read_study
+from train_RL_agents.tuning.search import STORAGE, Search, read_space
 
 CONFIG = from_dict(TINY)
 KEYS = sorted(setting.key for setting in settings_of(CONFIG))
@@ -84,6 +90,17 @@ def folder(tmp_path_factory):
     )
     run.add_policy("policy_8.pt", 8, METRICS)
     return folder
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """An exported file of each format that is looked at, with its content."""
+    network = Deployed(make_agent(CONFIG, 25, CPU))
+    folder, files = tmp_path_factory.mktemp("exported"), []
+    for name in ("torchscript", "torch"):
+        path = folder / FORMATS[name].name("DQN")
+        files.append((path, FORMATS[name].make(network, network.inputs(8))))
+    return files
 
 
 def tree_of(path):
@@ -231,6 +248,86 @@ def test_contracts(folder, data):
     answer = {"outputs": {"y": [[3.0], [4.0]]}, "action": [0, 1]}
     given.write_text(json.dumps(data.draw(damaged_trees(answer, SCALARS))))
     answers(lambda: check_file(given))
+
+
+@QUICK
+@given(st.data())
+def test_contracts_on_board(folder, data):
+    action = {"control_step": {"value": 0.5}, "thrust_limits": {"value": [-500.0, 1000.0]},
+              "rates": {"value": [[0.0, 0.0], [100.0, 0.0]]}}  # fmt: skip
+    seen = {"max_objects": 5, "range": [20.0, 20.0], "angle": 6.28}
+    contract = {
+        "version": runtime.VERSION, "files": {"onnx": {"file": "x.onnx"}}, "action": action,
+        "inputs": [{"name": "self_state"}, {"name": "objects_state", "shape": [1, 5], "seen": seen},
+                   {"name": "taus", "usual": [0.5], "risk": "adaptive"}],
+        "goal_distance": {"value": 2.0},
+        "examples": {"tolerance": 1e-5, "inputs": {"x": [[1.0]]}, "action": [0]},
+    }  # fmt: skip
+    content = json.dumps(data.draw(damaged_trees(contract, SCALARS)))
+    (folder / "contract.json").write_text(content)
+    with patch.object(runtime, "load_network", lambda file: lambda inputs: np.zeros(1)):
+        try:
+            pilot = runtime.Pilot.load(folder)
+        except runtime.BoatError as error:
+            assert "\n" not in str(error)
+            return
+    assert math.isfinite(pilot.control_step)
+    assert all(map(math.isfinite, pilot._applied(0)))
+
+
+@QUICK
+@given(st.data())
+def test_exported_files(folder, exported, data):
+    path, whole = data.draw(st.sampled_from(exported))
+    path.write_bytes(data.draw(damaged_bytes(whole)))
+    answers(lambda: (harmless.script if path.suffix == ".pt" else harmless.program)(path))
+
+
+@QUICK
+@given(st.data())
+def test_studies(folder, data):
+    (folder / "tiny.json").write_text(json.dumps(TINY))
+    study = {
+        "agents": [str(folder / "tiny.json")], "seeds": [0], "settings": {"a": {"seed": 1}},
+        "common": {"eval_freq": 80}, "suites": {"fresh": {"episodes": 1, "seed": 3}},
+        "which": "best",
+    }  # fmt: skip
+    path = folder / "study.json"
+    path.write_text(json.dumps(data.draw(damaged_trees(study, SCALARS))))
+    answers(lambda: read_study(path))
+    table = folder / "evaluations.csv"
+    whole = b"env_steps,train_time,wall_time\n8,1.5,2.5\n"
+    table.write_bytes(data.draw(damaged_bytes(whole)))
+    answers(lambda: last_row(folder))
+
+
+@QUICK
+@given(st.data())
+def test_tables_of_loggers(folder, data):
+    table = folder / "csv" / "scalars" / "loss.csv"
+    table.parent.mkdir(parents=True, exist_ok=True)
+    table.write_bytes(data.draw(damaged_bytes(b"8,0.5\n16,0.25\n24,0.125\n")))
+    # A logger that fails is left out, with a warning.
+    config = from_dict(TINY, ["loggers=csv"])
+    for each in open_loggers(folder, config, 16, []):
+        each.log({"loss": 1.0}, 24)
+        each.close()
+
+
+@pytest.mark.slow
+def test_databases_of_studies(tmp_path):
+    pytest.importorskip("optuna", reason="needs the extra tune")
+    Search(tmp_path, CONFIG, {"seed": (1, 2)})
+    path = tmp_path / STORAGE
+    whole = path.read_bytes()
+
+    @QUICK
+    @given(st.data())
+    def damage(data):
+        path.write_bytes(data.draw(damaged_bytes(whole)))
+        answers(lambda: Search(tmp_path, CONFIG, {"seed": (1, 2)}))
+
+    damage()
 
 
 # Commands ---------------------------------------------------------------------------------------
