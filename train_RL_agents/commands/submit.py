@@ -88,8 +88,8 @@ def _rank(folder: Path, out: Path | None) -> None:
     from marinenav_env.validation import require
     from train_RL_agents.evaluation.entry import BENCHMARK, read_entry
     from train_RL_agents.evaluation.frozen import require_frozen
-    from train_RL_agents.evaluation.ranking import MEANINGS, rank
-    from train_RL_agents.evaluation.tables import markdown_table, print_with_meanings
+    from train_RL_agents.evaluation.ranking import MEANINGS, page, rank
+    from train_RL_agents.evaluation.tables import print_with_meanings
     from train_RL_agents.utils.files import write_atomically
 
     paths = sorted(folder.glob("*.json"))
@@ -97,7 +97,7 @@ def _rank(folder: Path, out: Path | None) -> None:
     entries = {path.stem: read_entry(path) for path in paths}
     for path in paths:
         require_frozen(entries[path.stem], path)
-    table, heading = rank(entries), f"Benchmark {BENCHMARK}"
-    print_with_meanings(table, heading, MEANINGS)
+    heading = f"Benchmark {BENCHMARK}"
+    print_with_meanings(rank(entries), heading, MEANINGS)
     if out is not None:
-        write_atomically(out, f"{heading}\n\n{markdown_table(table.titles, table.rows)}")
+        write_atomically(out, page(entries, heading))

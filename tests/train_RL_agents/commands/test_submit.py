@@ -35,7 +35,7 @@ def test_a_folder_of_entries_makes_a_table(tmp_path, capsys):
         (tmp_path / f"{name}.json").write_text(entry(outcome).content())
     assert main(["submit", "--table", ".", "--out", "table.md"]) == 0
     shown, table = capsys.readouterr().out, (tmp_path / "table.md").read_text()
-    assert "-0.250 [" in shown and "| currents | one |" in table and "than the best:" in shown
+    assert "-0.250 [" in shown and "\n## currents\n" in table and "than the best:" in shown
 
 
 @pytest.mark.parametrize(

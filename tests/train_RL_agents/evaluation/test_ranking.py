@@ -4,7 +4,7 @@ import pytest
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.entries import entry, result
-from train_RL_agents.evaluation.ranking import MEANINGS, rank
+from train_RL_agents.evaluation.ranking import MEANINGS, page, rank
 
 
 def test_each_is_compared_to_the_best_of_the_suite():
@@ -24,3 +24,16 @@ def test_each_is_compared_to_the_best_of_the_suite():
 def test_other_episodes_are_refused():
     with pytest.raises(ConfigError, match="of the same episodes as in a"):
         rank({"a": entry("ssst"), "b": entry("ssctt")})
+
+
+def test_the_page_has_every_suite_with_its_groups():
+    late = result("tttt", ("head-on", "overtaking"), "rules")
+    text = page({"a": entry("ccct"), "b": entry("sscs", rules=late)}, "Benchmark 9")
+    assert text.startswith("# Benchmark 9\n") and text.count("\n## ") == 4
+    overview, currents, rules, imazu, columns = text.split("\n## ")
+    assert "| b | 0.750 | 0.000 |" in overview
+    # One group alone is not shown again; the best comes first.
+    assert "by group" not in currents and currents.index("| b | 4 |") < currents.index("| a | 4 |")
+    assert "| b | 0.00 (" in rules and "Rules kept (encounters" in rules
+    assert "Rules kept (vessels with a duty" in imazu
+    assert all(f"- {name}: {about}" in columns for name, about in MEANINGS.items())
