@@ -176,6 +176,9 @@ class RewardConfig:
     astern_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Times how fast a vessel goes astern, from 0 to 1 at 0.5 m/s. Training takes
     trainer.astern_penalty."""
+    off_course_penalty: Annotated[float, at_most(0.0)] = 0.0
+    """Times how fast a vessel that detects nothing leaves the line to its goal, from 0 to 1 at
+    1 m/s. Training takes trainer.off_course_penalty."""
     function: str = ""
     """A reward of your own as package.module:function (see marinenav_env.reward); none: the
     published one."""

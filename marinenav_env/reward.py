@@ -74,7 +74,7 @@ def reward_function(config: WorldConfig) -> RewardFunction:
     """
     name, weights = config.reward.function, config.reward
     by_role = any((weights.give_way_penalty, weights.stand_on_penalty, weights.port_turn_penalty,
-                   weights.astern_penalty))  # fmt: skip
+                   weights.astern_penalty, weights.off_course_penalty))  # fmt: skip
     if not name:
         return reward_by_role if by_role else published_reward
     require(not by_role, "world.reward.function", name, "left out with penalties by role")
@@ -96,7 +96,7 @@ def reward_by_role(step: RewardInputs) -> Tensor:
 
 
 def role_terms(step: RewardInputs) -> Tensor:
-    """Penalties for breaking the rules by role, and for going astern, [E, R].
+    """Penalties for breaking the rules by role, for going astern and off course, [E, R].
 
     In force between vessels in sensor range that come closest within ``colregs.horizon``. Who must
     keep clear pays for the passage that the present courses lead to: from 0 at a distance of
@@ -106,7 +106,9 @@ def role_terms(step: RewardInputs) -> Tensor:
     pays for changes of course and speed while they are farther apart than ``stand_on_until``,
     unless it must keep clear of a third. Meeting head-on or crossing, either one pays for turns to
     port while they come closer and would pass within twice ``domain`` (rules 14, 15, 17 c).
-    Positions and velocities are the true ones.
+    A vessel that detects nothing pays for its speed across the line to its goal: else one would
+    leave its course before it sees anybody, and no rule would ever apply. Positions and velocities
+    are the true ones.
     """
     weights, rules = step.config.reward, step.config.colregs
     seen = pairs(step.after.pose, step.after.velocity_ground)
@@ -137,7 +139,18 @@ def role_terms(step: RewardInputs) -> Tensor:
     turn = (-_turn(step.before, step.after) / TURN).clamp(0.0, 1.0)
     penalty = penalty + weights.port_turn_penalty * turn * meets
     ahead, _ = _speed_through_water(step.after)
-    return env_first(penalty + weights.astern_penalty * (-ahead / ASTERN).clamp(0.0, 1.0))
+    penalty = penalty + weights.astern_penalty * (-ahead / ASTERN).clamp(0.0, 1.0)
+    return env_first(penalty + weights.off_course_penalty * _off_course(step))
+
+
+def _off_course(step: RewardInputs) -> Tensor:
+    """Speed across the line to the goal (m/s) of vessels that detect nothing, at most 1, [R, E]."""
+    (x, y, _), (vx, vy, _) = env_last(step.after.pose), env_last(step.after.velocity_ground)
+    goal_x, goal_y = env_last(step.scenario.goal)
+    dx, dy = goal_x - x, goal_y - y
+    across = (dx * vy - dy * vx).abs() / torch.sqrt(dx * dx + dy * dy).clamp_min(1e-3)
+    free = ~step.observation["objects_mask"].any(-1)
+    return across.clamp_max(1.0) * env_last(free)
 
 
 def _manoeuvre(before: State, after: State) -> Tensor:

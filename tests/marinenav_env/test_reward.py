@@ -166,7 +166,11 @@ def test_it_is_compiled_with_the_world() -> None:
 RANGES = (20.0, 12.0, 5.0, 16.0)
 """Of the sensors (m); the third is shorter than the domain."""
 BY_ROLE = RewardConfig(
-    give_way_penalty=-1.0, stand_on_penalty=-0.5, port_turn_penalty=-0.7, astern_penalty=-0.3
+    give_way_penalty=-1.0,
+    stand_on_penalty=-0.5,
+    port_turn_penalty=-0.7,
+    astern_penalty=-0.3,
+    off_course_penalty=-0.2,
 )
 
 
@@ -191,15 +195,16 @@ def sea(envs: int, robots: int, reward: RewardConfig = BY_ROLE) -> RewardInputs:
     active = drawn(envs, robots) > -1.0
     never = torch.zeros_like(active)
     zero = torch.zeros(envs, robots, dtype=torch.float64)
+    seen = {"objects_mask": drawn(envs, robots, 3) > 0.8}
     return RewardInputs(zero, zero, never, never, active, before, after, env.scenario,
-                        env.constants, {}, env.config)  # fmt: skip
+                        env.constants, seen, env.config)  # fmt: skip
 
 
 def test_penalties_by_role_equal_the_oracle() -> None:
     envs, robots = 60, 4
     step = sea(envs, robots)
     got, rules = role_terms(step), step.config.colregs
-    seen, turned = set(), []
+    seen, turned, strayed = set(), [], []
     for e in range(envs):
         rows = torch.cat((step.after.pose[e], step.after.velocity_ground[e, :, :2]), -1).tolist()
         for one in range(robots):
@@ -221,12 +226,18 @@ def test_penalties_by_role_equal_the_oracle() -> None:
             left = roles.manoeuvre(before, after) if stands else 0.0
             meets = any(roles.meets(each, reach, rules.horizon, rules.domain) for each in met)
             port = roles.to_port(before, after) if meets else 0.0
-            expected = -duty - 0.5 * left - 0.7 * port - 0.3 * roles.astern(after)
+            alone = not step.observation["objects_mask"][e, one].any()
+            goal = step.scenario.goal[e, one].tolist()
+            across = roles.off_course(rows[one], goal) if alone else 0.0
+            expected = -duty - 0.5 * left - 0.7 * port - 0.3 * roles.astern(after) - 0.2 * across
             assert float(got[e, one]) == pytest.approx(expected, abs=1e-9)
             seen.add((duty > 0.0, stands))
             turned.append(port)
+            strayed.append(across)
     assert seen == {(True, False), (False, True), (False, False)}
-    assert 0.0 in turned and any(0.0 < each < 1.0 for each in turned)
+    for each in (turned, strayed):
+        assert 0.0 in each and any(0.0 < value < 1.0 for value in each)
+    assert 1.0 in strayed
 
 
 def test_no_penalty_by_role_leaves_the_published_reward() -> None:

@@ -92,6 +92,13 @@ def meets(met: Meeting, sensor_range: float, horizon: float, domain: float) -> b
     return in_sight and crossing and abs(met.miss) < 2.0 * domain
 
 
+def off_course(own: Sequence[float], goal: Sequence[float]) -> float:
+    """Speed across the line to the goal (m/s), at most 1; own: x, y, yaw, vx, vy."""
+    x, y, vx, vy = *own[:2], *own[-2:]
+    bearing = math.atan2(goal[1] - y, goal[0] - x)
+    return min(1.0, abs(math.cos(bearing) * vy - math.sin(bearing) * vx))
+
+
 def astern(vessel: Sequence[float]) -> float:
     """How fast a vessel, (heading, v_x, v_y) through the water, goes astern, from 0 to 1."""
     heading, v_x, v_y = vessel

@@ -160,6 +160,8 @@ class TrainerConfig:
     """While training: world.reward.port_turn_penalty."""
     astern_penalty: Annotated[float, at_most(0.0)] = 0.0
     """While training: world.reward.astern_penalty."""
+    off_course_penalty: Annotated[float, at_most(0.0)] = 0.0
+    """While training: world.reward.off_course_penalty."""
     ema_decay: Annotated[float, at_least(0.0), at_most(0.999999)] = 0.999
     """Decay per update of the exponential moving average (EMA) of the weights that is evaluated and
     saved; 0: the latest weights."""

@@ -21,11 +21,17 @@ def test_collisions_cost_what_the_trainer_says_while_training():
 
 
 def test_the_rules_by_role_are_the_trainers_too():
-    names = ("give_way_penalty", "stand_on_penalty", "astern_penalty", "port_turn_penalty")
+    names = (
+        "give_way_penalty",
+        "stand_on_penalty",
+        "astern_penalty",
+        "port_turn_penalty",
+        "off_course_penalty",
+    )
     words = [f"trainer.{name}={-number}" for number, name in enumerate(names, start=1)]
     config = from_dict({}, [*WORDS, *words])
     world = training_world(config)
-    assert [getattr(world.reward, name) for name in names] == [-1.0, -2.0, -3.0, -4.0]
+    assert [getattr(world.reward, name) for name in names] == [-1.0, -2.0, -3.0, -4.0, -5.0]
     assert not any(getattr(config.world.reward, name) for name in names)
     assert training_world(from_dict({}, WORDS)).reward == replace(
         config.world.reward, collision_penalty=-7.0
