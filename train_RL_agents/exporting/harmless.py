@@ -74,7 +74,7 @@ def script(path: Path) -> io.BytesIO:
     """The content of a TorchScript file that only computes; see program."""
 
     def harmless(name: str, content: bytes) -> bool:
-        code = name.endswith((".py", "data.pkl", "constants.pkl"))
+        code = name.endswith((".py", ".pkl"))
         return not (code and _ACTS.search(content))
 
     return _content(path, harmless)

@@ -16,7 +16,7 @@ from train_RL_agents.evaluation.tables import csv_text
 from train_RL_agents.figures import curves, plotting
 from train_RL_agents.figures.page import html_table
 from train_RL_agents.studies.runs import Study, last_row, run_folders
-from train_RL_agents.utils.files import write_atomically
+from train_RL_agents.utils.files import inside, write_atomically
 
 Rows = list[dict[str, Any]]
 Evaluations = dict[tuple[str, int], dict[str, Any]]
@@ -173,7 +173,7 @@ def _summary(study: Study, times: Rows) -> Rows:
 
 def _section(title: str, folder: Path, tables: dict[str, Rows], out: Path) -> str:
     """Figures of a heading, and the tables of those that have few rows."""
-    plotting.write(folder, tables)
+    plotting.write(inside(out, str(folder.relative_to(out))), tables)
     parts = [f"<h2>{escape(title)}</h2>\n"]
     for name, rows in tables.items():
         if rows:

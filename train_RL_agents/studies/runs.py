@@ -210,7 +210,7 @@ def evaluate_all(
             if env_steps(path) >= study.groups[key[0]].total_timesteps}  # fmt: skip
     policies = {key: load_policy(path, study.which, device) for key, path in done.items()}
     world = common_world([*policies.values()], WorldConfig())
-    folder = out / "evaluations"
+    folder = inside(out, "evaluations")
     make_folder(folder)
     found: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
     for suite in study.suites:

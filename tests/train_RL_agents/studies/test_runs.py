@@ -89,6 +89,11 @@ def test_only_what_is_missing_is_trained_and_evaluated(file, tmp_path, monkeypat
     done = run_folders(study, out)["tiny, short", 1]
     assert commands["tiny, short, seed 1"][3:6] == ["train", "--resume", str(done)]
     assert evaluate_all(study, out, CPU) == {"fresh": {}}
+    (out / "evaluations").rmdir()
+    (out / "evaluations").symlink_to(tmp_path)
+    with pytest.raises(ConfigError, match="leads out of"):
+        evaluate_all(study, out, CPU)
+    (out / "evaluations").unlink()
     train(RunFolder.open(done))
     assert env_steps(done) == 80
     assert "tiny, short, seed 1" not in missing(study, out, ["marinenav"])
