@@ -12,7 +12,7 @@ from marinenav_env.config import SensorConfig, VesselConfig
 from marinenav_env.entries import Entry, EntrySensor, Scene
 from marinenav_env.env import GROUP
 from marinenav_env.gymnasium_env import MarineNavGymEnv
-from marinenav_env.observation import observation_entries
+from marinenav_env.observation import flattened, observation_entries
 from marinenav_env.scenario_file import episodes_of, read_scenarios, write_scenarios
 
 STANDARD = {"self_state": (7,), "objects_state": (5, 5), "objects_mask": (5,)}
@@ -126,6 +126,17 @@ def test_the_standard_entries() -> None:
     own = observation_entries(WorldConfig(vessel=vessel, sensor=SensorConfig(max_objects=(2, 9))))
     assert own["self_state"].limits[-1] == (-2.0, 4.0)
     assert own["objects_state"].shape == (9, 5)
+
+
+def test_flat_observations_have_all_entries_one_after_another() -> None:
+    entries = {"first": Entry("first", "vector", (2, 2), ""), "second": Entry("second", "mask",
+               (1,), "")}  # fmt: skip
+    given = {
+        "second": torch.tensor([[[True], [False]]]),
+        "first": torch.arange(8.0).view(1, 2, 2, 2),
+    }
+    expected = [[[0.0, 1.0, 2.0, 3.0, 1.0], [4.0, 5.0, 6.0, 7.0, 0.0]]]
+    assert flattened(given, entries).tolist() == expected
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

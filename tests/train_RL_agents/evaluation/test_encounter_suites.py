@@ -1,6 +1,7 @@
 """Geometry of Imazu's problems and of random encounters."""
 
 import math
+from itertools import combinations
 
 import pytest
 import torch
@@ -99,3 +100,26 @@ def test_random_encounters_repeat_and_vary(episodes):
     for one, two, three in zip(first, again, other, strict=True):
         assert torch.equal(one[1].start, two[1].start)
         assert not torch.equal(one[1].start, three[1].start)
+
+
+def test_times_to_meet_equal_scalar_code():
+    kinds = set()
+    for _, drawn in (*imazu(WORLD, 1), *random_encounters(WORLD, 6, 4)):
+        for one in drawn:
+            there = one.robot_mask
+            velocity, start, goal = (each[there].tolist()
+                                     for each in (one.velocity[:, :2], one.start, one.goal))  # fmt: skip
+            assert {round(math.hypot(*each), 6) for each in velocity} <= {2.0, 0.78}
+            closing = {(i, j): math.dist(velocity[i], velocity[j])
+                       for i, j in combinations(range(len(velocity)), 2)}  # fmt: skip
+            own = max(25.0 / each for (i, _), each in closing.items() if i == 0)
+            clear = max(10.0 / each for each in closing.values() if each > 0.0)
+            time = max(min(max(own, 12.0), 30.0), clear)
+            kinds.add("soon" if own < 12.0 else "late" if own > 30.0 else "between")
+            kinds.add("clear" if clear == time else "sight")
+            time = 0.5 * math.ceil(2.0 * time) + 0.25  # between two control steps
+            for v, first, last in zip(velocity, start, goal, strict=True):
+                ahead = [each / math.hypot(*v) for each in v]
+                assert first == pytest.approx([62.0 - time * each for each in v])
+                assert last == pytest.approx([62.0 + 20.0 * each for each in ahead])
+    assert {"late", "between", "sight"} <= kinds, kinds

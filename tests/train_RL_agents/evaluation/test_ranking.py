@@ -18,6 +18,7 @@ def test_each_is_compared_to_the_best_of_the_suite():
     assert rows[0]["success"].startswith("0.750 [") and rows[0]["than the best"] == "-"
     assert rows[1]["than the best"].startswith("-0.750 [")
     assert rows[4]["rules kept"] == "0.75" and rows[0]["rules kept"] == "-"
+    assert {row["astern"] for row in rows} == {"0.250"}
     assert set(table.titles[3:]) == set(MEANINGS)
 
 

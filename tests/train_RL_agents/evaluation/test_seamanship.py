@@ -16,6 +16,7 @@ from train_RL_agents.evaluation.contenders import ActingOptions, run_set
 from train_RL_agents.evaluation.recording import record
 from train_RL_agents.evaluation.seamanship import (
     AsternShare,
+    Duties,
     Marks,
     Tracks,
     duties,
@@ -133,6 +134,15 @@ def test_overtaking_on_either_side(turn):
     did, roles = found(own, track((18.0, 0.0), 0.0, 0.8))
     assert roles == ["overtaking", "overtaken"]
     assert not did.broken.any()
+
+
+def test_a_vessel_stands_on_only_if_it_keeps_clear_of_nobody():
+    clear, on = ROLES.index("give-way"), ROLES.index("stand-on")
+    role = torch.tensor([[[0, clear, on], [on, 0, on], [clear, clear, 0]]])
+    no = torch.zeros(role.shape, dtype=torch.bool)
+    did = Duties(role, no, no, no, no, no)
+    assert did.keeps_clear.tolist() == [[[False, True, False], [False] * 3, [True, True, False]]]
+    assert did.stands_on.tolist() == [[[False] * 3, [True, False, True], [False] * 3]]
 
 
 def test_early_for_vessels_that_are_close_from_the_start():

@@ -1,9 +1,16 @@
 """Which scenarios are chosen by the options of a command."""
 
+from dataclasses import asdict
+from types import SimpleNamespace
+
 import pytest
+import torch
 
 from marinenav_env import ConfigError, WorldConfig
-from train_RL_agents.config.schema import EvalSchedule
+from marinenav_env.scenario_file import write_scenarios
+from tests.marinenav_env.helpers import simple_episode
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.config.schema import LARGEST_SEED, EvalSchedule
 from train_RL_agents.evaluation.selection import choose_set, defaults
 
 WORLD, SCHEDULE = WorldConfig(), EvalSchedule(num_episodes=(2, 1, 0, 1, 1, 1), seed=7)
@@ -43,3 +50,38 @@ def test_what_cannot_be_chosen_is_refused(given, message):
 
 def test_baselines_are_evaluated_in_the_published_world():
     assert defaults(["orca", "apf"]) == (EvalSchedule(), WorldConfig())
+
+
+def test_seed_and_levels_are_those_given():
+    chosen, described = choose_set(WORLD, SCHEDULE, {"seed": LARGEST_SEED, "levels": [2]})
+    assert chosen.seed == LARGEST_SEED and len(chosen.parts[0].scenarios) == 1
+    assert chosen.groups == tuple(f"level {number}" for number in range(1, 7))
+    level = SCHEDULE.levels()[1]
+    assert described == {"level 2": {**asdict(level), "episodes": 1}}
+    fixed, _ = choose_set(WORLD, SCHEDULE, {})
+    again, _ = choose_set(WORLD, SCHEDULE, {"seed": 7})
+    assert torch.equal(fixed.parts[0].scenarios.start, again.parts[0].scenarios.start)
+    with pytest.raises(ConfigError, match=f"--seed={LARGEST_SEED + 1}"):
+        choose_set(WORLD, SCHEDULE, {"seed": LARGEST_SEED + 1})
+
+
+def test_suites_take_episodes_and_a_seed_given_or_fresh(monkeypatch):
+    chosen, described = choose_set(WORLD, SCHEDULE, {"suite": "rules", "episodes": 2, "seed": 5})
+    assert (chosen.name, chosen.seed, len(chosen), described) == ("rules", 5, 8, None)
+    monkeypatch.setattr("secrets.randbelow", lambda limit: limit - 1)
+    fresh = {"suite": "rules", "episodes": 1, "fresh": True}
+    assert choose_set(WORLD, SCHEDULE, fresh)[0].seed == 2**31 - 1
+
+
+def test_a_file_has_scenarios_of_its_own(tmp_path):
+    path = tmp_path / "mine.json"
+    write_scenarios(path, [simple_episode([(5, 5, 0)], [(20, 20)])] * 3)
+    chosen, described = choose_set(WORLD, SCHEDULE, {"scenarios": path})
+    assert (chosen.name, chosen.groups, len(chosen), chosen.seed) == ("scenarios", (), 3, 7)
+    assert described is None
+
+
+def test_the_first_trained_policy_says_levels_and_world():
+    config = from_dict({"world": {"max_steps": 9}, "eval_schedule": {"seed": 3}})
+    policies = [SimpleNamespace(config=each) for each in (config, from_dict({}))]
+    assert defaults(["orca", *policies]) == (config.eval_schedule, config.world)

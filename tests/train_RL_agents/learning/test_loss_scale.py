@@ -16,3 +16,23 @@ def test_the_factor_of_losses_is_halved_and_doubled():
         scale.undo([weight], [before], torch.tensor(norm))
         assert scale.factor == factor * 65_536.0
     assert weight.tolist() == [6.0, 6.0]
+
+
+def test_the_factor_stays_within_its_bounds():
+    scale = LossScale(CPU, interval=1)
+    for norm, factors in ((1.0, [*(2.0**k for k in range(17, 25)), 2.0**24]),
+                          (torch.nan, [*(2.0**k for k in range(23, -1, -1)), 1.0])):  # fmt: skip
+        for factor in factors:
+            left = scale.undo([], [], torch.tensor(norm))
+            assert scale.factor == factor and left == (norm if norm == 1.0 else 0.0)
+
+
+def test_a_state_restores_factor_and_counter():
+    scale, other = (LossScale(CPU, interval=3) for _ in range(2))
+    for norm in (torch.inf, 1.0, 1.0):
+        scale.undo([], [], torch.tensor(norm))
+    other.load_state_dict(scale.state_dict())
+    for each in (scale, other):
+        assert each.factor == 32_768.0
+        each.undo([], [], torch.tensor(1.0))
+        assert each.factor == 65_536.0

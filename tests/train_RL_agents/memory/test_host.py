@@ -2,10 +2,12 @@
 
 import time
 from collections import deque
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import seeded
 from tests.train_RL_agents.memory.test_replay import example, held, rows_of
 from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved, train
@@ -113,10 +115,39 @@ def test_errors_of_the_background_come_up(monkeypatch):
         replay.state_dict()
 
 
-def test_settings_choose_the_storage():
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_settings_choose_storage_sizes_and_priorities(prioritized):
     for storage, kind in (("device", Replay), ("host", HostReplay)):
-        settings = OffPolicyConfig(replay_storage=storage)
-        assert isinstance(make_replay(example(), settings, seeded(), CPU), kind)
+        settings = OffPolicyConfig(replay_storage=storage, buffer_size=70, batch_size=6,
+                                   prioritized=prioritized, priority_exponent=0.5)  # fmt: skip
+        replay = make_replay(example(), settings, seeded(), CPU)
+        assert isinstance(replay, kind) and replay.capacity == 70
+        replay.extend(rows_of([1, 2], [True, True]))
+        drawn = replay.sample()
+        assert drawn.batch_size == (6,) and (WEIGHTS in drawn) == prioritized
+        ring = replay._ring if storage == "host" else replay
+        assert not prioritized or ring.priorities._alpha == 0.5
+
+
+@pytest.mark.parametrize("slot", [-1, 40])
+def test_drawn_rows_of_slots_that_there_are_not_are_refused(slot):
+    replay = both(None)[0]
+    turn(replay, 0)
+    state = replay.state_dict()
+    state["drawn"][1][SLOT][3] = slot
+    with pytest.raises(ConfigError, match="replay drawn='slots': must be below 40"):
+        replay.load_state_dict(state)
+    state["drawn"][1][SLOT][3] = 39 if slot > 0 else 0
+    replay.load_state_dict(state)
+
+
+def test_the_loop_waits_where_too_many_insertions_are_queued(monkeypatch):
+    replay, waited = HostReplay(example(), 40, 16, seeded(), CPU), []
+    task = SimpleNamespace(done=lambda: False, result=lambda: waited.append(1))
+    monkeypatch.setattr(replay._worker, "submit", lambda given: task)
+    for number in range(12):
+        replay.extend(rows_of([number], [True]))
+        assert len(waited) == max(0, number + 1 - 8)
 
 
 @pytest.mark.parametrize("words", [("agent_type=AC-IQN", "trainer.n_steps=3"),

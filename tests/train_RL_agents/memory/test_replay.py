@@ -8,7 +8,14 @@ from tensordict import TensorDict
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import no_host_reads, seeded
-from train_RL_agents.memory.replay import STORED, Replay
+from train_RL_agents.memory.replay import (
+    SLOT,
+    STORED,
+    WEIGHTS,
+    Replay,
+    replay_bytes,
+    tree_bytes,
+)
 
 pytestmark = pytest.mark.usefixtures("either_way")
 
@@ -228,3 +235,43 @@ def test_a_state_of_another_capacity_is_refused(stored, capacity):
     with pytest.raises(ConfigError, match=rf"^replay capacity=4: must be {capacity}$"):
         other.load_state_dict(state)
     assert held(other) == [7]
+
+
+def test_priorities_are_told_what_is_drawn_and_stored():
+    plain = filled_replay(4, [1, 2])
+    plain.update_priority(plain.sample(), torch.ones(64))
+    plain.set_beta(0.5)
+    assert plain.priorities is None and plain.state_dict()["sampler"] == {}
+    replay = Replay(example(), 4, 64, seeded(), alpha=1.0)
+    replay.extend(rows_of([1, 2, 3], [True, False, True]))
+    assert replay.priorities.sums.values[:4].tolist() == [1.0, 1.0, 0.0, 0.0]
+    drawn = replay.sample()
+    replay.update_priority(drawn, None)
+    assert replay.priorities.sums.values[:4].tolist() == [1.0, 1.0, 0.0, 0.0]
+    replay.update_priority(drawn, 2.0 + drawn[SLOT])
+    assert replay.priorities.sums.values[:2].tolist() == pytest.approx([2.0, 3.0], abs=1e-5)
+    replay.set_beta(0.5)
+    assert replay.priorities.beta.item() == 0.5
+    assert replay.sample()[WEIGHTS].amax() == 1.0
+
+
+def test_bytes_are_those_of_all_slots():
+    replay = Replay(example(), 40, 4, seeded(), alpha=0.5)
+    expected = tree_bytes(replay._rows), replay.priorities.sums.nbytes()
+    assert replay_bytes(example(), 40, True) == expected
+    assert replay_bytes(example(), 40, False) == (expected[0], 0)
+    assert tree_bytes(example()) == 2 * 4 + 3 + 8
+
+
+@pytest.mark.parametrize("change", [{"filled": -1}, {"filled": 5}, {"cursor": -1}, {"cursor": 4}])
+def test_a_state_that_cannot_be_is_refused(change):
+    state = filled_replay(4, [1, 2]).state_dict()
+    other, (name,) = filled_replay(4, [7]), change
+    with pytest.raises(ConfigError, match=f"replay {name}=.*: must be from 0 to"):
+        other.load_state_dict(state | {name: torch.tensor(change[name])})
+    with pytest.raises(ConfigError, match="replay rows"):
+        other.load_state_dict(state | {"rows": {"action": torch.tensor([1, 2])}})
+    assert held(other) == [7]
+    full = filled_replay(4, range(7)).state_dict()
+    assert (int(full["filled"]), int(full["cursor"])) == (4, 3)  # the largest there are
+    other.load_state_dict(full)
