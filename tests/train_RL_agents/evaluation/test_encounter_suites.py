@@ -107,8 +107,8 @@ def test_times_to_meet_equal_scalar_code():
     for _, drawn in (*imazu(WORLD, 1), *random_encounters(WORLD, 6, 4)):
         for one in drawn:
             there = one.robot_mask
-            velocity, start, goal = (each[there].tolist()
-                                     for each in (one.velocity[:, :2], one.start, one.goal))  # fmt: skip
+            parts = (one.velocity[:, :2], one.start, one.goal)
+            velocity, start, goal = (each[there].tolist() for each in parts)
             assert {round(math.hypot(*each), 6) for each in velocity} <= {2.0, 0.78}
             closing = {(i, j): math.dist(velocity[i], velocity[j])
                        for i, j in combinations(range(len(velocity)), 2)}  # fmt: skip
