@@ -85,6 +85,8 @@ def test_an_agent_without_scores_must_select():
 def test_what_an_agent_need_not_have():
     agent, given = Least(AgentConfig()), make_inputs(2, generator=seeded())
     noise = torch.zeros(3)
+    assert agent.algorithm == "off-policy" and agent.adds_exploration and agent.scores_are_returns
+    assert not agent.uses_priorities and not agent.supports_risk
     assert agent.exploration_noise(torch.Size((2,)), seeded()) is None
     assert agent.loss_noise(2, seeded()) is None
     assert agent.part_of_noise(noise, slice(1)) is noise

@@ -184,6 +184,8 @@ def test_rewards_are_divided_by_the_scale_of_returns(tmp_path):
     following, (*_, done, _, active) = steps["next", GROUP], parts(steps)
     reward = plain.algorithm._rewards(following, done, active)
     assert torch.equal(reward, 0.1 * following["reward"].squeeze(-1))
+    one = plain.algorithm._rewards(following[:1], done[:1], active[:1])
+    assert torch.equal(one, reward[:1])  # of a single environment, too
     found = scaled.algorithm._rewards(following, done, active)
     deviation = float(scaled.algorithm._scale.moments[2].sqrt())
     assert deviation != pytest.approx(1.0, abs=0.01)

@@ -124,8 +124,9 @@ def test_transitions_are_drawn_in_proportion(alpha):
 def test_importance_weights_by_hand():
     replay = replay_of(8, [10, 11, 12], alpha=1.0)
     set_priorities(replay, [0, 1, 2], [1.0, 2.0, 5.0])
-    for beta in (0.0, 0.5, 1.0):
-        replay.set_beta(beta)
+    for beta in (1.0, 0.0, 0.5):
+        if beta < 1.0:  # which it is at first
+            replay.set_beta(beta)
         drawn = replay.sample()
         raw = {10: (3 / 8) ** -beta, 11: (6 / 8) ** -beta, 12: (15 / 8) ** -beta}
         for identity, weight in zip(drawn["action"].tolist(), drawn[WEIGHTS].tolist(), strict=True):

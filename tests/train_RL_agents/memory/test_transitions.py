@@ -357,6 +357,14 @@ def test_generated_code_makes_the_same_rows(n):
     torch.compiler.reset()
 
 
+@pytest.mark.parametrize("n", [1, 2])
+def test_windows_are_made_with_the_first_step_unless_none_are_needed(n):
+    streams = MultiStep(n, GAMMA, SCALE)
+    assert streams.made == (n == 1)
+    streams.rows(collected([Stream(envs=1, robots=2, seed=1).step()]))
+    assert streams.made
+
+
 def test_a_state_keeps_the_sign_of_zero():
     """A resumed run is to have the same bits."""
     world = Stream(envs=1, robots=2, seed=1, death=0.0, cut=0.0)
