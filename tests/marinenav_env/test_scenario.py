@@ -302,6 +302,7 @@ def test_distribution_is_that_of_the_rejection_loops(level: Level, count: int) -
     [
         (Level(3, 0, 1, 1.0, map_size=9.0), "level.map_size=9.0: must be above 10"),
         (Level(3, 0, 1, 0.0, encounter=True, map_size=10.0), "level.map_size=10.0: must be above"),
+        (Level(3, 0, 0, math.sqrt(2.0) * 16.0, map_size=20.0), "must be below 22.6"),
         (Level(3, 0, 0, 40.0, map_size=20.0), "level.min_start_goal_dis=40.0: must be below 22.6"),
     ],
 )

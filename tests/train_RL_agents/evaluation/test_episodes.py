@@ -415,6 +415,20 @@ def test_episodes_that_have_ended_leave_the_batch_and_change_nothing(monkeypatch
     assert set(range(1, 20, 2)) <= set(seen[-1].tolist())
 
 
+@pytest.mark.parametrize(
+    ("total", "running", "size"),
+    [(100, 1, 32), (100, 32, 32), (100, 33, 64), (100, 64, 64), (100, 65, None), (32, 1, None)],
+)
+def test_smaller_batches_have_a_power_of_two(total, running, size):
+    """And the episodes that run on, in their order."""
+    flags = torch.zeros(total, dtype=torch.bool)
+    flags[torch.randperm(total, generator=torch.Generator().manual_seed(0))[:running]] = True
+    kept = episodes_module._kept(flags)
+    assert (None if kept is None else len(kept)) == size
+    if kept is not None:
+        assert int(flags[kept].sum()) == running and (kept.diff() > 0).all()
+
+
 def test_on_a_gpu_the_same_is_run_again_in_place(monkeypatch):
     options = {"continuous": True, "device": CPU, "seed": 3}
     expected = evaluate(noisy, EPISODES, WORLD, drop_ended=False, **options).state_dict()

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from marinenav_env import GROUP
 from tests.train_RL_agents.tiny_runs import differences, new_run
 from train_RL_agents.agents import AGENTS, BASES
 from train_RL_agents.config.schema import TRAINER_CONFIGS
@@ -45,6 +46,21 @@ def test_log_counts_updates(tmp_path, name):
     found = algorithm.log_scalars()
     assert found["train/updates"] == algorithm.learner.updates > 0
     assert found["train/micro_batches"] == 1.0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_health_sums_up_rewards_losses_and_weights(tmp_path, name):
+    trainer = trainer_of(tmp_path, name)
+    algorithm, total = trainer.algorithm, 0.0
+    for _ in range(4):
+        steps = trainer.collector.collect()
+        total += float(steps["next", GROUP, "reward"].sum())
+        algorithm.observe(steps)
+    algorithm.update(trainer.env_steps + 64)
+    health = algorithm.health()
+    assert health["reward"].item() == pytest.approx(total, rel=1e-5) and total != 0.0
+    assert any(key.startswith("loss") for key in health)
+    assert torch.equal(health["weights"], algorithm.learner.squared_weights())
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -392,3 +392,46 @@ def test_a_scale_of_losses_is_no_trouble_where_there_is_none():
     learner, other = learner_of(), learner_of(seed=1)
     other.load_state_dict(learner.state_dict() | {"scale": {}})
     assert all_equal(values_of(other.agent), values_of(learner.agent))
+
+
+@pytest.mark.parametrize(
+    "change", [{"updates": -1}, {"updates": 1.5}, {"micro_batch": 0}, {"micro_batch": 2.5}]
+)
+def test_counters_that_cannot_be_are_refused(change):
+    learner = learner_of()
+    with pytest.raises(ValueError, match="counters of updates that are none"):
+        learner.load_state_dict(learner.state_dict() | change)
+    state = copy.deepcopy(learner.state_dict())
+    state["optimizer"]["param_groups"][0]["lr"] = math.inf
+    with pytest.raises(ValueError, match="counters of updates that are none"):
+        learner.load_state_dict(state)
+
+
+def test_states_without_parts_leave_them_as_they_are():
+    learner = learner_of(batch_size=16)
+    state = learner.state_dict()
+    assert state.pop("micro_batch") == 16
+    learner.micro_batch = 5
+    learner.load_state_dict(state)
+    assert learner.micro_batch == 5
+    learner.load_state_dict(state | {"micro_batch": 3})
+    assert learner.micro_batch == 3
+
+
+def test_squared_weights_are_those_learned_and_averaged():
+    learner = learner_of(ema_decay=0.9)
+    learner.update(make_batch(learner.agent, 16, seeded()))
+    both = (*learner.agent.networks.parameters(), *learner.ema.networks.parameters())
+    expected = sum(each.detach().square().sum() for each in both)
+    torch.testing.assert_close(learner.squared_weights(), expected)
+
+
+def test_the_step_size_is_scaled_and_may_be_a_tensor():
+    """A CUDA graph reads it from a tensor."""
+    learner = learner_of(learning_rate=1e-3, learning_rate_final=1e-3)
+    learner.rate_factor, rate = 0.5, torch.tensor(1.0)
+    learner.set_progress(0.3)
+    assert learner.learning_rate == learner.optimizer.param_groups[0]["lr"] == close(5e-4)
+    learner.optimizer.param_groups[0]["lr"] = rate
+    learner.set_progress(0.6)
+    assert learner.optimizer.param_groups[0]["lr"] is rate and rate.item() == close(5e-4)

@@ -47,3 +47,35 @@ def test_meter_resumes():
     for each in (meter, other):
         each.add(scalars_of(loss=4.0))
         assert each.read() == close({"loss": 2.5})
+
+
+def test_losses_are_sums_of_what_is_minimised_and_of_the_gradients():
+    meter = Meter()
+    for number in (1.0, 2.0):
+        meter.add(scalars_of(loss_actor=number, value=9.0, grad_norm=3.0 * number, priority=5.0))
+    assert meter.losses == scalars_of(loss_actor=3.0, grad_norm=9.0)
+    assert meter.read(scalars_of(fill=0.5))["fill"] == 0.5
+    assert meter.losses == {}
+
+
+def test_states_of_before_had_one_count():
+    meter = Meter()
+    meter.load_state_dict({"sums": scalars_of(loss=6.0, value=3.0), "count": 3})
+    assert meter.read() == {"loss": 2.0, "value": 1.0}
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"sums": {"loss": 1.0}, "counts": {"loss": 1}},
+        {"sums": {"loss": torch.ones(2)}, "counts": {"loss": 1}},
+        {"sums": scalars_of(loss=1.0), "counts": {}},
+        {"sums": scalars_of(loss=1.0), "counts": {"loss": -1}},
+    ],
+)
+def test_sums_without_their_counts_are_refused(state):
+    meter = Meter()
+    meter.add(scalars_of(loss=4.0))
+    with pytest.raises(ValueError, match="sums of scalars without their counts"):
+        meter.load_state_dict(state)
+    assert meter.read() == {"loss": 4.0}

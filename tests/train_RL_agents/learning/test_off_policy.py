@@ -65,7 +65,8 @@ def test_progress_moves_exploration_and_importance_weights(tmp_path):
     words = ("agent_type=Rainbow", "trainer.prioritized=true", "trainer.exploration_fraction=0.5",
              "trainer.exploration_spread=0.25")  # fmt: skip
     trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
-    for progress, beta, epsilon in ((0.0, 0.4, 1.0), (0.25, 0.55, 0.525), (1.0, 1.0, 0.05)):
+    for progress, beta, epsilon in ((0.0, 0.4, 1.0), (0.25, 0.55, 0.525), (1.0, 1.0, 0.05),
+                                    (1.5, 1.0, 0.05)):  # fmt: skip
         trainer.algorithm.set_progress(progress, trainer.collector.policy)
         assert float(trainer.algorithm.replay.priorities.beta) == pytest.approx(beta)
         strengths = trainer.collector.policy.exploration[:, 0].tolist()
@@ -87,6 +88,18 @@ def test_restarting_drops_open_windows_but_not_replay(tmp_path):
     algorithm.restart()
     assert algorithm.streams.state_dict() == {}
     assert int(algorithm.replay.filled) == before
+
+
+def test_open_windows_of_another_kind_are_refused(tmp_path):
+    algorithm = algorithm_of(tmp_path, "trainer.n_steps=3", "trainer.learning_starts=40")
+    state = algorithm.state_dict() | {"env_steps": 8}
+    assert algorithm.missing(state) == ""
+    opened = state["streams"]["open"]
+    for damaged in (opened["reward"][:2], opened["reward"].double(), opened["reward"] * torch.nan):
+        streams = {"open": opened | {"reward": damaged}}
+        with pytest.raises(RuntimeError, match="reward is"):
+            algorithm.load_state_dict(state | {"streams": streams})
+    algorithm.load_state_dict(state)
 
 
 def test_the_state_knows_which_target_updates_were_made(tmp_path):
