@@ -54,6 +54,7 @@ def test_roles(other: list[float], own_role: str, other_role: str) -> None:
         (vessel(20.0, 20.0, -90.0), 10.0, 0.0),
         (vessel(24.0, 20.0, -90.0), 11.0, math.sqrt(8.0)),  # passes ahead
         (vessel(-20.0, 0.0, 180.0), -5.0, 0.0),
+        (vessel(40.0, 3.0, 0.0, 1.999), 40_000.0, -3.0),  # hardly any relative speed
     ],
 )
 def test_closest_approach(other: list[float], time: float, miss: float) -> None:

@@ -161,17 +161,6 @@ def test_levels_draw_weather_up_to_their_strength():
     assert not ParameterSampler(shared, levels[:1], 3).varies
 
 
-def test_vessels_that_keep_course_and_speed_do_so_in_weather():
-    level = Level(2, 0, 0, 0.0, encounter=True, traffic=1.0, weather=1.0)
-    curriculum = Curriculum((level,), pool_size=8, refresh_size=8)
-    env = MarineNavEnv(WorldConfig(), 4, scenarios=curriculum, dtype=DOUBLE)
-    td, heading = env.reset(), env.state.pose[..., 2].clone()
-    for _ in range(5):
-        td = env.step(td.set(("robots", "action"), torch.zeros(4, 2, 2, dtype=DOUBLE)))["next"]
-    turned = (env.state.pose[..., 2] - heading).abs() > 1e-9
-    assert turned[:, 0].all() and not turned[:, 1].any()
-
-
 def test_a_rollout_in_weather_goes_on_from_a_saved_state():
     levels = Curriculum((Level(3, 0, 0, 30.0, weather=1.0),), pool_size=8, refresh_size=8)
     first = MarineNavEnv(WorldConfig(max_steps=8), 4, scenarios=levels, seed=1)

@@ -11,12 +11,14 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from marinenav_env import world
+from marinenav_env import Curriculum, Level, world
 from marinenav_env.colregs import required_turn
 from marinenav_env.config import MODERATE, MOST_DELAY, SensorConfig, WorldConfig
+from marinenav_env.dynamics import control_step
 from marinenav_env.env import GROUP, MarineNavEnv
 from marinenav_env.scenario_file import parse_scenarios, write_scenarios
 from marinenav_env.state import Observation
+from marinenav_env.weather import weather_force
 from tests.marinenav_env.helpers import (
     World,
     oracle_cores,
@@ -316,6 +318,30 @@ def test_in_weather_no_command_is_under_way_at_first() -> None:
     env.reset()
     assert env.state.pending is not None and not env.state.pending.any()
     assert env.state.pending.shape == (2, env.num_robots, MOST_DELAY, 2)
+
+
+def test_wind_and_waves_push_who_is_steered_and_nobody_who_keeps_course_and_speed() -> None:
+    level = Level(2, 0, 0, 0.0, encounter=True, traffic=1.0, weather=1.0)
+    config, curriculum = WorldConfig(), Curriculum((level,), pool_size=8, refresh_size=8)
+    env = MarineNavEnv(config, 4, scenarios=curriculum, dtype=torch.float64)
+    td, before = env.reset(), env.state.clone()
+    vessel, weather = env.constants.vessel, env.constants.weather
+    force = weather_force(before, vessel, weather, config.dt * config.substeps)
+    assert all(each.abs().min() > 0.0 for each in force)
+    expected = [
+        control_step(before, torch.zeros_like(before.thrust), env.scenario, vessel,
+                     env.constants.rules.core_radius, config.dt, config.substeps, pushed)
+        for pushed in (force, None)
+    ]  # fmt: skip
+    still = torch.zeros(4, 2, 2, dtype=torch.float64)
+    for number in range(5):
+        td = env.step(td.set((GROUP, "action"), still))["next"]
+        if number == 0:
+            for slot, (pose, water, *_) in enumerate(expected):
+                torch.testing.assert_close(env.state.pose[:, slot], pose[:, slot])
+                torch.testing.assert_close(env.state.velocity_water[:, slot], water[:, slot])
+    turned = (env.state.pose[..., 2] - before.pose[..., 2]).abs() > 1e-9
+    assert turned[:, 0].all() and not turned[:, 1].any()
 
 
 def test_what_is_touched_without_being_seen_does_no_harm() -> None:

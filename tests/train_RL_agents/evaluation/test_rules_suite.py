@@ -9,9 +9,11 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.config import VesselConfig
+from marinenav_env.roles import ROLES, pairs, roles
 from train_RL_agents.evaluation.contenders import ActingOptions, run_set
 from train_RL_agents.evaluation.rules_suite import (
     ENCOUNTERS,
+    Conduct,
     complies,
     conduct,
     encounter_scenarios,
@@ -60,6 +62,12 @@ def seen(*encounter):
     return conduct(recorded(*encounter))
 
 
+def joined(*parts):
+    """Conduct in several encounters."""
+    columns = zip(*(vars(each).values() for each in parts), strict=True)
+    return Conduct(*map(torch.cat, columns))
+
+
 @pytest.mark.parametrize("encounter", ENCOUNTERS.values(), ids=ENCOUNTERS)
 def test_scenarios_equal_scalar_code(encounter):
     vessel = VesselConfig(xU=(-60.0, -50.0, -40.0), xUU=-30.0)
@@ -85,6 +93,20 @@ def test_scenarios_equal_scalar_code(encounter):
             assert drawn.velocity[row, r].tolist() == pytest.approx(velocity)
             drag = ((60.0, 50.0)[r] + 30.0 * speed) * speed
             assert drawn.thrust[row, r].tolist() == pytest.approx([drag / 2.0] * 2)
+
+
+def test_every_encounter_has_the_role_of_its_name():
+    expected = {"head-on": ("head-on", "head-on"), "overtaking": ("overtaking", "overtaken"),
+                "crossing from starboard": ("give-way", "stand-on"),
+                "crossing from port": ("stand-on", "give-way")}  # fmt: skip
+    for name, encounter in ENCOUNTERS.items():
+        drawn = encounter_scenarios(encounter, VesselConfig(), 20, 0)
+        pose = torch.cat((drawn.start, drawn.heading[..., None]), -1)
+        found = roles(pairs(pose, drawn.velocity))
+        for one, role in enumerate(expected[name]):
+            assert {ROLES[number] for number in found[one, 1 - one]} == {role}, name
+            gives_way = role in ("head-on", "give-way", "overtaking")
+            assert encounter.gives_way[one] == gives_way, name
 
 
 def scalar_conduct(own, other, collided_at):
@@ -195,6 +217,18 @@ def test_head_on_both_turn_to_starboard(own_turn, other_turn, kept):
     assert complies(HEAD_ON, seen(own, other)).tolist() == [kept]
 
 
+def test_every_encounter_is_judged_by_itself():
+    turns = track((0.0, 0.0), 0.0, 2.0, {4: (0.4, 2.0)})
+    other = track((40.0, 0.0), math.pi, 2.0, {4: (0.4, 2.0)})
+    assert complies(HEAD_ON, joined(seen(turns, other), seen(turns, FROM_AHEAD))).tolist() == [
+        True, False
+    ]  # fmt: skip
+    astern = track((0.0, 0.0), 0.0, 2.0, {5: (0.9, 2.0), 28: (-0.9, 2.0)})
+    straight = track((0.0, 0.0), 0.0, 2.0)
+    both = joined(seen(astern, FROM_STARBOARD), seen(straight, FROM_STARBOARD))
+    assert complies(CROSSING, both).tolist() == [True, False]
+
+
 def test_turns_after_the_closest_approach_do_not_count():
     own = track((0.0, 4.0), 0.0, 2.0, {25: (0.8, 1.0)})
     found = seen(own, FROM_AHEAD)
@@ -227,9 +261,7 @@ def test_summary_counts_only_its_rows_and_means_over_them():
     other_turns = track((20.0, 20.0), -math.pi / 2, 2.0, {5: (0.9, 2.0)})
     found = [seen(turning, FROM_STARBOARD), seen(straight, other_turns),
              seen(to_port, other_turns), seen(straight, FROM_STARBOARD, 19)]  # fmt: skip
-    joined = type(found[0])(*(torch.cat([vars(each)[name] for each in (*found, found[0])])
-                              for name in vars(found[0])))  # fmt: skip
-    row = summary(CROSSING, joined, [True] * 4 + [False])
+    row = summary(CROSSING, joined(*found, found[0]), [True] * 4 + [False])
     assert row["compliance"] == 0.5
     names = ("only_own_gave_way", "only_other_gave_way", "both_gave_way", "nobody_gave_way")
     assert [row[name] for name in names] == [0.25] * 4

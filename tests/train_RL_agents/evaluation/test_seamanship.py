@@ -276,6 +276,7 @@ def test_share_of_steps_astern_is_that_of_the_recording():
     )  # fmt: skip
     steps, _, astern = sailed(seamanship.tracks(recording))
     assert not recording.collided.any()
+    assert AsternShare().value == 0.0  # of no steps
     assert 0.5 < counter.value == int(astern.sum()) / int(steps.sum())
 
 
