@@ -155,6 +155,14 @@ def test_a_scan_without_noise_is_what_the_rays_measure() -> None:
     assert not observed[~present].any() and (~present).any()
 
 
+@pytest.mark.parametrize(("x", "expected"), [(21.5, 0.5), (20.5, 0.0)])
+def test_what_is_near_is_measured_down_to_zero(x: float, expected: float) -> None:
+    given = simple_episode([EGO], [(50.0, 50.0)], [(x, 20.0, 1.0)], SensorConfig())
+    config = world(scan_beams=1, scan_angle=1.0, scan_std=0.0)
+    seen = MarineNavEnv(config, scenarios=[given]).reset()[GROUP, "observation", "scan"]
+    assert seen.tolist() == [[[pytest.approx(expected, abs=1e-5)]]]
+
+
 def test_robots_that_have_ended_measure_nothing() -> None:
     group = sail(MarineNavEnv(world(scan_beams=5), 32, scenarios=LEVELS), 50)
     scan, active = group["observation", "scan"], group["mask"]
