@@ -365,6 +365,20 @@ def test_windows_are_made_with_the_first_step_unless_none_are_needed(n):
     assert streams.made
 
 
+@pytest.mark.parametrize("n", [1, 3])
+def test_open_windows_stay_in_their_memory_where_a_captured_step_needs_it(n):
+    world, plain, fixed = Stream(2, 2, seed=3), *(MultiStep(n, GAMMA, SCALE) for _ in range(2))
+    fixed.in_place, addresses = True, set()
+    for _ in range(8):
+        step, before = collected([world.step()]), plain._open
+        ours, expected = (each.rows(step.clone()).to_dict() for each in (fixed, plain))
+        torch.testing.assert_close(ours, expected)
+        if n > 1:
+            addresses.add(tuple(leaf.data_ptr() for leaf in fixed._open.values(True, True)))
+            assert plain._open is not before
+    assert len(addresses) == (n > 1)
+
+
 def test_a_state_keeps_the_sign_of_zero():
     """A resumed run is to have the same bits."""
     world = Stream(envs=1, robots=2, seed=1, death=0.0, cut=0.0)
