@@ -20,9 +20,10 @@ LEVELS = (Level(1, 0, 0, 10.0), Level(2, 0, 1, 10.0), Level(3, 1, 0, 10.0))
 
 
 def make_reset_state(scenario: Scenario, index: Tensor) -> ResetState:
+    """Observations are the numbers of the entries."""
     count = scenario.batch_size[0]
-    zeros = torch.zeros(*scenario.robot_mask.shape, 1)
-    observation = TensorDict({"self_state": zeros}, [count])
+    numbers = index[:, None, None].float().expand(*scenario.robot_mask.shape, 1).clone()
+    observation = TensorDict({"self_state": numbers}, [count])
     state = initial_state(scenario, torch.ones(1))
     return ResetState(scenario, state, observation, batch_size=[count])
 
@@ -58,6 +59,7 @@ def test_refresh_replaces_a_part_of_the_pool_in_turn() -> None:
         if rows:
             fresh.append(rows)
         before = now.clone()
+        assert pool.states.observation["self_state"][:, 0, 0].tolist() == [*range(12)]
     quarters = [list(range(begin, begin + 4)) for begin in (0, 4, 8)]
     assert fresh == [quarters[0], quarters[1], quarters[2], quarters[0], quarters[1]]
 

@@ -69,6 +69,16 @@ def test_parameters_of_a_pool_of_one_hold_for_the_whole_episode() -> None:
     assert masses[0] != masses[4]
 
 
+@pytest.mark.parametrize(
+    ("varied", "spread"),
+    [({}, 1.0), ({"noise": 2.0}, 1.0), ({"vessel_spread": 3.0}, 3.0), ({"weather": 1.0}, 1.0)],
+)
+def test_any_difference_from_the_world_varies(varied: dict[str, float], spread: float) -> None:
+    shared, _ = build_parameters([WorldConfig()], 3, CPU, DOUBLE)
+    sampler = ParameterSampler(shared, (LEVELS[0], Level(3, 0, 0, 30.0, **varied)), 3)
+    assert sampler.varies == bool(varied) and sampler.spread == spread
+
+
 def test_levels_that_do_not_vary_share_the_parameters() -> None:
     env = MarineNavEnv(num_envs=2, scenarios=Curriculum(LEVELS[:1]))
     assert env.constants.batch_size[0] == 1 and env.state_dict()["constants"] == {}

@@ -91,7 +91,7 @@ def test_random_encounters_have_the_roles_of_their_group():
     for robots, parts in zip(FLEETS, list(of_group.values())[len(KINDS) :], strict=True):
         assert all(part.robot_mask.shape[-1] == robots for part in parts)
         assert all(apart(part).min() > 8.0 for part in parts)
-        assert set(named(parts[1], 0, 1)) == {"overtaking"}
+        assert set(named(parts[1], 0, 1)) == {"overtaking"} and list(map(len, parts)) == [10, 10]
 
 
 def test_courses_of_two_vessels_vary_about_that_of_their_kind():

@@ -19,6 +19,7 @@ from train_RL_agents.evaluation.episodes import (
     draw_scenarios,
     evaluate,
     evaluation_of,
+    finite,
     wilson_interval,
 )
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -274,6 +275,11 @@ def test_report_by_hand():
         4, 0.5, *wilson_interval(2, 4), 0.25, *wilson_interval(1, 4), 0.25, *wilson_interval(1, 4),
         robot_success_rate=close(11 / 14), avg_time=15.0, avg_energy=2.0, avg_return=2.5,
     )  # fmt: skip
+
+
+def test_figures_that_are_not_finite_are_none():
+    given = {"a": math.nan, "b": [math.inf, 1.5, 2], "c": (-math.inf, "x", {"d": True})}
+    assert finite(given) == {"a": None, "b": [None, 1.5, 2], "c": [None, "x", {"d": True}]}
 
 
 def test_table_by_level():
