@@ -188,3 +188,19 @@ def test_weather_compiles_into_one_graph_for_all_episodes():
     for _ in range(20):
         td = env.maybe_reset(env.step(env.rand_action(td))["next"])
     assert counter.frame_count == 1
+
+
+def test_waves_have_the_energies_of_a_spectrum():
+    """Pierson and Moskowitz: S ~ r^-5 exp(-5/4 r^-4), of frequencies over that of the peak."""
+    ratios = (0.7, 0.85, 1.0, 1.2, 1.5, 1.9)
+    edges = [0.7, 0.775, 0.925, 1.1, 1.35, 1.7, 1.9]
+    energy = [ratio**-5 * math.exp(-1.25 * ratio**-4) * (high - low)
+              for ratio, low, high in zip(ratios, edges[:-1], edges[1:], strict=True)]  # fmt: skip
+    weather = build_weather([WeatherConfig(wave_height=2.0, wave_period=5.0)], CPU, DOUBLE)
+    peak = 2.0 * math.pi / 5.0
+    assert weather.wave_frequency[0].tolist() == pytest.approx([peak * each for each in ratios])
+    assert weather.wave_amplitude[0].tolist() == pytest.approx(
+        [2.0 * math.sqrt(each / sum(energy) / 8.0) for each in energy]
+    )
+    phases = torch.rand(6, generator=torch.Generator().manual_seed(0)).double()
+    torch.testing.assert_close(weather.wave_phase[0], 2.0 * math.pi * phases)

@@ -210,6 +210,12 @@ def test_terminal_targets_are_the_reward():
     assert losses["target"].item() == close(-5.0)
 
 
+def test_settings_of_before_had_neither_refinement_nor_another_threshold():
+    assert ACIQN.continuous and ACIQN.supports_risk
+    expected = {"kappa": 1.0, "risk": "neutral", "refine": False}
+    assert expected == ACIQNConfig.ADDED
+
+
 def test_noise_on_target_actions_is_scaled_and_clipped():
     targets = [lambda left, right, taus: left + 10.0 * right + 0.0 * taus]
     agent = agent_with((0.2, -0.9), *targets, target_noise=0.2)

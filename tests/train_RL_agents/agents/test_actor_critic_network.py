@@ -47,6 +47,13 @@ def test_log_standard_deviations_of_the_network_are_clipped():
     assert outputs["log_sigma"].tolist() == [[-20.0, 2.0]]
 
 
+def test_logits_have_no_standard_deviation():
+    agent = agent_of(NAMES[0], state_dependent_std=True)
+    layer = agent.networks["policy"].output_layer
+    assert layer.out_features == 25 and not layer.bias.any()
+    assert agent.outputs(make_inputs(3, generator=seeded()))["logits"].shape == (3, 25)
+
+
 # Values of a fleet -------------------------------------------------------------------------------
 
 

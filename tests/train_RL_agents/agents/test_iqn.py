@@ -148,6 +148,11 @@ def test_loss_by_hand(double):
     assert losses["value"].item() == pytest.approx(1.0 - sum(TAUS) / 3)
 
 
+def test_actions_are_indices_at_any_level_of_risk():
+    assert not IQN.continuous and IQN.supports_risk
+    assert IQNConfig.ADDED == {"kappa": 1.0, "risk": "neutral"}
+
+
 def test_networks_are_averaged():
     agent = IQN(IQNConfig(critics=2, quantiles=4, acting_quantiles=2, risk="neutral"), 2)
     for index, learned in enumerate((LEARNED, SECOND)):

@@ -9,7 +9,6 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.roles import ROLES, pairs, roles
 from train_RL_agents.evaluation.encounter_suites import (
-    FLEETS,
     IMAZU,
     KINDS,
     SIDE,
@@ -88,7 +87,7 @@ def test_random_encounters_have_the_roles_of_their_group():
     expected = ("head-on", "give-way", "stand-on", "overtaking", "overtaken")
     for (kind, parts), role in zip(of_group.items(), expected, strict=False):
         assert set(named(parts[0], 0, 1)) == {role}, list(KINDS)[kind]
-    for robots, parts in zip(FLEETS, list(of_group.values())[len(KINDS) :], strict=True):
+    for robots, parts in zip((3, 4, 5, 6), list(of_group.values())[len(KINDS) :], strict=True):
         assert all(part.robot_mask.shape[-1] == robots for part in parts)
         assert all(apart(part).min() > 8.0 for part in parts)
         assert set(named(parts[1], 0, 1)) == {"overtaking"} and list(map(len, parts)) == [10, 10]
@@ -135,3 +134,15 @@ def test_times_to_meet_equal_scalar_code():
                 assert first == pytest.approx([62.0 - time * each for each in v])
                 assert last == pytest.approx([62.0 + 20.0 * each for each in ahead])
     assert {"late", "between", "sight"} <= kinds, kinds
+
+
+def test_problems_are_those_of_the_literature():
+    """The first four have two vessels, the next seven three, the others four."""
+    assert [len(each) for each in IMAZU] == [1] * 4 + [2] * 7 + [3] * 11
+    one, two, three = IMAZU[:4], IMAZU[4:11], IMAZU[11:]
+    assert [course for (course,) in one] == [180, 270, 0, 45]
+    assert [first for first, _ in two] == [180, -10, 0, 180, -30, -90, 90]
+    assert [second for _, second in two] == [-90, -45, -45, -90, -90, 15, -30]
+    assert [first for first, _, _ in three] == [180, 180, -10, 0, 45, 0, -135, 15, 0, -15, 0]
+    assert [second for _, second, _ in three] == [-45, 10, -45, -45, 90, 10, -15, -15, -15, 15, -45]
+    assert [third for *_, third in three] == [-10, 45, *[-90] * 3, -45, -30, -135, *[-90] * 3]

@@ -17,9 +17,11 @@ from train_RL_agents.evaluation.episodes import (
     Episodes,
     Report,
     draw_scenarios,
+    drawing_bytes,
     evaluate,
     evaluation_of,
     finite,
+    step_bytes,
     wilson_interval,
 )
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -483,6 +485,15 @@ def test_draw_scenarios_counts_and_repeats():
     far = torch.linalg.vector_norm(first.goal - first.start, dim=-1)
     for distance, mask, level in zip(far, first.robot_mask, levels, strict=True):
         assert (distance[mask] >= level.min_start_goal_dis).all()
+
+
+def test_memory_is_estimated_by_pairs_and_candidates():
+    world = WorldConfig(sensor=SensorConfig(scan_beams=3, max_objects=5))
+    assert step_bytes(world, 2, 3) == 2 * 5 * (256 + 8 * 3) + 400 * 2 * 5
+    levels = (Level(3, 1, 0, 20.0), Level(2, 9, 0, 20.0))
+    each = 8 * world.scenario.draws
+    assert drawing_bytes(world, levels, (4, 6)) == each * 10 * (16 + 2 * 9)
+    assert drawing_bytes(world, levels[:1], (4,)) == each * 4 * (16 + 2 * 6)
 
 
 def test_global_random_numbers_are_neither_used_nor_moved(scenarios):

@@ -19,6 +19,7 @@ from tests.train_RL_agents.learners import (
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import default_config
 from train_RL_agents.learning.learner import (
+    MOMENTS,
     Learner,
     compiled_losses,
     cosine,
@@ -386,6 +387,15 @@ def test_constants_of_the_optimisers():
         expected = {"lr": 0.25, "fused": fused or None, "foreach": None if fused else True}
         assert {name: group[name] for name in expected} == expected
         assert not group["capturable"] and not group["weight_decay"]
+
+
+@pytest.mark.parametrize(("name", "optimizer"), [("DQN", "adam"), ("A2C", "rmsprop")])
+def test_what_an_optimiser_keeps_is_counted(name, optimizer):
+    learner = learner_of(name, optimizer=optimizer)
+    learner.update(make_batch(learner.agent, 16, seeded()))
+    kept = learner.optimizer.state[learner._weights]
+    size = learner._weights.shape
+    assert sum(each.shape == size for each in kept.values()) == MOMENTS[optimizer]
 
 
 def test_a_scale_of_losses_is_no_trouble_where_there_is_none():

@@ -100,3 +100,9 @@ def test_nothing_is_read_on_the_host():
         for part in batches():
             scale.update(*part)
             scale.scaled(part[0])
+
+
+def test_returns_that_do_not_vary_are_no_trouble():
+    scale = ReturnScale(GAMMA, CPU)
+    scale.update(torch.zeros(2, 3, 1), torch.zeros(2, 3, 1).bool(), torch.ones(2, 3, 1).bool())
+    torch.testing.assert_close(scale.scaled(torch.tensor([2.0, 0.0])), torch.tensor([2e6, 0.0]))

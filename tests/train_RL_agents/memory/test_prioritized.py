@@ -232,6 +232,7 @@ def test_a_state_does_not_follow_later_updates():
 def test_one_error_that_is_no_number_does_not_spoil_the_others(broken):
     replay = replay_of(8, range(8))
     set_priorities(replay, [0, 1, 2, 3], [1.0, broken, 1.0, 2.0])
+    assert replay.priorities.sums.values[1] == pytest.approx(1e6 if broken > 0 else 1e-6)
     set_priorities(replay, [1], [1.0])
     assert replay.priorities.sums.values.isfinite().all()
     assert set(counted(replay)) == set(range(8))
