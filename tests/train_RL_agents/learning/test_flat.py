@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from train_RL_agents.learning.flat import FlatWeights
+from train_RL_agents.learning.flat import FlatWeights, flat_bytes
 
 
 def networks(seed=0):
@@ -52,7 +52,8 @@ def test_parameters_are_aligned_with_zeros_between():
     with torch.no_grad():
         for each in nets.parameters():
             each.fill_(1.0)
-    assert flat.weights.sum() == numbers < len(flat.weights)
+    assert flat.weights.sum() == numbers < len(flat.weights) == 6 * 16  # the least there can be
+    assert flat_bytes(nets) == flat.weights.nbytes
 
 
 def test_networks_are_parts_by_name():
