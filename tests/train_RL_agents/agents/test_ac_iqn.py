@@ -249,6 +249,14 @@ def test_actor_climbs_the_critic_that_says_less():
     assert all(agent.networks[name].factor.grad is None for name in agent.critics)
 
 
+def test_actor_climbs_the_lower_mean_of_every_row_and_not_the_lower_quantiles():
+    formulas = [lambda left, right, taus: 4.0 * taus + 0.0 * left,
+                lambda left, right, taus: 2.5 + 0.0 * taus + 0.0 * left]  # fmt: skip
+    agent = agent_with((0.0, 0.0), *formulas, quantiles=4)
+    losses = agent.loss(batch_of(0.0, 0.0), (torch.full((2, 4), 0.5), NO_NOISE))
+    assert losses["loss_actor"].item() == close(-2.0)
+
+
 def test_actor_climbs_under_noise_and_pays_for_saturation():
     agent = agent_with((0.5, 0.0), lambda left, right, taus: left + 0.0 * taus,
                        actor_noise=0.3, saturation_penalty=0.1)  # fmt: skip
