@@ -29,7 +29,7 @@ from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.layout import env_first, env_last, environments_innermost
 from marinenav_env.observation import described, entry_sensors
 from marinenav_env.perception import Noise, draw_noise, observe
-from marinenav_env.reward import RewardInputs, reward_function
+from marinenav_env.reward import RewardInputs, published_reward, reward_function
 from marinenav_env.state import (
     Observation,
     Outcome,
@@ -39,7 +39,7 @@ from marinenav_env.state import (
     State,
     Vessel,
 )
-from marinenav_env.validation import require
+from marinenav_env.validation import ConfigError, require
 from marinenav_env.weather import delayed, weather_force
 
 Tensors = TypeVar("Tensors", bound=TensorClass)
@@ -192,10 +192,27 @@ class World:
         self.reward = reward_function(config)
         self._advance: Any = self.advance
         self._restart: Any = restart
-        if compile_step:
+        if config.kernel == "triton":
+            self._advance = self._triton_advance()
+        elif compile_step:
             self._advance = compiled(self.advance, quantiles.device)
         if compile_step and not host_reads_are_free(quantiles.device):
             self._restart = compiled(restart, quantiles.device)
+
+    def _triton_advance(self) -> Any:
+        """``advance`` as one Triton kernel.
+
+        Raises:
+            ConfigError: when it cannot run here or does not know what the configuration asks for.
+        """
+        known = self.reward is published_reward and not self.sensors and not self._weather
+        allowed = "compiled with weather, further observation entries or rewards"
+        require(known, "world.kernel", "triton", allowed)
+        try:
+            from marinenav_env.triton_world import triton_advance
+        except ImportError as error:
+            raise ConfigError("world.kernel=triton: triton is not installed") from error
+        return triton_advance(self.config, self.quantiles, self.continuous)
 
     def step(
         self, world: WorldState, action: Tensor, noise: StepNoise

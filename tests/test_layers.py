@@ -14,8 +14,8 @@ WORLD = (
     "state", "plugins", "current", "drawing", "entries", "encounters", "scenario", "thrust",
     "dynamics", "weather", "roles", "reward", "perception", "range_scan", "reset_pool", "varying",
     "colregs",
-    "parameters", "observation", "scenario_file", "world", "rendering", "env", "scripted",
-    "numpy_worlds", "pettingzoo_env", "gymnasium_env", "benchmarl_task",
+    "parameters", "observation", "scenario_file", "triton_world", "world", "rendering", "env",
+    "scripted", "numpy_worlds", "pettingzoo_env", "gymnasium_env", "benchmarl_task",
 )  # fmt: skip
 TRAINER = (
     "boat", "utils", "networks", "agents", "config", "policy_wrapper", "memory", "run", "baselines",

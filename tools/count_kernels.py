@@ -90,7 +90,7 @@ def h200() -> Iterator[None]:
         **dict.fromkeys(("_lazy_init", "_exchange_device", "_maybe_exchange_device"), given(0)),
     }  # fmt: skip
     target = SimpleNamespace(get_current_target=given(GPUTarget("cuda", 90, 32)),
-                             get_current_device=given(0))  # fmt: skip
+                             get_current_device=given(0), get_current_stream=given(0))  # fmt: skip
     with ExitStack() as stack:
         for owner, names in ((torch.cuda, cuda), (CudaInterface, common),
                              (CudaInterface.Worker, properties)):  # fmt: skip
@@ -267,7 +267,6 @@ def registers(code: str) -> Iterator[tuple[str, dict[str, int]]]:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
     with tempfile.TemporaryDirectory() as folder, h200():
         for name, source in re.findall(r"(triton_\w+) = async_compile\.triton\('\w+', '''(.*?)''',",
                                        code, re.S):  # fmt: skip
@@ -292,11 +291,18 @@ def registers(code: str) -> Iterator[tuple[str, dict[str, int]]]:
                 target=GPUTarget("cuda", 90, 32),
                 options={"num_warps": 4},
             )
-            binary = file.with_suffix(".cubin")
-            binary.write_bytes(done.asm["cubin"])
-            said = subprocess.run([tool, "-res-usage", binary], capture_output=True, text=True)
-            yield name, {key: int(n) for key, n in
-                         re.findall(r"(REG|LOCAL|STACK):(\d+)", said.stdout)}  # fmt: skip
+            yield name, resources(done.asm["cubin"])
+
+
+def resources(binary: bytes) -> dict[str, int]:
+    """What a compiled kernel uses, see ``registers``."""
+    import triton
+
+    tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        Path(file.name).write_bytes(binary)
+        said = subprocess.run([tool, "-res-usage", file.name], capture_output=True, text=True)
+    return {key: int(n) for key, n in re.findall(r"(REG|LOCAL|STACK):(\d+)", said.stdout)}
 
 
 _HEURISTICS = re.compile(r"@triton_heuristics\.\w+\(.*?\n\)\n@triton\.jit", re.S)

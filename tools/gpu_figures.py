@@ -113,13 +113,17 @@ def _given(args: argparse.Namespace) -> list[str]:
 
 def captured(args: argparse.Namespace) -> list[Step]:
     """What is measured in CUDA graphs, the growth last."""
-    first = ("captured",)
+    first, kernel = ("captured",), "world.kernel=triton"
+    # The CPU has no such kernel.
+    triton = [bench(args, part, 100, first, kernel) for part in ("world", "collect")
+              if args.device != "cpu"]  # fmt: skip
     return [
         bench(args, "world", 100, first),
         bench(args, "collect", 100, first),
         bench(args, "update", 150, first),
         bench(args, "update", 90, first, "precision=bf16"),
         bench(args, "loop", 80, first),
+        *triton,
         bench(args, "growth", 120, first),
     ]
 

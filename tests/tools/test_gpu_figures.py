@@ -31,6 +31,12 @@ def test_steps_are_one_process_each(tmp_path):
     assert all(step.limit <= 8 * 60 for name, step in found.items() if name != "training")
 
 
+def test_both_kernels_of_the_world_are_measured_where_there_are_two(tmp_path):
+    other = "world captured world.kernel=triton"
+    assert other in [step.name for step in steps(options(tmp_path, "--device", "cuda"))]
+    assert other not in [step.name for step in steps(options(tmp_path))]
+
+
 def test_code_is_generated_for_all_parts_at_once(tmp_path, monkeypatch):
     begun = []
 

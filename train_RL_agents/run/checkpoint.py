@@ -13,7 +13,7 @@ import os
 import warnings
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -147,6 +147,8 @@ def save_policy(
         env_steps: of the run so far.
         metrics: of its evaluation.
     """
+    # A policy acts wherever it is taken.
+    config = replace(config, world=replace(config.world, kernel="auto"))
     content = {
         "format": POLICY,
         "version": VERSION,

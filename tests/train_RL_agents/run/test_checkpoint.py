@@ -207,6 +207,12 @@ def test_a_policy_acts_as_it_did(tmp_path, agent_type):
     assert differences(dict(weights), dict(agent.networks.state_dict())) == []
 
 
+def test_a_policy_does_not_ask_for_a_gpu(tmp_path):
+    path = tmp_path / "policy.pt"
+    write_policy(path, **{"world.kernel": "triton"})
+    assert load_policy(path).config.world.kernel == "auto"
+
+
 def test_a_training_state_is_no_policy(state):
     assert refusal(load_policy, state) == (
         f"{state}='marinenav training state': must be a marinenav policy"

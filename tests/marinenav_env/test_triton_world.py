@@ -1,0 +1,253 @@
+"""The world's step as one Triton kernel, against ``World.advance`` on the same noise."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from marinenav_env import Curriculum, MarineNavEnv
+from marinenav_env.config import Level, RewardConfig, SensorConfig, WeatherConfig, WorldConfig
+from marinenav_env.perception import draw_noise, own_state
+from marinenav_env.scenario_file import parse_scenarios
+from marinenav_env.state import Parameters, Scenario, State
+from marinenav_env.validation import ConfigError
+from marinenav_env.world import StepNoise, World
+from tests.marinenav_env.helpers import random_world, recordings
+
+ROOT, MODULE = Path(__file__).parents[2], "tests.marinenav_env.test_triton_world"
+TOLERANCE = 1e-4
+CONTINUOUS = ["ep011", "ep013", "ep032", "ep100", "ep103", "ep105", "ep107"]
+Act = Callable[[int, State, Scenario], Tensor]
+
+
+# What is refused --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"sensor": SensorConfig(scan_beams=8)},
+        {"weather": WeatherConfig(delay=1)},
+        {"reward": RewardConfig(astern_penalty=-1.0)},
+    ],
+    ids=lambda setting: next(iter(setting)),
+)
+def test_what_the_kernel_does_not_know_is_refused(setting: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"world.kernel='triton': must be compiled with weather"):
+        MarineNavEnv(WorldConfig(kernel="triton", **setting))
+
+
+def test_a_cpu_is_refused() -> None:
+    pytest.importorskip("triton")
+    with pytest.raises(
+        ConfigError, match=r"world.kernel='triton': must be compiled where there is"
+    ):
+        MarineNavEnv(WorldConfig(kernel="triton"))
+
+
+def test_without_triton_the_message_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "marinenav_env.triton_world", None)
+    with pytest.raises(ConfigError, match=r"world.kernel=triton: triton is not installed"):
+        MarineNavEnv(WorldConfig(kernel="triton"))
+
+
+# In the interpreter, in a process of its own ----------------------------------------------------
+
+
+def towards_goals(t: int, state: State, scenario: Scenario) -> Tensor:
+    """Actions with which most robots arrive and some collide."""
+    own = own_state(state, scenario.goal)
+    turn = torch.atan2(own[..., 1], own[..., 0]).clamp(-0.5, 0.5)
+    wanted = 500.0 + 800.0 * torch.stack((turn, -turn), -1)
+    return (wanted - state.thrust) / 500.0
+
+
+def differences(
+    world: World, state: State, scenario: Scenario, parameters: Parameters, act: Act, steps: int
+) -> dict[str, Any]:
+    """Both worlds over some steps, each from its own state, with the same actions and noise.
+
+    Where a flag differs, a distance was on an edge to rounding: that environment counts as tied,
+    and is not compared from there on.
+    """
+    from marinenav_env import triton_world
+
+    device = state.pose.device
+    if device.type == "cpu":
+        triton_world._LANES = 1024  # the interpreter takes as long for many lanes as for few
+    kernel = triton_world.triton_advance(world.config, world.quantiles, world.continuous)
+    generator = torch.Generator(device).manual_seed(0)
+    (envs, robots), objects = state.active.shape, scenario.obstacle_mask.shape[1]
+    worst, happened = Counter[str](), Counter[str]()
+    tied = torch.zeros(envs, dtype=torch.bool, device=device)
+    ours = theirs = state
+    for t in range(steps):
+        noise = draw_noise(generator, envs, robots, robots + objects, torch.float32)
+        rest = scenario, parameters, act(t, theirs, scenario), StepNoise(noise, ())
+        (ours, *found), (theirs, *expected) = kernel(ours, *rest), world.advance(theirs, *rest)
+        pairs = [
+            (name, mine.get(name), value)
+            for mine, other in zip((ours, *found), (theirs, *expected), strict=True)
+            for name, value in other.items()
+        ]
+        for name, mine, other in pairs:
+            assert (mine.shape, mine.dtype) == (other.shape, other.dtype), name
+            if not other.is_floating_point():
+                tied |= (mine != other).reshape(envs, -1).any(-1)
+                happened[name] += int(other.sum())
+        for name, mine, other in pairs:
+            if other.is_floating_point():
+                largest = (mine - other).abs()[~tied].amax().item()
+                worst[name] = max(worst[name], largest)
+    return {"worst": worst, "tied": int(tied.sum()), "envs": envs, "happened": happened}
+
+
+def of_env(env: MarineNavEnv, act: Act, steps: int) -> dict[str, Any]:
+    """``differences`` from the start of an environment's episodes."""
+    return differences(env.world, env.state, env.scenario, env.constants, act, steps)
+
+
+def whole_episodes(device: str = "cpu") -> dict[str, Any]:
+    """The published world."""
+    curriculum = Curriculum(levels=(Level(5, 0, 4, 30.0),), pool_size=64, refresh_size=64)
+    env = MarineNavEnv(WorldConfig(max_steps=45), 128, scenarios=curriculum, device=device)
+    return of_env(env, towards_goals, 45)
+
+
+def everything_else() -> dict[str, Any]:
+    """Discrete actions, traffic, absent robots, drawn vessels, cores, one slot."""
+    levels = (Level(3, 3, 2, 30.0), Level(6, 0, 0, encounter=True, traffic=0.5, vessel_spread=1.5))
+    config = WorldConfig(sensor=SensorConfig(max_objects=1), ends_at_first_collision=True)
+    curriculum = Curriculum(levels=levels, pool_size=64, refresh_size=64)
+    env = MarineNavEnv(config, 128, scenarios=curriculum, continuous=False)
+    generator = torch.Generator().manual_seed(0)
+
+    def act(t: int, state: State, scenario: Scenario) -> Tensor:
+        return torch.randint(-1, 26, state.active.shape, generator=generator)
+
+    return of_env(env, act, 15)
+
+
+def recorded_episodes() -> dict[str, Any]:
+    """Recorded actions in the recorded scenarios."""
+    env = MarineNavEnv(scenarios=parse_scenarios([recordings()[key][0] for key in CONTINUOUS]))
+    steps = max(recordings()[key][0]["steps"] for key in CONTINUOUS)
+    actions = torch.zeros(steps, *env.state.thrust.shape)
+    for e, key in enumerate(CONTINUOUS):
+        recorded = torch.from_numpy(recordings()[key][1]["action"])
+        actions[: len(recorded), e, : recorded.shape[1]] = recorded
+    return of_env(env, lambda t, state, scenario: actions[t], steps)
+
+
+def any_vessels() -> dict[str, Any]:
+    """Every parameter off its default and different from robot to robot; inactive robots."""
+    drawn = random_world(3, [(5, 3, 3), (4, 4, 0), (6, 0, 2), (1, 1, 1)] * 16, inactive=0.1)
+    parts = (drawn.state, drawn.scenario, drawn.parameters)
+    state, scenario, parameters = (
+        part.apply(lambda each: each.float() if each.is_floating_point() else each)
+        for part in parts
+    )
+    world = World(WorldConfig(dt=0.04, substeps=7), drawn.quantiles.float())
+    return differences(world, state, scenario, parameters, towards_goals, 10)
+
+
+def compiled_whole() -> dict[str, Any]:
+    """A step as part of a compiled function, and as it is."""
+    curriculum = Curriculum(levels=(Level(2, 0, 0, 30.0),), pool_size=8, refresh_size=8)
+    env = MarineNavEnv(WorldConfig(kernel="triton"), 8, scenarios=curriculum)
+    step = torch.compile(env.world.step, backend="aot_eager", fullgraph=True)
+    given = env.world_state, torch.ones(8, 2, 2), env.draw_noise()
+    pairs = zip(step(*given)[0].now.values(True, True),
+                env.world.step(*given)[0].now.values(True, True), strict=True)  # fmt: skip
+    return {"equal": all(torch.equal(one, other) for one, other in pairs)}
+
+
+CASES = (whole_episodes, everything_else, recorded_episodes, any_vessels, compiled_whole)
+
+
+@pytest.fixture(scope="module")
+def interpreted() -> Iterator[dict[str, Any]]:
+    pytest.importorskip("triton")
+    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-m", MODULE], cwd=ROOT, env=environment,
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    yield json.loads(done.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [case.__name__ for case in CASES[:-1]])
+def test_the_kernel_equals_advance(interpreted: dict[str, Any], case: str) -> None:
+    check(interpreted[case])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_the_kernel_equals_advance_on_a_gpu() -> None:
+    check(whole_episodes("cuda"))
+
+
+def check(found: dict[str, Any]) -> None:
+    assert found["tied"] <= 0.02 * found["envs"], found
+    assert max(found["worst"].values()) <= TOLERANCE, found
+
+
+@pytest.mark.slow
+def test_all_of_it_happened(interpreted: dict[str, Any]) -> None:
+    """Else the comparison would show nothing."""
+    happened = interpreted["whole_episodes"]["happened"]
+    for name in ("collided", "arrived", "colregs", "truncated", "episode_done"):
+        assert happened[name] > 20, name
+    assert interpreted["everything_else"]["happened"]["episode_terminated"]
+
+
+@pytest.mark.slow
+def test_the_kernel_can_be_part_of_compiled_code(interpreted: dict[str, Any]) -> None:
+    assert interpreted["compiled_whole"]["equal"]
+
+
+# Compiled for a GPU that is not there -----------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("continuous", [True, False])
+def test_registers_hold_everything(continuous: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton")
+    from marinenav_env import triton_world
+    from tools.count_kernels import h200, resources
+
+    kernel, binaries = triton_world._kernel, []
+
+    class Compiler:
+        def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
+            def compile_only(*args: Any, **kwargs: Any) -> None:
+                done = kernel.warmup(*args, grid=grid, **kwargs)
+                binaries.append(done.asm["cubin"])
+
+            return compile_only
+
+    monkeypatch.setattr(triton_world, "_kernel", Compiler())
+    env = MarineNavEnv(num_envs=64, continuous=continuous)
+    monkeypatch.setattr(triton_world.triton.knobs.runtime, "interpret", True)
+    advance = triton_world.triton_advance(env.config, env.world.quantiles, continuous)
+    idle = torch.zeros_like(env.state.thrust)
+    action = idle if continuous else idle[..., 0].to(torch.int64)
+    monkeypatch.setattr(triton_world.triton.knobs.runtime, "interpret", False)
+    with h200():
+        advance(env.state, env.scenario, env.constants, action, env.draw_noise())
+    used = resources(binaries[0])
+    assert 32 < used["REG"] <= 168, used
+    assert used["STACK"] == used["LOCAL"] == 0, used
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    print(json.dumps({case.__name__: case() for case in CASES}))
