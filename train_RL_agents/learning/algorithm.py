@@ -89,7 +89,8 @@ class Algorithm(ABC):
     def __init__(self, setup: Setup, tau: float = 0.0) -> None:
         self._config, self._ranks, self._clock = setup.config, setup.ranks, setup.clock
         self._generator, self.meter = setup.generators["learner"], Meter()
-        self._reward_sum = torch.zeros((), device=setup.device)
+        # Of each robot: a sum over all of them would be two more kernels of every vector step.
+        self._reward_sum = torch.zeros_like(setup.example.get(("next", GROUP, "reward")))
         self.learner = Learner(
             setup.agent, setup.config, self._generator, setup.ranks, setup.say, tau
         )
@@ -110,13 +111,13 @@ class Algorithm(ABC):
         """Take steps [E, T] of the collector, with TorchRL's keys; see also add_rewards."""
 
     def add_rewards(self, steps: TensorDictBase) -> None:
-        """Take the rewards of steps into their sum, which ``health`` gives."""
-        self._reward_sum.add_(steps.get(("next", GROUP, "reward")).sum())
+        """Take the rewards of steps [E, T] into their sums, which ``health`` adds up."""
+        self._reward_sum.add_(steps.get(("next", GROUP, "reward")).sum(1))
 
     def health(self) -> dict[str, Tensor]:
         """Scalars on the device, each of which is finite as long as what it sums up is."""
         return {
-            "reward": self._reward_sum,
+            "reward": self._reward_sum.sum(),
             **self.meter.losses,
             "weights": self.learner.squared_weights(),
         }
