@@ -57,7 +57,7 @@ class _FakeGpu(FakeTensorMode):
         operators = self.operators
         starts = func.namespace == "aten" and not func.is_view and "empty" not in func.__name__
         if operators is not None and starts:
-            operators.append(func.__name__)
+            operators += [func.__name__] * _launches(func, args)
         with self.counting(None):  # what it consists of is not counted
             return super().__torch_dispatch__(func, types, args, kwargs)
 
@@ -67,6 +67,19 @@ class _FakeGpu(FakeTensorMode):
         before, self.operators = self.operators, operators
         yield
         self.operators = before
+
+
+_PER_LAUNCH = (110, 64, 48, 36, 30)
+"""Tensors of each list that a kernel over one to five lists of tensors takes."""
+
+
+def _launches(func: Any, args: Any) -> int:
+    """Kernels that an operator starts: those over lists take so many tensors at a time."""
+    lists = [each for each in args if isinstance(each, list | tuple) and "_foreach" in str(func)]
+    if not lists:
+        return 1
+    depth = len(lists) + (not func._schema.is_mutable)
+    return -(-len(lists[0]) // _PER_LAUNCH[depth - 1])
 
 
 class _Generator(torch.Generator):
@@ -98,8 +111,8 @@ class _OnlyGpu(TorchDispatchMode):
 def fake_gpu() -> Iterator[_FakeGpu]:
     """Within it, everything on ``GPU`` is faked."""
 
-    def backward(loss: Tensor) -> None:
-        assert loss.shape == ()
+    def backward(loss: Tensor, gradient: Tensor) -> None:
+        assert loss.shape == gradient.shape == ()
         assert loss.requires_grad
 
     with (

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 import torch._functorch.config
 from torch import Tensor, nn
+from torch.optim.adam import adam
+from torch.optim.rmsprop import rmsprop
 
 from marinenav_env.compiling import compiled
 from marinenav_env.validation import ConfigError, is_count
@@ -24,11 +26,12 @@ from train_RL_agents.utils.device import resolve_precision
 
 Updated = tuple[dict[str, Tensor], Tensor | None]
 """Scalars for the log, and priorities [B] if the agent gives them."""
+RMSPROP: dict[str, Any] = {"alpha": 0.99, "eps": 1e-5}
 MOMENTS = {"adam": 2, "rmsprop": 1}
 """Numbers that an optimiser keeps of every weight."""
 
 
-def compiled_losses(losses: LossFunction, device: torch.device) -> LossFunction:
+def compiled_losses(losses: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
     """Compiled losses.
 
     On a CPU the backward pass recomputes what is cheap: by default masks of ReLUs are kept as
@@ -56,6 +59,17 @@ def in_half(losses: LossFunction, device: torch.device, dtype: torch.dtype) -> L
             return losses(batch, noise)
 
     return cast
+
+
+def minimised(losses: LossFunction) -> Callable[[Any, Any], tuple[Tensor, Losses]]:
+    """A function that gives the sum of what is minimised, and all losses without gradients."""
+
+    def summed(batch: Any, noise: Any) -> tuple[Tensor, Losses]:
+        found = losses(batch, noise)
+        own = [loss for name, loss in found.items() if name.startswith("loss")]
+        return torch.stack(own).sum(), {name: value.detach() for name, value in found.items()}
+
+    return summed
 
 
 def joined(parts: list[Losses], counts: list[int]) -> Losses:
@@ -124,24 +138,30 @@ class Learner:
         self._settings = settings = config.trainer
         self.ema = copy.deepcopy(agent).requires_grad_(False)
         self._flat, target = FlatWeights(agent.networks), FlatWeights(agent.targets)
-        self._weights = nn.Parameter(self._flat.weights)
-        self._weights.grad = self._gradient = torch.zeros_like(self._flat.weights)
+        self._weights = self._flat.weights
+        self._weights.grad = self._gradient = torch.zeros_like(self._weights)
         self._gradient_views = self._flat.learned_views(self._gradient)
         self._averages = FlatWeights(self.ema.networks).weights
-        self._target = [target.of(name) for name in agent.targets]
-        self._online = [self._flat.of(name) for name in agent.targets]
+        self._target = target
         self.optimizer = make_optimizer(
             settings.optimizer, self._weights, settings.learning_rate, config.fused_optimizer
         )
+        self._make_state()
         self.learning_rate, self.rate_factor = settings.learning_rate, 1.0
         losses: LossFunction = agent.loss
         precision = resolve_precision(generator.device, config.precision)
         if precision in HALVES:
             losses = in_half(losses, generator.device, HALVES[precision])
         self._scale = LossScale(generator.device) if precision == "fp16" else None
-        losses = compiled_losses(losses, generator.device) if config.compile else losses
+        total: Callable[..., Any] = minimised(losses)
+        total = compiled_losses(total, generator.device) if config.compile else total
+        self._traced = config.compile and generator.device.type == "cuda"
+        self._apply = self._apply_scaled if self._scale else self._apply_gradients
+        if self._traced:
+            self._apply = compiled(self._apply, generator.device)
         self._alone = ranks is None or ranks.size == 1
-        self._losses = losses if ranks is None else ranks.share_gradients(agent, losses)
+        self._losses = total if ranks is None else ranks.share_gradients(agent, total)
+        self._one = torch.ones((), device=generator.device)
         self.updates = 0
         self.batch_size = self.micro_batch = settings.batch_size
         """Transitions that gradients are computed of at once."""
@@ -214,37 +234,46 @@ class Learner:
         # Once for the whole batch: parts of it get their parts of this.
         noise = self.agent.loss_noise(batch.size, self._generator)
         if self._scale:
-            self._clear_gradient()
+            self._gradient.zero_()  # an overflow leaves NaN between the parameters
         losses = self._gradients(batch, noise)
         # Only from here on weights change. This takes less room than the losses have just left.
-        norm = self._apply_scaled(self._scale) if self._scale else self._apply_gradients()
+        state = self.optimizer.state[self._weights]
+        norm = self._apply(state, self.optimizer.param_groups[0]["lr"])
         priority = losses.pop("priority", None)
         return losses | {"grad_norm": norm}, priority
 
-    def _apply_gradients(self) -> Tensor:
-        """Clip the gradients, and move all weights; returns the norm before clipping."""
+    def _apply_gradients(self, state: dict[str, Tensor], rate: Any) -> Tensor:
+        """Clip the gradients, and move all weights; returns the norm before clipping.
+
+        Args:
+            state: of the optimiser.
+            rate: its step size.
+        """
         limit = self._settings.max_grad_norm
-        norm = nn.utils.clip_grad_norm_(self._weights, limit, foreach=True)
-        self.optimizer.step()
+        norm = nn.utils.clip_grad_norm_(self._weights, limit, foreach=not self._traced)
+        if self._traced:
+            traced_step(self._settings.optimizer, self._weights, state, rate)
+        else:
+            self.optimizer.step()
         if self._tau:
             self.update_targets(self._tau)
         with torch.no_grad():
-            self._averages.lerp_(self._flat.weights, self._share)
+            self._averages.lerp_(self._weights, self._share)
         return norm
 
-    def _apply_scaled(self, scale: LossScale) -> Tensor:
+    def _apply_scaled(self, state: dict[str, Tensor], rate: Any) -> Tensor:
         """``_apply_gradients`` for scaled losses, undone where gradients overflow."""
-        state = self.optimizer.state[self._weights].values()
-        moved = [self._flat.weights, self._averages, *self._target, *state]
+        assert self._scale is not None
+        moved = [self._weights, self._averages, self._target.weights, *state.values()]
         before = [each.clone() for each in moved]
-        self._gradient.div_(scale.factor)
+        self._gradient.div_(self._scale.factor)
         with torch.no_grad():
-            return scale.undo(moved, before, self._apply_gradients())
+            return self._scale.undo(moved, before, self._apply_gradients(state, rate))
 
-    def _clear_gradient(self) -> None:
-        """Remove the NaN that an overflow leaves between parameters; make what Adam keeps."""
-        self._gradient.zero_()
+    def _make_state(self) -> None:
+        """Make what the optimiser keeps, if there is none yet, by a step without gradients."""
         if not self.optimizer.state[self._weights]:
+            self._gradient.zero_()
             self.optimizer.step()
             self.optimizer.state[self._weights]["step"].zero_()
 
@@ -278,12 +307,11 @@ class Learner:
             whole = counts[-1] == size
             part = batch if whole else batch.part(rows)
             own = noise if whole else self.agent.part_of_noise(noise, rows)
-            losses = self._losses(part, own)
-            minimised = [loss for name, loss in losses.items() if name.startswith("loss")]
-            total = torch.stack(minimised).sum()
+            total, losses = self._losses(part, own)
             total = total if whole else total * (counts[-1] / size)
-            (total * self._scale.factor if self._scale else total).backward()
-            parts.append({name: value.detach() for name, value in losses.items()})
+            # Given, as autograd would make a tensor of it.
+            total.backward(self._scale.factor if self._scale else self._one)
+            parts.append(losses)
         self._gather_gradients()
         return joined(parts, counts)
 
@@ -327,8 +355,8 @@ class Learner:
     def update_targets(self, tau: float) -> None:
         """Move the target networks towards the learned ones, by a share of the distance."""
         with torch.no_grad():
-            for target, online in zip(self._target, self._online, strict=True):
-                target.lerp_(online, tau)
+            for name in self.agent.targets:
+                self._target.of(name).lerp_(self._flat.of(name), tau)
 
     def squared_weights(self) -> Tensor:
         """Sum of the squared learned and EMA weights, a scalar on the device."""
@@ -356,6 +384,7 @@ class Learner:
         saved, own = self._flat.join(state["optimizer"]), self.optimizer.state_dict()
         rate = float(saved["param_groups"][0]["lr"])  # host: loading a checkpoint
         self.optimizer.load_state_dict(own | {"state": saved["state"]})
+        self._make_state()
         self._set_rate(rate)
         self.updates = state["updates"]
         if self._scale and "scale" in state:
@@ -369,9 +398,7 @@ class Learner:
             each.reset()
 
 
-def make_optimizer(
-    name: str, weights: nn.Parameter, rate: float, fused: bool
-) -> torch.optim.Optimizer:
+def make_optimizer(name: str, weights: Tensor, rate: float, fused: bool) -> torch.optim.Optimizer:
     """An optimiser, ready for a CUDA graph on a GPU: with everything that varies in tensors there.
 
     Args:
@@ -384,6 +411,35 @@ def make_optimizer(
     options: dict[str, Any] = {"capturable": True} if on_gpu else {}
     options["lr"] = torch.tensor(rate, device=weights.device) if on_gpu else rate
     if name == "rmsprop":
-        return torch.optim.RMSprop([weights], alpha=0.99, eps=1e-5, foreach=True, **options)
+        return torch.optim.RMSprop([weights], foreach=True, **RMSPROP, **options)
     kind: dict[str, Any] = {"fused": True} if fused else {"foreach": True}
     return torch.optim.Adam([weights], **kind, **options)
+
+
+def traced_step(name: str, weights: Tensor, state: dict[str, Tensor], rate: Tensor) -> None:
+    """The step of an optimiser of make_optimizer on a GPU, as part of generated code.
+
+    ``Optimizer.step`` itself cannot be traced into one graph.
+
+    Args:
+        name: see make_optimizer.
+        weights: what it steps.
+        state: of the optimiser.
+        rate: step size.
+    """
+    own = {key: [value] for key, value in state.items()}
+    assert weights.grad is not None
+    moved, gradient = [weights], [weights.grad]
+    options: dict[str, Any] = {"lr": rate, "weight_decay": 0.0, "maximize": False}
+    options["capturable"] = True
+    with torch.no_grad():
+        if name == "rmsprop":
+            rmsprop(
+                moved, gradient, own["square_avg"], [], [], own["step"], momentum=0.0,
+                centered=False, **RMSPROP, **options,
+            )  # fmt: skip
+        else:
+            adam(
+                moved, gradient, own["exp_avg"], own["exp_avg_sq"], [], own["step"],
+                amsgrad=False, beta1=0.9, beta2=0.999, eps=1e-8, foreach=False, **options,
+            )  # fmt: skip

@@ -23,8 +23,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from marinenav_env.validation import ConfigError, require
-from train_RL_agents.agents import Agent, Losses
-from train_RL_agents.agents.base import LossFunction
+from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
 from train_RL_agents.utils.device import cpu_cores, resolve_device, usual_threads
@@ -132,7 +131,7 @@ class Ranks:
 
     # Where ranks meet ---------------------------------------------------------------------------
 
-    def share_gradients(self, agent: Agent[Any], losses: LossFunction) -> LossFunction:
+    def share_gradients(self, agent: Agent[Any], losses: Callable[..., Any]) -> Callable[..., Any]:
         """Losses whose gradients are averaged over the ranks."""
         if self.size == 1:
             return losses
@@ -255,10 +254,10 @@ class _LossModule(nn.Module):
     module: buffers hold constants, which would be sent around for nothing.
     """
 
-    def __init__(self, agent: Agent[Any], losses: LossFunction) -> None:
+    def __init__(self, agent: Agent[Any], losses: Callable[..., Any]) -> None:
         super().__init__()
         self.learned, self._losses = nn.ParameterList(agent.networks.parameters()), losses
 
-    def forward(self, batch: Any, noise: Any) -> Losses:
-        """See Agent.loss."""
+    def forward(self, batch: Any, noise: Any) -> Any:
+        """Losses; see Learner."""
         return self._losses(batch, noise)

@@ -376,6 +376,26 @@ def test_a_restored_optimiser_computes_as_it_is_told_to_now():
     other.update(batch)
 
 
+@pytest.mark.parametrize(("name", "precision"), [("AC-IQN", "fp32"), ("A2C", "fp16")])
+def test_gradients_are_applied_in_one_graph_as_by_the_optimiser(name, precision):
+    """Adam, and RMSprop with scaled losses."""
+    acting = {"precision": precision, "tau": 0.1}
+    learner, other = (learner_of(name, acting=acting) for _ in range(2))
+    group = learner.optimizer.param_groups[0]
+    learner._traced, group["lr"] = True, torch.tensor(group["lr"])  # as on a GPU
+    learner._apply = torch.compile(learner._apply, backend="eager", fullgraph=True)
+    for seed in range(3):
+        for each in (learner, other):
+            each.set_progress(seed / 3)
+            each.update(make_batch(each.agent, 16, seeded(seed)))
+    torch.compiler.reset()
+    for ours, plain in ((learner.agent, other.agent), (learner.ema, other.ema)):
+        torch.testing.assert_close(values_of(ours), values_of(plain), rtol=1e-5, atol=1e-6)
+    state = learner.optimizer.state[learner._weights]
+    torch.testing.assert_close(state, other.optimizer.state[other._weights])
+    assert state["step"] >= 1  # the first updates may overflow
+
+
 def test_constants_of_the_optimisers():
     """RMSprop's are those of A2C (Mnih et al. 2016)."""
     weights = torch.nn.Parameter(torch.ones(2))
