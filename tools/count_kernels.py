@@ -1,4 +1,4 @@
-"""Count the kernels of a vector step, an update and an evaluation step on a GPU that is not there.
+"""Count the kernels of parts of the loop of training on a GPU that is not there.
 
     python -m tools.count_kernels                                # every agent
     python -m tools.count_kernels --agents AC-IQN --registers    # also compile for sm_90
@@ -6,7 +6,8 @@
 
 The loop of training runs on the faked GPU of the tests. Inductor generates its code as it would for
 an H200: each start of a generated kernel and each call of a library counts as one, and so does each
-operator outside of generated code. Nothing is run, so nothing is timed.
+operator outside of generated code. A library may start a second kernel to add up the parts of a
+matrix product; that is not known here. Nothing is run, so nothing is timed.
 """
 
 from __future__ import annotations
@@ -138,8 +139,10 @@ class Compiler:
         self.mode, self._compile = mode, torch.compile
         self.code: list[tuple[str, str]] = []
         """Names of compiled functions, and the code; once more for a backward pass."""
-        self.started: Counter[str] = Counter()
-        """Kernels started by generated code, by kind."""
+        self.started: list[str] = []
+        """Generated code, each time that it is called."""
+        self.counted: dict[str, None] = {}
+        """Generated code of what was counted."""
         self.operators: dict[str, Counter[str]] = {}
         """Operators outside of generated code, by what was counted."""
 
@@ -157,8 +160,7 @@ class Compiler:
             own = [text for _, text in self.code[begin:]]
 
             def call(*args: Any) -> Any:
-                for text in own:
-                    self.started.update(kernels(text))
+                self.started += own
                 with self.mode.counting(None):
                     return graph.forward(*args)
 
@@ -201,7 +203,7 @@ def kernels(text: str) -> Counter[str]:
 # What is counted --------------------------------------------------------------------------------
 
 
-PARTS = ("vector step", "update", "evaluation step")
+PARTS = ("vector step", "refresh", "update", "evaluation step")
 
 
 def counted(
@@ -224,21 +226,30 @@ def counted(
         stack.enter_context(patch.object(torch, "compile", compiler))
         loop = Loop(mode, agent, *words, base={**BASE, "agent_type": agent})
 
-        def count(part: str, act: Callable[[], Any]) -> None:
+        def count(part: str, act: Callable[[], Any], times: int = 1) -> None:
             operators: list[str] = []
             compiler.started.clear()
             with mode.counting(operators):
                 act()
-            found[part] = compiler.started + Counter(operators=len(operators))
+            kinds = Counter(operators=len(operators))
+            for text in compiler.started:
+                kinds.update(kernels(text))
+            found[part] = Counter({kind: number // times for kind, number in kinds.items()})
+            compiler.counted.update(dict.fromkeys(compiler.started))
             compiler.operators[part] = Counter(operators)
 
         def step() -> None:
             loop.algorithm.observe(loop.collector.collect())
 
-        if "vector step" in parts or loop.rollouts:
-            for _ in range(2):  # the first steps make what stays, and compile
-                step()
-            count("vector step", step)
+        for _ in range(2):  # the first steps make what stays, and compile
+            step()
+        graphs: Any = loop.collector._graphs
+        if "vector step" in parts:
+            # Of a rollout the advantages are no part.
+            once = loop.collector.collect if loop.rollouts else step
+            count("vector step", once, loop.collector._config.trainer.vector_steps)
+        if "refresh" in parts:
+            count("refresh", lambda: graphs._renew(graphs.env.reset_pool._begins[0]))
         if "update" in parts:
             update = loop.one_update()
             for _ in range(2):
@@ -256,42 +267,53 @@ def counted(
 # Registers --------------------------------------------------------------------------------------
 
 
+_COMPILED: dict[str, dict[str, int]] = {}
+"""What ``registers`` found, by the source without the kernel's name."""
+
+
 def registers(code: str) -> Iterator[tuple[str, dict[str, int]]]:
-    """Compile the kernels of generated code for sm_90.
+    """Compile the kernels of generated code for sm_90, each once.
 
     Returns:
         Of each its name, and per thread its registers (REG), and its local memory (LOCAL, STACK;
         bytes), which is there for what registers do not hold.
     """
+    with tempfile.TemporaryDirectory() as folder, h200():
+        for name, source in re.findall(r"(triton_\w+) = async_compile\.triton\('\w+', '''(.*?)''',",
+                                       code, re.S):  # fmt: skip
+            key = source.replace(name, "")
+            if key not in _COMPILED:
+                _COMPILED[key] = _used(name, source, Path(folder) / f"{name}.py")
+            yield name, _COMPILED[key]
+
+
+def _used(name: str, source: str, file: Path) -> dict[str, int]:
+    """Compile one kernel; see registers."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    with tempfile.TemporaryDirectory() as folder, h200():
-        for name, source in re.findall(r"(triton_\w+) = async_compile\.triton\('\w+', '''(.*?)''',",
-                                       code, re.S):  # fmt: skip
-            file = Path(folder) / f"{name}.py"
-            body = _HEURISTICS.sub("@triton.jit", source)
-            file.write_text(_HEAD + body[body.index("@triton.jit") :])
-            spec = importlib.util.spec_from_file_location(name, file)
-            assert spec and spec.loader
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-            function = next(each for key, each in vars(module).items() if key.startswith("triton_")
-                            and isinstance(each, triton.JITFunction))  # fmt: skip
-            signature = eval(re.search(r"'signature': (\{.*?\})", source, re.S)[1])  # type: ignore[index]
-            blocks = {each: _BLOCKS.get(each, 256) for each, kind in signature.items()
-                      if kind == "constexpr"}  # fmt: skip
-            if "triton_per" in name:
-                blocks["XBLOCK"] = 8
-            aligned = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(signature.values())
-                       if kind.startswith("*")}  # fmt: skip
-            done = triton.compile(
-                ASTSource(function, signature, blocks, aligned),
-                target=GPUTarget("cuda", 90, 32),
-                options={"num_warps": 4},
-            )
-            yield name, resources(done.asm["cubin"])
+    body = _HEURISTICS.sub("@triton.jit", source)
+    file.write_text(_HEAD + body[body.index("@triton.jit") :])
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    function = next(each for key, each in vars(module).items() if key.startswith("triton_")
+                    and isinstance(each, triton.JITFunction))  # fmt: skip
+    signature = eval(re.search(r"'signature': (\{.*?\})", source, re.S)[1])  # type: ignore[index]
+    blocks = {each: _BLOCKS.get(each, 256) for each, kind in signature.items()
+              if kind == "constexpr"}  # fmt: skip
+    if "triton_per" in name:
+        blocks["XBLOCK"] = 8
+    aligned = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(signature.values())
+               if kind.startswith("*")}  # fmt: skip
+    done = triton.compile(
+        ASTSource(function, signature, blocks, aligned),
+        target=GPUTarget("cuda", 90, 32),
+        options={"num_warps": 4},
+    )
+    return resources(done.asm["cubin"])
 
 
 def resources(binary: bytes) -> dict[str, int]:
@@ -338,12 +360,21 @@ def main(argv: list[str] | None = None) -> None:
             print(f"{agent:<8} {part:<16} {sum(kinds.values()):>4} kernels: {each}", flush=True)
             print(f"{'':<10}{dict(compiler.operators[part].most_common())}")
         for number, (name, text) in enumerate(compiler.code):
+            if text not in compiler.counted:
+                continue
             print(f"{agent:<8} {name:<40} {dict(kernels(text))}, {len(text):,} characters")
             if args.code:
                 args.code.mkdir(parents=True, exist_ok=True)
                 (args.code / f"{agent}_{number}_{name}.py").write_text(text)
-            for kernel, used in registers(text) if args.registers else ():
-                print(f"{'':<10}{kernel:<60} {used}", flush=True)
+        if args.registers:
+            used = {f"{number}.{kernel}": found
+                    for number, text in enumerate(compiler.counted)
+                    for kernel, found in registers(text)}  # fmt: skip
+            for kernel, numbers in used.items():
+                print(f"{'':<10}{kernel:<60} {numbers}")
+            most = max(each["REG"] for each in used.values())
+            spilt = sum(each["LOCAL"] > 0 for each in used.values())
+            print(f"{agent:<8} {len(used)} kernels: at most {most} registers, {spilt} spill")
 
 
 if __name__ == "__main__":
