@@ -37,9 +37,9 @@ def spoil_loss(trainer, value):
 
     def spoilt(batch, noise):
         trainer.algorithm.learner._losses = losses
-        found = losses(batch, noise)
+        total, found = losses(batch, noise)
         name = next(name for name in found if name.startswith("loss"))
-        return found | {name: value * found[name]}
+        return value * total, found | {name: value * found[name]}
 
     assert agent is not None
     trainer.algorithm.learner._losses = spoilt
