@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from marinenav_env.files import require_output
 from train_RL_agents.evaluation.aggregates import paired_difference
 from train_RL_agents.evaluation.tables import csv_text
 from train_RL_agents.figures import curves, plotting
@@ -70,6 +71,8 @@ def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluatio
     Raises:
         ConfigError: when matplotlib is missing or a file cannot be written.
     """
+    for name in (PAGE, TABLE):
+        require_output(out / name)
     folders = run_folders(study, out)
     runs = {key: replace(curves.read_runs([folders[key]])[0], agent=key[0])
             for key in next(iter(found.values()))}  # fmt: skip

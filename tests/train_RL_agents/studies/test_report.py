@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from marinenav_env import ConfigError
 from tests.train_RL_agents.figures.test_curves import make_folder
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.config.reading import from_dict
@@ -52,6 +53,14 @@ def test_page_and_table_have_all_runs(tmp_path):
     figures = tmp_path / "figures"
     with (figures / "paper" / "iqm.csv").open() as file:
         assert {row["group"]: row["runs"] for row in csv.DictReader(file)} == {"A": "2", "<B>": "1"}
+
+
+def test_nothing_is_drawn_where_the_page_cannot_be_written(tmp_path):
+    study, found = made_up(tmp_path)
+    (tmp_path / PAGE).mkdir()
+    with pytest.raises(ConfigError, match=r"study\.html"):
+        write_report(study, "A", tmp_path, found)
+    assert not (tmp_path / "figures").exists()
 
 
 def test_differences_are_of_every_pair():
