@@ -204,6 +204,14 @@ def test_targets_pool_the_quantiles_but_the_highest(dropped):
     assert losses["value"].item() == close(3.5)
 
 
+def test_parts_of_a_batch_share_the_fractions_and_have_noise_of_their_own():
+    agent = ACIQN(ACIQNConfig(quantiles=4))
+    taus, noise = agent.loss_noise(6, seeded())
+    assert taus.shape == (2, 4) and noise.shape == (2, 6, 2)
+    fractions, part = agent.part_of_noise((taus, noise), slice(1, 4))
+    assert torch.equal(fractions, taus) and torch.equal(part, noise[:, 1:4])
+
+
 def test_terminal_targets_are_the_reward():
     agent = agent_with((0.0, 0.0), lambda left, right, taus: 99.0 + 0.0 * taus + 0.0 * left)
     losses = agent.loss(batch_of(-5.0, 0.0), agent.loss_noise(1, seeded()))

@@ -100,6 +100,8 @@ def test_every_encounter_has_the_role_of_its_name():
                 "crossing from starboard": ("give-way", "stand-on"),
                 "crossing from port": ("stand-on", "give-way")}  # fmt: skip
     for name, encounter in ENCOUNTERS.items():
+        first, other = zip(encounter.distance, encounter.speed, strict=True)
+        assert first[0] / first[1] == pytest.approx(other[0] / other[1])  # at one time
         drawn = encounter_scenarios(encounter, VesselConfig(), 20, 0)
         pose = torch.cat((drawn.start, drawn.heading[..., None]), -1)
         found = roles(pairs(pose, drawn.velocity))

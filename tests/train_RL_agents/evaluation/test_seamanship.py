@@ -220,6 +220,12 @@ def test_sailed():
     assert path[0].tolist() == pytest.approx([10.0, 20.0])
 
 
+@pytest.mark.parametrize("course", [0.0, 90.0, 30.0, -120.0])
+def test_a_vessel_goes_astern_from_a_twentieth_of_a_metre_a_second_on(course):
+    seen = tracks(*(track((0.0, 0.0), course, speed) for speed in (-0.06, -0.04, 3.0)))
+    assert sailed(seen)[2].tolist() == [[STEPS, 0, 0]]
+
+
 @pytest.mark.parametrize("keeps", [True, False])
 def test_marks_by_hand(monkeypatch, keeps):
     seen = tracks(track(*NORTH, ((9, (30.0, 2.0)),) if keeps else ()), FROM_STARBOARD)
@@ -260,6 +266,7 @@ def test_summary_counts_encounters_and_vessels():
     assert seen["delay"] == 2.0 and seen["delay_low"] == pytest.approx(
         2.0 - 1.96 * (2 / 9) ** 0.5, abs=1e-3
     )
+    assert seen["delay_high"] - seen["delay"] == pytest.approx(seen["delay"] - seen["delay_low"])
     assert seen["stood_on"] is None and 0.0 < seen["rules_kept_low"] < 2 / 3
 
 

@@ -418,6 +418,21 @@ def test_what_an_optimiser_keeps_is_counted(name, optimizer):
     assert sum(each.shape == size for each in kept.values()) == MOMENTS[optimizer]
 
 
+def test_batches_are_drawn_by_what_is_told_to_unless_they_are_given():
+    learner, drawn = learner_of(), []
+    batch = make_batch(learner.agent, 16, seeded())
+
+    def draw():
+        drawn.append(1)
+        return learner.step(batch)
+
+    learner.draw_by(draw, seeded())
+    learner.update(batch)
+    assert not drawn
+    scalars, _ = learner.update()
+    assert drawn and "grad_norm" in scalars and learner.updates == 2
+
+
 def test_a_scale_of_losses_is_no_trouble_where_there_is_none():
     learner, other = learner_of(), learner_of(seed=1)
     other.load_state_dict(learner.state_dict() | {"scale": {}})
