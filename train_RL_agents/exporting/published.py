@@ -7,6 +7,7 @@ names, and takes the same raw observations. docs/agents.md says what the setting
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,9 @@ def _read_state_dict(path: Path) -> dict[str, Any]:
     if zipfile.is_zipfile(path):
         require_archive(path, _WHAT, LARGEST)
     try:
-        return dict(torch.load(path, map_location="cpu", weights_only=True))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of tensors that are refused afterwards
+            return dict(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:  # damaged bytes can lead anywhere
         raise ConfigError(f"{path}: damaged, or not {_WHAT}") from error
 

@@ -111,9 +111,9 @@ def _read_arrays(path: Path) -> Run:
         fine &= array.ndim == 1 if name == "timesteps" else array.ndim >= 2
         require(fine, f"{path}: {name}", f"{array.dtype} {array.shape}",
                 "numbers, a row for each evaluation")  # fmt: skip
-        found[name] = array.astype(np.float64)
+        found[name] = full = array.astype(np.float64)
         # Episodes that do not count may be nan.
-        counted = array if name == "timesteps" else array[~np.isnan(array)]
+        counted = full if name == "timesteps" else full[~np.isnan(full)]
         fine = bool((np.abs(counted) <= LARGEST_NUMBER).all())
         require(fine, f"{path}: {name}", array.ravel()[:5].tolist(), "finite numbers")
     require("timesteps" in found, str(path), sorted(found), "arrays with timesteps")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import each_entry, explored
 from tests.train_RL_agents.probe import PROBE, read_probe, weights_of
 from tests.train_RL_agents.tiny_runs import small_pool
@@ -241,6 +242,13 @@ def test_files_of_other_kinds(capsys, tmp_path):
     torch.save([torch.zeros(3)], tmp_path / "list.pt")
     refused(capsys, import_command("DQN", tmp_path / "list.pt", out))
     assert not out.exists()
+
+
+@pytest.mark.filterwarnings("error")
+def test_torch_warns_of_nothing_that_is_refused(tmp_path):
+    torch.save({"a": torch.ones(2, 2).to_sparse()}, tmp_path / "weights.pt")
+    with pytest.raises(ConfigError, match="a='Tensor': must be an array of real numbers"):
+        read_weights(tmp_path / "weights.pt")
 
 
 def test_float64_arrays_become_float32(tmp_path):

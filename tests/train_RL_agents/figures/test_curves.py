@@ -87,6 +87,12 @@ def test_values_of_each_robot_become_those_of_the_episode(tmp_path):
     np.testing.assert_allclose(curve(read_runs([path]), "steps", "return").mean, [1.5, 5.5])
 
 
+@pytest.mark.filterwarnings("error")
+def test_values_in_half_precision_are_read(tmp_path):
+    path = make_folder(tmp_path / "a", rewards=np.ones((2, 2), np.float16))
+    np.testing.assert_allclose(curve(read_runs([path]), "steps", "return").mean, [1.0, 1.0])
+
+
 def test_figures_of_an_evaluation_are_levels(tmp_path):
     path = tmp_path / "best.json"
     figures = {"level 1": {"success_rate": 0.97, "episodes": 100}}
