@@ -265,6 +265,13 @@ def test_actor_climbs_the_lower_mean_of_every_row_and_not_the_lower_quantiles():
     assert losses["loss_actor"].item() == close(-2.0)
 
 
+def test_actor_climbs_for_every_row():
+    agent = agent_with((0.0, 0.0), lambda left, right, taus: left + 0.0 * taus, actor_noise=1.0)
+    noise = torch.tensor([[[0.0, 0.0]] * 2, [[0.0, 0.0], [1.0, 0.0]]])
+    losses = agent.loss(make_transitions(agent, 2, seeded()), (torch.full((2, 16), 0.5), noise))
+    assert losses["loss_actor"].item() == close(-(0.0 + 0.5) / 2)  # tan(pi / 4) becomes 0.5
+
+
 def test_actor_climbs_under_noise_and_pays_for_saturation():
     agent = agent_with((0.5, 0.0), lambda left, right, taus: left + 0.0 * taus,
                        actor_noise=0.3, saturation_penalty=0.1)  # fmt: skip

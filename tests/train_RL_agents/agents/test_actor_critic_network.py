@@ -115,10 +115,10 @@ def test_each_robot_acts_on_its_own_observation():
 
 def test_fleet_features_by_hand():
     trunk = FleetTrunk(3, ActorCriticConfig(hidden_sizes=(4,)))
-    encoded = torch.rand(2, 5, 3, generator=seeded())
-    active = torch.tensor([[True, False, True, True, False], [False] * 5])
+    encoded = torch.rand(3, 5, 3, generator=seeded())
+    active = torch.tensor([[True, False, True, True, False], [False] * 5, [False] * 4 + [True]])
     found, (layer, _) = trunk(encoded, active), trunk.layers
-    for row in range(2):
+    for row in range(3):
         there = [encoded[row, r] for r in range(5) if active[row, r]]
         mean = sum(there) / len(there) if there else torch.zeros(3)
         for r in range(5):

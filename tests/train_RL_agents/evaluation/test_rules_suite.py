@@ -99,6 +99,8 @@ def test_every_encounter_has_the_role_of_its_name():
     expected = {"head-on": ("head-on", "head-on"), "overtaking": ("overtaking", "overtaken"),
                 "crossing from starboard": ("give-way", "stand-on"),
                 "crossing from port": ("stand-on", "give-way")}  # fmt: skip
+    courses = {name: math.degrees(each.course) for name, each in ENCOUNTERS.items()}
+    assert list(courses.values()) == pytest.approx([180.0, -90.0, 90.0, 0.0])
     for name, encounter in ENCOUNTERS.items():
         first, other = zip(encounter.distance, encounter.speed, strict=True)
         assert first[0] / first[1] == pytest.approx(other[0] / other[1])  # at one time
@@ -227,8 +229,9 @@ def test_every_encounter_is_judged_by_itself():
     ]  # fmt: skip
     astern = track((0.0, 0.0), 0.0, 2.0, {5: (0.9, 2.0), 28: (-0.9, 2.0)})
     straight = track((0.0, 0.0), 0.0, 2.0)
-    both = joined(seen(astern, FROM_STARBOARD), seen(straight, FROM_STARBOARD))
-    assert complies(CROSSING, both).tolist() == [True, False]
+    hurried = track((0.0, 0.0), 0.0, 2.0, {2: (-0.3, 4.0)})
+    both = joined(*(seen(own, FROM_STARBOARD) for own in (astern, straight, hurried)))
+    assert complies(CROSSING, both).tolist() == [True, False, False]
 
 
 def test_turns_after_the_closest_approach_do_not_count():
