@@ -111,6 +111,8 @@ def moved(graph: torch.fx.GraphModule, device: torch.device) -> torch.fx.GraphMo
     graph = copy.deepcopy(graph)
 
     def there(value: Any) -> Any:
+        if value == "cuda":  # of autocast
+            return device.type
         return device if isinstance(value, torch.device) else value
 
     for node in graph.graph.nodes:
@@ -275,8 +277,8 @@ def registers(code: str) -> Iterator[tuple[str, dict[str, int]]]:
     """Compile the kernels of generated code for sm_90, each once.
 
     Returns:
-        Of each its name, and per thread its registers (REG), and its local memory (LOCAL, STACK;
-        bytes), which is there for what registers do not hold.
+        Of each its name, and per thread its registers (REG), the bytes of its stack (STACK), which
+        sines and cosines take, and the bytes written there for lack of registers (SPILL).
     """
     with tempfile.TemporaryDirectory() as folder, h200():
         for name, source in re.findall(r"(triton_\w+) = async_compile\.triton\('\w+', '''(.*?)''',",
@@ -304,8 +306,8 @@ def _used(name: str, source: str, file: Path) -> dict[str, int]:
     signature = eval(re.search(r"'signature': (\{.*?\})", source, re.S)[1])  # type: ignore[index]
     blocks = {each: _BLOCKS.get(each, 256) for each, kind in signature.items()
               if kind == "constexpr"}  # fmt: skip
-    if "triton_per" in name:
-        blocks["XBLOCK"] = 8
+    if "triton_poi" not in name:
+        blocks["XBLOCK"] = 32 if "R0_BLOCK" in blocks else 8
     aligned = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(signature.values())
                if kind.startswith("*")}  # fmt: skip
     done = triton.compile(
@@ -313,18 +315,27 @@ def _used(name: str, source: str, file: Path) -> dict[str, int]:
         target=GPUTarget("cuda", 90, 32),
         options={"num_warps": 4},
     )
-    return resources(done.asm["cubin"])
+    return resources(done.asm["ptx"])
 
 
-def resources(binary: bytes) -> dict[str, int]:
-    """What a compiled kernel uses, see ``registers``."""
-    import triton
+def resources(code: str) -> dict[str, int]:
+    """What a compiled kernel uses, see ``registers``, from its PTX."""
+    from triton.backends.nvidia.compiler import get_ptxas
 
-    tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        Path(file.name).write_bytes(binary)
-        said = subprocess.run([tool, "-res-usage", file.name], capture_output=True, text=True)
-    return {key: int(n) for key, n in re.findall(r"(REG|LOCAL|STACK):(\d+)", said.stdout)}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "kernel.ptx"
+        file.write_text(code)
+        command = [
+            get_ptxas(90).path,
+            "-v",
+            "--gpu-name=sm_90a",
+            file,
+            "-o",
+            file.with_suffix(".cubin"),
+        ]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    words = {"REG": r"Used (\d+) reg", "STACK": r"(\d+) bytes stack", "SPILL": r"(\d+) bytes spill"}
+    return {key: max(map(int, re.findall(each, said))) for key, each in words.items()}
 
 
 _HEURISTICS = re.compile(r"@triton_heuristics\.\w+\(.*?\n\)\n@triton\.jit", re.S)
@@ -373,7 +384,7 @@ def main(argv: list[str] | None = None) -> None:
             for kernel, numbers in used.items():
                 print(f"{'':<10}{kernel:<60} {numbers}")
             most = max(each["REG"] for each in used.values())
-            spilt = sum(each["LOCAL"] > 0 for each in used.values())
+            spilt = sum(each["SPILL"] > 0 for each in used.values())
             print(f"{agent:<8} {len(used)} kernels: at most {most} registers, {spilt} spill")
 
 

@@ -40,4 +40,4 @@ def test_kernels_of_ac_iqn_stay_few():
     assert any("_red_" in kernel for kernel in found_in)
     for kernel, used in found_in.items():
         assert used["REG"] > 8, kernel
-        assert used["LOCAL"] == 0, kernel
+        assert used["SPILL"] == 0, kernel
