@@ -436,7 +436,7 @@ def traced_step(name: str, weights: Tensor, state: dict[str, Tensor], rate: Tens
         if name == "rmsprop":
             rmsprop(
                 moved, gradient, own["square_avg"], [], [], own["step"], momentum=0.0,
-                centered=False, **RMSPROP, **options,
+                centered=False, foreach=True, **RMSPROP, **options,
             )  # fmt: skip
         else:
             adam(
