@@ -31,6 +31,8 @@ _PI, _TURN = tl.constexpr(math.pi), tl.constexpr(2.0 * math.pi)
 _NAN = tl.constexpr(tl.PropagateNan.ALL)
 _LANES = 32
 """Lanes of a program, unless an environment has more robots."""
+_REGISTERS = 112
+"""Of a lane at most, where a program has as many: ptxas of CUDA 12.8 else spills two."""
 
 _STATE = ("pose", "velocity_water", "velocity_ground", "thrust", "active", "collided", "arrived",
           "steps")  # fmt: skip
@@ -553,7 +555,7 @@ def _world_step(
             memory.left_thrust_change.shape[0], memory.right_thrust_change.shape[0], share,
             LANES=lanes, K=slots, CONTINUOUS=continuous, SCRIPTED=scripted,
             ENDS_AT_FIRST_COLLISION=ends_at_first_collision, num_warps=lanes // 32,
-            enable_fp_fusion=True,
+            enable_fp_fusion=True, maxnreg=min(_REGISTERS, 65_536 // lanes),
         )  # fmt: skip
     return list(made)
 
