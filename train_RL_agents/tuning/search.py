@@ -196,6 +196,7 @@ class Search:
         try:
             self.study = self._opened()
             self._check_same()
+            self.study.get_trials(deepcopy=False)  # damaged ones should be known before the next
         except ConfigError:
             raise
         except Exception as error:  # of whichever library below it

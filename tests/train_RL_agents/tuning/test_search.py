@@ -252,6 +252,24 @@ def test_a_study_of_another_direction_is_refused(tmp_path, fake, change):
         Search(tmp_path, CONFIG, space)
 
 
+def test_a_study_with_a_damaged_trial_is_refused(tmp_path, fake):
+    space = read_space(write_space(tmp_path), CONFIG)
+    Search(tmp_path, CONFIG, space).run_trial([])
+    with sqlite3.connect(tmp_path / STORAGE) as base:
+        base.execute("update trial_params set param_value = x'0001'")
+    with pytest.raises(ConfigError, match=r"study\.db: damaged, or no study"):
+        Search(tmp_path, CONFIG, space)
+
+
+def test_a_database_elsewhere_is_not_opened(tmp_path, fake):
+    space, other = read_space(write_space(tmp_path), CONFIG), tmp_path / "other.db"
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / STORAGE).symlink_to(other)
+    with pytest.raises(ConfigError, match="leads out of"):
+        Search(tmp_path / "study", CONFIG, space)
+    assert not other.exists()
+
+
 def test_every_evaluation_is_reported_once(tmp_path, fake):
     study = Search(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
     study.run_trial([])
