@@ -22,6 +22,9 @@ _LARGEST = 512 * 2**20
 _ENTRY = re.compile(r"[^/]+/(models/\w+\.json|data/(weights|constants|sample_inputs)/"
                     r"(?!\w*_obj)\w+(\.json|\.pt)?|(\.data/)?\w+)")  # fmt: skip
 """Entries of a program: the graph, tensors and versions."""
+_SCRIPT_ENTRY = re.compile(r"[^/]+/(code/[\w/.]+\.py(\.debug_pkl)?|(data|constants|traced_inputs)"
+                           r"(\.pkl|/\w+)|(\.data/)?\w+|\.\w+)")  # fmt: skip
+"""Entries of TorchScript: code, tensors and versions."""
 _OPERATOR = re.compile(r"(torch\.ops\.aten|_operator)\.(?!from_file|save)[\w.]+")
 _SIZE = re.compile(r"(Symbol|Integer|Add|Mul|FloorDiv|Mod|Max|Min|positive|nonnegative|integer|"
                    r"True|False|'\w+'|[\d(),= -])*")  # fmt: skip
@@ -32,9 +35,16 @@ _TYPES = (None, "builtins.tuple", "builtins.list", "builtins.dict")
 
 def _plain(text: str) -> bool:
     """Whether inputs or outputs are only tuples, lists and dictionaries; others are imported."""
-    types: list[Any] = []
-    json.loads(text, object_hook=lambda part: types.append(part.get("type")))
-    return all(each in _TYPES for each in types)
+
+    def look(part: dict[str, Any]) -> dict[str, Any]:
+        if "__enum__" in part or part.get("type") not in _TYPES:
+            raise ValueError
+        if isinstance(context := part.get("context"), str):
+            json.loads(context, object_hook=look)  # PyTorch reads it likewise
+        return part
+
+    json.loads(text, object_hook=look)
+    return True
 
 
 _FIELDS: dict[str, Callable[[str], Any]] = {
@@ -75,7 +85,7 @@ def script(path: Path) -> io.BytesIO:
 
     def harmless(name: str, content: bytes) -> bool:
         code = name.endswith((".py", ".pkl"))
-        return not (code and _ACTS.search(content))
+        return bool(_SCRIPT_ENTRY.fullmatch(name)) and not (code and _ACTS.search(content))
 
     return _content(path, harmless)
 
@@ -96,7 +106,8 @@ def _content(path: Path, harmless: Callable[[str, bytes], bool]) -> io.BytesIO:
         with zipfile.ZipFile(path) as given, zipfile.ZipFile(copy, "w") as taken:
             for entry in given.infolist():
                 content = given.read(entry)
-                if not harmless(entry.filename, content):
+                # PyTorch finds entries whatever the case of their names.
+                if not harmless(entry.filename.lower(), content):
                     raise ValueError
                 taken.writestr(entry.filename, content)
     except Exception as error:  # damaged bytes can lead anywhere

@@ -67,6 +67,23 @@ def test_scripts_that_act_are_refused(line, files, tmp_path):
         FORMATS["torchscript"].load(path, 3)
 
 
+def test_the_case_of_a_name_hides_no_script(files, tmp_path):
+    given = tmp_path / "given.pt"
+    with zipfile.ZipFile(files["torchscript"]) as one, zipfile.ZipFile(given, "w") as two:
+        for name in one.namelist():
+            content = one.read(name).replace(b"    return", b"    torch.save(1, 'a')\n    return")
+            two.writestr(name.replace(".py", ".PY"), content)
+    with pytest.raises(ConfigError, match=REFUSED):
+        harmless.script(given)
+
+
+@pytest.mark.parametrize("name", ["code/a.so", "extra/producer_info.json"])
+def test_scripts_with_further_files_are_refused(name, files, tmp_path):
+    path = changed(files["torchscript"], tmp_path, lambda _, content: content, {name: b"x"})
+    with pytest.raises(ConfigError, match=REFUSED):
+        harmless.script(path)
+
+
 def test_scripts_that_act_while_loaded_are_refused(files, tmp_path):
     def change(name, content):
         method = b"  def __setstate__(self, state: int) -> NoneType:\n    return None\n"
@@ -99,7 +116,9 @@ CALL = "__import__('os').system('touch victim')"
     [("expr_str", CALL), ("expr_str", "exec(chr(95))"), ("guards_code", [CALL]),
      ("target", "torch.serialization.os.system"), ("target", "torch.ops.aten.from_file.default"),
      ("in_spec", '[1, {"type":"collections.defaultdict", "context": "{}", "children_spec": []}]'),
-     ("out_spec", '[1, {"\\u0074ype": "a.B", "context": "null", "children_spec": []}]')],
+     ("out_spec", '[1, {"\\u0074ype": "a.B", "context": "null", "children_spec": []}]'),
+     ("in_spec", json.dumps([1, {"type": "builtins.dict", "children_spec": [],
+                                 "context": '{"\\u005f_enum__": true, "fqn": "a:B"}'}]))],
 )  # fmt: skip
 def test_programs_that_name_more_than_arithmetic_are_refused(key, value, files, tmp_path):
     path = changed(files["torch"], tmp_path, put(key, value))
@@ -109,7 +128,13 @@ def test_programs_that_name_more_than_arithmetic_are_refused(key, value, files, 
 
 @pytest.mark.parametrize(
     "name",
-    ["data/aotinductor/model/a.so", "data/constants/custom_obj_0", "data/constants/opaque_obj_1"],
+    [
+        "data/aotinductor/model/a.so",
+        "data/constants/custom_obj_0",
+        "data/constants/opaque_obj_1",
+        "data/constants/OPAQUE_OBJ_0",
+        "MODELS/b.json",
+    ],
 )
 def test_programs_with_code_or_objects_are_refused(name, files, tmp_path):
     path = changed(files["torch"], tmp_path, lambda _, content: content, {name: b"x"})
