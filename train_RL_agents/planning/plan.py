@@ -109,7 +109,8 @@ def _one_environment(config: TrainConfig[Any], continuous: bool) -> MarineNavEnv
     scenarios = training_scenarios(config)
     if isinstance(scenarios, Curriculum):
         scenarios = replace(scenarios, pool_size=1, refresh_size=1)
-    return MarineNavEnv(config.world, 1, scenarios=scenarios, continuous=continuous)
+    world = replace(config.world, kernel="auto")  # this one is made on the CPU
+    return MarineNavEnv(world, 1, scenarios=scenarios, continuous=continuous)
 
 
 def _update_bytes(demand: Demand, batch_size: int) -> int:
