@@ -264,7 +264,9 @@ class Learner:
     def _apply_scaled(self, state: dict[str, Tensor], rate: Any) -> Tensor:
         """``_apply_gradients`` for scaled losses, undone where gradients overflow."""
         assert self._scale is not None
-        moved = [self._weights, self._averages, self._target.weights, *state.values()]
+        # Without targets, theirs is an empty tensor that may be on another device.
+        targets = [self._target.weights] if self._target.weights.numel() else []
+        moved = [self._weights, self._averages, *targets, *state.values()]
         before = [each.clone() for each in moved]
         self._gradient.div_(self._scale.factor)
         with torch.no_grad():
