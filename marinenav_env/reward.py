@@ -106,8 +106,8 @@ def role_terms(step: RewardInputs) -> Tensor:
     pays for changes of course and speed while they are farther apart than ``stand_on_until``,
     unless it must keep clear of a third. Meeting head-on or crossing, either one pays for turns to
     port while they come closer and would pass within twice ``domain`` (rules 14, 15, 17 c).
-    A vessel that detects nothing pays for its speed across the line to its goal: else one would
-    leave its course before it sees anybody, and no rule would ever apply. Positions and velocities
+    A vessel that detects nothing pays for its speed across the line to its goal: else one may leave
+    its course before it sees anybody, so that no rule ever applies. Positions and velocities
     are the true ones.
     """
     weights, rules = step.config.reward, step.config.colregs
