@@ -216,40 +216,6 @@ def test_the_kernel_can_be_part_of_compiled_code(interpreted: dict[str, Any]) ->
     assert interpreted["compiled_whole"]["equal"]
 
 
-# Compiled for a GPU that is not there -----------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("continuous", [True, False])
-def test_registers_hold_everything(continuous: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("triton")
-    from marinenav_env import triton_world
-    from tools.count_kernels import h200, resources
-
-    kernel, binaries = triton_world._kernel, []
-
-    class Compiler:
-        def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
-            def compile_only(*args: Any, **kwargs: Any) -> None:
-                done = kernel.warmup(*args, grid=grid, **kwargs)
-                binaries.append(done.asm["ptx"])
-
-            return compile_only
-
-    monkeypatch.setattr(triton_world, "_kernel", Compiler())
-    env = MarineNavEnv(num_envs=64, continuous=continuous)
-    monkeypatch.setattr(triton_world.triton.knobs.runtime, "interpret", True)
-    advance = triton_world.triton_advance(env.config, env.world.quantiles, continuous)
-    idle = torch.zeros_like(env.state.thrust)
-    action = idle if continuous else idle[..., 0].to(torch.int64)
-    monkeypatch.setattr(triton_world.triton.knobs.runtime, "interpret", False)
-    with h200():
-        advance(env.state, env.scenario, env.constants, action, env.draw_noise())
-    used = resources(binaries[0])
-    assert 32 < used["REG"] <= 112, used
-    assert used["SPILL"] == 0, used
-
-
 if __name__ == "__main__":
     torch.set_num_threads(1)
     print(json.dumps({case.__name__: case() for case in CASES}))

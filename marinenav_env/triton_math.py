@@ -1,0 +1,94 @@
+"""Angles, and vectors as tuples of numbers, in Triton."""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, assignment"
+
+from __future__ import annotations
+
+import math
+
+import triton
+import triton.language as tl
+
+PI = tl.constexpr(math.pi)
+TURN = tl.constexpr(2.0 * math.pi)
+
+
+@triton.jit
+def wrap_to_two_pi(angle):
+    """dynamics.wrap_to_two_pi."""
+    wrapped = angle - TURN * tl.floor(angle / TURN)
+    wrapped = tl.where(wrapped < 0.0, wrapped + TURN, wrapped)
+    return tl.where(wrapped < TURN, wrapped, 0.0)
+
+
+@triton.jit
+def wrap_to_pi(angle):
+    """dynamics.wrap_to_pi."""
+    return wrap_to_two_pi(angle + PI) - PI
+
+
+@triton.jit
+def atan2(y, x):
+    """Angle of (x, y) in [-pi, pi], to 3e-7: libdevice cannot be interpreted.
+
+    The arc tangent on [0, 1] is an odd polynomial; octants follow from symmetry.
+    """
+    high, wide = tl.abs(y), tl.abs(x)
+    longer = tl.maximum(high, wide)
+    t = tl.minimum(high, wide) / tl.where(longer > 0.0, longer, 1.0)
+    s = t * t
+    p = 2.78569828e-3
+    p = p * s - 1.58660226e-2
+    p = p * s + 4.24722321e-2
+    p = p * s - 7.49753043e-2
+    p = p * s + 1.06448799e-1
+    p = p * s - 1.42070308e-1
+    p = p * s + 1.99934542e-1
+    p = p * s - 3.33331466e-1
+    angle = p * s * t + t
+    angle = tl.where(high > wide, 0.5 * PI - angle, angle)
+    angle = tl.where(x < 0.0, PI - angle, angle)
+    return tl.where(y < 0.0, -angle, angle)
+
+
+@triton.jit
+def asin(x):
+    """Angle in [-pi/2, pi/2] whose sine is x."""
+    return atan2(x, tl.sqrt((1.0 - x) * (1.0 + x)))
+
+
+@triton.jit
+def load(pointer, own, each, count: tl.constexpr):
+    """A vector of so many numbers, ``each`` apart."""
+    values = ()
+    for i in tl.static_range(count):
+        values = values + (tl.load(pointer + own + i * each),)
+    return values
+
+
+@triton.jit
+def store(pointer, own, each, here, values):
+    """Store a vector likewise."""
+    for i in tl.static_range(len(values)):
+        tl.store(pointer + own + i * each, values[i], mask=here)
+
+
+@triton.jit
+def where(mask, new, old):
+    """``tl.where`` of vectors."""
+    values = ()
+    for i in tl.static_range(len(new)):
+        values = values + (tl.where(mask, new[i], old[i]),)
+    return values
+
+
+@triton.jit
+def length(x, y):
+    """Length of a vector of two numbers."""
+    return tl.sqrt(x * x + y * y)
+
+
+@triton.jit
+def turned(x, y, cos, sin):
+    """A vector of the world frame in the body frame of a vessel."""
+    return cos * x + sin * y, cos * y - sin * x
