@@ -27,6 +27,9 @@ from train_RL_agents.utils.device import resolve_precision
 Updated = tuple[dict[str, Tensor], Tensor | None]
 """Scalars for the log, and priorities [B] if the agent gives them."""
 RMSPROP: dict[str, Any] = {"alpha": 0.99, "eps": 1e-5}
+"""Constants of RMSprop."""
+BETAS, EPS = (0.9, 0.999), 1e-8
+"""Constants of Adam."""
 MOMENTS = {"adam": 2, "rmsprop": 1}
 """Numbers that an optimiser keeps of every weight."""
 
@@ -415,7 +418,7 @@ def make_optimizer(name: str, weights: Tensor, rate: float, fused: bool) -> torc
     if name == "rmsprop":
         return torch.optim.RMSprop([weights], foreach=True, **RMSPROP, **options)
     kind: dict[str, Any] = {"fused": True} if fused else {"foreach": True}
-    return torch.optim.Adam([weights], **kind, **options)
+    return torch.optim.Adam([weights], betas=BETAS, eps=EPS, **kind, **options)
 
 
 def traced_step(name: str, weights: Tensor, state: dict[str, Tensor], rate: Tensor) -> None:
@@ -443,5 +446,5 @@ def traced_step(name: str, weights: Tensor, state: dict[str, Tensor], rate: Tens
         else:
             adam(
                 moved, gradient, own["exp_avg"], own["exp_avg_sq"], [], own["step"],
-                amsgrad=False, beta1=0.9, beta2=0.999, eps=1e-8, foreach=False, **options,
+                amsgrad=False, beta1=BETAS[0], beta2=BETAS[1], eps=EPS, foreach=False, **options,
             )  # fmt: skip
