@@ -84,8 +84,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status: 0, 2 for what cannot be used, 130 when interrupted.
     """
     try:
+        status = _status(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()  # at Python's exit it would be too late to be told that nobody reads
+        return status
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough; keep Python from complaining at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except OSError as error:  # of the system, which a name or a disk may lead to anywhere
+        text = f"{error.filename or 'a file'}: {error.strerror or error}"
+        print(f"marinenav: error: {text[:_LONGEST]}", file=sys.stderr)
+        return BAD_INPUT
+
+
+def _status(argv: Sequence[str]) -> int:
+    """Run a command; the exit status, as of main."""
+    try:
         with ended_at_once():
-            arguments = parse(sys.argv[1:] if argv is None else argv)
+            arguments = parse(argv)
             if getattr(arguments.command, "without_torch", lambda given: False)(arguments):
                 return int(arguments.command.run(arguments))
             _import(arguments.command)
@@ -100,20 +116,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("marinenav: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader, such as `head`, has seen enough; keep Python from complaining at its exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
     except (MemoryError, RuntimeError) as error:
         from train_RL_agents.learning.learner import out_of_memory
 
         if not out_of_memory(error):
             raise
         print("marinenav: error: there is not enough memory for this", file=sys.stderr)
-        return BAD_INPUT
-    except OSError as error:  # of the system, which a name or a disk may lead to anywhere
-        text = f"{error.filename or 'a file'}: {error.strerror or error}"
-        print(f"marinenav: error: {text[:_LONGEST]}", file=sys.stderr)
         return BAD_INPUT
 
 

@@ -1,5 +1,6 @@
 """python -m train_RL_agents."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -14,6 +15,24 @@ from train_RL_agents.__main__ import main
 def test_the_exit_status_is_that_of_the_command(monkeypatch):
     monkeypatch.setattr("train_RL_agents.cli.main", lambda: 3)
     assert main() == 3
+
+
+def test_a_reader_that_has_gone_is_no_error():
+    # What was printed last is still in Python's buffer when the command has ended.
+    code = (
+        "import sys\n"
+        "from train_RL_agents import cli\n"
+        "cli._status = lambda argv: print('done') or 0\n"
+        "sys.exit(cli.main([]))\n"
+    )
+    environment = {name: each for name, each in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    process = subprocess.Popen([sys.executable, "-c", code], text=True, env=environment,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               cwd=Path(train_RL_agents.__file__).parents[1])  # fmt: skip
+    assert process.stdout is not None
+    process.stdout.close()
+    _, told = process.communicate()
+    assert (process.returncode, told) == (141, "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
