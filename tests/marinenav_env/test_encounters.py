@@ -62,10 +62,10 @@ def test_smallest_angle_is_that_of_vessels_that_are_there() -> None:
 def test_courses_equal_scalar_code(monkeypatch: pytest.MonkeyPatch, candidates: int) -> None:
     """Of two draws none may keep the separation: then the one that comes closest to it."""
     monkeypatch.setattr("marinenav_env.encounters.CANDIDATES", candidates)
-    present = [[slot < 1 + row % 6 for slot in range(6)] for row in range(12)]
+    present = [[slot < 1 + row % 6 for slot in range(6)] for row in range(24)]
     generator = seeded()
-    kinds = torch.randint(3, (12, candidates, 5), generator=generator).tolist()
-    vary = torch.rand(12, candidates, 5, generator=generator, dtype=DOUBLE).tolist()
+    kinds = torch.randint(3, (24, candidates, 5), generator=generator).tolist()
+    vary = torch.rand(24, candidates, 5, generator=generator, dtype=DOUBLE).tolist()
     middle, spread = (180.0, -90.0, 90.0), (10.0, 70.0, 70.0)
     found = draw_courses(torch.tensor(present), seeded(), DOUBLE).tolist()
     for row, there in enumerate(present):

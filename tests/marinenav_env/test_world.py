@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from marinenav_env.scenario_file import parse_scenarios, write_scenarios
 from marinenav_env.state import Observation
 from marinenav_env.weather import weather_force
 from tests.marinenav_env.helpers import (
+    QUIET,
     World,
     oracle_cores,
     random_world,
@@ -276,8 +278,9 @@ def fates() -> Iterator[tuple[MarineNavEnv, TensorDict]]:
         poses=[(5.0, 5.0, 0.0), (5.0, 40.0, 0.0), (25.0, 5.0, 0.0)],
         goals=[(14.0, 5.0), (50.0, 40.0), (50.0, 50.0)],
         obstacles=[(18.0, 40.0, 1.0)],
+        sensor=replace(QUIET, scan_beams=4, scan_std=0.0),
     )
-    env = MarineNavEnv(scenarios=[given], dtype=torch.float64)
+    env = MarineNavEnv(given.world, scenarios=[given], dtype=torch.float64)
     following = env.reset()
     forward = torch.tensor([[[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]]], dtype=torch.float64)
     for _ in range(40):
@@ -309,6 +312,8 @@ def test_ended_robots_are_frozen_invisible_and_worth_nothing() -> None:
             assert bool(group["mask"]) == (t < end)
             assert not group["truncated"]
             assert bool(group["observation", "self_state"].any()) == (t <= end)
+            assert group["observation", "scan"].shape == (4,)
+            assert bool(group["observation", "scan"].any()) == (t <= end)
             assert bool(group["reward"].any()) == (t <= end)
             assert not step["done"].any()  # the third still sails
 
