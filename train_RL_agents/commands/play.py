@@ -54,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         from train_RL_agents.evaluation.recording import load
 
         recordings = [load(path) for path in arguments.recording]
+        _require_few(max(len(each.steps) for each in recordings), given)
     else:
         recordings = _play(given)
     sides = [_views(recording, given) for recording in recordings]
@@ -103,11 +104,26 @@ def _play(given: dict[str, Any]) -> list[Recording]:
     schedule, world = defaults(found)
     world = common_world(found, world)
     chosen, _ = choose_set(world, schedule, given)
+    _require_few(len(chosen), given)
     recordings = [
         run_set(each, chosen, world, ActingOptions(estimates=True), device, _name(each))[1]
         for each in found
     ]
     return [each for each in recordings if each is not None]
+
+
+def _require_few(episodes: int, given: dict[str, Any]) -> None:
+    """Refuse more episodes than a page can show, before any is played or packed.
+
+    Raises:
+        ConfigError: when there are too many.
+    """
+    from marinenav_env.validation import require
+    from train_RL_agents.figures.replay_page import MOST_EPISODES
+
+    fine = "html" not in given or "episode" in given or episodes <= MOST_EPISODES
+    require(fine, "--html", f"{episodes} episodes",
+            f"at most {MOST_EPISODES}; --episode shows one")  # fmt: skip
 
 
 def _name(found: LoadedPolicy | str) -> str:

@@ -17,6 +17,8 @@ from train_RL_agents.figures.page import assemble
 SCRIPTS = ("dynamics.js", "maps.js", "cards.js", "charts.js", "recordings.js", "replay.js")
 MOST_SIDES = 2
 """Policies side by side, at most."""
+MOST_EPISODES = 1000
+"""Episodes in a page, at most; of full length they take more than a browser can hold."""
 NEAR_MISS = 1.0
 """Episodes in which discs around hulls come closer than this are near misses (m)."""
 _REALS = ("poses", "velocities", "thrust", "objects", "turn", "rates", "scores", "quantiles")

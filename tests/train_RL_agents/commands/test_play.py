@@ -131,6 +131,20 @@ def test_refusals_are_one_sentence(folder, tmp_path, monkeypatch, capsys, words,
     assert list(tmp_path.iterdir()) == []
 
 
+def test_more_episodes_than_a_page_shows(folder, tmp_path, monkeypatch, capsys):
+    """They are refused before any is played."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("train_RL_agents.figures.replay_page.MOST_EPISODES", 7)
+    monkeypatch.setattr("train_RL_agents.evaluation.contenders.run_set", None)
+    for source in ("--recording {}/recording.npz", "{}/policy.pt --levels 1 --episodes 8"):
+        words = source.format(folder).split()
+        said = refused(capsys, "play", *words, "--html", "a.html")
+        assert "--html='8 episodes': must be at most 7; --episode shows one" in said
+    assert not list(tmp_path.iterdir())
+    assert main(["play", "--recording", f"{folder}/recording.npz", "--html", "a.html",
+                 "--episode", "8"]) == 0  # fmt: skip
+
+
 def test_missing_ffmpeg_is_said_before_the_work(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", str(tmp_path / "nowhere"))
     monkeypatch.chdir(tmp_path)
