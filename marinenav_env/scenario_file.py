@@ -11,6 +11,7 @@ import json
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,14 @@ def _shared(key: str, values: list[Any]) -> Any:
 
 def _take(config_type: type, names: dict[str, str], section: dict[str, Any]) -> Any:
     """Build a config from the keys of a section that it has, and take them out."""
-    return config_type(**{names[name]: section.pop(name) for name in names if name in section})
+    given = {names[name]: section.pop(name) for name in names if name in section}
+    return _config(config_type, json.dumps(given))
+
+
+@lru_cache(maxsize=256)
+def _config(config_type: type, given: str) -> Any:
+    """Build a config. Most episodes of a file share theirs, and checks take time."""
+    return config_type(**json.loads(given))
 
 
 def _take_discs(env: dict[str, Any], name: str, size: str, key: str) -> tuple[list[Any], list[Any]]:

@@ -328,6 +328,15 @@ def test_a_bare_entry_and_one_under_config_are_the_same() -> None:
     assert parse_scenarios([entry()]) == parse_scenarios([{"key": "x", "config": entry()}])
 
 
+def test_episodes_with_the_same_vessels_are_checked_once() -> None:
+    """A file of thousands is read in seconds."""
+    other = entry()
+    other["robots"]["m"] = [401.0] * 6
+    first, second, third = (each.world for each in parse_scenarios([entry(), entry(), other]))
+    assert first.vessel is second.vessel and third.vessel.m == (401.0,) * 6
+    assert first.sensor is second.sensor is third.sensor
+
+
 def test_stacking_pads_to_the_largest() -> None:
     world = random_world(0, [(2, 0, 3), (4, 2, 0), (1, 1, 1)])
     scenario, parameters = world.scenario, world.parameters
