@@ -10,8 +10,9 @@ from torch import Tensor
 
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import SensorConfig
+from marinenav_env.entries import Scene
 from marinenav_env.env import GROUP
-from marinenav_env.range_scan import beam_angles, cast_rays
+from marinenav_env.range_scan import RangeScan, beam_angles, cast_rays
 from marinenav_env.scenario_file import stack_episodes
 from marinenav_env.world import initial_state
 from tests.marinenav_env.helpers import CPU, oracle_obstacles, random_world, simple_episode
@@ -153,6 +154,10 @@ def test_a_scan_without_noise_is_what_the_rays_measure() -> None:
     present = env.scenario.robot_mask
     assert torch.equal(observed[present], expected[present])
     assert not observed[~present].any() and (~present).any()
+    noisy = replace(config, sensor=replace(config.sensor, scan_std=0.5))
+    scene = Scene(env.state, env.scenario, env.constants, noisy)
+    farther = RangeScan().observe(scene, torch.ones_like(expected))
+    assert torch.equal(farther, (expected + 0.5).clamp_max(15.0))
 
 
 @pytest.mark.parametrize(("x", "expected"), [(21.5, 0.5), (20.5, 0.0)])

@@ -12,7 +12,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from marinenav_env import Curriculum, Level, world
+from marinenav_env import ConfigError, Curriculum, Level, world
 from marinenav_env.colregs import required_turn
 from marinenav_env.config import MODERATE, MOST_DELAY, SensorConfig, WorldConfig
 from marinenav_env.dynamics import control_step
@@ -316,6 +316,18 @@ def test_ended_robots_are_frozen_invisible_and_worth_nothing() -> None:
             assert bool(group["observation", "scan"].any()) == (t <= end)
             assert bool(group["reward"].any()) == (t <= end)
             assert not step["done"].any()  # the third still sails
+
+
+def test_what_users_parts_give_is_checked() -> None:
+    env = MarineNavEnv(scenarios=[simple_episode([(5.0, 5.0, 0.0)], [(50.0, 50.0)])])
+    action = torch.zeros(1, 1, 2)
+    env.world.check(env.world_state, action)
+    entries = env.world.entries
+    for entry in (replace(entries["self_state"], shape=(8,)),
+                  replace(entries["self_state"], kind="mask")):  # fmt: skip
+        env.world.entries = entries | {"self_state": entry}
+        with pytest.raises(ConfigError, match=r"robots/observation/self_state=.*\[1, 1, 7\]"):
+            env.world.check(env.world_state, action)
 
 
 def test_in_weather_no_command_is_under_way_at_first() -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tensordict.nn import TensorDictModuleBase
 
-from marinenav_env import GROUP, LEVELS, Episode, Level, MarineNavEnv, WorldConfig
+from marinenav_env import GROUP, LEVELS, ConfigError, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import SensorConfig
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.evaluation import episodes as episodes_module
@@ -21,6 +21,7 @@ from train_RL_agents.evaluation.episodes import (
     evaluate,
     evaluation_of,
     finite,
+    require_robots,
     step_bytes,
     wilson_interval,
 )
@@ -485,6 +486,14 @@ def test_draw_scenarios_counts_and_repeats():
     far = torch.linalg.vector_norm(first.goal - first.start, dim=-1)
     for distance, mask, level in zip(far, first.robot_mask, levels, strict=True):
         assert (distance[mask] >= level.min_start_goal_dis).all()
+
+
+def test_a_scenario_without_a_robot_is_refused():
+    drawn = draw_scenarios(WorldConfig(), LEVELS[:1], (3,), 0)
+    require_robots(drawn)
+    drawn.robot_mask[1] = False
+    with pytest.raises(ConfigError, match="scenarios without a robot=1: must be 0"):
+        require_robots(drawn)
 
 
 def test_memory_is_estimated_by_pairs_and_candidates():

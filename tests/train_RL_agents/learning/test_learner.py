@@ -336,6 +336,18 @@ def test_compiled_bfloat16_agrees_with_the_eager_one(name):
     assert_close_gradients(fast, gradients, 0.1)
 
 
+def test_only_the_losses_are_compiled_on_a_cpu(monkeypatch):
+    names = []
+
+    def compiled(function, *_, **options):
+        names.append(function.__name__)
+
+    monkeypatch.setattr("train_RL_agents.learning.learner.compiled", compiled)
+    for flag, expected in ((False, []), (True, ["summed"])):
+        learner_of("DQN", acting={"compile": flag})
+        assert names == expected
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_compiled_learner_takes_parts_of_any_size(precision):

@@ -14,6 +14,7 @@ from train_RL_agents.memory.replay import (
     WEIGHTS,
     Replay,
     replay_bytes,
+    select,
     tree_bytes,
 )
 
@@ -127,6 +128,12 @@ def test_rows_are_copied_in_and_out():
     given["action"].fill_(99)
     replay.sample()["action"].fill_(98)
     assert held(replay) == [3]
+
+
+def test_rows_of_several_robots_are_chosen_together():
+    rows = rows_of(torch.arange(12).reshape(4, 3), [[True] * 3] * 4)
+    chosen = select(rows, torch.tensor([2, 0]))
+    assert chosen.batch_size == (2, 3) and chosen["action"].tolist() == [[6, 7, 8], [0, 1, 2]]
 
 
 def test_before_anything_is_stored_a_blank_row_is_drawn():
