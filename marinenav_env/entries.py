@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import WorldConfig
+from marinenav_env.philox import RandomSource
 from marinenav_env.state import Parameters, Scenario, State
 
 Kind = Literal["vector", "objects", "mask", "scan"]
@@ -65,8 +66,8 @@ class EntrySensor:
     """Measures one entry of every robot; the base class of users' own sensors.
 
     A sensor is created without arguments. ``observe`` is compiled with the world: it must be a
-    pure function of tensors, without Python loops over environments, without random numbers and
-    without reading values on the host.
+    pure function of tensors, without Python loops over environments, without random numbers of
+    its own and without reading values on the host.
     """
 
     name: str
@@ -91,13 +92,14 @@ class EntrySensor:
         return ((-LIMIT, LIMIT),)
 
     def noise(
-        self, shape: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype
+        self, shape: tuple[int, ...], source: RandomSource, dtype: torch.dtype
     ) -> Tensor | None:
-        """Draw the random numbers of one observation, which compiled code cannot do.
+        """Draw the random numbers of one observation; compiled with the world, too.
 
         Args:
             shape: ``[E, R, *shape]``.
-            generator: the source of randomness; its device is the world's.
+            source: its methods ``normal`` and ``uniform`` give tensors of a shape and type. Each
+                gives the same numbers when called again.
             dtype: floating-point type.
 
         Returns:

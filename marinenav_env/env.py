@@ -23,6 +23,7 @@ from marinenav_env.entries import Entry
 from marinenav_env.observation import flattened
 from marinenav_env.parameters import build_parameters
 from marinenav_env.perception import with_thrusts
+from marinenav_env.philox import RandomSource
 from marinenav_env.rendering import FPS, MODES, Renderer
 from marinenav_env.reset_pool import (
     Curriculum,
@@ -41,6 +42,8 @@ from marinenav_env.varying import ParameterSampler
 from marinenav_env.world import StepNoise, World, WorldState
 
 GROUP = "robots"
+_POOL = 2**31
+"""Entries of the reset pool draw as environments from this number on."""
 Scenarios = Curriculum | str | Path | Sequence[Episode] | Scenario | Sampler | None
 """What episodes are made of; see MarineNavEnv."""
 
@@ -70,8 +73,9 @@ class MarineNavEnv(EnvBase):
     Environments whose episode is over are reset by
     ``maybe_reset`` without reading anything on the host.
 
-    Random numbers come from the environment's own generator: the same seed gives the same rollout,
-    and the global generators are neither read nor advanced.
+    The same seed gives the same rollout, and the global generators are neither read nor advanced.
+    Scenarios are drawn from the environment's own generator; the noise follows from the seed, the
+    number of the environment and that of the step.
 
     Args:
         config: the world; the published one by default.
@@ -82,7 +86,7 @@ class MarineNavEnv(EnvBase):
         flat: whether observations are one vector per robot, as many libraries want them.
         device: any torch device.
         dtype: torch.float32 or torch.float64.
-        seed: of its generator.
+        seed: of its random numbers.
         compile_step: whether the step, and on a GPU the start of episodes, is compiled
             (fullgraph); the first step then takes a while.
 
@@ -122,6 +126,7 @@ class MarineNavEnv(EnvBase):
         self._renderer: Renderer | None = None
         self.config = _matching(config or WorldConfig(), self._given)
         self._generator = torch.Generator(self.device)
+        self._noise = RandomSource.seeded(seed, num_envs, self._generator.device)
         with self._users_errors():
             self._make_world(compile_step)
             self._set_seed(seed)
@@ -187,8 +192,10 @@ class MarineNavEnv(EnvBase):
         self.world.entries = with_thrusts(self.world.entries, base, spread)
 
     def _set_seed(self, seed: int | None) -> None:
-        """Seed the generator and rebuild the reset pool."""
-        self._generator.manual_seed(0 if seed is None else seed)
+        """Seed the random numbers and rebuild the reset pool."""
+        seed = 0 if seed is None else seed
+        self._generator.manual_seed(seed)
+        self._noise.restart(seed)
         self.env_steps = 0
         self._restored, self._outcome = False, None
         if isinstance(self._given, Curriculum):
@@ -208,7 +215,8 @@ class MarineNavEnv(EnvBase):
                 self._all_constants.get(name).index_copy_(0, index, drawn.get(name))
         shared = self._all_constants.batch_size[0] == 1
         own = self._all_constants if shared else self._all_constants[index]
-        return self.world.first(scenario, own, self._generator)
+        source = self._noise._replace(environment=index + _POOL)
+        return self.world.first(scenario, own, source)
 
     def _make_specs(self) -> None:
         """Specifications of every key, from the shapes at hand."""
@@ -271,7 +279,7 @@ class MarineNavEnv(EnvBase):
 
     @property
     def generator(self) -> torch.Generator:
-        """Source of its random numbers."""
+        """Source of scenarios, and of which one an environment starts with."""
         return self._generator
 
     @property
@@ -350,21 +358,23 @@ class MarineNavEnv(EnvBase):
         index = self.reset_pool.index(done) if index is None else index
         return self.world.reset(world, done, self._pool, index)
 
-    def draw_noise(self) -> StepNoise:
-        """Draw the noise of a step of all environments."""
-        return self.world.draw_noise(self._generator, self.scenario, self.dtype)
+    def next_source(self) -> RandomSource:
+        """What the noise of the next step follows from; another one in each call."""
+        source = self._noise._replace(step=self._noise.step.clone())
+        self._noise.step.add_(1)
+        return source
 
     def advance(
-        self, world: WorldState, action: Tensor, noise: StepNoise | None = None
+        self, world: WorldState, action: Tensor, noise: StepNoise | RandomSource | None = None
     ) -> tuple[WorldState, Outcome]:
         """Make a control step; can be captured.
 
         Args:
             world: before the step.
             action: see ``World.step``.
-            noise: of the step; None draws it.
+            noise: see ``World.step``; None takes the next.
         """
-        return self.world.step(world, action, self.draw_noise() if noise is None else noise)
+        return self.world.step(world, action, self.next_source() if noise is None else noise)
 
     def to_tensordict(self, world: WorldState, outcome: Outcome | None = None) -> TensorDictBase:
         """A world under TorchRL's keys.
@@ -439,8 +449,13 @@ class MarineNavEnv(EnvBase):
             "starts": self.reset_pool.state_dict(),
             "constants": self._all_constants.to_tensordict().to_dict() if self._varying else {},
             "generator": self._generator.get_state(),
+            "noise": {name: each.clone() for name, each in self._noise_state().items()},
             "env_steps": self.env_steps,
         }
+
+    def _noise_state(self) -> dict[str, Tensor]:
+        """What its noise follows from, besides the numbers of the environments."""
+        return {"seed": self._noise.seed, "step": self._noise.step}
 
     def load_state_dict(self, state: Any, *args: Any, **kwargs: Any) -> None:
         """Restore a state; the rollout continues exactly.
@@ -458,6 +473,9 @@ class MarineNavEnv(EnvBase):
             restore(parameters, state["parameters"])
             restore(self._all_constants, state.get("constants", {}))
             self.reset_pool.load_state_dict(state["starts"])
+            # States of earlier versions have no counter: they go on with other noise.
+            steps = torch.tensor(state["env_steps"] // self.num_envs)
+            restore(self._noise_state(), state.get("noise", {"step": steps}))
         except (RuntimeError, KeyError, AttributeError) as error:
             raise ConfigError(f"the saved world does not fit this one: {error}") from error
         self._generator.set_state(state["generator"].cpu())

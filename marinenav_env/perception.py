@@ -14,6 +14,7 @@ from torch import Tensor
 from marinenav_env.config import PerRobot, WorldConfig
 from marinenav_env.entries import Entry
 from marinenav_env.layout import env_first, env_last, stack_last
+from marinenav_env.philox import RandomSource, normal, uniform
 from marinenav_env.state import Observation, Scenario, Sensor, State, Vessel
 
 METRES, SPEED, TURN_RATE = 1e4, 1e2, 1e2
@@ -61,32 +62,28 @@ def _numbers(value: PerRobot) -> tuple[float, ...]:
 
 
 class Noise(NamedTuple):
-    """Random numbers of one observation of every robot, drawn outside compiled code."""
+    """Random numbers of one observation of every robot."""
 
-    normal: Tensor
-    """[4, E, R, M] standard normal: position x, y and velocity x, y of each object."""
+    normal: Sequence[Tensor]
+    """Standard normal: position x, y and velocity x, y of each object, [E, R, M] each."""
     uniform: Tensor
     """[E, R, M] uniform on [0, 1): quantile of the von Mises noise of the radius."""
 
 
-def draw_noise(
-    generator: torch.Generator, environments: int, robots: int, objects: int, dtype: torch.dtype
-) -> Noise:
-    """Draw the noise of one observation.
+def draw_noise(source: RandomSource, robots: int, objects: int, dtype: torch.dtype) -> Noise:
+    """Draw the noise of one observation, by one call of Philox for each robot and object.
 
     Args:
-        generator: the source of randomness; its device is the noise's.
-        environments: E.
+        source: of the random numbers, E environments.
         robots: R.
         objects: M.
         dtype: floating-point type.
     """
-    shape = (objects, robots, environments)
-    normal = torch.empty((4, *shape), dtype=dtype, device=generator.device)
-    uniform = torch.empty(shape, dtype=dtype, device=generator.device)
-    normal.normal_(generator=generator)
-    uniform.uniform_(generator=generator)
-    return Noise(normal.permute(0, 3, 2, 1), env_first(uniform))
+    a, b, c, d = (env_first(word) for word in source.words(objects, robots))
+    # Normal numbers take 24 bits of each word; the rest of three of them are as many.
+    rest = (a & 0xFF) | (b & 0xFF) << 8 | (c & 0xFF) << 16
+    normals = *normal(a, b, dtype), *normal(c, d, dtype)
+    return Noise(normals, uniform(rest << 8, dtype))
 
 
 def von_mises_quantiles(kappas: list[float], points: int = 4097) -> Tensor:
@@ -270,7 +267,7 @@ def _measured(
     x, y, theta = env_last(state.pose)
     parameters = (sensor.pos_std, sensor.vel_std, sensor.r_mean_ratio, sensor.table_row)
     pos_std, vel_std, ratio, row = (env_last(each) for each in parameters)
-    noise_x, noise_y, noise_vx, noise_vy = noise.normal.permute(0, 3, 2, 1)
+    noise_x, noise_y, noise_vx, noise_vy = (env_last(each) for each in noise.normal)
     dx, dy = objects.x - x + pos_std * noise_x, objects.y - y + pos_std * noise_y
     vx, vy = objects.vx + vel_std * noise_vx, objects.vy + vel_std * noise_vy
     turn = look_up_quantile(quantiles, row, env_last(noise.uniform))

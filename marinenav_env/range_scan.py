@@ -8,6 +8,7 @@ from torch import Tensor
 from marinenav_env.config import WorldConfig
 from marinenav_env.entries import EntrySensor, Kind, Scene
 from marinenav_env.layout import env_first, env_last
+from marinenav_env.philox import RandomSource
 from marinenav_env.state import Scenario, State
 
 _NOWHERE = 1e12
@@ -37,11 +38,10 @@ class RangeScan(EntrySensor):
         return ((0.0, config.sensor.scan_range),)
 
     def noise(
-        self, shape: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype
+        self, shape: tuple[int, ...], source: RandomSource, dtype: torch.dtype
     ) -> Tensor | None:
         """[E, R, n] standard normal."""
-        drawn = torch.empty(shape[::-1], dtype=dtype, device=generator.device)
-        return env_first(drawn.normal_(generator=generator))
+        return source.normal(shape, dtype)
 
     def observe(self, scene: Scene, noise: Tensor | None) -> Tensor:
         """[E, R, n] measured distances; the longest one, without noise, where nothing is hit."""

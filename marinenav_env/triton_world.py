@@ -17,7 +17,9 @@ import triton
 from torch import Tensor
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.layout import env_first, env_last
+from marinenav_env.layout import env_first, env_last, stack_last
+from marinenav_env.perception import draw_noise
+from marinenav_env.philox import RandomSource
 from marinenav_env.state import Observation, Outcome, Parameters, Scenario, State
 from marinenav_env.triton_kernel import kernel
 from marinenav_env.validation import require
@@ -166,14 +168,18 @@ def triton_advance(config: WorldConfig, quantiles: Tensor, continuous: bool) -> 
         """See World.advance."""
         robots, dtype, batch = state.active.shape[1], quantiles.dtype, state.batch_size
         scripted = scenario.scripted is not None
-        normal, uniform = noise.perception
+        if isinstance(noise, RandomSource):
+            objects = robots + scenario.obstacle_mask.shape[1]
+            normal, uniform = draw_noise(noise, robots, objects, dtype)
+        else:
+            normal, uniform = noise.perception
         given = [
             *(state.get(name) for name in _STATE),
             *(scenario.get(name) for name in _SCENARIO),
             *(parameters.vessel.get(name) for name in _COMMANDS),
             scenario.scripted if scripted else state.active,
             action.to(dtype) if continuous else action,
-            normal.permute(1, 2, 3, 0),
+            stack_last([env_last(each) for each in normal]),
             uniform,
         ]
         found = _Made(*_world_step(

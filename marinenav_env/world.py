@@ -1,6 +1,6 @@
 """The whole world: dynamics, observation, rules of the sea, reward, endings.
 
-A control step is a pure function of tensors: its random numbers are drawn beforehand and nothing
+A control step is a pure function of tensors: its random numbers follow from a counter and nothing
 is read on the host, so that it compiles into one graph and can be captured.
 """
 
@@ -29,6 +29,7 @@ from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.layout import env_first, env_last, environments_innermost
 from marinenav_env.observation import described, entry_sensors
 from marinenav_env.perception import Noise, draw_noise, observe
+from marinenav_env.philox import RandomSource
 from marinenav_env.reward import RewardInputs, published_reward, reward_function
 from marinenav_env.state import (
     Observation,
@@ -43,6 +44,9 @@ from marinenav_env.validation import ConfigError, require
 from marinenav_env.weather import delayed, weather_force
 
 Tensors = TypeVar("Tensors", bound=TensorClass)
+
+_MISSED, _ENTRIES = 1, 2
+"""Purposes of random numbers besides perception's 0; each further sensor has the next."""
 
 
 def where(mask: Tensor, new: Tensors, old: Tensors) -> Tensors:
@@ -153,7 +157,7 @@ class WorldState(NamedTuple):
 
 
 class StepNoise(NamedTuple):
-    """Random numbers of one observation, drawn outside compiled code."""
+    """Random numbers of one observation."""
 
     perception: Noise
     """For the own state and the objects."""
@@ -215,7 +219,7 @@ class World:
         return triton_advance(self.config, self.quantiles, self.continuous)
 
     def step(
-        self, world: WorldState, action: Tensor, noise: StepNoise
+        self, world: WorldState, action: Tensor, noise: StepNoise | RandomSource
     ) -> tuple[WorldState, Outcome]:
         """Advance every environment by one control step.
 
@@ -223,7 +227,7 @@ class World:
             world: before the step; it is not changed.
             action: [E, R, 2] in [-1, 1], or [E, R] index of a pair of thrust changes; those of
                 inactive robots have no effect.
-            noise: one draw.
+            noise: one draw, or what it follows from.
 
         Returns:
             The world after the step, and the outcome. The observation is that of the robots active
@@ -269,9 +273,8 @@ class World:
         """
         now, parameters = world
         dtype, robots = now.state.pose.dtype, now.state.active.shape
-        generator = torch.Generator(now.state.pose.device).manual_seed(0)
-        noise = self.draw_noise(generator, now.scenario, dtype)
-        _, found, outcome = self.advance(now.state, now.scenario, parameters, action, noise)
+        source = RandomSource.seeded(0, len(now), now.state.pose.device)
+        _, found, outcome = self.advance(now.state, now.scenario, parameters, action, source)
         expected = {
             f"robots/observation/{name}": (found[name], (*robots, *entry.shape), entry.dtype(dtype))
             for name, entry in self.entries.items()
@@ -280,27 +283,26 @@ class World:
             fine = tensor.shape == shape and tensor.dtype == kind
             require(fine, key, f"{list(tensor.shape)} {tensor.dtype}", f"{list(shape)} {kind}")
 
-    def draw_noise(
-        self, generator: torch.Generator, scenario: Scenario, dtype: torch.dtype
-    ) -> StepNoise:
+    def draw_noise(self, source: RandomSource, scenario: Scenario, dtype: torch.dtype) -> StepNoise:
         """Draw the noise of one observation of every robot.
 
         Args:
-            generator: the source of randomness.
+            source: of the random numbers; each kind of noise is a purpose.
             scenario: batch [E], for its shapes.
             dtype: floating-point type.
         """
         environments, robots = scenario.robot_mask.shape
         objects = robots + scenario.obstacle_mask.shape[-1]
-        perception = draw_noise(generator, environments, robots, objects, dtype)
-        further = (
-            sensor.noise((environments, robots, *sensor.shape(self.config)), generator, dtype)
-            for sensor in self.sensors
-        )
-        entries, missed = tuple(further), None
+        perception = draw_noise(source, robots, objects, dtype)
+        missed = None
         if self._weather:
-            missed = torch.empty_like(perception.uniform).uniform_(generator=generator)
-        return StepNoise(perception, entries, missed)
+            missed = source.of(_MISSED).uniform((environments, robots, objects), dtype)
+        shape = environments, robots
+        entries = (
+            sensor.noise((*shape, *sensor.shape(self.config)), source.of(purpose), dtype)
+            for purpose, sensor in enumerate(self.sensors, _ENTRIES)
+        )
+        return StepNoise(perception, tuple(entries), missed)
 
     def observe(
         self, state: State, scenario: Scenario, parameters: Parameters, noise: StepNoise
@@ -332,15 +334,13 @@ class World:
             entries[sensor.name] = value.masked_fill(~active, 0)
         return entries, seen, touching
 
-    def first(
-        self, scenario: Scenario, parameters: Parameters, generator: torch.Generator
-    ) -> ResetState:
+    def first(self, scenario: Scenario, parameters: Parameters, source: RandomSource) -> ResetState:
         """State and observation at the start of episodes.
 
         Args:
             scenario: batch [P].
             parameters: batch [P or 1].
-            generator: source of the observation's noise.
+            source: of the observation's noise, P environments.
         """
         if scenario.scripted is not None:
             scenario = scenario.clone(recurse=False)
@@ -349,7 +349,7 @@ class World:
         if parameters.weather is not None:
             robots = scenario.robot_mask.shape
             state.pending = scenario.goal.new_zeros(*robots, MOST_DELAY, 2)
-        noise = self.draw_noise(generator, scenario, scenario.goal.dtype)
+        noise = self.draw_noise(source, scenario, scenario.goal.dtype)
         entries, _, _ = self.observe(state, scenario, parameters, noise)
         observation = TensorDict(entries, scenario.batch_size)
         batch = scenario.batch_size
@@ -357,7 +357,7 @@ class World:
 
     def advance(
         self, state: State, scenario: Scenario, parameters: Parameters, action: Tensor,
-        noise: StepNoise,
+        noise: StepNoise | RandomSource,
     ) -> tuple[State, dict[str, Tensor], Outcome]:  # fmt: skip
         """``step`` as one function of tensors, which is compiled.
 
@@ -366,12 +366,14 @@ class World:
             scenario: batch [E].
             parameters: batch [E or 1].
             action: see ``step``.
-            noise: one draw.
+            noise: see ``step``.
 
         Returns:
             The next state, the entries of the observation by name, and the outcome.
         """
         config, vessel = self.config, parameters.vessel
+        if isinstance(noise, RandomSource):
+            noise = self.draw_noise(noise, scenario, scenario.goal.dtype)
         rates, present = self._rates(action, vessel), scenario.robot_mask
         steered = state.active
         if scenario.scripted is not None:

@@ -10,12 +10,11 @@ import marinenav_env
 import train_RL_agents
 
 WORLD = (
-    "validation", "extras", "files", "layout", "endings", "host_reads", "compiling", "config",
-    "state", "plugins", "current", "drawing", "entries", "encounters", "scenario", "thrust",
-    "dynamics", "weather", "roles", "reward", "perception", "range_scan", "reset_pool", "varying",
-    "colregs",
-    "parameters", "observation", "scenario_file", "triton_math", "triton_kernel", "triton_world",
-    "world", "rendering", "env",
+    "validation", "extras", "files", "layout", "philox", "endings", "host_reads", "compiling",
+    "config", "state", "plugins", "current", "drawing", "entries", "encounters", "scenario",
+    "thrust", "dynamics", "weather", "roles", "reward", "perception", "range_scan", "reset_pool",
+    "varying", "colregs", "parameters", "observation", "scenario_file", "triton_math",
+    "triton_kernel", "triton_world", "world", "rendering", "env",
     "scripted", "numpy_worlds", "pettingzoo_env", "gymnasium_env", "benchmarl_task",
 )  # fmt: skip
 TRAINER = (

@@ -21,6 +21,7 @@ from marinenav_env.config import (
     WorldConfig,
 )
 from marinenav_env.perception import Noise, draw_noise, look_up_quantile
+from marinenav_env.philox import RandomSource
 from marinenav_env.scenario_file import Episode, stack_episodes
 from marinenav_env.state import Parameters, Scenario, State
 from tests.oracle.current import Core
@@ -186,14 +187,15 @@ class World:
         """Noise of one observation."""
         environments, robots = self.scenario.robot_mask.shape
         objects = robots + self.scenario.obstacle_mask.shape[1]
-        generator = torch.Generator().manual_seed(seed)
-        return draw_noise(generator, environments, robots, objects, torch.float64)
+        source = RandomSource.seeded(seed, environments, CPU)
+        return draw_noise(source, robots, objects, torch.float64)
 
     def oracle_noise(self, noise: Noise, environment: int, robot: int) -> list[ObjectNoise]:
         """The same for the oracle: of the obstacles first and then of the robots."""
         row = self.parameters.sensor.table_row[environment, robot]
         angle = look_up_quantile(self.quantiles, row, noise.uniform[environment, robot])
-        columns = torch.cat((noise.normal[:, environment, robot], angle[None])).T.tolist()
+        normal = (each[environment, robot] for each in noise.normal)
+        columns = torch.stack((*normal, angle), -1).tolist()
         slots = self.scenario.robot_mask.shape[1]
         episode = self.episodes[environment]
         own = columns[: len(episode.start)]

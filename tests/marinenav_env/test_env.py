@@ -216,6 +216,15 @@ def test_setting_the_seed_starts_over(kind: str) -> None:
     assert same(play(env), play(make(kind, seed=3)))
 
 
+def test_the_noise_of_an_environment_does_not_depend_on_how_many_there_are() -> None:
+    scenario = drawn_scenarios()
+    few, many = (MarineNavEnv(SHORT, count, scenarios=scenario, seed=3) for count in (2, 4))
+    actions = actions_of(many, 3)
+    first, _ = advance(few, few.reset(), [each[:2] for each in actions])
+    second, _ = advance(many, many.reset(), actions)
+    assert same(first, [row[:2] for row in second])
+
+
 # Resets -------------------------------------------------------------------------------------------
 
 
@@ -628,6 +637,17 @@ def test_a_restored_run_goes_on_bit_for_bit(kind: str, dtype: torch.dtype) -> No
         assert other.env_steps == 44
         rows, _ = advance(other, again, actions[11:])
         assert same(rows, expected)
+
+
+def test_a_state_without_a_counter_of_noise_goes_on_where_it_would_be() -> None:
+    """As earlier versions wrote them."""
+    env, other = make(seed=1), make(seed=1)
+    actions = actions_of(env, 12)
+    _, td = advance(env, env.reset(), actions[:5])
+    state = env.state_dict()
+    assert state.pop("noise")["step"] == 5
+    other.load_state_dict(state)
+    assert same(advance(other, other.reset(), actions[5:])[0], advance(env, td, actions[5:])[0])
 
 
 def test_only_the_first_full_reset_after_loading_goes_on() -> None:

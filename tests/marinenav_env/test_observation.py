@@ -13,6 +13,7 @@ from marinenav_env.entries import Entry, EntrySensor, Scene
 from marinenav_env.env import GROUP
 from marinenav_env.gymnasium_env import MarineNavGymEnv
 from marinenav_env.observation import flattened, observation_entries
+from marinenav_env.philox import RandomSource
 from marinenav_env.scenario_file import episodes_of, read_scenarios, write_scenarios
 
 STANDARD = {"self_state": (7,), "objects_state": (5, 5), "objects_mask": (5,)}
@@ -28,10 +29,8 @@ class Current(EntrySensor):
     def shape(self, config: WorldConfig) -> tuple[int, ...]:
         return (2, 2)
 
-    def noise(
-        self, shape: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype
-    ) -> Tensor:
-        return torch.randn(shape, generator=generator, dtype=dtype, device=generator.device)
+    def noise(self, shape: tuple[int, ...], source: RandomSource, dtype: torch.dtype) -> Tensor:
+        return source.normal(shape, dtype)
 
     def observe(self, scene: Scene, noise: Tensor | None) -> Tensor:
         drift = scene.state.velocity_ground - scene.state.velocity_water
@@ -154,7 +153,7 @@ def test_users_sensors_add_entries(dtype: torch.dtype) -> None:
     assert torch.equal(seen["alone"][..., 0], (active.sum(-1, keepdim=True) < 2) & active)
 
 
-def test_the_noise_of_further_sensors_is_drawn_from_the_worlds_generator() -> None:
+def test_the_noise_of_further_sensors_follows_from_the_worlds_seed() -> None:
     runs = []
     for seed in (1, 1, 2):
         env = MarineNavEnv(config("ready"), 2, scenarios=CURRICULUM, seed=seed)

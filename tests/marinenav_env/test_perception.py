@@ -11,6 +11,7 @@ from marinenav_env import perception
 from marinenav_env.config import SensorConfig, VesselConfig, WorldConfig
 from marinenav_env.parameters import build_parameters
 from marinenav_env.perception import Noise
+from marinenav_env.philox import RandomSource
 from marinenav_env.state import Observation
 from tests.marinenav_env.helpers import (
     CPU,
@@ -121,7 +122,7 @@ def test_float32_sees_nearly_the_same(world: World) -> None:
         world.quantiles.float(),
         single(world.state),
     )
-    got, _ = look(narrow, Noise(*(part.float() for part in noise)))
+    got, _ = look(narrow, Noise([each.float() for each in noise.normal], noise.uniform.float()))
     assert got.objects_state.dtype == torch.float32
     assert torch.equal(got.objects_mask, expected.objects_mask)
     torch.testing.assert_close(
@@ -129,17 +130,30 @@ def test_float32_sees_nearly_the_same(world: World) -> None:
     )
 
 
-def test_noise_comes_from_its_generator_alone() -> None:
+def test_noise_comes_from_its_source_alone() -> None:
     state = torch.get_rng_state()
     first, again, other = (
-        perception.draw_noise(torch.Generator().manual_seed(seed), 3, 2, 4, torch.float32)
+        perception.draw_noise(RandomSource.seeded(seed, 3, CPU), 2, 4, torch.float32)
         for seed in (5, 5, 6)
     )
     assert torch.equal(state, torch.get_rng_state())
-    assert first.normal.shape == (4, 3, 2, 4) and first.uniform.shape == (3, 2, 4)
-    for a, b, c in zip(first, again, other, strict=True):
-        assert a.dtype == torch.float32
+    columns = ((*each.normal, each.uniform) for each in (first, again, other))
+    for a, b, c in zip(*columns, strict=True):
+        assert a.shape == (3, 2, 4) and a.dtype == torch.float32
         assert torch.equal(a, b) and not torch.equal(a, c)
+
+
+def test_numbers_of_an_observation_are_independent() -> None:
+    """Also those that share the words of a call of Philox."""
+    noise = perception.draw_noise(RandomSource.seeded(0, 20_000, CPU), 2, 3, torch.float64)
+    columns = torch.stack((*noise.normal, noise.uniform), -1)  # [E, R, M, 5]
+    correlation = np.corrcoef(columns.flatten(1).T.numpy()) - np.eye(2 * 3 * 5)
+    assert np.abs(correlation).max() < 4.5 / math.sqrt(20_000)
+    bound = ks_bound(20_000)
+    for robot, number in ((0, 0), (1, 2)):
+        *normals, uniform = columns[:, robot, number].T.numpy()
+        assert all(ks_distance(each, normal_cdf) < bound for each in normals)
+        assert ks_distance(uniform, lambda x: x) < bound
 
 
 # Distribution of what is observed
@@ -152,14 +166,14 @@ def measured(sensor: SensorConfig, count: int, seed: int, x: float = 7.0, y: flo
     state.pose[0] = torch.tensor([[0.0, 0.0, 0.0], [x, y, 1.0]])
     state.velocity_ground[0] = torch.tensor([[0.0, 0.0, 0.0], [3.0, -1.0, 0.0]])
     parameters, quantiles = build_parameters([WorldConfig(sensor=sensor)], 2, CPU, torch.float64)
-    generator = torch.Generator().manual_seed(seed)
+    source = RandomSource.seeded(seed, count, CPU)
     observation, _ = perception.observe(
         state.expand(count).clone(),
         world.scenario.expand(count).clone(),
         parameters.vessel,
         parameters.sensor,
         quantiles,
-        perception.draw_noise(generator, count, 2, 2, torch.float64),
+        perception.draw_noise(source, 2, 2, torch.float64),
         1,
     )
     assert observation.objects_mask[:, 0].all()

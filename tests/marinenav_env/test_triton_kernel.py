@@ -34,7 +34,7 @@ def test_registers_hold_everything(continuous: bool, monkeypatch: pytest.MonkeyP
     action = idle if continuous else idle[..., 0].to(torch.int64)
     monkeypatch.setattr(triton_world.triton.knobs.runtime, "interpret", False)
     with h200():
-        advance(env.state, env.scenario, env.constants, action, env.draw_noise())
+        advance(env.state, env.scenario, env.constants, action, env.next_source())
     used = resources(binaries[0])
     assert 32 < used["REG"] <= 112, used
     assert used["SPILL"] == 0, used

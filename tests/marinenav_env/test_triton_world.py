@@ -15,11 +15,12 @@ from torch import Tensor
 
 from marinenav_env import Curriculum, MarineNavEnv
 from marinenav_env.config import Level, RewardConfig, SensorConfig, WeatherConfig, WorldConfig
-from marinenav_env.perception import draw_noise, own_state
+from marinenav_env.perception import own_state
+from marinenav_env.philox import RandomSource
 from marinenav_env.scenario_file import parse_scenarios
 from marinenav_env.state import Parameters, Scenario, State
 from marinenav_env.validation import ConfigError
-from marinenav_env.world import StepNoise, World
+from marinenav_env.world import World
 from tests.marinenav_env.helpers import random_world, recordings
 
 ROOT, MODULE = Path(__file__).parents[2], "tests.marinenav_env.test_triton_world"
@@ -84,14 +85,14 @@ def differences(
     if device.type == "cpu":
         triton_world._LANES = 1024  # the interpreter takes as long for many lanes as for few
     kernel = triton_world.triton_advance(world.config, world.quantiles, world.continuous)
-    generator = torch.Generator(device).manual_seed(0)
-    (envs, robots), objects = state.active.shape, scenario.obstacle_mask.shape[1]
+    envs = len(state)
+    source = RandomSource.seeded(0, envs, device)
     worst, happened = Counter[str](), Counter[str]()
     tied = torch.zeros(envs, dtype=torch.bool, device=device)
     ours = theirs = state
     for t in range(steps):
-        noise = draw_noise(generator, envs, robots, robots + objects, torch.float32)
-        rest = scenario, parameters, act(t, theirs, scenario), StepNoise(noise, ())
+        rest = scenario, parameters, act(t, theirs, scenario), source
+        source.step.add_(1)
         (ours, *found), (theirs, *expected) = kernel(ours, *rest), world.advance(theirs, *rest)
         pairs = [
             (name, mine.get(name), value)
@@ -164,7 +165,7 @@ def compiled_whole() -> dict[str, Any]:
     curriculum = Curriculum(levels=(Level(2, 0, 0, 30.0),), pool_size=8, refresh_size=8)
     env = MarineNavEnv(WorldConfig(kernel="triton"), 8, scenarios=curriculum)
     step = torch.compile(env.world.step, backend="aot_eager", fullgraph=True)
-    given = env.world_state, torch.ones(8, 2, 2), env.draw_noise()
+    given = env.world_state, torch.ones(8, 2, 2), env.next_source()
     pairs = zip(step(*given)[0].now.values(True, True),
                 env.world.step(*given)[0].now.values(True, True), strict=True)  # fmt: skip
     return {"equal": all(torch.equal(one, other) for one, other in pairs)}

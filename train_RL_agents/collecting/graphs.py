@@ -21,7 +21,8 @@ from torch import Tensor
 from marinenav_env import GROUP, MarineNavEnv
 from marinenav_env.compiling import compiled
 from marinenav_env.layout import copy_all, copy_in
-from marinenav_env.world import StepNoise, WorldState
+from marinenav_env.philox import RandomSource
+from marinenav_env.world import WorldState
 from train_RL_agents.memory.replay import copied
 from train_RL_agents.utils.captured import Captured
 
@@ -109,25 +110,27 @@ class GraphCollector:
         index = self.env.reset_pool.index(self._over)
         self._make_step(index, *self._drawn())
 
-    def _drawn(self) -> tuple[Any, StepNoise]:
-        """Random numbers of a step: what the policy is given, and the world's."""
+    def _drawn(self) -> tuple[Any, RandomSource]:
+        """Random numbers of a step: what the policy is given, and what the world's follow from."""
         shape = self.env.state.active.shape
         policy: Any = self.policy
-        return (policy.draw_noise(shape),) if self._draws else (), self.env.draw_noise()
+        return (policy.draw_noise(shape),) if self._draws else (), self.env.next_source()
 
-    def _write_step(self, index: Tensor | None, acting: tuple[Any, ...], noise: StepNoise) -> None:
+    def _write_step(
+        self, index: Tensor | None, acting: tuple[Any, ...], source: RandomSource
+    ) -> None:
         """Act and step the world; writes step and state to the static tensors.
 
         Args:
             index: [E] entries of the pool that environments start from where the last step ended
                 an episode; None starts none.
             acting: further arguments of the policy.
-            noise: of the world's step.
+            source: of the noise of the world's step.
         """
         env, world = self.env, self._world
         world = world if index is None else env.start_episodes(world, self._over, index)
         step = self.policy(env.to_tensordict(world), *acting)
-        following, outcome = env.advance(world, step.get((GROUP, "action")), noise)
+        following, outcome = env.advance(world, step.get((GROUP, "action")), source)
         step.set("next", env.to_tensordict(following, outcome))
         if self._step is None:
             self._allocate(step)

@@ -19,12 +19,12 @@ from torch import Tensor
 from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.compiling import compiled
 from marinenav_env.host_reads import host_reads_are_free
-from marinenav_env.layout import copy_in, env_first, env_last
-from marinenav_env.perception import Noise
+from marinenav_env.layout import copy_in
+from marinenav_env.philox import RandomSource
 from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.state import Outcome, Scenario
 from marinenav_env.validation import require
-from marinenav_env.world import StepNoise, WorldState
+from marinenav_env.world import WorldState
 from train_RL_agents.utils.captured import Captured
 from train_RL_agents.utils.memory import require_room
 
@@ -278,8 +278,8 @@ def evaluate(
 ) -> Episodes:
     """Run every scenario once, all in one batch.
 
-    On the CPU the batch shrinks as episodes end. The measurement noise is drawn for all episodes
-    nevertheless, so that an episode does not depend on when others end. See also Evaluation.
+    On the CPU the batch shrinks as episodes end. The measurement noise of an episode follows from
+    its number, not from when others end. See also Evaluation.
 
     Args:
         policy: writes actions; must be in evaluation mode.
@@ -312,7 +312,8 @@ def evaluate(
             rows, now = rows[kept], env.world.begin(now, kept)
             step = env.to_tensordict(now)
         acted = policy(step)
-        after, outcome = env.world.step(now, acted.get((GROUP, "action")), _draw_noise(env, rows))
+        source = env.next_source()._replace(environment=rows)
+        after, outcome = env.world.step(now, acted.get((GROUP, "action")), source)
         moment, now = Moment(rows, acted, now, after, outcome), after
         if watch is not None:
             watch(moment, env)
@@ -367,7 +368,7 @@ class Evaluation:
         self._discount = torch.ones((), dtype=torch.float64, device=device)
         self._make_step = compiled(self._step, device) if compile else self._step
         self._next = Captured(
-            lambda: self._make_step(env.draw_noise()), device, [env.generator],
+            lambda: self._make_step(env.next_source()), device, [],
             name="an evaluation step", capture=capture, say=say,
         )  # fmt: skip
 
@@ -386,11 +387,11 @@ class Evaluation:
                 watch(moment, env)
         return self._tally.episodes(env.scenario)
 
-    def _step(self, noise: StepNoise) -> Moment:
+    def _step(self, source: RandomSource) -> Moment:
         """A control step of all episodes; leaves what it led to."""
         before = WorldState(self._world.now.clone(), self._world.parameters)
         acted = self.policy(self._env.to_tensordict(before))
-        after, outcome = self._env.world.step(before, acted.get((GROUP, "action")), noise)
+        after, outcome = self._env.world.step(before, acted.get((GROUP, "action")), source)
         moment = Moment(self._rows, acted, before, after, outcome)
         self._tally.add(self._discount, moment)
         self._discount.mul_(GAMMA)
@@ -420,18 +421,6 @@ def _kept(running: Tensor) -> Tensor | None:
     if size >= len(running):
         return None
     return running.to(torch.int8).argsort(descending=True, stable=True)[:size].sort().values
-
-
-def _draw_noise(env: MarineNavEnv, rows: Tensor) -> StepNoise:
-    """The noise of a step, drawn for all episodes: that of one does not depend on the others."""
-    noise = env.world.draw_noise(env.generator, env.scenario, env.dtype)
-    if len(rows) == env.num_envs:
-        return noise
-    normal, uniform = noise.perception
-    chosen = Noise(env_first(env_last(normal.movedim(0, -1))[..., rows]).movedim(-1, 0),
-                   env_first(env_last(uniform)[..., rows]))  # fmt: skip
-    entries = tuple(each if each is None else each[rows] for each in noise.entries)
-    return StepNoise(chosen, entries, None if noise.missed is None else noise.missed[rows])
 
 
 __all__ = ["Episodes", "Moment", "Policy", "Report", "Watch", "draw_scenarios", "evaluate"]

@@ -1,0 +1,120 @@
+"""Random numbers by counter: Philox 4x32-10.
+
+A number is a function of a key and a counter (Salmon et al., Parallel Random Numbers: As Easy as 1,
+2, 3, 2011; also in Random123, JAX and Triton). No generator is advanced, so numbers can be drawn
+within compiled code, for any part of a batch and on any device, and are the same everywhere: the
+bits exactly, normal numbers to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from marinenav_env.layout import env_first
+
+Words = tuple[Tensor, Tensor, Tensor, Tensor]
+"""Four numbers of 32 bits, in int64."""
+
+_WORD = 0xFFFFFFFF
+_ROUNDS = 10
+_MULTIPLIERS = 0xD2511F53 - 2**32, 0xCD9E8D57 - 2**32
+"""Less 2^32, so that products with 32 bits fit into int64."""
+_WEYL = 0x9E3779B9, 0xBB67AE85
+_FRACTION = 24
+"""Bits of a uniform number, as many as float32 has."""
+
+
+def philox(counter: Words, key: tuple[Tensor, Tensor]) -> Words:
+    """Philox 4x32-10.
+
+    Args:
+        counter: four words, of shapes that broadcast.
+        key: two words, likewise.
+    """
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(_ROUNDS):
+        p0, p1 = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
+        # What is above 32 bits in c1, c3 and the key is dropped here.
+        high0, high1 = (p0 >> 32) + c0, (p1 >> 32) + c2
+        c0, c1, c2, c3 = (high1 ^ c1 ^ k0) & _WORD, p1, (high0 ^ c3 ^ k1) & _WORD, p0
+        k0, k1 = k0 + _WEYL[0], k1 + _WEYL[1]
+    return c0, c1 & _WORD, c2, c3 & _WORD
+
+
+def uniform(word: Tensor, dtype: torch.dtype) -> Tensor:
+    """Uniform on [0, 1), a multiple of 2^-24, from the upper bits of a word."""
+    return (word >> (32 - _FRACTION)).to(dtype) * 2.0**-_FRACTION
+
+
+def normal(first: Tensor, second: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Two independent standard normal numbers from the upper 24 bits of two words (Box-Muller)."""
+    # log(0) is left out; the largest number is 5.8.
+    length = torch.sqrt(-2.0 * torch.log(uniform(first, dtype) + 2.0**-_FRACTION))
+    angle = (2.0 * math.pi) * uniform(second, dtype)
+    return length * torch.cos(angle), length * torch.sin(angle)
+
+
+class RandomSource(NamedTuple):
+    """What the random numbers of a batch of environments in one step follow from.
+
+    Those of an environment do not depend on the others in the batch.
+    """
+
+    seed: Tensor
+    """[2] int64: lower and upper 32 bits."""
+    environment: Tensor
+    """[E] int64 in [0, 2^32): numbers of the environments."""
+    step: Tensor
+    """[] int64, below 2^32."""
+    purpose: int = 0
+    """What numbers are for: another purpose has others."""
+
+    @classmethod
+    def seeded(cls, seed: int, environments: int, device: torch.device) -> RandomSource:
+        """The source of the first step of so many environments."""
+        zeros = torch.zeros(3, dtype=torch.int64, device=device)
+        source = cls(zeros[:2], torch.arange(environments, device=device), zeros[2])
+        source.restart(seed)
+        return source
+
+    def restart(self, seed: int) -> None:
+        """Return to the first step, with another seed, in place."""
+        self.seed[0].fill_(seed & _WORD)
+        self.seed[1].fill_(seed >> 32 & _WORD)
+        self.step.zero_()
+
+    def of(self, purpose: int) -> RandomSource:
+        """The source for another purpose."""
+        return self._replace(purpose=purpose)
+
+    def words(self, *shape: int) -> Words:
+        """Each [*shape, E]."""
+        count, device = math.prod(shape), self.environment.device
+        number = torch.arange(count, device=device).view(*shape, 1)
+        counter = number, self.environment, self.step, torch.full_like(number, self.purpose)
+        return philox(counter, (self.seed[0], self.seed[1]))
+
+    def normal(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """Standard normal numbers of a shape [E, ...]."""
+        a, b, c, d = self.words(_calls(shape))
+        return _joined((*normal(a, b, dtype), *normal(c, d, dtype)), shape)
+
+    def uniform(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """Numbers of a shape [E, ...], uniform on [0, 1)."""
+        return _joined([uniform(word, dtype) for word in self.words(_calls(shape))], shape)
+
+
+def _calls(shape: Sequence[int]) -> int:
+    """Calls of Philox for the numbers of one environment, four each."""
+    return -(-math.prod(shape[1:]) // 4)
+
+
+def _joined(parts: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
+    """Numbers of a shape [E, ...] from parts [count, E]; environments are adjacent in memory."""
+    return env_first(torch.cat(list(parts))[: math.prod(shape[1:])].view(*reversed(shape)))

@@ -1,0 +1,128 @@
+"""Random numbers by counter: known answers, distributions, and independence."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from marinenav_env.philox import RandomSource, normal, philox, uniform
+from tests.marinenav_env.helpers import CPU, ks_bound, ks_distance
+
+COUNT = 20_000
+
+
+def of_hex(text: str) -> list[int]:
+    return [int(word, 16) for word in text.split()]
+
+
+@pytest.mark.parametrize(
+    ("counter", "key", "expected"),
+    [
+        ("0 0 0 0", "0 0", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+        (" ".join(["ffffffff"] * 4), "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+        ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0",
+         "d16cfe09 94fdcceb 5001e420 24126ea1"),
+    ],
+)  # fmt: skip
+def test_known_answers_of_random123(counter: str, key: str, expected: str) -> None:
+    a, b, c, d = torch.tensor(of_hex(counter))
+    lower, upper = torch.tensor(of_hex(key))
+    assert [int(word) for word in philox((a, b, c, d), (lower, upper))] == of_hex(expected)
+
+
+def test_numbers_follow_from_the_words() -> None:
+    """Uniform ones have the upper 24 bits; the rest changes nothing, and nothing is infinite."""
+    ends = torch.tensor([0x00000000, 0x000000FF, 0xFFFFFFFF])
+    assert uniform(ends, torch.float32).tolist() == [0.0, 0.0, 1.0 - 2.0**-24]
+    first, second = normal(torch.tensor([0, 0x80000000]), torch.tensor(0), torch.float64)
+    assert first.tolist() == pytest.approx([math.sqrt(48 * math.log(2.0)), 1.17741], abs=1e-5)
+    assert second.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("seed", [0, 3, -1, 2**40 + 3, 2**63])
+def test_every_seed_gives_others(seed: int) -> None:
+    state = torch.get_rng_state()
+    source, again = (RandomSource.seeded(seed, 4, CPU) for _ in range(2))
+    drawn = source.normal((4, 5), torch.float32)
+    assert torch.equal(drawn, again.normal((4, 5), torch.float32))
+    other = RandomSource.seeded(seed + 2**32, 4, CPU).normal((4, 5), torch.float32)
+    assert not (drawn == other).any()
+    again.step.add_(7)
+    again.restart(seed)
+    assert torch.equal(drawn, again.normal((4, 5), torch.float32))
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_an_environment_does_not_depend_on_the_others() -> None:
+    source = RandomSource.seeded(1, 9, CPU)
+    some = torch.tensor([6, 2, 3])
+    whole = source.uniform((9, 3, 2), torch.float64)
+    part = source._replace(environment=some).uniform((3, 3, 2), torch.float64)
+    assert torch.equal(part, whole[some])
+
+
+@pytest.mark.slow
+def test_numbers_are_the_same_compiled() -> None:
+    def draw(source: RandomSource) -> tuple[torch.Tensor, ...]:
+        return (*source.words(7), source.normal((33, 3), torch.float32),
+                source.uniform((33, 5), torch.float32))  # fmt: skip
+
+    source = RandomSource.seeded(2**50 + 9, 33, CPU)
+    compiled = torch.compile(draw, fullgraph=True, dynamic=False)
+    for _ in range(2):
+        *words, normals, uniforms = draw(source)
+        *others, near, same = compiled(source)
+        assert all(map(torch.equal, (*words, uniforms), (*others, same)))
+        torch.testing.assert_close(near, normals, atol=2e-6, rtol=2e-6)
+        source.step.add_(1)
+
+
+# Statistics -------------------------------------------------------------------------------------
+
+
+def normal_cdf(x: np.ndarray) -> np.ndarray:
+    return 0.5 * (1.0 + np.vectorize(math.erf)(x / math.sqrt(2.0)))
+
+
+def test_distributions_and_moments() -> None:
+    source = RandomSource.seeded(4, COUNT, CPU)
+    normals, uniforms = (
+        source.normal((COUNT, 4), torch.float64),
+        source.uniform((COUNT, 4), torch.float64),
+    )
+    for column in normals.T.numpy():
+        assert ks_distance(column, normal_cdf) < ks_bound(COUNT)
+    for column in uniforms.T.numpy():
+        assert ks_distance(column, lambda x: x) < ks_bound(COUNT)
+    size = normals.numel()
+    for power, moment, variance in ((1, 0.0, 1.0), (2, 1.0, 2.0), (3, 0.0, 15.0), (4, 3.0, 96.0)):
+        error = float(normals.pow(power).mean()) - moment
+        assert abs(error) < 4.0 * math.sqrt(variance / size), power
+    assert abs(float(uniforms.mean()) - 0.5) < 4.0 * math.sqrt(1.0 / 12.0 / size)
+    assert uniforms.min() >= 0.0 and uniforms.max() < 1.0
+
+
+def test_neighbours_are_not_correlated() -> None:
+    """Steps, purposes, seeds and environments that follow one another, and their slots."""
+    source = RandomSource.seeded(5, COUNT, CPU)
+    variants = [
+        source, source._replace(step=source.step + 1), source.of(1),
+        source._replace(environment=source.environment + 1), RandomSource.seeded(6, COUNT, CPU),
+    ]  # fmt: skip
+    drawn = [each.normal((COUNT, 3, 2), torch.float64).flatten(1) for each in variants]
+    drawn[3][-1] = torch.randn(6, generator=torch.Generator().manual_seed(0))
+    columns = torch.cat([drawn[0], *drawn[1:3], drawn[4]], 1).T
+    correlation = np.corrcoef(columns.numpy()) - np.eye(len(columns))
+    assert np.abs(correlation).max() < 4.5 / math.sqrt(COUNT)
+    assert torch.equal(drawn[3][:-1], drawn[0][1:])
+    for one, other in itertools.product(drawn[0].T, drawn[3].T):
+        assert abs(float(torch.corrcoef(torch.stack((one, other)))[0, 1])) < 4.5 / math.sqrt(COUNT)
+
+
+def test_every_bit_is_set_half_of_the_time() -> None:
+    words = torch.stack(RandomSource.seeded(7, COUNT, CPU).words(1))
+    bits = words >> torch.arange(32)[:, None, None, None] & 1
+    share = bits.double().mean(-1)
+    assert (share - 0.5).abs().max() < 5.0 * 0.5 / math.sqrt(COUNT)
