@@ -27,7 +27,9 @@ def required_turn(
     # [R, E] of the own vessel, [K, R, E] of the others.
     u, v = env_last(observation.self_state)[2:4]
     px, py, vx, vy, radius = env_last(observation.objects_state)
-    own_speed, other_speed = torch.sqrt(u * u + v * v), torch.sqrt(vx * vx + vy * vy)
+    # Stacked, so that compiled code computes them once a robot, not once a slot.
+    own_speed, course = torch.stack((torch.sqrt(u * u + v * v), torch.atan2(v, u)))
+    other_speed = torch.sqrt(vx * vx + vy * vy)
     fast = (own_speed >= config.min_speed) & (other_speed >= config.min_speed)
 
     # Own position and velocity in the frame at the object with x along its velocity. Where the
@@ -60,7 +62,7 @@ def required_turn(
         + torch.asin((pass_radius / safe_distance).clamp(-1.0, 1.0))
         + torch.atan2(env_last(own_radius), tangent)
     )
-    angle = wrap_to_pi(desired - torch.atan2(v, u))
+    angle = wrap_to_pi(desired - course)
     applies = env_last(observation.objects_mask) & fast & (crossing | head_on) & outside
     applies = applies & (angle > 0.0)
     # The first of them. Numbers, since compiled code handles bool and int64 slowly on a CPU.

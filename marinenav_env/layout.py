@@ -37,6 +37,13 @@ def stack_last(tensors: Sequence[Tensor]) -> Tensor:
     return env_first(torch.stack(list(tensors)))
 
 
+def stored(value: Tensor) -> Tensor:
+    """A tensor [E, ...] such that compiled code stores it fast: on a CPU it stores bool slowly."""
+    if value.dtype != torch.bool or value.device.type != "cpu" or not torch.compiler.is_compiling():
+        return value
+    return env_first(torch.where(env_last(value), 1.0, 0.0).to(torch.uint8).view(torch.bool))
+
+
 _SMALL = 32_768
 """Numbers up to which tensors are copied together: that gives 65,536 of them to one block."""
 

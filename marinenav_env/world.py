@@ -26,7 +26,7 @@ from marinenav_env.dynamics import (
 from marinenav_env.endings import endings
 from marinenav_env.entries import Scene
 from marinenav_env.host_reads import host_reads_are_free
-from marinenav_env.layout import env_first, env_last, environments_innermost
+from marinenav_env.layout import env_first, env_last, environments_innermost, stored
 from marinenav_env.observation import described, entry_sensors
 from marinenav_env.perception import Noise, draw_noise, observe
 from marinenav_env.philox import RandomSource
@@ -415,7 +415,7 @@ class World:
             episode_done=ended.episode_done,
             batch_size=state.batch_size,
         )
-        return moved, entries, outcome
+        return moved.apply(stored), entries, outcome.apply(stored)
 
     def _rates(self, action: Tensor, vessel: Vessel) -> Tensor:
         """Commanded thrust rates [E, R, 2] of actions (N/s)."""

@@ -15,6 +15,7 @@ from marinenav_env.layout import (
     env_last,
     environments_innermost,
     stack_last,
+    stored,
 )
 
 
@@ -87,3 +88,17 @@ def test_what_both_hold_is_left_alone() -> None:
 def test_there_must_be_a_source_for_each() -> None:
     with pytest.raises(ValueError, match="argument 2"):
         copy_all([torch.zeros(3)], [])
+
+
+@pytest.mark.slow
+def test_stored_changes_no_value() -> None:
+    """Flags in every layout, absent and repeated ones, and numbers."""
+    flags = torch.rand(9, 5, 3, generator=torch.Generator().manual_seed(0)) < 0.5
+    given = flags, environments_innermost(flags), flags[:, 0, 0], flags[:0], flags[:, 0].long()
+
+    def all_stored(values: tuple[Tensor, ...]) -> list[Tensor]:
+        return [stored(~value if value.dtype == torch.bool else value) for value in values]
+
+    found = torch.compile(all_stored, fullgraph=True)(given)
+    for value, expected in zip(found, all_stored(given), strict=True):
+        assert value.dtype == expected.dtype and torch.equal(value, expected)
