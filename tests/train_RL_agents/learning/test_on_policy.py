@@ -1,5 +1,7 @@
 """Rollouts, advantages against a slow oracle, minibatches, and what an update leaves."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torchrl.objectives.value.functional import vec_generalized_advantage_estimate
@@ -273,6 +275,9 @@ def test_rows_of_a_fleet_have_some_active_robot(tmp_path):
     found = all_numbers(batches)
     assert len(set(found)) == len(found) == len(there) // 4 * 4
     assert set(found) <= there
+    trainer.algorithm.settings = replace(trainer.algorithm.settings, batch_size=2)
+    batches = trainer.algorithm._batches(rows_with(trainer, weight))
+    assert {batch.weight.shape for batch in batches} == {(1, 3)}  # never parts of a fleet
 
 
 @pytest.mark.parametrize("share", [0.1, 0.6, 1.0])
