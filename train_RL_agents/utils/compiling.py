@@ -44,7 +44,9 @@ def compile_problem(error: BaseException) -> str:
         return ""
     inner: BaseException = getattr(error, "inner_exception", error)
     found = compiler_problem() or cache_problem()
-    if not found and isinstance(inner, (*_DAMAGE, OSError)):
+    # PyTorch says so of code that is no Python.
+    unreadable = str(inner).startswith("Failed to import")
+    if not found and (unreadable or isinstance(inner, (*_DAMAGE, OSError))):
         found = f"the cache of generated code, {cache_folder()}, is damaged; delete it"
     return found or f"the compiler failed ({first_line(inner)})"
 

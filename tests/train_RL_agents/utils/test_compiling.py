@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch._inductor import cpp_builder
 from torch._inductor.exc import CppCompileError
+from torch._inductor.runtime.compile_tasks import _reload_python_module
 
 from tests.train_RL_agents.tiny_runs import ROOT, TINY, new_run, train
 from train_RL_agents.run.checkpoint import STATE
@@ -49,6 +50,14 @@ def test_what_fails_to_compile_is_done_once_more_without():
     assert compiled_or_not(attempt, said.append) == "done"
     assert tried == [True, False]
     assert said == ["without generated code, which is slower: the compiler failed (no pass)"]
+
+
+def test_generated_code_that_is_no_python_is_damage(tmp_path, monkeypatch):
+    monkeypatch.setattr("train_RL_agents.utils.compiling.compiler_problem", str)
+    (tmp_path / "code.py").write_text("def call(")
+    with pytest.raises(RuntimeError) as caught:
+        _reload_python_module("key", str(tmp_path / "code.py"))
+    assert compile_problem(caught.value).endswith("is damaged; delete it")
 
 
 @pytest.fixture
