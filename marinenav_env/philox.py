@@ -94,7 +94,7 @@ class RandomSource(NamedTuple):
         return self._replace(purpose=purpose)
 
     def words(self, *shape: int) -> Words:
-        """Each [*shape, E]."""
+        """Four words for each of ``[*shape, E]``."""
         count, device = math.prod(shape), self.environment.device
         number = torch.arange(count, device=device).view(*shape, 1)
         counter = number, self.environment, self.step, torch.full_like(number, self.purpose)
