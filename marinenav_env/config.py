@@ -365,9 +365,6 @@ class Level:
     weather: NonNegative = 0.0
     """Strength of wind, waves and faults: each is drawn for every scenario, from none to this times
     that of MODERATE (1); 0: as the world's."""
-    role_penalties: NonNegative = 1.0
-    """Factor on the penalties by role and off course (1), which compete with the way through strong
-    currents."""
 
     def __post_init__(self) -> None:
         check_fields(self, "level")

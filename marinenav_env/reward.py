@@ -138,11 +138,9 @@ def role_terms(step: RewardInputs) -> Tensor:
     meets = torch.where(near, port, 0.0).amax(1)
     turn = (-_turn(step.before, step.after) / TURN).clamp(0.0, 1.0)
     penalty = penalty + weights.port_turn_penalty * turn * meets
-    penalty = penalty + weights.off_course_penalty * _off_course(step)
-    factor = step.parameters.rules.by_role
-    penalty = penalty if factor is None else factor * penalty
     ahead, _ = _speed_through_water(step.after)
-    return env_first(penalty + weights.astern_penalty * (-ahead / ASTERN).clamp(0.0, 1.0))
+    penalty = penalty + weights.astern_penalty * (-ahead / ASTERN).clamp(0.0, 1.0)
+    return env_first(penalty + weights.off_course_penalty * _off_course(step))
 
 
 def _off_course(step: RewardInputs) -> Tensor:

@@ -104,8 +104,6 @@ class Rules(TensorClass):
     goal_reward: Tensor
     core_radius: Tensor
     """Radius of the vortex cores (m)."""
-    by_role: Tensor | None = None
-    """Factor on the penalties by role; None: 1 everywhere."""
 
 
 class Weather(TensorClass):

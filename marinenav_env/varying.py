@@ -30,11 +30,8 @@ class ParameterSampler:
     def __init__(self, shared: Parameters, levels: tuple[Level, ...], robots: int) -> None:
         self._shared, self._robots = shared, robots
         self._stormy = any(level.weather for level in levels)
-        self._by_role = any(level.role_penalties != 1.0 for level in levels)
-        self.varies = (
-            self._stormy
-            or self._by_role
-            or any(level.noise != 1.0 or level.vessel_spread != 1.0 for level in levels)
+        self.varies = self._stormy or any(
+            level.noise != 1.0 or level.vessel_spread != 1.0 for level in levels
         )
         """Whether any level differs from the world."""
         self.spread = max(level.vessel_spread for level in levels)
@@ -42,7 +39,6 @@ class ParameterSampler:
         like: Any = {"dtype": shared.vessel.m.dtype, "device": shared.vessel.m.device}
         self._noise = torch.tensor([level.noise for level in levels], **like)
         self._weather = torch.tensor([level.weather for level in levels], **like)
-        self._factor = torch.tensor([level.role_penalties for level in levels], **like)
         self._spread = torch.tensor([math.log(level.vessel_spread) for level in levels], **like)
 
     def sample(self, level: Tensor, generator: torch.Generator) -> Parameters:
@@ -64,8 +60,6 @@ class ParameterSampler:
                 drawn.vessel.set(name, drawn.vessel.get(name) * factor)
         for name in ("pos_std", "vel_std"):
             drawn.sensor.set(name, drawn.sensor.get(name) * self._noise[level][:, None])
-        if self._by_role:
-            drawn.rules.by_role = self._factor[level]
         if self._stormy:
             drawn.weather = self._sample_weather(level, generator, drawn.weather)
         return drawn

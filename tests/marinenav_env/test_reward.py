@@ -240,18 +240,6 @@ def test_penalties_by_role_equal_the_oracle() -> None:
     assert 1.0 in strayed
 
 
-def test_the_factor_of_a_level_leaves_the_penalty_for_going_astern() -> None:
-    step = sea(8, 3)
-    whole, factor = role_terms(step), torch.linspace(0.0, 2.0, 8, dtype=torch.float64)
-    parameters = step.parameters.expand(8).clone()
-    parameters.rules.by_role = factor
-    got = role_terms(step._replace(parameters=parameters))
-    parameters.rules.by_role = torch.zeros_like(factor)
-    astern = role_terms(step._replace(parameters=parameters))
-    assert astern.min() < 0.0 and (whole != astern).any()
-    torch.testing.assert_close(got, astern + factor[:, None] * (whole - astern))
-
-
 def test_no_penalty_by_role_leaves_the_published_reward() -> None:
     assert reward_function(WorldConfig(reward=BY_ROLE)) is reward_by_role
     step = sea(3, 2, RewardConfig())

@@ -71,29 +71,12 @@ def test_parameters_of_a_pool_of_one_hold_for_the_whole_episode() -> None:
 
 @pytest.mark.parametrize(
     ("varied", "spread"),
-    [
-        ({}, 1.0),
-        ({"noise": 2.0}, 1.0),
-        ({"vessel_spread": 3.0}, 3.0),
-        ({"weather": 1.0}, 1.0),
-        ({"role_penalties": 0.5}, 1.0),
-    ],
+    [({}, 1.0), ({"noise": 2.0}, 1.0), ({"vessel_spread": 3.0}, 3.0), ({"weather": 1.0}, 1.0)],
 )
 def test_any_difference_from_the_world_varies(varied: dict[str, float], spread: float) -> None:
     shared, _ = build_parameters([WorldConfig()], 3, CPU, DOUBLE)
     sampler = ParameterSampler(shared, (LEVELS[0], Level(3, 0, 0, 30.0, **varied)), 3)
     assert sampler.varies == bool(varied) and sampler.spread == spread
-
-
-def test_penalties_by_role_are_scaled_by_level() -> None:
-    shared, _ = build_parameters([WorldConfig()], 3, CPU, DOUBLE)
-    levels = (Level(3, 0, 0, 30.0), Level(3, 0, 0, 30.0, role_penalties=0.25))
-    level = torch.tensor([1, 0, 1])
-    drawn = ParameterSampler(shared, levels, 3).sample(level, torch.Generator())
-    assert drawn.rules.by_role is not None
-    assert drawn.rules.by_role.tolist() == [0.25, 1.0, 0.25]
-    usual = ParameterSampler(shared, LEVELS, 3).sample(level, torch.Generator())
-    assert usual.rules.by_role is None
 
 
 def test_levels_that_do_not_vary_share_the_parameters() -> None:

@@ -78,8 +78,6 @@ class TrainingSchedule(LevelColumns):
     weather: tuple[float, ...] = ()
     """Strength of wind, waves, delays and missed detections, which are drawn for every scenario (1:
     up to moderate); empty: as the world's."""
-    role_penalties: tuple[float, ...] = ()
-    """Factor on the penalties by role and off course of each level; empty: all 1."""
     weights: tuple[float, ...] = ()
     """Shares of the levels when all are trained at once; empty: equal."""
     sampler: str = ""
