@@ -85,8 +85,8 @@ def on_level(config: TrainConfig[Any], level: Level) -> TrainConfig[Any]:
 def sized(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]:
     """A configuration to measure: without an end, where learning starts as early as it may.
 
-    Replay is raised to what one batch may bring or draw, and the set for the evaluations, which
-    are left out, is small.
+    Replay is raised to what one batch may bring, and the set for the evaluations, which are left
+    out, is small.
 
     Args:
         config: of the benchmark.

@@ -263,7 +263,7 @@ class OffPolicyConfig(TrainerConfig):
         # The first update comes train_freq later; until n steps are made there is nothing to draw.
         first = max(0, self.num_envs * self.n_steps - self.train_freq)
         rows = self.num_envs * self.steps_per_batch * self.n_steps * robots
-        return {"learning_starts": first, "buffer_size": max(rows, self.batch_size)}
+        return {"learning_starts": first, "buffer_size": rows}
 
     def check(self, robots: int) -> None:
         """See TrainerConfig."""
@@ -271,7 +271,7 @@ class OffPolicyConfig(TrainerConfig):
         require(self.learning_starts >= first, "trainer.learning_starts", self.learning_starts,
                 f"at least num_envs * n_steps - train_freq, {first}")  # fmt: skip
         require(rows <= self.buffer_size, "trainer.buffer_size", self.buffer_size,
-                f"at least {rows}, what one batch may bring or draw")  # fmt: skip
+                f"at least {rows}, what one batch may bring")  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,6 @@ def test_loggers_are_known_and_named_once(loggers, sentence):
     ("DQN", OffPolicyConfig(prioritized=True), "trainer.prioritized=True: must be false for DQN"),
     ("DQN", OffPolicyConfig(learning_starts=0), "trainer.learning_starts=0: must be at least num"),
     ("DQN", OffPolicyConfig(buffer_size=9), "trainer.buffer_size=9: must be at least 3840, what"),
-    ("DQN", OffPolicyConfig(buffer_size=4000, batch_size=4001), "trainer.buffer_size=4000: must be "
-     "at least 4001, what one batch may bring or draw"),
 ])  # fmt: skip
 def test_settings_that_do_not_go_together(agent, trainer, sentence):
     own = default_config(agent).agent
