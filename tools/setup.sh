@@ -66,14 +66,15 @@ if ! { suits "$venv/bin/python" && grep -qF "$root/$venv/bin/python" "$venv/bin/
             "python3-venv package), and none was found; install one or name it in PYTHON." >&2
         exit 1
     fi
-    echo "setup: making $venv with $("$python" -c 'import sys; print(sys.executable, sys.version.split()[0])')"
-    "$python" -m venv --clear "$venv"
-    # pip unpacks beside its downloads, and would say only at the end that they do not fit.
-    free=$(($(df -Pk . | awk 'END { print $4 }') / 1000000)) needed=${cpu:+3}
+    rm -rf "$venv"
+    # Downloads and what is unpacked; pip would say only at the end that they do not fit.
+    free=$(df -Pk . | awk 'END { print int($4 / 1000000) }') needed=${cpu:+3}
     if [ "$free" -lt "${needed:=10}" ]; then
-        echo "setup: $root has $free GB of free disk; about $needed GB are needed, 3 with --cpu" >&2
+        echo "setup: $root has $free GB of free disk, and about $needed GB are needed (with --cpu 3 GB)" >&2
         exit 1
     fi
+    echo "setup: making $venv with $("$python" -c 'import sys; print(sys.executable, sys.version.split()[0])')"
+    "$python" -m venv --clear "$venv"
 fi
 
 rm -f "$stamp"

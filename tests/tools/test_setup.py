@@ -27,8 +27,12 @@ def test_a_disk_that_is_too_small_is_told_before_anything_is_fetched(tmp_path, w
         (programs / name).chmod(0o755)
     environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}
     environment["PYTHON"] = str(programs / "python")
+    for name in ("python", "pip"):  # what a call that was stopped has left
+        (tmp_path / ".venv/bin").mkdir(parents=True, exist_ok=True)
+        (tmp_path / ".venv/bin" / name).write_text("#!/bin/sh\nexit 1\n")
     done = subprocess.run(["bash", "tools/setup.sh", *words], cwd=tmp_path, env=environment,
                           capture_output=True, text=True)  # fmt: skip
+    assert not (tmp_path / ".venv").exists()  # so that the next call looks again
     assert ("of free disk" in done.stderr) == bool(told)
     assert told in done.stderr
     assert ("installing" in done.stdout) == (not told)
