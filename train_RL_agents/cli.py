@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -85,16 +86,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         status = _status(sys.argv[1:] if argv is None else argv)
-        sys.stdout.flush()  # at Python's exit it would be too late to be told that nobody reads
+        if sys.stdout is not None:  # else it was closed from the start
+            sys.stdout.flush()  # at Python's exit it would be too late to be told of a failure
         return status
     except BrokenPipeError:
-        # The reader, such as `head`, has seen enough; keep Python from complaining at its exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()  # the reader, such as `head`, has seen enough
         return PIPE_CLOSED
     except OSError as error:  # of the system, which a name or a disk may lead to anywhere
         text = f"{error.filename or 'a file'}: {error.strerror or error}"
         print(f"marinenav: error: {text[:_LONGEST]}", file=sys.stderr)
+        _discard_output()
         return BAD_INPUT
+
+
+def _discard_output() -> None:
+    """Keep Python from writing what is left at its exit, where that fails."""
+    with suppress(OSError, AttributeError, ValueError):  # closed, or not the process's own
+        sys.stdout.flush()
+        return
+    with suppress(OSError, AttributeError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _status(argv: Sequence[str]) -> int:

@@ -35,6 +35,24 @@ def test_a_reader_that_has_gone_is_no_error():
     assert (process.returncode, told) == (141, "")
 
 
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [(">&-", (0, "")), (">/dev/full", (2, "marinenav: error: a file: No space left on device\n"))],
+)
+def test_an_output_that_cannot_be_written(output, expected):
+    code = (
+        "import sys\n"
+        "from train_RL_agents import cli\n"
+        "cli._status = lambda argv: print('done') or 0\n"
+        "sys.exit(cli.main([]))\n"
+    )
+    environment = {name: each for name, each in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(["bash", "-c", f'"$0" -c "$1" {output}', sys.executable, code], text=True,
+                          env=environment, stderr=subprocess.PIPE,
+                          cwd=Path(train_RL_agents.__file__).parents[1])  # fmt: skip
+    assert (done.returncode, done.stderr) == expected
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("delay", [0.05, 0.3, 0.6, 1.0, 1.5])
 def test_a_signal_during_the_imports_ends_with_a_sentence(tmp_path, number, delay):
