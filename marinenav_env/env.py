@@ -126,7 +126,7 @@ class MarineNavEnv(EnvBase):
         self._renderer: Renderer | None = None
         self.config = _matching(config or WorldConfig(), self._given)
         self._generator = torch.Generator(self.device)
-        self._noise = RandomSource.seeded(seed, num_envs, self._generator.device)
+        self._noise = RandomSource.seeded(0, num_envs, self._generator.device)
         with self._users_errors():
             self._make_world(compile_step)
             self._set_seed(seed)
@@ -474,8 +474,9 @@ class MarineNavEnv(EnvBase):
             restore(self._all_constants, state.get("constants", {}))
             self.reset_pool.load_state_dict(state["starts"])
             # States of earlier versions have no counter: they go on with other noise.
-            steps = torch.tensor(state["env_steps"] // self.num_envs)
-            restore(self._noise_state(), state.get("noise", {"step": steps}))
+            own, steps = self._noise_state(), torch.tensor(state["env_steps"] // self.num_envs)
+            given = state.get("noise", own | {"step": steps})
+            restore(own, {name: given[name] for name in own})
         except (RuntimeError, KeyError, AttributeError) as error:
             raise ConfigError(f"the saved world does not fit this one: {error}") from error
         self._generator.set_state(state["generator"].cpu())

@@ -50,7 +50,7 @@ def described(config: WorldConfig, sensors: tuple[EntrySensor, ...]) -> dict[str
 
 
 def entry_sensors(config: WorldConfig) -> tuple[EntrySensor, ...]:
-    """The sensors besides perception, in the order in which they draw noise.
+    """The sensors besides perception, in the order of the purposes of their noise.
 
     Raises:
         ConfigError: when one that the configuration names cannot be loaded or used.

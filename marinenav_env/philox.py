@@ -25,6 +25,8 @@ _ROUNDS = 10
 _MULTIPLIERS = 0xD2511F53 - 2**32, 0xCD9E8D57 - 2**32
 """Less 2^32, so that products with 32 bits fit into int64."""
 _WEYL = 0x9E3779B9, 0xBB67AE85
+_WORDS, _NORMAL, _UNIFORM, _KINDS = 1, 2, 3, 4
+"""Kinds of numbers; never 0, so that no counter is one of torch's own generator on a GPU."""
 _FRACTION = 24
 """Bits of a uniform number, as many as float32 has."""
 
@@ -63,7 +65,7 @@ def normal(first: Tensor, second: Tensor, dtype: torch.dtype) -> tuple[Tensor, T
 class RandomSource(NamedTuple):
     """What the random numbers of a batch of environments in one step follow from.
 
-    Those of an environment do not depend on the others in the batch.
+    Those of an environment do not depend on the others in the batch, but on its number of slots.
     """
 
     seed: Tensor
@@ -74,6 +76,8 @@ class RandomSource(NamedTuple):
     """[] int64, below 2^32."""
     purpose: int = 0
     """What numbers are for: another purpose has others."""
+    kind: int = _WORDS
+    """Normal, uniform and plain numbers of one purpose are others, too."""
 
     @classmethod
     def seeded(cls, seed: int, environments: int, device: torch.device) -> RandomSource:
@@ -97,17 +101,19 @@ class RandomSource(NamedTuple):
         """Four words for each of ``[*shape, E]``."""
         count, device = math.prod(shape), self.environment.device
         number = torch.arange(count, device=device).view(*shape, 1)
-        counter = number, self.environment, self.step, torch.full_like(number, self.purpose)
+        use = torch.full_like(number, _KINDS * self.purpose + self.kind)
+        counter = number, self.environment, self.step, use
         return philox(counter, (self.seed[0], self.seed[1]))
 
     def normal(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         """Standard normal numbers of a shape [E, ...]."""
-        a, b, c, d = self.words(_calls(shape))
+        a, b, c, d = self._replace(kind=_NORMAL).words(_calls(shape))
         return _joined((*normal(a, b, dtype), *normal(c, d, dtype)), shape)
 
     def uniform(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         """Numbers of a shape [E, ...], uniform on [0, 1)."""
-        return _joined([uniform(word, dtype) for word in self.words(_calls(shape))], shape)
+        words = self._replace(kind=_UNIFORM).words(_calls(shape))
+        return _joined([uniform(word, dtype) for word in words], shape)
 
 
 def _calls(shape: Sequence[int]) -> int:

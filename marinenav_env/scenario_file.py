@@ -121,7 +121,7 @@ def _shared(key: str, values: list[Any]) -> Any:
 def _take(config_type: type, names: dict[str, str], section: dict[str, Any]) -> Any:
     """Build a config from the keys of a section that it has, and take them out."""
     given = {names[name]: section.pop(name) for name in names if name in section}
-    return _config(config_type, json.dumps(given))
+    return _config(config_type, json.dumps(given, default=float))
 
 
 @lru_cache(maxsize=256)

@@ -731,3 +731,16 @@ def test_groups_name_the_robots() -> None:
     assert MarineNavEnv(SHORT, 1, scenarios=MIXTURE).group_map == {
         "robots": ["robot_0", "robot_1", "robot_2"]
     }
+
+
+def test_no_seed_is_the_seed_zero() -> None:
+    first, second = (MarineNavEnv(num_envs=2, seed=seed).reset() for seed in (None, 0))
+    assert (first == second).all()
+
+
+def test_a_state_with_half_a_source_of_noise_is_refused() -> None:
+    env = MarineNavEnv(num_envs=2)
+    state = env.state_dict()
+    del state["noise"]["step"]
+    with pytest.raises(ConfigError, match="the saved world does not fit this one"):
+        env.load_state_dict(state)

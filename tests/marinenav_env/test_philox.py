@@ -41,6 +41,16 @@ def test_numbers_follow_from_the_words() -> None:
     assert second.tolist() == [0.0, 0.0]
 
 
+def test_normal_and_uniform_numbers_are_independent() -> None:
+    source = RandomSource.seeded(8, COUNT, CPU)
+    drawn = (
+        source.normal((COUNT, 1), torch.float64).abs(),
+        source.uniform((COUNT, 1), torch.float64),
+    )
+    correlation = torch.corrcoef(torch.cat(drawn, 1).T)[0, 1]
+    assert abs(float(correlation)) < 4.5 / math.sqrt(COUNT)
+
+
 @pytest.mark.parametrize("seed", [0, 3, -1, 2**40 + 3, 2**63])
 def test_every_seed_gives_others(seed: int) -> None:
     state = torch.get_rng_state()

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
-from marinenav_env.config import SensorConfig
+from marinenav_env.config import SensorConfig, WeatherConfig
 from marinenav_env.entries import Scene
 from marinenav_env.env import GROUP
+from marinenav_env.philox import RandomSource, Words
 from marinenav_env.range_scan import RangeScan, beam_angles, cast_rays
 from marinenav_env.scenario_file import stack_episodes
 from marinenav_env.world import initial_state
@@ -198,8 +199,28 @@ def test_noise() -> None:
     assert measured.min() >= 0.0 and measured.max() == longest
 
 
+def test_kinds_of_noise_share_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Perception, missed detections and scan, of first observations and of steps."""
+    used: list[tuple[int, ...]] = []
+    words = RandomSource.words
+
+    def recorded(self: RandomSource, *shape: int) -> Words:
+        use = int(self.seed[0]), int(self.step), self.purpose, self.kind
+        used.extend((*use, number) for number in self.environment.tolist())
+        return words(self, *shape)
+
+    monkeypatch.setattr(RandomSource, "words", recorded)
+    stormy = replace(world(scan_beams=8), weather=WeatherConfig(missed=0.1))
+    env = MarineNavEnv(stormy, 3, scenarios=Curriculum((Level(2, 0, 1, 20.0),)), seed=5)
+    step = env.reset()
+    for _ in range(3):
+        step = env.step(env.rand_action(step))["next"]
+    assert len({use[2:4] for use in used if use[0] == 5}) == 3
+    assert len(used) == len(set(used)) > 30
+
+
 def test_a_scan_leaves_everything_else_as_it_is() -> None:
-    """Its noise is drawn after that of the objects; without one nothing is drawn for it."""
+    """Its noise has a purpose of its own."""
     given = simple_episode([EGO, (30.0, 20.0, 0.0)], [(50.0, 50.0)] * 2, sensor=SensorConfig())
     plain, scanning = (
         MarineNavEnv(world(scan_beams=beams), scenarios=[given], seed=2).reset() for beams in (0, 8)
