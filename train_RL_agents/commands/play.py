@@ -88,8 +88,8 @@ def _check(parser: argparse.ArgumentParser, given: dict[str, Any]) -> None:
 def _play(given: dict[str, Any]) -> list[Recording]:
     """Let every policy play the scenarios that are chosen for the first.
 
-    All of them, also when one is shown: noise is drawn for all at once, so that an episode looks
-    the same either way.
+    All of them, also when one is shown: the noise of an episode follows from its number, so that it
+    looks the same either way.
     """
     import torch
 

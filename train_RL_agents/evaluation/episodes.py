@@ -32,7 +32,7 @@ Policy = Callable[[TensorDictBase], TensorDictBase]
 GAMMA = 0.99
 CHECK_EVERY = 25
 """Vector steps between two host reads of whether all episodes have ended, where reads cost time."""
-_PAIR = 256
+_PAIR = 544
 """Bytes that a step takes in passing for each pair of a robot and an object it may see."""
 SMALLEST_BATCH = 32
 """Episodes below which a batch is not reduced further."""
@@ -368,7 +368,7 @@ class Evaluation:
         self._discount = torch.ones((), dtype=torch.float64, device=device)
         self._make_step = compiled(self._step, device) if compile else self._step
         self._next = Captured(
-            lambda: self._make_step(env.next_source()), device, [],
+            lambda: self._make_step(env.next_source()), device,
             name="an evaluation step", capture=capture, say=say,
         )  # fmt: skip
 

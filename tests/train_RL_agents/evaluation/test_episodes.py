@@ -394,7 +394,7 @@ def noisy(step):
 
 
 def test_episodes_that_have_ended_leave_the_batch_and_change_nothing(monkeypatch):
-    """Of 40 episodes those with noise see others' noise if it is not drawn for all."""
+    """Of 40 episodes those with noise see others' noise if it does not follow their number."""
     monkeypatch.setattr(episodes_module, "SMALLEST_BATCH", 2)
     pair = [
         replace(each, world=replace(each.world, sensor=SensorConfig()))
@@ -498,7 +498,7 @@ def test_a_scenario_without_a_robot_is_refused():
 
 def test_memory_is_estimated_by_pairs_and_candidates():
     world = WorldConfig(sensor=SensorConfig(scan_beams=3, max_objects=5))
-    assert step_bytes(world, 2, 3) == 2 * 5 * (256 + 8 * 3) + 400 * 2 * 5
+    assert step_bytes(world, 2, 3) == 2 * 5 * (544 + 8 * 3) + 400 * 2 * 5
     levels = (Level(3, 1, 0, 20.0), Level(2, 9, 0, 20.0))
     each = 8 * world.scenario.draws
     assert drawing_bytes(world, levels, (4, 6)) == each * 10 * (16 + 2 * 9)
