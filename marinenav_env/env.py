@@ -360,9 +360,7 @@ class MarineNavEnv(EnvBase):
 
     def next_source(self) -> RandomSource:
         """What the noise of the next step follows from; another one in each call."""
-        source = self._noise._replace(step=self._noise.step.clone())
-        self._noise.step.add_(1)
-        return source
+        return self._noise.take()
 
     def advance(
         self, world: WorldState, action: Tensor, noise: StepNoise | RandomSource | None = None
@@ -449,13 +447,9 @@ class MarineNavEnv(EnvBase):
             "starts": self.reset_pool.state_dict(),
             "constants": self._all_constants.to_tensordict().to_dict() if self._varying else {},
             "generator": self._generator.get_state(),
-            "noise": {name: each.clone() for name, each in self._noise_state().items()},
+            "noise": {name: each.clone() for name, each in self._noise.state().items()},
             "env_steps": self.env_steps,
         }
-
-    def _noise_state(self) -> dict[str, Tensor]:
-        """What its noise follows from, besides the numbers of the environments."""
-        return {"seed": self._noise.seed, "step": self._noise.step}
 
     def load_state_dict(self, state: Any, *args: Any, **kwargs: Any) -> None:
         """Restore a state; the rollout continues exactly.
@@ -474,7 +468,7 @@ class MarineNavEnv(EnvBase):
             restore(self._all_constants, state.get("constants", {}))
             self.reset_pool.load_state_dict(state["starts"])
             # States of earlier versions have no counter: they go on with other noise.
-            own, steps = self._noise_state(), torch.tensor(state["env_steps"] // self.num_envs)
+            own, steps = self._noise.state(), torch.tensor(state["env_steps"] // self.num_envs)
             given = state.get("noise", own | {"step": steps})
             restore(own, {name: given[name] for name in own})
         except (RuntimeError, KeyError, AttributeError) as error:

@@ -93,6 +93,16 @@ class RandomSource(NamedTuple):
         self.seed[1].fill_(seed >> 32 & _WORD)
         self.step.zero_()
 
+    def take(self) -> RandomSource:
+        """The source of this step; this one goes on to the next, in place."""
+        taken = self._replace(step=self.step.clone())
+        self.step.add_(1)
+        return taken
+
+    def state(self) -> dict[str, Tensor]:
+        """Its own tensors to save, without the numbers of the environments."""
+        return {"seed": self.seed, "step": self.step}
+
     def of(self, purpose: int) -> RandomSource:
         """The source for another purpose."""
         return self._replace(purpose=purpose)
