@@ -13,7 +13,7 @@ from torch import Tensor
 
 from marinenav_env.config import PerRobot, WorldConfig
 from marinenav_env.entries import Entry
-from marinenav_env.layout import env_first, env_last, stack_last, stored
+from marinenav_env.layout import env_first, env_last, stack_last
 from marinenav_env.philox import RandomSource, normal, uniform
 from marinenav_env.state import Observation, Scenario, Sensor, State, Vessel
 
@@ -207,7 +207,7 @@ def observe(
     observation = Observation(
         self_state=torch.where(state.active[..., None], own_state(state, scenario.goal), 0.0),
         objects_state=env_first(torch.where(mask, objects, 0.0)),
-        objects_mask=stored(env_first(mask)),
+        objects_mask=env_first(mask),
         batch_size=state.batch_size,
     )
     return observation, env_first(collided)

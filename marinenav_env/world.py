@@ -415,6 +415,7 @@ class World:
             episode_done=ended.episode_done,
             batch_size=state.batch_size,
         )
+        entries = {name: stored(entry) for name, entry in entries.items()}
         return moved.apply(stored), entries, outcome.apply(stored)
 
     def _rates(self, action: Tensor, vessel: Vessel) -> Tensor:
