@@ -26,7 +26,7 @@ from marinenav_env import (
     WorldConfig,
     write_scenarios,
 )
-from marinenav_env.config import ScenarioConfig, SensorConfig, VesselConfig
+from marinenav_env.config import RewardConfig, ScenarioConfig, SensorConfig, VesselConfig
 from marinenav_env.scenario import ScenarioSampler
 from tests.marinenav_env.helpers import CPU, QUIET, random_episode, simple_episode
 
@@ -37,6 +37,9 @@ TRAFFIC = Curriculum(
     (LEVELS[0], Level(3, 0, 0, 0.0, encounter=True, traffic=0.5)), (1.0, 3.0), **SMALL
 )
 VARIED = Curriculum((LEVELS[0], replace(LEVELS[1], noise=2.0, vessel_spread=1.5)), **SMALL)
+SEA = Curriculum(
+    (*TRAFFIC.levels, replace(LEVELS[1], noise=2.0, vessel_spread=1.5, weather=1.0)), **SMALL
+)
 SCHEDULE = Curriculum(levels=LEVELS, timesteps=(0, 40, 80), **SMALL)
 SHORT = WorldConfig(max_steps=7, sensor=SensorConfig(max_objects=3))
 ACTION, MASK, REWARD = (GROUP, "action"), (GROUP, "mask"), (GROUP, "reward")
@@ -59,6 +62,7 @@ KINDS: dict[str, Callable[[], Any]] = {
     "schedule": lambda: SCHEDULE,
     "traffic": lambda: TRAFFIC,
     "varied": lambda: VARIED,
+    "sea": lambda: SEA,
     "episodes": episodes,
     "scenarios": drawn_scenarios,
 }
@@ -716,6 +720,21 @@ def test_the_compiled_step_equals_the_eager_one(
             else:
                 assert torch.equal(b[key], value), key
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before + graphs
+
+
+@pytest.mark.slow
+def test_every_option_of_training_compiles_for_vector_instructions() -> None:
+    """With enough environments in float32; kernels of fewer, or of float64, are other code."""
+    penalties = dict.fromkeys(("give_way", "stand_on", "port_turn", "astern", "off_course"), -1.0)
+    reward = RewardConfig(**{f"{name}_penalty": value for name, value in penalties.items()})
+    torch.compiler.reset()
+    eager, compiled = (
+        make("sea", 64, config=replace(SHORT, reward=reward), compile_step=flag)
+        for flag in (False, True)
+    )
+    for a, b in zip(play(eager, 2), play(compiled, 2), strict=True):
+        near = torch.isclose(a["next"][REWARD], b["next"][REWARD], rtol=1e-3, atol=1e-3)
+        assert near.float().mean() > 0.99  # rounding decides a few flags
 
 
 def test_flat_observations_are_the_entries_in_order() -> None:
