@@ -85,8 +85,8 @@ def on_level(config: TrainConfig[Any], level: Level) -> TrainConfig[Any]:
 def sized(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]:
     """A configuration to measure: without an end, where learning starts as early as it may.
 
-    Replay is raised to what one batch may bring, and the set for the evaluations, which are left
-    out, is small.
+    Replay is raised to what one batch may bring or draw, and the set for the evaluations, which are
+    left out, is small.
 
     Args:
         config: of the benchmark.
@@ -95,7 +95,8 @@ def sized(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]:
     settings = replace(config.trainer, **sizes)
     least: dict[str, Any] = settings.smallest(max(config.training_schedule.num_robots))
     if settings.buffer_size:
-        least["buffer_size"] = max(settings.buffer_size, least["buffer_size"])
+        rows = max(least["buffer_size"], settings.buffer_size, settings.batch_size)
+        least["buffer_size"] = rows
     settings = replace(settings, **least)
     count = len(config.eval_schedule.num_episodes)
     evaluations = replace(config.eval_schedule, num_episodes=(1, *[0] * (count - 1)))

@@ -109,8 +109,12 @@ class RunFolder:
                 ``config.save_dir``, see make_parent.
 
         Raises:
-            ConfigError: when the run's folder exists already or cannot be made.
+            ConfigError: when the run's folder exists already or cannot be made, or when a batch is
+                larger than replay, which only runs of earlier versions may have.
         """
+        size, rows = config.trainer.batch_size, config.trainer.buffer_size
+        fine = not rows or size <= rows
+        require(fine, "trainer.batch_size", size, f"at most trainer.buffer_size, {rows}")
         parent = parent or cls.make_parent(config)
         path = parent / f"seed_{seed}"
         require(not path.exists(), "run folder", str(path), "new; use --resume to go on with it")
