@@ -22,14 +22,19 @@ from marinenav_env.triton_math import (
     atan2,
     length,
     load,
+    normal,
     store,
     turned,
+    uniform,
     where,
+    words,
     wrap_to_pi,
     wrap_to_two_pi,
 )
 
 _NAN = tl.constexpr(tl.PropagateNan.ALL)
+_PERCEPTION = tl.constexpr(1)
+"""Kind and purpose of the noise, see philox.RandomSource: plain words, for perception."""
 
 
 # Motion -----------------------------------------------------------------------------------------
@@ -153,6 +158,17 @@ def _object(number, given, numbers, made, e, E, R, M, at, width):
 
 
 @triton.jit
+def _noise(number, robot, given, e, R):
+    """perception.draw_noise for one object."""
+    source = given.seed, given.environment, given.step, e
+    a, b, c, d = words(source, number * R + robot, _PERCEPTION)
+    x, y = normal(a, b)
+    vx, vy = normal(c, d)
+    rest = (a & 0xFF) | (b & 0xFF) << 8 | (c & 0xFF) << 16
+    return x, y, vx, vy, uniform(rest << 8)
+
+
+@triton.jit
 def _look_up_quantile(quantiles, points, row, uniform):
     """perception.look_up_quantile."""
     position = uniform * (points - 1)
@@ -163,17 +179,15 @@ def _look_up_quantile(quantiles, points, row, uniform):
 
 
 @triton.jit
-def _measured(seen, number, x, y, cos, sin, given, numbers, quantiles, points, own, E, R, M, mine):
+def _measured(seen, noise, x, y, cos, sin, numbers, quantiles, points, mine):
     """perception._measured: an object as a robot measures it."""
-    place = number * (R * E) + own
-    each = M * R * E
     pos_std, vel_std = tl.load(numbers.pos_std + mine), tl.load(numbers.vel_std + mine)
-    dx = seen[0] - x + pos_std * tl.load(given.normal + place)
-    dy = seen[1] - y + pos_std * tl.load(given.normal + place + each)
-    vx = seen[2] + vel_std * tl.load(given.normal + place + 2 * each)
-    vy = seen[3] + vel_std * tl.load(given.normal + place + 3 * each)
+    dx = seen[0] - x + pos_std * noise[0]
+    dy = seen[1] - y + pos_std * noise[1]
+    vx = seen[2] + vel_std * noise[2]
+    vy = seen[3] + vel_std * noise[3]
     row = tl.load(numbers.table_row + mine)
-    turn = _look_up_quantile(quantiles, points, row, tl.load(given.uniform + place))
+    turn = _look_up_quantile(quantiles, points, row, noise[4])
     ratio = tl.load(numbers.r_mean_ratio + mine)
     dx, dy = turned(dx, dy, cos, sin)
     vx, vy = turned(vx, vy, cos, sin)
@@ -289,7 +303,7 @@ def _perceive(
     LANES: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
     """perception.observe: the nearest objects, how many fill slots, and whether one is touched."""
-    _here, robot, e, own, _each, mine, at = place
+    _here, robot, e, _own, _each, mine, at = place
     E, R, M, _C, width = sizes
     x, y, _theta = pose
     reach, view = tl.load(numbers.range + mine), 0.5 * tl.load(numbers.angle + mine)
@@ -302,8 +316,9 @@ def _perceive(
     for i in range(M):
         number = tl.zeros_like(robot) + i
         other = _object(number, given, numbers, made, e, E, R, M, at, width)
+        noise = _noise(number, robot, given, e, R)
         sx, sy, _svx, _svy, sr = _measured(
-            other, number, x, y, cos, sin, given, numbers, quantiles, points, own, E, R, M, mine
+            other, noise, x, y, cos, sin, numbers, quantiles, points, mine
         )
         distance = length(sx, sy)
         seen = active & other[6] & (number != robot) & (distance <= reach + sr)
@@ -337,7 +352,7 @@ def _fill_slots(
     sizes, K: tl.constexpr,
 ):  # fmt: skip
     """Store the objects in slots, measured once more rather than kept; colregs.required_turn."""
-    here, _robot, e, own, each, mine, at = place
+    here, robot, e, own, each, mine, at = place
     E, R, M, _C, width = sizes
     x, y, _theta = pose
     radius, nothing = tl.load(numbers.radius + mine), tl.zeros_like(u)
@@ -346,9 +361,8 @@ def _fill_slots(
         number = nearest[0]
         nearest = nearest[1:] + (number,)
         other = _object(number, given, numbers, made, e, E, R, M, at, width)
-        seen = _measured(
-            other, number, x, y, cos, sin, given, numbers, quantiles, points, own, E, R, M, mine
-        )
+        noise = _noise(number, robot, given, e, R)
+        seen = _measured(other, noise, x, y, cos, sin, numbers, quantiles, points, mine)
         kept, start = slot < count, slot * each + own
         column = where(kept, seen, (nothing, nothing, nothing, nothing, nothing))
         store(made.objects_state, start, K * each, here, column)

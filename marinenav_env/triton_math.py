@@ -1,4 +1,4 @@
-"""Angles, and vectors as tuples of numbers, in Triton."""
+"""Angles, vectors as tuples of numbers, and random numbers, in Triton."""
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, assignment"
 
@@ -92,3 +92,38 @@ def length(x, y):
 def turned(x, y, cos, sin):
     """A vector of the world frame in the body frame of a vessel."""
     return cos * x + sin * y, cos * y - sin * x
+
+
+@triton.jit
+def words(source, number, use):
+    """philox.RandomSource.words: four words of 32 bits.
+
+    Args:
+        source: pointers to seed, environment and step of a RandomSource; the lane's environment.
+        number: of the call, int32.
+        use: kind and purpose.
+    """
+    seed, environment, step, e = source
+    return tl.philox_impl(
+        number.to(tl.uint32),
+        tl.load(environment + e).to(tl.uint32),
+        tl.load(step).to(tl.uint32),
+        tl.full(number.shape, use, tl.uint32),
+        tl.load(seed).to(tl.uint32),
+        tl.load(seed + 1).to(tl.uint32),
+        10,
+    )
+
+
+@triton.jit
+def uniform(word):
+    """philox.uniform."""
+    return (word >> 8).to(tl.float32) * 2.0**-24
+
+
+@triton.jit
+def normal(first, second):
+    """philox.normal."""
+    far = tl.sqrt(-2.0 * tl.log(uniform(first) + 2.0**-24))
+    angle = TURN * uniform(second)
+    return far * tl.cos(angle), far * tl.sin(angle)

@@ -17,8 +17,7 @@ import triton
 from torch import Tensor
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.layout import env_first, env_last, stack_last
-from marinenav_env.perception import draw_noise
+from marinenav_env.layout import env_first, env_last
 from marinenav_env.philox import RandomSource
 from marinenav_env.state import Observation, Outcome, Parameters, Scenario, State
 from marinenav_env.triton_kernel import kernel
@@ -41,12 +40,11 @@ _VESSEL = ("length", "width", "radius", "detect_radius", "goal_distance", "power
            "min_thrust", "max_thrust", "max_thrust_rate")  # fmt: skip
 _SENSOR = ("range", "angle", "pos_std", "vel_std", "r_mean_ratio", "max_objects", "table_row")
 _RULES = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward", "core_radius")
+_SOURCE = ("seed", "environment", "step")
 _OUTCOME = ("reward", "collided", "arrived", "colregs", "phi", "energy", "terminated", "truncated",
             "episode_terminated", "episode_done")  # fmt: skip
 _named: Any = namedtuple  # of computed names, which mypy does not follow
-_Given = _named(
-    "_Given", (*_STATE, *_SCENARIO, *_COMMANDS, "scripted", "action", "normal", "uniform")
-)
+_Given = _named("_Given", (*_STATE, *_SCENARIO, *_COMMANDS, "scripted", "action", *_SOURCE))
 """What a step is computed from besides parameters."""
 _Numbers = _named("_Numbers", (*_VESSEL, *_SENSOR, *_RULES))
 _Made = _named(
@@ -109,7 +107,8 @@ def _world_step(
     share = lanes // robots
     rows = numbers.unbind()
     most = 2**31 - 1  # the kernel counts places in 32 bits
-    require(memory.normal.numel() <= most, "num_envs", envs, "less with world.kernel=triton")
+    largest = max(tensor.numel() for tensor in (*memory, *made))
+    require(largest <= most, "num_envs", envs, "less with world.kernel=triton")
     with torch.cuda.device_of(numbers):
         kernel[(triton.cdiv(envs, share),)](
             memory, tuple(rows[: len(_HULL)]), _Numbers(*rows[len(_HULL) :]),
@@ -163,24 +162,19 @@ def triton_advance(config: WorldConfig, quantiles: Tensor, continuous: bool) -> 
     ]  # fmt: skip
 
     def advance(
-        state: State, scenario: Scenario, parameters: Parameters, action: Tensor, noise: Any
-    ) -> tuple[State, dict[str, Tensor], Outcome]:
+        state: State, scenario: Scenario, parameters: Parameters, action: Tensor,
+        noise: RandomSource,
+    ) -> tuple[State, dict[str, Tensor], Outcome]:  # fmt: skip
         """See World.advance."""
         robots, dtype, batch = state.active.shape[1], quantiles.dtype, state.batch_size
         scripted = scenario.scripted is not None
-        if isinstance(noise, RandomSource):
-            objects = robots + scenario.obstacle_mask.shape[1]
-            normal, uniform = draw_noise(noise, robots, objects, dtype)
-        else:
-            normal, uniform = noise.perception
         given = [
             *(state.get(name) for name in _STATE),
             *(scenario.get(name) for name in _SCENARIO),
             *(parameters.vessel.get(name) for name in _COMMANDS),
             scenario.scripted if scripted else state.active,
             action.to(dtype) if continuous else action,
-            stack_last([env_last(each) for each in normal]),
-            uniform,
+            *(getattr(noise, name) for name in _SOURCE),
         ]
         found = _Made(*_world_step(
             given, _stacked(parameters, robots, dtype), quantiles, numbers, config.dt,
