@@ -285,7 +285,8 @@ def registers(code: str) -> Iterator[tuple[str, dict[str, int]]]:
                                        code, re.S):  # fmt: skip
             key = source.replace(name, "")
             if key not in _COMPILED:
-                _COMPILED[key] = _used(name, source, Path(folder) / f"{name}.py")
+                # Names of kernels may be too long for a file.
+                _COMPILED[key] = _used(name, source, Path(folder) / f"k{len(_COMPILED)}.py")
             yield name, _COMPILED[key]
 
 
@@ -297,7 +298,7 @@ def _used(name: str, source: str, file: Path) -> dict[str, int]:
 
     body = _HEURISTICS.sub("@triton.jit", source)
     file.write_text(_HEAD + body[body.index("@triton.jit") :])
-    spec = importlib.util.spec_from_file_location(name, file)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

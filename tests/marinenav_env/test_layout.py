@@ -90,6 +90,22 @@ def test_there_must_be_a_source_for_each() -> None:
         copy_all([torch.zeros(3)], [])
 
 
+def test_large_tensors_are_copied_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU gives 65,536 numbers of a list of tensors to one block."""
+    together, copy = [], torch._foreach_copy_
+
+    def spy(targets: list[Tensor], sources: list[Tensor]) -> None:
+        together.append([each.numel() for each in targets])
+        copy(targets, sources)
+
+    monkeypatch.setattr(torch, "_foreach_copy_", spy)
+    sizes = (2, 40_000, 32_768, 32_769)
+    targets = [torch.zeros(size) for size in sizes]
+    copy_all(targets, [torch.ones(size) for size in sizes])
+    assert together == [[2, 32_768]]
+    assert all(bool(each.all()) for each in targets)
+
+
 @pytest.mark.slow
 def test_stored_changes_no_value() -> None:
     """Flags in every layout, absent and repeated ones, and numbers."""

@@ -8,6 +8,7 @@ from tensordict import TensorDict
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import no_host_reads, seeded
+from train_RL_agents.memory.prioritized import SPARE
 from train_RL_agents.memory.replay import (
     SLOT,
     STORED,
@@ -109,6 +110,15 @@ def test_masked_rows_change_nothing():
         assert held(replay) == before
     replay.extend(rows_of([4], [True]))
     assert held(replay) == [1, 2, 3, 4]
+
+
+def test_rows_that_are_not_stored_lie_apart(never_ask):
+    """A GPU would make writes to one slot wait for each other."""
+    replay = filled_replay(5, [1, 2, 3])
+    given = torch.arange(10, 10 + 2 * SPARE)
+    replay.extend(rows_of(given, [False] * len(given)))
+    spare = replay._rows["action"][5:]
+    assert sorted((spare - 10).remainder(SPARE).tolist()) == list(range(SPARE))
 
 
 def test_exactly_full_then_over_the_oldest():
