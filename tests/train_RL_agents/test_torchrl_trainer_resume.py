@@ -410,7 +410,11 @@ def test_a_state_that_does_not_fit_is_refused(tmp_path, trained):
     state = torch.load(trained.checkpoints / STATE)
     torch.save({key: state[key] for key in state if key != "config"}, other.checkpoints / STATE)
     refused(other, f"{other.checkpoints / STATE}: does not say which settings it was made with")
-    del state["learner"]["agent"]
-    for broken in (state, state | {"clock": torch.zeros(3)}):
+    for name in ("env_steps", "ranks"):
+        torch.save(state | {name: "x"}, other.checkpoints / STATE)
+        refused(other, f"{other.checkpoints / STATE}: {name}='x': must be a whole number")
+    without = dict(state)
+    del without["replay"], state["learner"]["agent"]
+    for broken in (without, state, state | {"clock": torch.zeros(3)}):
         torch.save(broken, other.checkpoints / STATE)
         refused(other, f"{other.checkpoints / STATE}: does not fit the run's configuration (")

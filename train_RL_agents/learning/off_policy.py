@@ -154,7 +154,7 @@ class OffPolicy(Algorithm):
 
     def missing(self, state: dict[str, Any]) -> str:
         """See Algorithm."""
-        if state["replay"] is not None:
+        if "replay" not in state or state["replay"] is not None:  # damage is found by loading
             return ""
         return (
             "saved without its replay buffer (save_replay=false), so it cannot be resumed; "

@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.validation import ConfigError, is_count, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
@@ -224,8 +224,13 @@ class Ranks:
         state: dict[str, Any] = {}
         with self.together():
             if self.leads:
-                state = read_checked(self._state_file(folder, 0), TRAINING, device)
-                self._require_as_many(folder / STATE, state.get("ranks", 1))
+                path = self._state_file(folder, 0)
+                state = read_checked(path, TRAINING, device)
+                state = {"ranks": 1} | state  # those of before do not say
+                for name in ("env_steps", "ranks"):
+                    value = state.get(name)
+                    require(is_count(value), f"{path}: {name}", value, "a whole number")
+                self._require_as_many(path, state["ranks"])
         env_steps = self.led(lambda: int(state["env_steps"]))
         with self.together():
             if not self.leads:
