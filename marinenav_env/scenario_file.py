@@ -11,7 +11,7 @@ import json
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -125,9 +125,9 @@ def _take(config_type: type, names: dict[str, str], section: dict[str, Any]) -> 
 
 
 @lru_cache(maxsize=256)
-def _config(config_type: type, given: str) -> Any:
+def _config(config_type: type, given: str, **parts: Any) -> Any:
     """Build a config. Most episodes of a file share theirs, and checks take time."""
-    return config_type(**json.loads(given))
+    return config_type(**json.loads(given), **parts)
 
 
 def _take_discs(env: dict[str, Any], name: str, size: str, key: str) -> tuple[list[Any], list[Any]]:
@@ -178,9 +178,9 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
         obstacles=obstacles,
         cores=[[x, y, gamma if turn else -gamma]
                for (x, y, gamma), turn in zip(cores, clockwise, strict=True)],
-        world=WorldConfig(
-            dt=dt,
-            substeps=substeps,
+        world=_config(
+            WorldConfig,
+            json.dumps({"dt": dt, "substeps": substeps}, default=float),
             vessel=_take(VesselConfig, _VESSEL, robots),
             sensor=_take(SensorConfig, _SENSOR, seen),
             reward=_take(RewardConfig, _REWARD, env),
@@ -380,9 +380,11 @@ def stack_episodes(
         batch_size=[len(episodes)],
     )
     robots = scenario.robot_mask.shape[1]
-    # The last robot's values are repeated for the slots that an episode lacks.
-    worlds = [
-        _per_robot(episode.world, lambda value: value + value[-1:] * (robots - len(value)))
-        for episode in episodes
-    ]
+
+    @cache
+    def filled(world: WorldConfig) -> WorldConfig:
+        # The last robot's values are repeated for the slots that an episode lacks.
+        return _per_robot(world, lambda value: value + value[-1:] * (robots - len(value)))
+
+    worlds = [filled(episode.world) for episode in episodes]
     return scenario, *build_parameters(worlds, robots, device, dtype)

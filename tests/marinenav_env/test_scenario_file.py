@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from marinenav_env import ConfigError, read_scenarios, write_scenarios
+from marinenav_env import ConfigError, read_scenarios, scenario_file, write_scenarios
 from marinenav_env.config import Level, ScenarioConfig, SensorConfig, VesselConfig, WorldConfig
 from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.scenario_file import Episode, episodes_of, parse_scenarios, stack_episodes
@@ -328,13 +328,19 @@ def test_a_bare_entry_and_one_under_config_are_the_same() -> None:
     assert parse_scenarios([entry()]) == parse_scenarios([{"key": "x", "config": entry()}])
 
 
-def test_episodes_with_the_same_vessels_are_checked_once() -> None:
-    """A file of thousands is read in seconds."""
+def test_episodes_with_the_same_world_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of thousands is read and stacked in seconds."""
     other = entry()
     other["robots"]["m"] = [401.0] * 6
-    first, second, third = (each.world for each in parse_scenarios([entry(), entry(), other]))
-    assert first.vessel is second.vessel and third.vessel.m == (401.0,) * 6
-    assert first.sensor is second.sensor is third.sensor
+    episodes = parse_scenarios([entry(), entry(), other])
+    first, second, third = (each.world for each in episodes)
+    assert first is second and third.vessel.m == (401.0,) * 6
+    assert first.sensor is third.sensor
+    made = []
+    whole = scenario_file.replace
+    monkeypatch.setattr(scenario_file, "replace", lambda *a, **b: made.append(a) or whole(*a, **b))
+    stack_episodes(episodes, CPU, torch.float64)
+    assert len(made) == 2 * 3  # a world, its vessel and its sensor
 
 
 def test_stacking_pads_to_the_largest() -> None:

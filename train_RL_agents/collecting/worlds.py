@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -47,7 +48,8 @@ def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
     # The first state and observation of all of them is made at once.
     needed = len(episodes) * step_bytes(config.world, *shape)
     require_room(f"{schedule.scenarios}: {len(episodes):,} episodes", needed)
-    return [replace(each, world=_trained(each.world, config)) for each in episodes]
+    trained = cache(partial(_trained, config=config))  # most share theirs, and checks take time
+    return [replace(each, world=trained(each.world)) for each in episodes]
 
 
 def training_world(config: TrainConfig[Any]) -> WorldConfig:

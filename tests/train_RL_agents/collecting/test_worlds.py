@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import torch
 
+from marinenav_env import write_scenarios
+from tests.marinenav_env.helpers import simple_episode
 from tests.train_RL_agents.learners import agent_of
-from train_RL_agents.collecting.worlds import make_world, training_world
+from train_RL_agents.collecting.worlds import make_world, training_scenarios, training_world
 from train_RL_agents.config.reading import from_dict
 
 WORDS = ["trainer.collision_penalty=-7", "world.max_steps=9", "trainer.num_envs=3",
@@ -18,6 +20,14 @@ def test_collisions_cost_what_the_trainer_says_while_training():
     assert world.reward.collision_penalty == -7.0
     assert config.world.reward.collision_penalty != -7.0
     assert world.max_steps == 9
+
+
+def test_episodes_of_one_world_are_changed_once(tmp_path):
+    write_scenarios(tmp_path / "two.json", 2 * [simple_episode([(0, 0, 0)], [(9, 9)])])
+    config = from_dict({}, [*WORDS, f"training_schedule.scenarios={tmp_path / 'two.json'}"])
+    first, second = (each.world for each in training_scenarios(config))
+    assert first is second
+    assert first.reward.collision_penalty == -7.0
 
 
 def test_the_rules_by_role_are_the_trainers_too():
