@@ -43,7 +43,7 @@ from marinenav_env.world import StepNoise, World, WorldState
 
 GROUP = "robots"
 _POOL = 2**31
-"""Entries of the reset pool draw as environments from this number on."""
+"""Entries of the first reset pool draw as environments from this number on."""
 Scenarios = Curriculum | str | Path | Sequence[Episode] | Scenario | Sampler | None
 """What episodes are made of; see MarineNavEnv."""
 
@@ -87,6 +87,8 @@ class MarineNavEnv(EnvBase):
         device: any torch device.
         dtype: torch.float32 or torch.float64.
         seed: of its random numbers.
+        noise: what its noise follows from, if it is part of a larger batch (E environments); by
+            default the seed. ``set_seed`` leaves it as it is.
         compile_step: whether the step, and on a GPU the start of episodes, is compiled
             (fullgraph); the first step then takes a while.
 
@@ -112,6 +114,7 @@ class MarineNavEnv(EnvBase):
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
         seed: int = 0,
+        noise: RandomSource | None = None,
         compile_step: bool = False,
     ) -> None:
         given = read_scenarios(scenarios) if isinstance(scenarios, str | Path) else scenarios
@@ -126,7 +129,10 @@ class MarineNavEnv(EnvBase):
         self._renderer: Renderer | None = None
         self.config = _matching(config or WorldConfig(), self._given)
         self._generator = torch.Generator(self.device)
-        self._noise = RandomSource.seeded(0, num_envs, self._generator.device)
+        self._noise_given = noise is not None
+        self._noise = noise or RandomSource.seeded(0, num_envs, self._generator.device)
+        entries = given.pool_size if isinstance(given, Curriculum) else count
+        self._pool_begin = _POOL + entries * self._noise.environment[0]
         with self._users_errors():
             self._make_world(compile_step)
             self._set_seed(seed)
@@ -195,7 +201,8 @@ class MarineNavEnv(EnvBase):
         """Seed the random numbers and rebuild the reset pool."""
         seed = 0 if seed is None else seed
         self._generator.manual_seed(seed)
-        self._noise.restart(seed)
+        if not self._noise_given:
+            self._noise.restart(seed)
         self.env_steps = 0
         self._restored, self._outcome = False, None
         if isinstance(self._given, Curriculum):
@@ -215,7 +222,7 @@ class MarineNavEnv(EnvBase):
                 self._all_constants.get(name).index_copy_(0, index, drawn.get(name))
         shared = self._all_constants.batch_size[0] == 1
         own = self._all_constants if shared else self._all_constants[index]
-        source = self._noise._replace(environment=index + _POOL)
+        source = self._noise._replace(environment=index + self._pool_begin)
         return self.world.first(scenario, own, source)
 
     def _make_specs(self) -> None:

@@ -80,10 +80,13 @@ class RandomSource(NamedTuple):
     """Normal, uniform and plain numbers of one purpose are others, too."""
 
     @classmethod
-    def seeded(cls, seed: int, environments: int, device: torch.device) -> RandomSource:
-        """The source of the first step of so many environments."""
+    def seeded(
+        cls, seed: int, environments: int, device: torch.device, first: int = 0
+    ) -> RandomSource:
+        """The source of the first step of so many environments, numbered from ``first`` on."""
         zeros = torch.zeros(3, dtype=torch.int64, device=device)
-        source = cls(zeros[:2], torch.arange(environments, device=device), zeros[2])
+        numbers = torch.arange(first, first + environments, device=device)
+        source = cls(zeros[:2], numbers, zeros[2])
         source.restart(seed)
         return source
 

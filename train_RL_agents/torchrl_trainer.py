@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from marinenav_env.philox import RandomSource
 from marinenav_env.scenario_file import episodes_of
 from marinenav_env.validation import ConfigError
 from train_RL_agents.collecting.collectors import StepCollector
@@ -142,8 +143,10 @@ class TorchRLTrainer:
         """Make the agent, the collector of its steps, and the algorithm that learns from them."""
         config, device = self._own, self.device
         agent = make_agent(config, config.world.vessel.num_actions, device)
+        envs = config.trainer.num_envs
+        noise = RandomSource.seeded(self.run.seed, envs, device, self.ranks.rank * envs)
         self.collector = StepCollector(
-            config, agent, device, seed, self._generators["policy"], self.clock, self.display
+            config, agent, device, seed, noise, self._generators["policy"], self.clock, self.display
         )
         self.algorithm = ALGORITHMS[type(config.trainer)](
             Setup(

@@ -27,6 +27,7 @@ from marinenav_env import (
     write_scenarios,
 )
 from marinenav_env.config import RewardConfig, ScenarioConfig, SensorConfig, VesselConfig
+from marinenav_env.philox import RandomSource
 from marinenav_env.scenario import ScenarioSampler
 from tests.marinenav_env.helpers import CPU, QUIET, random_episode, simple_episode
 
@@ -227,6 +228,25 @@ def test_the_noise_of_an_environment_does_not_depend_on_how_many_there_are() -> 
     first, _ = advance(few, few.reset(), [each[:2] for each in actions])
     second, _ = advance(many, many.reset(), actions)
     assert same(first, [row[:2] for row in second])
+
+
+def test_environments_of_several_processes_have_the_noise_of_one_batch() -> None:
+    """The first observations are those of other entries of a pool."""
+    scenario = drawn_scenarios()
+    whole = MarineNavEnv(SHORT, 6, scenarios=scenario, seed=3)
+    noises = [RandomSource.seeded(3, 3, CPU, first) for first in (0, 3)]
+    parts = [
+        MarineNavEnv(SHORT, scenarios=scenario[rows], seed=seed, noise=noise)
+        for rows, seed, noise in zip((slice(3), slice(3, 6)), (3, 4), noises, strict=True)
+    ]
+    actions = actions_of(whole, 3)
+    expected, _ = advance(whole, whole.reset(), actions)
+    halves = [advance(env, env.reset(), [each[rows] for each in actions])[0]
+              for env, rows in zip(parts, (slice(3), slice(3, 6)), strict=True)]  # fmt: skip
+    found = [torch.cat(rows)["next"] for rows in zip(*halves, strict=True)]
+    assert same(found, [row["next"] for row in expected])
+    alike = [MarineNavEnv(SHORT, scenarios=scenario[:3], noise=noise).reset() for noise in noises]
+    assert not equal(*alike)
 
 
 # Resets -------------------------------------------------------------------------------------------

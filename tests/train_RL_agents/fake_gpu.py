@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torchrl.envs import EnvBase
 
+from marinenav_env.philox import RandomSource
 from tests.train_RL_agents.tiny_runs import tiny_settings
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.collectors import StepCollector
@@ -170,7 +171,10 @@ class Loop:
         clock = Clock(lambda phase, seconds: self.told.append(phase))
         with GPU:
             agent = AGENTS[name](config.agent, config.world.vessel.num_actions)
-        self.collector = StepCollector(config, agent, GPU, 0, generators["policy"], clock, display)
+        noise = RandomSource.seeded(0, config.trainer.num_envs, GPU)
+        self.collector = StepCollector(
+            config, agent, GPU, 0, noise, generators["policy"], clock, display
+        )
         self.algorithm = ALGORITHMS[type(config.trainer)](
             Setup(config, agent, self.collector.env.fake_tensordict(), generators, Ranks(),
                   clock, display.say, self.collector.in_place)

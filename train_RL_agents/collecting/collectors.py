@@ -17,6 +17,7 @@ from torchrl.collectors import Collector
 
 from marinenav_env import MarineNavEnv
 from marinenav_env.env import steered
+from marinenav_env.philox import RandomSource
 from marinenav_env.validation import require
 from train_RL_agents.agents import Agent
 from train_RL_agents.collecting.graphs import GraphCollector
@@ -37,6 +38,7 @@ class StepCollector:
         agent: acts.
         device: of world, policy and steps.
         seed: of this process.
+        noise: what the world's noise follows from.
         generator: source of the policy's randomness.
         clock: told how long workers take to start.
         display: prints when workers or graphs are not available.
@@ -48,14 +50,15 @@ class StepCollector:
         agent: Agent[Any],
         device: torch.device,
         seed: int,
+        noise: RandomSource,
         generator: torch.Generator,
         clock: Clock,
         display: Display,
     ) -> None:
         settings = config.trainer
-        self._config, self._device, self._seed = config, device, seed
+        self._config, self._device, self._seed, self._noise = config, device, seed, noise
         self._clock, self._display = clock, display
-        self.env = make_world(config, agent, device, seed)
+        self.env = make_world(config, agent, device, seed, noise)
         settings.check(self.env.num_robots)
         _check_entries(self.env, agent)
         uniform = settings.exploration == "uniform"
@@ -127,8 +130,9 @@ class StepCollector:
         """Steps that other processes make."""
         with self._clock.phase("compile"):  # no time of training either
             self._workers = Workers(
-                self._config, self.policy, self._device, self._seed, self.env_steps, self.stopping
-            )
+                self._config, self.policy, self._device, self._seed, self._noise, self.env_steps,
+                self.stopping,
+            )  # fmt: skip
         self.on_restart()
         return self._workers.batches()
 

@@ -26,6 +26,7 @@ from torchrl.collectors import MultiSyncCollector
 
 from marinenav_env import GROUP, Curriculum, MarineNavEnv, WorldConfig, plugins
 from marinenav_env.extras import need
+from marinenav_env.philox import RandomSource
 from marinenav_env.scenario_file import Episode
 from marinenav_env.validation import ConfigError
 from train_RL_agents.collecting.waiting import Watch
@@ -118,6 +119,7 @@ class Workers:
         policy: the exploring policy.
         device: where batches go.
         seed: of the world.
+        noise: what the noise of all environments follows from.
         env_steps: made by this process's environments before the run was resumed.
         stopping: whether the run was asked to stop.
 
@@ -132,12 +134,13 @@ class Workers:
         policy: PolicyWrapper,
         device: torch.device,
         seed: int,
+        noise: RandomSource,
         env_steps: int,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         settings, self._device, self._policy = config.trainer, device, policy
         self._sent = WorkerPolicy(policy, settings.num_envs // settings.collectors)
-        worlds = _worlds(config, policy.agent.continuous, seed, env_steps)
+        worlds = _worlds(config, policy.agent.continuous, seed, noise, env_steps)
         frames = settings.num_envs * settings.vector_steps
         self._watch = Watch(stopping)
         if settings.collector == "ray":  # it sets handlers of signals, so not in another thread
@@ -180,9 +183,12 @@ class Workers:
             self._watch.call(self._collector.shutdown, _LAST_WORDS)
 
 
-def _worlds(config: TrainConfig[Any], continuous: bool, seed: int, env_steps: int) -> list[Any]:
-    """What makes each worker's world."""
-    count = config.trainer.collectors
+def _worlds(
+    config: TrainConfig[Any], continuous: bool, seed: int, noise: RandomSource, env_steps: int
+) -> list[Any]:
+    """What makes each worker's world; together they have the noise of one."""
+    count, num_envs = config.trainer.collectors, config.trainer.num_envs
+    numbers = noise.environment.to(_CPU).split(num_envs // count)
     scenarios = training_scenarios(config)
     if isinstance(scenarios, Curriculum):
         begins = tuple(-(-begin // count) for begin in scenarios.timesteps)
@@ -192,11 +198,14 @@ def _worlds(config: TrainConfig[Any], continuous: bool, seed: int, env_steps: in
         partial(
             make_worker_world,
             training_world(config),
-            config.trainer.num_envs // count,
+            num_envs // count,
             scenarios,
             env_steps // count,
             seed + _SEED_STRIDE * (worker + 1),
             plugins.allowed(),
+            noise=RandomSource(
+                noise.seed.to(_CPU), numbers[worker].clone(), torch.tensor(env_steps // num_envs)
+            ),
             continuous=continuous,
             compile_step=config.compile,
         )

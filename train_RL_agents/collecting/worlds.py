@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from marinenav_env import Curriculum, MarineNavEnv, WorldConfig, read_scenarios
+from marinenav_env.philox import RandomSource
 from marinenav_env.scenario_file import Episode
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import TrainConfig
@@ -21,9 +22,13 @@ TRAINED = ("collision_penalty", "give_way_penalty", "stand_on_penalty", "port_tu
 
 
 def make_world(
-    config: TrainConfig[Any], agent: Agent[Any], device: torch.device, seed: int
+    config: TrainConfig[Any],
+    agent: Agent[Any],
+    device: torch.device,
+    seed: int,
+    noise: RandomSource | None = None,
 ) -> MarineNavEnv:
-    """The training world, with all environments of a configuration."""
+    """The training world, with all environments of a configuration; see MarineNavEnv."""
     return MarineNavEnv(
         training_world(config),
         config.trainer.num_envs,
@@ -31,6 +36,7 @@ def make_world(
         continuous=agent.continuous,
         device=device,
         seed=seed,
+        noise=noise,
         compile_step=config.compile,
     )
 

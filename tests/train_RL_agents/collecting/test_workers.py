@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError
+from marinenav_env.philox import RandomSource
 from tests.train_RL_agents.helpers import make_inputs, seeded
 from tests.train_RL_agents.tiny_runs import (
     at,
@@ -52,14 +53,23 @@ def test_settings_that_do_not_fit_are_refused(words, message):
 # What workers get -------------------------------------------------------------------------------
 
 
+def noise():
+    """What the noise of the second of several processes follows from."""
+    return RandomSource.seeded(3, 8, torch.device("cpu"), first=8)
+
+
 def test_each_worker_has_its_share_and_scenarios_of_its_own():
     config = from_dict({"training_schedule.timesteps": [0, 5, 9, 10, 11, 12]},
                        ["trainer.num_envs=8", *TWO, "compile=false"])  # fmt: skip
-    made = [make() for make in workers._worlds(config, True, 0, 12)]
-    made += [make() for make in workers._worlds(config, True, 0, 0)]
+    made = [make() for make in workers._worlds(config, True, 0, noise(), 12)]
+    made += [make() for make in workers._worlds(config, True, 0, noise(), 0)]
     assert [env.num_envs for env in made] == [4] * 4
     assert [env.env_steps for env in made] == [6, 6, 0, 0]
     assert made[0].reset_pool._curriculum.timesteps == (0, 3, 5, 5, 6, 6)
+    steps, environments = zip(*((env.next_source().step.item(), env._noise.environment.tolist())
+                                for env in made), strict=True)  # fmt: skip
+    assert steps == (1, 1, 0, 0)
+    assert environments[:2] == ([8, 9, 10, 11], [12, 13, 14, 15])
     goals = {tuple(env.scenario.goal.flatten().tolist()) for env in made}
     assert len(goals) == 4
     # Other processes decide when Ctrl-C ends them.
