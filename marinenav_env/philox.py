@@ -114,6 +114,8 @@ class RandomSource(NamedTuple):
         """Four words for each of ``[*shape, E]``."""
         count, device = math.prod(shape), self.environment.device
         number = torch.arange(count, device=device).view(*shape, 1)
+        # 0, from memory: code compiled for a GPU multiplies indices alone with 32 bits.
+        number = number + (self.step >> 32)
         use = torch.full_like(number, _KINDS * self.purpose + self.kind)
         counter = number, self.environment, self.step, use
         return philox(counter, (self.seed[0], self.seed[1]))

@@ -1,5 +1,7 @@
 """The script that counts kernels of a GPU that is not there."""
 
+import re
+
 import pytest
 import torch
 
@@ -35,6 +37,9 @@ def test_kernels_of_ac_iqn_stay_few():
     found, compiler = counted("AC-IQN", ["trainer.batch_size=256"], ["vector step", "update"])
     assert found["vector step"].total() <= 40
     assert found["update"].total() <= 110
+    code = dict(compiler.code)["GraphCollector._write_step"]
+    assert "-766435501, tl.int64" in code  # of Philox
+    assert not re.search(r"\(-\d+\)\*", code), "a product that does not fit into an index"
     code = dict(compiler.code)["OffPolicy._store_rows"]
     found_in = dict(registers(code))
     assert any("_red_" in kernel for kernel in found_in)
