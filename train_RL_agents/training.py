@@ -50,9 +50,9 @@ def sized_config(
     fine = at_once == 1 or config.device in ("auto", "cpu", "cuda")
     require(fine, "device", config.device, "auto, cpu or cuda with --jobs, which shares them out")
     device = ranks.device(config.device)
-    sized = planned(config, profile, stated, device)
-    # What each process holds is its share.
-    own = planned(ranks.share(sized.config), "none", stated, device)
+    own = sized = planned(config, profile, stated, device)
+    if ranks.size > 1:  # each process holds its share
+        own = planned(ranks.share(sized.config), "none", stated, device)
     check(own.plan, own.config, min(at_once, len(config.seed)))
     return sized._replace(plan=own.plan)
 

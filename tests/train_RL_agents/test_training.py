@@ -6,6 +6,8 @@ import pytest
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import new_run
+from train_RL_agents.planning import profiles
+from train_RL_agents.planning.plan import plan
 from train_RL_agents.run.checkpoint import STATE
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import resume
@@ -65,7 +67,9 @@ def test_of_several_processes_one_without_generated_code_ends(tmp_path, monkeypa
 
 @pytest.mark.parametrize(("seeds", "counted"), [("1", 1), ("1,2", 2), ("1,2,3,4", 3)])
 def test_memory_is_planned_for_as_many_runs_as_there_are(monkeypatch, seeds, counted):
-    found = []
+    found, plans = [], []
     monkeypatch.setattr("train_RL_agents.training.check", lambda *given: found.append(given[2]))
+    monkeypatch.setattr(profiles, "plan", lambda *given: plans.append(given) or plan(*given))
     sized_config(None, [f"seed={seeds}"], "none", at_once=3)
     assert found == [counted]
+    assert len(plans) == 1  # reading thousands of scenarios takes seconds
