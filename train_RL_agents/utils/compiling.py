@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import secrets
@@ -13,6 +14,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import gettempdir
 from typing import TypeVar
 
 import torch
@@ -28,6 +30,9 @@ _NOT_COMPILING = ("output_code.py", "utils.py")
 """Files of the compiler that generated code is called from."""
 _DAMAGE = (ImportError, SyntaxError, NameError, AttributeError, EOFError)
 """What reading damaged code leads to."""
+_FULL = os.strerror(errno.ENOSPC)
+_LONGEST = 200
+"""Characters of a compiler's line that are shown: its end, since the start names files."""
 
 
 def quiet_compiler() -> None:
@@ -48,7 +53,12 @@ def compile_problem(error: BaseException) -> str:
     unreadable = str(inner).startswith("Failed to import")
     if not found and (unreadable or isinstance(inner, (*_DAMAGE, OSError))):
         found = f"the cache of generated code, {cache_folder()}, is damaged; delete it"
-    return found or f"the compiler failed ({first_line(inner)})"
+    output = str(getattr(inner, "output", ""))
+    if not found and _FULL in output:
+        found = f"no space is left for generated code in {cache_folder()} or {gettempdir()}"
+    said = next((line for line in output.splitlines() if "error:" in line), "")
+    reason = f"{first_line(inner)}: {said[-_LONGEST:].strip()}" if said else first_line(inner)
+    return found or f"the compiler failed ({reason})"
 
 
 # Compilers as processes --------------------------------------------------------------------------

@@ -61,6 +61,33 @@ def test_generated_code_that_is_no_python_is_damage(tmp_path, monkeypatch):
     assert compile_problem(caught.value).endswith("is damaged; delete it")
 
 
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        ("In function f:\nx.cpp:3: error: no member\n", ": x.cpp:3: error: no member"),
+        ("status 1", ""),
+        (f"{'x' * 500} error: a", f": {'x' * 191} error: a"),
+    ],
+)
+def test_what_a_compiler_said_is_named(monkeypatch, output, reason):
+    monkeypatch.setattr("train_RL_agents.utils.compiling.compiler_problem", str)
+    problem = compile_problem(_failed(output))
+    assert problem == f"the compiler failed (C++ compile error{reason})"
+
+
+def test_a_full_disk_is_named(monkeypatch):
+    monkeypatch.setattr("train_RL_agents.utils.compiling.compiler_problem", str)
+    problem = compile_problem(_failed("ld: No space left on device\nld: error: 1"))
+    assert problem.startswith("no space is left for generated code in ")
+
+
+def _failed(output: str) -> Exception:
+    """What compiling ends with when the C++ compiler printed this."""
+    error = torch._dynamo.exc.TorchDynamoException("x")
+    error.inner_exception = CppCompileError(["g++"], output)
+    return error
+
+
 @pytest.fixture
 def shielded(monkeypatch):
     """The function that runs compilers."""
