@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from dataclasses import replace
 from html import escape
 from itertools import combinations
@@ -71,8 +72,8 @@ def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluatio
     Raises:
         ConfigError: when matplotlib is missing or a file cannot be written.
     """
-    for name in (PAGE, TABLE):
-        require_output(out / name)
+    for path in _outputs(out, found):
+        require_output(path)
     folders = run_folders(study, out)
     runs = {key: replace(curves.read_runs([folders[key]])[0], agent=key[0])
             for key in next(iter(found.values()))}  # fmt: skip
@@ -107,6 +108,15 @@ def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluatio
     write_atomically(out / TABLE, csv_text(rows))
     write_atomically(out / PAGE, page)
     return [out / PAGE, out / TABLE]
+
+
+def _outputs(out: Path, suites: Iterable[str]) -> list[Path]:
+    """All files of a report, so that none is written if one cannot be."""
+    figures = out / "figures"
+    stems = [figures / suite / name for suite in suites for name in _TITLES if name != "curves"]
+    kinds = "csv", *plotting.KINDS
+    pictures = [Path(f"{stem}.{kind}") for stem in (figures / "curves", *stems) for kind in kinds]
+    return [out / PAGE, out / TABLE, *pictures]
 
 
 # Tables -----------------------------------------------------------------------------------------

@@ -55,12 +55,14 @@ def test_page_and_table_have_all_runs(tmp_path):
         assert {row["group"]: row["runs"] for row in csv.DictReader(file)} == {"A": "2", "<B>": "1"}
 
 
-def test_nothing_is_drawn_where_the_page_cannot_be_written(tmp_path):
+@pytest.mark.parametrize("name", [PAGE, "figures/curves.pdf", "figures/paper/profiles.csv"])
+def test_nothing_is_written_where_one_file_cannot_be(tmp_path, name):
     study, found = made_up(tmp_path)
-    (tmp_path / PAGE).mkdir()
-    with pytest.raises(ConfigError, match=r"study\.html"):
+    (tmp_path / name).mkdir(parents=True)
+    with pytest.raises(ConfigError, match=name):
         write_report(study, "A", tmp_path, found)
-    assert not (tmp_path / "figures").exists()
+    assert not [path for path in tmp_path.iterdir() if path.is_file()]
+    assert not [path for path in tmp_path.glob("figures/**/*") if path.is_file()]
 
 
 def test_differences_are_of_every_pair():
