@@ -246,7 +246,7 @@ class ScenarioConfig:
     """Current speed at the edge of a core, drawn uniformly (m/s)."""
     obs_r_range: Annotated[Range, at_least(0.0)] = (1.0, 1.0)
     """Obstacle radius, drawn uniformly (m)."""
-    draws: Annotated[int, at_least(1), at_most(100_000)] = 500
+    draws: Annotated[int, at_least(1), at_most(50_000)] = 500
     """Draws that the robots, the cores and the obstacles of a scenario each may use up."""
 
     def __post_init__(self) -> None:
