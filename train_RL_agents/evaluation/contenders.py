@@ -80,7 +80,8 @@ def common_world(found: Sequence[LoadedPolicy | str], default: WorldConfig) -> W
         default: the world if all are baselines.
 
     Raises:
-        ConfigError: when others were trained with other vessels, sensors or time steps.
+        ConfigError: when others were trained with other vessels, sensors or time steps; numbers
+            of object slots may differ.
     """
     loaded = [each for each in found if isinstance(each, LoadedPolicy)]
     if not loaded:
@@ -88,11 +89,19 @@ def common_world(found: Sequence[LoadedPolicy | str], default: WorldConfig) -> W
     first = loaded[0]
     for other in loaded[1:]:
         for key in IN_COMMON:
-            ours, theirs = (getattr(each.config.world, key) for each in (first, other))
-            if ours != theirs:
+            world = with_slots_of(other, first.config.world)
+            if getattr(world, key) != getattr(other.config.world, key):
                 raise ConfigError(f"{other.path}: world.{key} is not that of {first.path}, "
                                   "so that they cannot be compared")  # fmt: skip
     return first.config.world
+
+
+def with_slots_of(found: LoadedPolicy | str, world: WorldConfig) -> WorldConfig:
+    """A world in which as many objects are observed as a trained policy has slots for."""
+    if isinstance(found, str):
+        return world
+    slots = found.config.world.sensor.max_objects
+    return replace(world, sensor=replace(world.sensor, max_objects=slots))
 
 
 def steering(
@@ -231,15 +240,18 @@ def run_set(
     policy, continuous = steering(found, world, acting)
     episodes, recordings = [], []
     for part in chosen.parts:
+        # Scenarios of a file have worlds of their own.
+        drawn = isinstance(part.scenarios, Scenario)
+        observed = with_slots_of(found, part.world) if drawn else part.world
         options: dict[str, Any] = {"continuous": continuous, "device": device, "seed": chosen.seed,
                                    "drop_ended": not acting.stochastic, "watch": watch}  # fmt: skip
         steers = only_own(policy, None if continuous else world.vessel) if part.only_own else policy
         if name is None:
-            episodes.append(evaluation.evaluate(steers, part.scenarios, part.world, **options))
+            episodes.append(evaluation.evaluate(steers, part.scenarios, observed, **options))
             continue
         groups = _groups(part.scenarios, chosen.groups)
         seen, recording = record(
-            steers, part.scenarios, part.world, name=name, groups=groups, **options
+            steers, part.scenarios, observed, name=name, groups=groups, **options
         )
         episodes.append(seen)
         recordings.append(recording)

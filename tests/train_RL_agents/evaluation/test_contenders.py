@@ -17,6 +17,7 @@ from train_RL_agents.evaluation.contenders import (
 )
 from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
+from train_RL_agents.networks.observation import ObservationSpec
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
 CPU = torch.device("cpu")
@@ -27,7 +28,7 @@ def untrained(agent_type, *overrides):
     config = from_dict({"agent_type": agent_type}, overrides)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        agent = AGENTS[agent_type](config.agent)
+        agent = AGENTS[agent_type](config.agent, spec=ObservationSpec.of(config.world))
     return LoadedPolicy(agent.eval(), config, CPU_PATH, 7, {})
 
 
@@ -85,6 +86,16 @@ def test_worlds_must_be_alike():
     assert common_world([here, rewarded], default) is here.config.world
     with pytest.raises(ConfigError, match=r"world\.sensor is not that of there"):
         common_world([here, other], default)
+
+
+def test_policies_with_other_numbers_of_slots_meet_the_same_scenarios():
+    policies = [untrained("DQN", f"world.sensor.max_objects={slots}") for slots in (5, 2)]
+    chosen = two_parts()
+    together = [run_set(each, chosen, common_world(policies, WORLD), ActingOptions(), CPU)[0]
+                for each in policies]  # fmt: skip
+    for each, seen in zip(policies, together, strict=True):
+        alone, _ = run_set(each, chosen, each.config.world, ActingOptions(), CPU)
+        assert torch.equal(seen.returns, alone.returns)
 
 
 def test_parts_are_run_in_order():
