@@ -34,8 +34,7 @@ def required_turn(
 
     # Own position and velocity in the frame at the object with x along its velocity. Where the
     # other is slow the direction is meaningless, but then no rule applies either.
-    speed = other_speed.clamp_min(1e-6)
-    cos, sin = vx / speed, vy / speed
+    cos, sin = (each / other_speed.clamp_min(1e-6) for each in (vx, vy))
     x, y = -(cos * px + sin * py), -(cos * py - sin * px)
     psi = torch.atan2(cos * v - sin * u, cos * u + sin * v)
     crossing = (
@@ -63,8 +62,8 @@ def required_turn(
         + torch.atan2(env_last(own_radius), tangent)
     )
     angle = wrap_to_pi(desired - course)
-    applies = env_last(observation.objects_mask) & fast & (crossing | head_on) & outside
-    applies = applies & (angle > 0.0)
+    seen, clear = env_last(observation.objects_mask), angle <= 0.0
+    applies = seen & fast & (crossing | head_on) & outside & ~clear
     # The first of them. Numbers, since compiled code handles bool and int64 slowly on a CPU.
     count = applies.shape[0]
     slot = torch.arange(count, dtype=angle.dtype, device=angle.device)[:, None, None]

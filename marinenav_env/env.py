@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ from marinenav_env.reset_pool import (
     make_sampler,
     restore,
 )
-from marinenav_env.scenario_file import Episode, read_scenarios, stack_episodes
+from marinenav_env.scenario_file import Episode, fitting, read_scenarios, stack_episodes
 from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State
 from marinenav_env.validation import ConfigError, require
 from marinenav_env.varying import ParameterSampler
@@ -43,7 +42,8 @@ from marinenav_env.world import StepNoise, World, WorldState
 
 GROUP = "robots"
 _POOL = 2**31
-"""Entries of the first reset pool draw as environments from this number on."""
+"""Entries of the first batch's reset pool draw as environments from this number on; those of the
+next batch follow, since numbers of environments end at 2^32."""
 Scenarios = Curriculum | str | Path | Sequence[Episode] | Scenario | Sampler | None
 """What episodes are made of; see MarineNavEnv."""
 
@@ -127,12 +127,14 @@ class MarineNavEnv(EnvBase):
         super().__init__(device=torch.device(device), batch_size=torch.Size([num_envs]))
         self.num_envs, self.dtype, self.continuous, self.flat = num_envs, dtype, continuous, flat
         self._renderer: Renderer | None = None
-        self.config = _matching(config or WorldConfig(), self._given)
+        self.config = config = config or WorldConfig()
+        if not isinstance(given, Curriculum | Scenario):
+            self.config = fitting(config, given)
         self._generator = torch.Generator(self.device)
         self._noise_given = noise is not None
         self._noise = noise or RandomSource.seeded(0, num_envs, self._generator.device)
         entries = given.pool_size if isinstance(given, Curriculum) else count
-        self._pool_begin = _POOL + entries * self._noise.environment[0]
+        self._pool_begin = _POOL + self._noise.environment[0] // num_envs * entries
         with self._users_errors():
             self._make_world(compile_step)
             self._set_seed(seed)
@@ -489,16 +491,3 @@ def steered(now: ResetState) -> Tensor:
     """The active robots [E, R] that actions steer; the others keep course and speed."""
     active, scripted = now.state.active, now.scenario.scripted
     return active if scripted is None else active & ~scripted
-
-
-def _matching(config: WorldConfig, given: Curriculum | Sequence[Episode] | Scenario) -> WorldConfig:
-    """The configuration, with the time step and the object slots that given episodes ask for."""
-    if isinstance(given, Curriculum | Scenario):
-        return config
-    worlds = [episode.world for episode in given]
-    steps = {(world.dt, world.substeps) for world in worlds}
-    require(len(steps) == 1, "dt, N", sorted(steps), "the same in all episodes of a batch")
-    dt, substeps = steps.pop()
-    slots = max(config.sensor.slots, *(world.sensor.slots for world in worlds))
-    sensor = replace(config.sensor, max_objects=slots)
-    return replace(config, dt=dt, substeps=substeps, sensor=sensor)

@@ -339,6 +339,21 @@ def _episode_of(one: Scenario, config: WorldConfig, seed: int) -> Episode:
     )
 
 
+def fitting(config: WorldConfig, episodes: Sequence[Episode]) -> WorldConfig:
+    """A configuration with the time step and the object slots that episodes of a batch ask for.
+
+    Raises:
+        ConfigError: when their time steps differ.
+    """
+    worlds = [episode.world for episode in episodes]
+    steps = {(world.dt, world.substeps) for world in worlds}
+    require(len(steps) == 1, "dt, N", sorted(steps), "the same in all episodes of a batch")
+    dt, substeps = steps.pop()
+    slots = max(config.sensor.slots, *(world.sensor.slots for world in worlds))
+    sensor = replace(config.sensor, max_objects=slots)
+    return replace(config, dt=dt, substeps=substeps, sensor=sensor)
+
+
 def stack_episodes(
     episodes: Sequence[Episode], device: torch.device, dtype: torch.dtype
 ) -> tuple[Scenario, Parameters, Tensor]:

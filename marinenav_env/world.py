@@ -374,8 +374,7 @@ class World:
         config, vessel = self.config, parameters.vessel
         if isinstance(noise, RandomSource):
             noise = self.draw_noise(noise, scenario, scenario.goal.dtype)
-        rates, present = self._rates(action, vessel), scenario.robot_mask
-        steered = state.active
+        rates, present, steered = self._rates(action, vessel), scenario.robot_mask, state.active
         if scenario.scripted is not None:
             present = present & ~scenario.scripted
             steered = steered & present
@@ -414,9 +413,8 @@ class World:
             episode_terminated=ended.episode_terminated,
             episode_done=ended.episode_done,
             batch_size=state.batch_size,
-        )
-        entries = {name: stored(entry) for name, entry in entries.items()}
-        return moved.apply(stored), entries, outcome.apply(stored)
+        ).apply(stored)
+        return moved.apply(stored), {name: stored(each) for name, each in entries.items()}, outcome
 
     def _rates(self, action: Tensor, vessel: Vessel) -> Tensor:
         """Commanded thrust rates [E, R, 2] of actions (N/s)."""

@@ -88,8 +88,8 @@ def common_world(found: Sequence[LoadedPolicy | str], default: WorldConfig) -> W
         return default
     first = loaded[0]
     for other in loaded[1:]:
+        world = with_slots_of(other, first.config.world)
         for key in IN_COMMON:
-            world = with_slots_of(other, first.config.world)
             if getattr(world, key) != getattr(other.config.world, key):
                 raise ConfigError(f"{other.path}: world.{key} is not that of {first.path}, "
                                   "so that they cannot be compared")  # fmt: skip
@@ -240,9 +240,7 @@ def run_set(
     policy, continuous = steering(found, world, acting)
     episodes, recordings = [], []
     for part in chosen.parts:
-        # Scenarios of a file have worlds of their own.
-        drawn = isinstance(part.scenarios, Scenario)
-        observed = with_slots_of(found, part.world) if drawn else part.world
+        observed = with_slots_of(found, part.world)
         options: dict[str, Any] = {"continuous": continuous, "device": device, "seed": chosen.seed,
                                    "drop_ended": not acting.stochastic, "watch": watch}  # fmt: skip
         steers = only_own(policy, None if continuous else world.vessel) if part.only_own else policy

@@ -53,12 +53,17 @@ def compile_problem(error: BaseException) -> str:
     unreadable = str(inner).startswith("Failed to import")
     if not found and (unreadable or isinstance(inner, (*_DAMAGE, OSError))):
         found = f"the cache of generated code, {cache_folder()}, is damaged; delete it"
-    output = str(getattr(inner, "output", ""))
-    if not found and _FULL in output:
-        found = f"no space is left for generated code in {cache_folder()} or {gettempdir()}"
-    said = next((line for line in output.splitlines() if "error:" in line), "")
-    reason = f"{first_line(inner)}: {said[-_LONGEST:].strip()}" if said else first_line(inner)
-    return found or f"the compiler failed ({reason})"
+    return found or _compiler_failed(inner)
+
+
+def _compiler_failed(error: BaseException) -> str:
+    """What a compiler that ran said, in a sentence."""
+    output = str(getattr(error, "output", ""))
+    if _FULL in output:
+        return f"no space is left for generated code in {cache_folder()} or {gettempdir()}"
+    said = next((f": {line[-_LONGEST:].strip()}" for line in output.splitlines()
+                 if "error:" in line), "")  # fmt: skip
+    return f"the compiler failed ({first_line(error)}{said})"
 
 
 # Compilers as processes --------------------------------------------------------------------------
