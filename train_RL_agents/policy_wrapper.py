@@ -13,6 +13,7 @@ from torch import Tensor
 
 from marinenav_env import GROUP
 from marinenav_env.compiling import compiled
+from marinenav_env.config import VesselConfig
 from train_RL_agents.agents import Agent
 from train_RL_agents.networks.observation import ACTIVE, OBSERVATION, Observation, observation_of
 
@@ -44,6 +45,14 @@ def add_noise(greedy: Tensor, scale: Tensor, noise: Tensor) -> Tensor:
         noise: [E, R, 2] standard normal.
     """
     return torch.clamp(greedy + scale[..., None] * noise, -1.0, 1.0)
+
+
+def command_pairs(vessel: VesselConfig) -> Tensor:
+    """The discrete actions [A, 2] as continuous ones."""
+    sides = (vessel.left_thrust_change, vessel.right_thrust_change)
+    most = vessel.max_thrust_rate
+    rates = torch.cartesian_prod(*map(torch.tensor, sides))
+    return (rates / (max(most) if isinstance(most, tuple) else most)).clamp(-1.0, 1.0)
 
 
 Explored = tuple[Tensor, dict[str, Tensor]]

@@ -27,8 +27,10 @@ from train_RL_agents.learning import ALGORITHMS, Setup
 from train_RL_agents.learning.learner import NoRoomError, out_of_memory
 from train_RL_agents.run.checkpoint import (
     STATE,
+    TEACHER,
     TRAINING,
     VERSION,
+    LoadedPolicy,
     find_policy,
     load_policy,
     load_weights,
@@ -151,7 +153,7 @@ class TorchRLTrainer:
         self.algorithm = ALGORITHMS[type(config.trainer)](
             Setup(
                 config, agent, self.collector.env.fake_tensordict(), self._generators, self.ranks,
-                self.clock, self.display.say, self.collector.in_place,
+                self.clock, self.display.say, self.collector.in_place, self._teacher(),
             )
         )  # fmt: skip
         self.collector.on_restart = self.algorithm.restart
@@ -159,6 +161,12 @@ class TorchRLTrainer:
         self.collector.stopping = lambda: self.stopped and self.ranks.size == 1
         probe = partial(EvaluationProbe, device=device, draws=config.draw_evaluations)
         self.history = History(self.run, device, probe)
+
+    def _teacher(self) -> LoadedPolicy | None:
+        """The policy that is imitated, as the run keeps it."""
+        if not self.config.imitation_learning:
+            return None
+        return load_policy(self.run.checkpoints / TEACHER, device=self.device)
 
     def _start(self) -> None:
         """Load the weights that a new run starts from, and record what it is evaluated on."""

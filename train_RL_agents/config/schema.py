@@ -234,6 +234,8 @@ class OffPolicyConfig(TrainerConfig):
     """Share of the learned weights mixed into the target networks at each of their updates."""
     target_update_interval: Whole = 0
     """Env-steps between updates of the target networks; 0: with every update."""
+    imitation_weight: NonNegative = 1.0
+    """Weight of the error of imitation, with imitation_learning."""
     exploration: Literal["noise", "uniform"] = "noise"
     """How continuous actions explore: each with Gaussian noise, or some replaced by uniform ones,
     as discrete actions always do."""
@@ -359,7 +361,9 @@ class TrainConfig(Generic[ConfigType]):
     load_model: str = ""
     """Checkpoint whose weights training starts from."""
     imitation_learning: bool = False
-    """In the configuration files of the field; only false is supported."""
+    """Imitate the teacher's actions beside learning from rewards; off-policy agents only."""
+    teacher: str = ""
+    """Policy that is imitated; the run keeps a copy."""
     trainer: TrainerConfig = None  # type: ignore[assignment]
     """Collecting and learning; by default as the agent has it."""
     world: WorldConfig = field(default_factory=WorldConfig)
@@ -389,7 +393,10 @@ class TrainConfig(Generic[ConfigType]):
         require(fine, "loggers", self.loggers, f"some of {names}")
         fine = len(set(self.loggers)) == len(self.loggers)
         require(fine, "loggers", self.loggers, "different from one another")
-        require(not self.imitation_learning, "imitation_learning", True, "false")
+        fine = bool(self.teacher) == self.imitation_learning
+        require(fine, "teacher", self.teacher, "a policy with imitation_learning=true, else empty")
+        fine = agent.algorithm == "off-policy" or not self.imitation_learning
+        require(fine, "imitation_learning", True, f"false for {self.agent_type}")
         fine = self.save_replay or not self.trainer.buffer_size or self.on_divergence == "stop"
         require(fine, "on_divergence", self.on_divergence, "stop with save_replay=false")
         fine = isinstance(self.trainer, kind)

@@ -21,7 +21,7 @@ from train_RL_agents.evaluation.episodes import Episodes, Policy, Watch, step_by
 from train_RL_agents.evaluation.recording import Recording, concatenate, record
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.networks.observation import OBSERVATION, observation_of
-from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES, PolicyWrapper
+from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES, PolicyWrapper, command_pairs
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.utils.memory import require_room
 from train_RL_agents.utils.shipped import find_shipped, shipped
@@ -157,7 +157,7 @@ def with_estimates(policy: Policy, loaded: LoadedPolicy, world: WorldConfig) -> 
         loaded: the agent.
         world: whose vessels it steers.
     """
-    agent, scale, pairs = loaded.agent, returns_scale(loaded), _command_pairs(world.vessel)
+    agent, scale, pairs = loaded.agent, returns_scale(loaded), command_pairs(world.vessel)
 
     def act(step: Any) -> Any:
         acted = policy(step)
@@ -174,14 +174,6 @@ def with_estimates(policy: Policy, loaded: LoadedPolicy, world: WorldConfig) -> 
         return acted if scores is None else acted.set(SCORES, scores / scale)
 
     return act
-
-
-def _command_pairs(vessel: VesselConfig) -> Tensor:
-    """The discrete actions [A, 2] as continuous ones."""
-    sides = (vessel.left_thrust_change, vessel.right_thrust_change)
-    most = vessel.max_thrust_rate
-    rates = torch.cartesian_prod(*map(torch.tensor, sides))
-    return (rates / (max(most) if isinstance(most, tuple) else most)).clamp(-1.0, 1.0)
 
 
 def only_own(policy: Policy, discrete: VesselConfig | None) -> Policy:

@@ -13,10 +13,12 @@ from torch import Tensor
 
 from marinenav_env import GROUP
 from train_RL_agents.agents import Agent
+from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.config.schema import TrainConfig, TrainerConfig
 from train_RL_agents.learning.learner import Learner
 from train_RL_agents.learning.meter import Meter
 from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.utils.progress import Clock
 
@@ -41,6 +43,8 @@ class Setup:
     """Prints a line."""
     stores_in_place: bool
     """Whether steps are the same tensors every time, so that storing them can be captured."""
+    teacher: LoadedPolicy | None = None
+    """Whose actions are imitated; on the device."""
 
     @property
     def device(self) -> torch.device:
@@ -81,18 +85,19 @@ class Algorithm(ABC):
     Args:
         setup: its parts.
         tau: share of the learned weights mixed into the target networks with every update.
+        losses: what is minimised; by default the agent's own losses.
     """
 
     config_type: ClassVar[type[TrainerConfig]]
     """Its settings, by which it is chosen."""
 
-    def __init__(self, setup: Setup, tau: float = 0.0) -> None:
+    def __init__(self, setup: Setup, tau: float = 0.0, losses: LossFunction | None = None) -> None:
         self._config, self._ranks, self._clock = setup.config, setup.ranks, setup.clock
         self._generator, self.meter = setup.generators["learner"], Meter()
         # Of each robot: a sum over all of them would be two more kernels of every vector step.
         self._reward_sum = torch.zeros_like(setup.example.get(("next", GROUP, "reward")))
         self.learner = Learner(
-            setup.agent, setup.config, self._generator, setup.ranks, setup.say, tau
+            setup.agent, setup.config, self._generator, setup.ranks, setup.say, tau, losses
         )
 
     @classmethod

@@ -126,6 +126,7 @@ class Learner:
         say: prints messages about how updates are made.
         tau: share of the learned weights mixed into the target networks with every update; 0:
             only when ``update_targets`` is called.
+        losses: what is minimised; by default the agent's own losses.
     """
 
     def __init__(
@@ -136,6 +137,7 @@ class Learner:
         ranks: Ranks | None = None,
         say: Callable[[str], None] = print,
         tau: float = 0.0,
+        losses: LossFunction | None = None,
     ) -> None:
         self.agent, self._generator, self._say = agent, generator, say
         self._settings = settings = config.trainer
@@ -151,7 +153,7 @@ class Learner:
         )
         self._make_state()
         self.learning_rate, self.rate_factor = settings.learning_rate, 1.0
-        losses: LossFunction = agent.loss
+        losses = losses or agent.loss
         precision = resolve_precision(generator.device, config.precision)
         if precision in HALVES:
             losses = in_half(losses, generator.device, HALVES[precision])

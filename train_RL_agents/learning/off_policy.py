@@ -12,8 +12,10 @@ from marinenav_env import GROUP
 from marinenav_env.compiling import compiled
 from marinenav_env.reset_pool import restore
 from train_RL_agents.agents import Agent
+from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, Demand, Item, Setup
+from train_RL_agents.learning.imitation import imitating
 from train_RL_agents.learning.learner import Updated
 from train_RL_agents.memory.host import make_replay
 from train_RL_agents.memory.replay import STORED, replay_bytes, tree_bytes
@@ -35,7 +37,8 @@ class OffPolicy(Algorithm):
         config, device = setup.config, setup.device
         assert isinstance(config.trainer, OffPolicyConfig)
         self.settings = settings = config.trainer
-        super().__init__(setup, settings.tau if settings.target_update_interval == 0 else 0.0)
+        tau = settings.tau if settings.target_update_interval == 0 else 0.0
+        super().__init__(setup, tau, self._losses(setup))
         # Generated CPU code is slower at turning layouts than torch itself.
         compile_rows = config.compile and device.type == "cuda"
         alone = compile_rows and not setup.stores_in_place
@@ -58,6 +61,13 @@ class OffPolicy(Algorithm):
         if self._drawn_in_place:
             self.learner.draw_by(self._learn, setup.generators["replay"])
         self._seen = 0
+
+    def _losses(self, setup: Setup) -> LossFunction | None:
+        """The agent's own losses, or with those of imitation."""
+        if setup.teacher is None:
+            return None
+        weight = self.settings.imitation_weight
+        return imitating(setup.agent, setup.teacher, setup.config.world, weight)
 
     @classmethod
     def demand(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> Demand:

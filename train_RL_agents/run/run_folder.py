@@ -27,7 +27,15 @@ from marinenav_env.validation import ConfigError, require
 from train_RL_agents.config.reading import read_json, saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run import lock
-from train_RL_agents.run.checkpoint import CHECKPOINTS, MANIFEST, STATE, find_run, read_manifest
+from train_RL_agents.run.checkpoint import (
+    CHECKPOINTS,
+    MANIFEST,
+    STATE,
+    TEACHER,
+    find_run,
+    load_policy,
+    read_manifest,
+)
 from train_RL_agents.run.logger import RunLogger
 from train_RL_agents.run.loggers import check_loggers, open_loggers
 from train_RL_agents.run.run_log import RunLog
@@ -115,12 +123,15 @@ class RunFolder:
         size, rows = config.trainer.batch_size, config.trainer.buffer_size
         fine = not rows or size <= rows
         require(fine, "trainer.batch_size", size, f"at most trainer.buffer_size, {rows}")
+        teacher = load_policy(config.teacher).path.read_bytes() if config.teacher else b""
         parent = parent or cls.make_parent(config)
         path = parent / f"seed_{seed}"
         require(not path.exists(), "run folder", str(path), "new; use --resume to go on with it")
         run = cls(path, replace(config, seed=(seed,)), seed)
         _make_folder(run.checkpoints)
         run.write_config()
+        if teacher:
+            run._write(f"{CHECKPOINTS}/{TEACHER}", teacher)
         commit, patch = revision()
         run._write_json("versions.json", versions() | {"git revision": commit})
         run._write("git_diff.patch", patch)

@@ -1,0 +1,97 @@
+"""Imitation: actions of a teacher as further targets of an off-policy agent.
+
+The teacher is asked about what the agent itself meets, so its errors do not add up along an episode
+(DAgger, Ross et al. 2011), and the agent goes on learning from rewards (Schmitt et al. 2018).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marinenav_env import WorldConfig
+from marinenav_env.validation import ConfigError, require
+from train_RL_agents.agents import Agent, Batch, Losses
+from train_RL_agents.agents.base import LossFunction
+from train_RL_agents.networks.observation import Observation
+from train_RL_agents.policy_wrapper import command_pairs
+from train_RL_agents.run.checkpoint import LoadedPolicy
+
+MARGIN = 0.05
+"""By how much a teacher's action should be valued above all others (scaled return); a collision is
+several of the units that returns are scaled to."""
+
+
+def imitating(
+    agent: Agent[Any], teacher: LoadedPolicy, world: WorldConfig, weight: float
+) -> LossFunction:
+    """The losses of an agent, with ``loss_imitation`` beside its own.
+
+    Args:
+        agent: learns; off-policy.
+        teacher: on the agent's device.
+        world: of the agent.
+        weight: of the error of imitation.
+
+    Raises:
+        ConfigError: when the teacher observes something else, or has other commands.
+    """
+    wanted = teacher_actions(teacher, agent, world)
+
+    def losses(batch: Batch, noise: Any) -> Losses:
+        with torch.no_grad():
+            action = wanted(batch.observation)
+        error = imitation_error(agent, batch.observation, action)
+        return agent.loss(batch, noise) | {"loss_imitation": weight * error}
+
+    return losses
+
+
+def teacher_actions(
+    teacher: LoadedPolicy, agent: Agent[Any], world: WorldConfig
+) -> Callable[[Observation], Tensor]:
+    """The teacher's best actions as actions of another agent; see imitating.
+
+    Returns:
+        A function from observations [B] to actions, [B, 2] or [B] int64: of a continuous teacher
+        and a discrete agent, the nearest.
+    """
+    best, theirs = teacher.agent.requires_grad_(False).eval(), teacher.config.world
+    if best.spec != agent.spec:
+        raise ConfigError(f"{teacher.path}: the teacher does not observe what this agent observes "
+                          "(world.sensor, world.vessel.radius)")  # fmt: skip
+    device = next(best.parameters()).device
+    pairs = command_pairs(world.vessel).to(device)
+    if best.continuous and agent.continuous:
+        return best.act
+    if best.continuous:
+        return lambda seen: torch.cdist(best.act(seen), pairs).argmin(-1)
+    own = command_pairs(theirs.vessel).to(device)
+    require(own.equal(pairs), "teacher", str(teacher.path), "a policy for the same commands")
+    if agent.continuous:
+        return lambda seen: pairs.index_select(0, best.act(seen))
+    return best.act
+
+
+def imitation_error(agent: Agent[Any], observation: Observation, action: Tensor) -> Tensor:
+    """How far an agent is from given actions, a mean over the batch.
+
+    Continuous: the squared distance. Discrete: by how much the margin of Hester et al. 2018 is
+    missed by the scores.
+
+    Args:
+        agent: learns.
+        observation: [B].
+        action: [B, 2], or [B] int64.
+    """
+    if agent.continuous:
+        own, _ = agent.explore(observation, torch.zeros_like(action))
+        return (own - action).square().sum(-1).mean()
+    scores = agent.scores(agent.outputs(observation))
+    assert scores is not None
+    given = scores.gather(-1, action[:, None])
+    others = torch.ones_like(scores).scatter(-1, action[:, None], 0.0)
+    return ((scores + MARGIN * others).amax(-1) - given[:, 0]).mean()
