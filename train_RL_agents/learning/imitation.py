@@ -56,8 +56,9 @@ def teacher_actions(
     """The teacher's best actions as actions of another agent; see imitating.
 
     Returns:
-        A function from observations [B] to actions, [B, 2] or [B] int64: of a continuous teacher
-        and a discrete agent, the nearest.
+        A function from observations [B] to actions, [B, 2] or [B] int64. Of a continuous teacher
+        and a discrete agent, the nearest; of a discrete teacher with probabilities and a continuous
+        agent, the expected one, which varies less from one moment to the next.
     """
     best, theirs = teacher.agent.requires_grad_(False).eval(), teacher.config.world
     if best.spec != agent.spec:
@@ -71,9 +72,11 @@ def teacher_actions(
         return lambda seen: torch.cdist(best.act(seen), pairs).argmin(-1)
     own = command_pairs(theirs.vessel).to(device)
     require(own.equal(pairs), "teacher", str(teacher.path), "a policy for the same commands")
-    if agent.continuous:
+    if not agent.continuous:
+        return best.act
+    if best.scores_are_returns:
         return lambda seen: pairs.index_select(0, best.act(seen))
-    return best.act
+    return lambda seen: torch.softmax(_scores(best, seen), -1) @ pairs
 
 
 def imitation_error(agent: Agent[Any], observation: Observation, action: Tensor) -> Tensor:
@@ -90,8 +93,14 @@ def imitation_error(agent: Agent[Any], observation: Observation, action: Tensor)
     if agent.continuous:
         own, _ = agent.explore(observation, torch.zeros_like(action))
         return (own - action).square().sum(-1).mean()
-    scores = agent.scores(agent.outputs(observation))
-    assert scores is not None
+    scores = _scores(agent, observation)
     given = scores.gather(-1, action[:, None])
     others = torch.ones_like(scores).scatter(-1, action[:, None], 0.0)
     return ((scores + MARGIN * others).amax(-1) - given[:, 0]).mean()
+
+
+def _scores(agent: Agent[Any], observation: Observation) -> Tensor:
+    """Scores [B, A] of a discrete agent."""
+    scores = agent.scores(agent.outputs(observation))
+    assert scores is not None
+    return scores

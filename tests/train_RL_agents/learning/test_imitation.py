@@ -1,5 +1,6 @@
 """Imitation: actions of teachers as an agent's own, their error, and what an agent learns."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,11 +52,23 @@ def command(index):
 
 
 def test_actions_of_a_discrete_teacher_are_commands_of_a_continuous_agent():
-    teacher = teacher_of("PPO")
+    teacher = teacher_of("DQN", seed=10)
     found = teacher_actions(teacher, agent_of("AC-IQN"), WORLD)(seen())
     chosen = teacher.agent.act(seen()).tolist()
     assert len(set(chosen)) > 2
     assert found.tolist() == [command(index) for index in chosen]
+
+
+def test_of_probabilities_a_continuous_agent_imitates_the_expected_command():
+    teacher = teacher_of("PPO")
+    found = teacher_actions(teacher, agent_of("AC-IQN"), WORLD)(seen())
+    for action, logits in zip(
+        found.tolist(), teacher.agent.outputs(seen())["logits"].tolist(), strict=True
+    ):
+        weights = [math.exp(each) for each in logits]
+        for side in (0, 1):
+            moments = [weight * command(index)[side] for index, weight in enumerate(weights)]
+            assert action[side] == pytest.approx(sum(moments) / sum(weights), abs=1e-5)
 
 
 def test_actions_of_a_continuous_teacher_become_the_nearest_discrete_ones():
