@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import warnings
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -240,7 +241,8 @@ def save_figure(figure: Figure, path: Path, dpi: float = 100) -> None:
     ending = path.suffix.removeprefix(".").lower()
     require(ending in formats, "picture", str(path), f"a file that ends in {', '.join(formats)}")
     content = io.BytesIO()
-    figure.savefig(content, format=ending, dpi=dpi)
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # of names without room
+        figure.savefig(content, format=ending, dpi=dpi)
     write_atomically(path, content.getvalue())
 
 

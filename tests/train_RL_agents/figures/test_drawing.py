@@ -2,6 +2,7 @@
 
 import math
 import sys
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -110,6 +111,14 @@ def test_overview_has_one_panel_for_each_episode(tmp_path, count):
     assert titles == [view_of(index).title for index in range(count)]
     drawing.save_figure(figure, tmp_path / "overview.png")
     assert (tmp_path / "overview.png").stat().st_size > 1000
+
+
+def test_names_without_room_give_no_warning(tmp_path):
+    figure = drawing.new_figure(3.0, 2.0, "constrained")
+    figure.suptitle("line\n" * 50)
+    figure.subplots()
+    with warnings.catch_warnings(action="error"):
+        drawing.save_figure(figure, tmp_path / "picture.png")
 
 
 def test_overview_of_too_many_is_refused():
