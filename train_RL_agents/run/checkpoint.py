@@ -227,7 +227,7 @@ def load_policy(
     content = read_checked(file, POLICY, device)
     if not _is_policy(content):
         raise _damaged(file)
-    config = saved_config(parse_json(content["config"], f"{file}: config"))
+    config = saved_config(parse_json(content.get("config"), f"{file}: config"))
     weights, actions = content["weights"], content["num_actions"]
     # Of another size than its weights, an agent might not fit into memory. An agent of a user's
     # may be one that cannot be made without memory.

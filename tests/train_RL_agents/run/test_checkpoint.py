@@ -311,6 +311,15 @@ def test_policies_of_other_content_are_refused(tmp_path, changes):
     assert refusal(load_policy, path).endswith("damaged, or not a checkpoint of this program")
 
 
+def test_policies_that_lack_something_are_refused(tmp_path):
+    path = tmp_path / "policy.pt"
+    write_policy(path)
+    content = torch.load(path)
+    for name in content:
+        torch.save({key: content[key] for key in content if key != name}, path)
+        assert str(path) in refusal(load_policy, path)
+
+
 def test_a_network_that_its_weights_do_not_fill_is_not_made(tmp_path):
     """One of 67 GB."""
     path = tmp_path / "policy.pt"
