@@ -474,7 +474,8 @@ class MarineNavEnv(EnvBase):
         try:
             restore(self.world_state.now, state["now"])
             restore(parameters, state["parameters"])
-            restore(self._all_constants, state.get("constants", {}))
+            if self._varying is not None:
+                restore(self._all_constants, state["constants"])
             self.reset_pool.load_state_dict(state["starts"])
             # States of earlier versions have no counter: they go on with other noise.
             own, steps = self._noise.state(), torch.tensor(state["env_steps"] // self.num_envs)

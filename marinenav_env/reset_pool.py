@@ -314,13 +314,16 @@ class FixedPool(ResetPool):
         self._next.copy_(state["next"])
 
 
-def restore(target: Any, values: dict[str, Any]) -> None:
+def restore(target: Any, values: dict[Any, Any]) -> None:
     """Copy a nested dict of tensors into a tensorclass or tensordict of the same structure.
 
     Raises:
-        RuntimeError: when a tensor has another type or shape (copying alone would convert or
-            broadcast it), or is not finite.
+        RuntimeError: when a tensor is missing or unknown, has another type or shape (copying alone
+            would convert or broadcast it), or is not finite.
     """
+    if values.keys() != set(target.keys()):
+        odd = ", ".join(sorted(map(str, values.keys() ^ set(target.keys()))))
+        raise RuntimeError(f"{odd}: missing or unknown")
     for name, value in values.items():
         ours = target.get(name)
         if isinstance(value, dict):

@@ -15,7 +15,7 @@ import torch
 
 from marinenav_env.philox import RandomSource
 from marinenav_env.scenario_file import episodes_of
-from marinenav_env.validation import ConfigError
+from marinenav_env.validation import ConfigError, is_count, require
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.collecting.waiting import StoppedWaitingError
 from train_RL_agents.config.building import make_agent
@@ -398,7 +398,9 @@ class TorchRLTrainer:
             self.history.load_state_dict(state)
             if before["trainer.learning_rate"] == self.config.trainer.learning_rate:
                 # Never fewer than were made in this process; states of before have none.
-                self._rewinds = max(self._rewinds, state.get("rewinds", 0))
+                rewinds = state.get("rewinds", 0)
+                require(is_count(rewinds), "rewinds", rewinds, "a whole number")
+                self._rewinds = max(self._rewinds, rewinds)
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
             # torch lists every misfit, a line each after a headline: one is enough.
             lines = (str(error) or type(error).__name__).splitlines()

@@ -294,3 +294,6 @@ def test_restoring_another_shape_is_refused() -> None:
     values["self_state"] = torch.ones(1, 2, 7)  # would broadcast
     with pytest.raises(RuntimeError, match=r"self_state is \[1, 2, 7\], here \[3, 2, 7\]"):
         restore(target, values)
+    del values["self_state"]
+    with pytest.raises(RuntimeError, match="other, self_state: missing or unknown"):
+        restore(target, values | {"other": torch.zeros(3)})

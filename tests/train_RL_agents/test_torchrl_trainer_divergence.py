@@ -143,7 +143,7 @@ def test_a_state_that_is_not_finite_is_not_resumed(tmp_path):
     with patch.object(TorchRLTrainer, "check"):
         train_to(trainer, 24)
         trainer.save()
-    with pytest.raises(ConfigError, match=r"infinite or NaN \(.*weights\); start a new run"):
+    with pytest.raises(ConfigError, match=r"does not fit .*\(.*weight is not finite\)"):
         begin(RunFolder.open(run.path))
 
 

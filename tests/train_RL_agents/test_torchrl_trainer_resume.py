@@ -20,6 +20,7 @@ from tests.train_RL_agents.tiny_runs import (
     TINY,
     CrashError,
     at,
+    begin,
     crash,
     differences,
     evaluations,
@@ -29,6 +30,7 @@ from tests.train_RL_agents.tiny_runs import (
     results,
     saved,
     scalars,
+    small_pool,
     train,
     train_and_die,
     train_apart,
@@ -403,6 +405,53 @@ def test_some_settings_may_change(tmp_path, trained, change):
     run.checkpoints.mkdir()
     (run.checkpoints / STATE).write_bytes((trained.checkpoints / STATE).read_bytes())
     assert resume(run, quiet=True).env_steps == 160
+
+
+@pytest.fixture(scope="module")
+def prioritised(tmp_path_factory):
+    """A trainer with everything that a state may hold on one device, and its state."""
+    words = "agent_type=Rainbow", "trainer.n_steps=2", "trainer.prioritized=true"
+    run = new_run(tmp_path_factory.mktemp("form"), *words)
+    with small_pool():
+        train(run, stop_at=96)
+        trainer = begin(run)
+    run.release()
+    return trainer, read_checked(run.checkpoints / STATE, TRAINING, CPU)
+
+
+GONE = object()
+WRONG = [
+    ("rewinds", -1), ("world/now", {}), ("world/now/state/pose", GONE), ("world/starts/starts", {}),
+    ("world/starts/starts/extra", 1), ("learner/agent", {}), ("learner/updates", True),
+    ("learner/averaged/networks.critic.object_scale", GONE), ("learner/optimizer/state", {}),
+    ("learner/optimizer/state/0/exp_avg", GONE), ("learner/optimizer/state/0/step", torch.ones(1)),
+    ("learner/optimizer/param_groups/0/lr", True), ("meter/counts", GONE), ("meter/counts/loss", 0),
+    ("meter/sums/loss", torch.tensor(1)), ("streams", "text"), ("streams/open", GONE),
+    ("streams/open/reward", GONE), ("replay/capacity", 151), ("replay/filled", torch.tensor(3)),
+    ("replay/cursor", True), ("replay/cursor", torch.tensor(0.0)), ("replay/rows/reward", GONE),
+    ("replay/sampler/priorities", torch.zeros(1)), ("replay/sampler/highest", torch.ones(1)),
+    ("clock/total", -1.0), ("clock/seconds", {"update": True}), ("generators/policy", GONE),
+    ("evaluations/0/level", torch.zeros(3)), ("evaluations/0/success", torch.zeros(3, 1).bool()),
+    ("rows", []),
+]  # fmt: skip
+
+
+def changed(tree, names, value):
+    """Nested dicts and lists with another value in one place, or without the place."""
+    if not names:
+        return value
+    tree, key = tree.copy(), int(names[0]) if names[0].isdecimal() else names[0]
+    tree[key] = changed(tree.get(key) if isinstance(tree, dict) else tree[key], names[1:], value)
+    if tree[key] is GONE:
+        del tree[key]
+    return tree
+
+
+@pytest.mark.parametrize(("place", "value"), WRONG, ids=[f"{a} {b!r:.12}" for a, b in WRONG])
+def test_a_state_of_another_form_is_refused(prioritised, place, value):
+    trainer, state = prioritised
+    with pytest.raises(ConfigError, match="does not fit the run's configuration"):
+        trainer._load_state(changed(state, place.split("/"), value))
 
 
 def test_a_state_that_does_not_fit_is_refused(tmp_path, trained):

@@ -36,6 +36,11 @@ _PAIR = 544
 """Bytes that a step takes in passing for each pair of a robot and an object it may see."""
 SMALLEST_BATCH = 32
 """Episodes below which a batch is not reduced further."""
+_TYPES = {
+    "success": torch.bool, "collision": torch.bool,
+    "time": torch.float64, "energy": torch.float64, "returns": torch.float64,
+}  # fmt: skip
+"""Of the tensors of Episodes; the others are int64."""
 
 
 class Moment(NamedTuple):
@@ -148,8 +153,16 @@ class Episodes:
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Tensor]) -> Episodes:
-        """The inverse of state_dict."""
-        return cls(**{name: tensor.cpu() for name, tensor in state.items()})
+        """The inverse of state_dict.
+
+        Raises:
+            ValueError: when a tensor is of another type.
+        """
+        found = cls(**{name: tensor.cpu() for name, tensor in state.items()})
+        for name, tensor in vars(found).items():
+            if tensor.dtype != _TYPES.get(name, torch.int64) or tensor.ndim != 1:
+                raise ValueError(f"{name} is {tensor.ndim}-dimensional, {tensor.dtype}")
+        return found
 
     def table(self, names: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
         """Reports by level and overall, as plain numbers.

@@ -14,7 +14,8 @@ from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
 
 from marinenav_env.compiling import compiled
-from marinenav_env.validation import ConfigError, is_count
+from marinenav_env.reset_pool import restore
+from marinenav_env.validation import ConfigError, is_count, is_number
 from train_RL_agents.agents import Agent, Losses
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.config.schema import TrainConfig
@@ -386,20 +387,22 @@ class Learner:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore them; how the optimiser computes stays as it is here."""
-        self.agent.load_state_dict(state["agent"])
-        self.ema.load_state_dict(state["averaged"])
-        saved, own = self._flat.join(state["optimizer"]), self.optimizer.state_dict()
-        rate = float(saved["param_groups"][0]["lr"])  # host: loading a checkpoint
-        self.optimizer.load_state_dict(own | {"state": saved["state"]})
-        self._make_state()
+        restore(self.agent.state_dict(), state["agent"])
+        restore(self.ema.state_dict(), state["averaged"])
+        self.updates, given = state["updates"], state["optimizer"]
+        # Checkpoints of before there were parts lack it.
+        parts, rate = state.get("micro_batch", self.micro_batch), given["param_groups"][0]["lr"]
+        rate = float(rate) if isinstance(rate, Tensor) else rate  # host: loading a checkpoint
+        if not (is_count(self.updates) and is_count(parts) and parts and is_number(rate)):
+            raise ValueError("counters of updates that are none")
+        if self.updates or given["state"]:  # there was none before the first update
+            whole = self.optimizer.state_dict()
+            own = self._flat.split(whole)
+            restore(own["state"], given["state"])
+            self.optimizer.load_state_dict(whole | {"state": self._flat.join(own)["state"]})
         self._set_rate(rate)
-        self.updates = state["updates"]
         if self._scale and "scale" in state:
             self._scale.load_state_dict(state["scale"])
-        # Checkpoints of before there were parts lack it.
-        parts = state.get("micro_batch", self.micro_batch)
-        if not (is_count(self.updates) and is_count(parts) and parts and math.isfinite(rate)):
-            raise ValueError("counters of updates that are none")
         self.micro_batch = parts
         for each in (self._step, self._drawn):
             each.reset()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from marinenav_env.reset_pool import restore
+
 _LARGEST = 2.0**24
 """Factor; float32 gradients have room for it."""
 
@@ -48,5 +50,4 @@ class LossScale:
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore them."""
-        self.factor.copy_(state["factor"])
-        self._since.copy_(state["since"])
+        restore(self.state_dict(), state)

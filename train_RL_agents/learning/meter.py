@@ -56,8 +56,11 @@ class Meter:
         """
         sums = dict(state["sums"])
         # States of before had one count for all.
-        counts = dict(state.get("counts", dict.fromkeys(sums, state.get("count", 0))))
-        fine = all(isinstance(each, Tensor) and each.ndim == 0 for each in sums.values())
-        if not fine or sums.keys() != counts.keys() or not all(map(is_count, counts.values())):
+        one = "counts" not in state
+        counts = dict.fromkeys(sums, state["count"]) if one else dict(state["counts"])
+        fine = all(isinstance(each, Tensor) and each.ndim == 0 and each.is_floating_point()
+                   for each in sums.values())  # fmt: skip
+        fine &= all(is_count(each) and each > 0 for each in counts.values())
+        if not fine or sums.keys() != counts.keys():
             raise ValueError("sums of scalars without their counts")
         self._sums, self._counts = sums, counts

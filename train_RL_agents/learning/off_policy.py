@@ -10,7 +10,6 @@ from torch import Tensor
 
 from marinenav_env import GROUP
 from marinenav_env.compiling import compiled
-from marinenav_env.reset_pool import restore
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
@@ -173,7 +172,7 @@ class OffPolicy(Algorithm):
 
     def restart(self) -> None:
         """See Algorithm: open windows go."""
-        self.streams.load_state_dict({})
+        self.streams.restart()
 
     def device_scalars(self) -> dict[str, Tensor]:
         """See Algorithm."""
@@ -190,9 +189,9 @@ class OffPolicy(Algorithm):
         """See Algorithm."""
         super().load_state_dict(state)
         self.replay.load_state_dict(state["replay"])
-        if "open" in state["streams"]:
-            row = self.example_row.exclude("next_observation").set(STORED, torch.tensor(False))
-            blank = row.expand(self.settings.n_steps, *self._robots).clone()
-            restore(blank, state["streams"]["open"])
-        self.streams.load_state_dict(state["streams"])
+        row = self.example_row.exclude("next_observation").set(STORED, torch.tensor(False))
+        blank = row.expand(self.settings.n_steps, *self._robots).clone()
+        # States of before have no windows until the first step.
+        given = state["streams"] if state["env_steps"] else {"open": None} | state["streams"]
+        self.streams.load_state_dict(given, blank)
         self._seen = int(state["env_steps"])

@@ -210,7 +210,8 @@ class OnPolicy(Algorithm):
         """See Algorithm."""
         super().load_state_dict(state)
         if self._scale is not None:
-            self._scale.load_state_dict(state["returns"])
+            blank = torch.zeros_like(self._reward_sum.squeeze(-1))
+            self._scale.load_state_dict(state["returns"], blank)
 
 
 def normalized(advantage: Tensor, weight: Tensor) -> Tensor:

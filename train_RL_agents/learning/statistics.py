@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from marinenav_env.reset_pool import restore
 from train_RL_agents.networks.normalization import merge
 
 
@@ -56,6 +57,17 @@ class ReturnScale:
         """Moments and open returns."""
         return {"moments": self.moments, "return": self._return}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore them."""
-        self.moments, self._return = list(state["moments"]), state["return"]
+    def load_state_dict(self, state: dict[str, Any], blank: Tensor) -> None:
+        """Restore them.
+
+        Args:
+            state: what ``state_dict`` gave.
+            blank: [E, R] of the rewards' type, which becomes the open returns.
+
+        Raises:
+            RuntimeError: when they are of another shape or type, or not finite.
+        """
+        restore(dict(enumerate(self.moments)), dict(enumerate(state["moments"])))
+        self._return = None if state["return"] is None else blank
+        if self._return is not None:
+            restore({"return": blank}, {"return": state["return"]})

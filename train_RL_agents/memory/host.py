@@ -186,12 +186,14 @@ class HostReplay:
         self._ring.load_state_dict(state)
         self.filled.copy_(self._ring.filled)
         self._drawn.clear()
+        count = len(state["drawn"])
+        require(count in (0, AHEAD), "replay drawn", count, f"0 or {AHEAD} batches")
         for rows in state["drawn"]:
             slots = rows[SLOT]
             fine = bool(((slots >= 0) & (slots < self.capacity)).all())  # host: on the host
             require(fine, "replay drawn", "slots", f"below {self.capacity}")
             batch = select(self._ring._rows, slots).set(SLOT, slots)
-            if WEIGHTS in rows:
+            if self._ring.priorities is not None:
                 batch.set(WEIGHTS, torch.zeros(slots.shape))
             restore(batch, rows)
             self._drawn.append(self._worker.submit(self._prefetcher.fetch, batch))

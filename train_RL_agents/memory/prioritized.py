@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from marinenav_env.reset_pool import restore
+
 _WIDTH = 32
 """Numbers in a block: a draw adds up one block of it, and the sums of all blocks once a batch."""
 _SMALLEST = 1e-6
@@ -146,10 +148,16 @@ class Priorities:
         numbers = {"highest": self.highest.clone(), "beta": self.beta.clone()}
         return {"priorities": priorities, **numbers}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore them."""
+    def load_state_dict(self, state: dict[str, Any], filled: int) -> None:
+        """Restore those of as many filled slots.
+
+        Raises:
+            RuntimeError: when they are of another number or type, or not finite.
+        """
+        priorities = torch.zeros_like(self.sums.values[:filled])
+        numbers = {"highest": self.highest, "beta": self.beta}
+        restore({"priorities": priorities, **numbers}, state)
+        if bool((priorities < 0.0).any()):  # host: loading a checkpoint
+            raise RuntimeError("priorities below 0")
         self.sums.clear()
-        priorities = state["priorities"]
-        self.sums.write(torch.arange(len(priorities), device=priorities.device), priorities)
-        self.highest.copy_(state["highest"])
-        self.beta.copy_(state["beta"])
+        self.sums.write(torch.arange(filled, device=priorities.device), priorities)

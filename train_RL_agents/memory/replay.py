@@ -163,16 +163,14 @@ class Replay:
         """
         own = self.capacity
         require(state["capacity"] == own, "replay capacity", state["capacity"], str(own))
+        counters = {name: torch.zeros_like(self.filled) for name in ("cursor", "filled")}
+        restore(counters, {name: state[name] for name in counters})
         for name, most in (("filled", own), ("cursor", own - 1)):
-            value = int(state[name])  # host: loading a checkpoint
+            value = int(counters[name])  # host: loading a checkpoint
             require(0 <= value <= most, f"replay {name}", value, f"from 0 to {most}")
-        filled = int(state["filled"])  # host: likewise
-        if filled:
-            rows, given = self._rows[:filled], state["rows"]
-            fine = given.keys() == rows.keys()
-            require(fine, "replay rows", sorted(given), f"{sorted(rows.keys())}")
-            restore(rows, given)
-        self._cursor.copy_(state["cursor"])
-        self.filled.copy_(state["filled"])
+        filled = int(counters["filled"])  # host: likewise
+        restore(self._rows[:filled], state["rows"])
+        self._cursor.copy_(counters["cursor"])
+        self.filled.copy_(counters["filled"])
         if self.priorities is not None:
-            self.priorities.load_state_dict(state["sampler"])
+            self.priorities.load_state_dict(state["sampler"], filled)

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torch import Tensor
 
 from marinenav_env import GROUP
 from marinenav_env.layout import copy_in
+from marinenav_env.reset_pool import restore
 from train_RL_agents.agents.base import Batch
 from train_RL_agents.memory.replay import STORED, WEIGHTS, copied
 from train_RL_agents.networks.observation import observation_of
@@ -87,14 +87,28 @@ class MultiStep:
 
     def state_dict(self) -> dict[str, Any]:
         """The open windows."""
-        return {} if self._open is None else {"open": copied(self._open).to_dict()}
+        return {"open": None if self._open is None else copied(self._open).to_dict()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore them."""
+    def load_state_dict(self, state: dict[str, Any], blank: TensorDictBase) -> None:
+        """Restore them.
+
+        Args:
+            state: what ``state_dict`` gave.
+            blank: windows [n, E, R] of the same shapes and types, which become the open ones.
+
+        Raises:
+            KeyError: when there are none, but are needed.
+            RuntimeError: when they are of another shape or type.
+        """
+        # States of before have none where none are needed.
+        given = state.get("open") if self.n_steps == 1 else state["open"]
+        if given is not None:
+            restore(blank, given)
+        self._open = None if given is None else blank
+
+    def restart(self) -> None:
+        """Drop the open windows."""
         self._open = None
-        if "open" in state:
-            shape: Tensor = state["open"][STORED]
-            self._open = TensorDict(state["open"], shape.shape)
 
 
 def advance_windows(

@@ -97,10 +97,11 @@ class Clock:
         """Restore the counts.
 
         Raises:
-            ValueError: when they are no numbers.
+            ValueError: when they are no numbers from 0.
         """
-        if not all(map(is_number, (state["total"], *state["seconds"].values()))):
-            raise ValueError("seconds that are no numbers")
+        seconds = state["total"], *state["seconds"].values()
+        if not all(is_number(each) and each >= 0.0 for each in seconds):
+            raise ValueError("seconds that are no numbers from 0")
         self.seconds, self._before = dict(state["seconds"]), state["total"]
         self._lap = dict(self.seconds)
         self._started = self._lap_started = time.perf_counter()
