@@ -32,6 +32,8 @@ from train_RL_agents.evaluation.tables import CONDUCT, MARKS
 FORMAT, BENCHMARK = "marinenav entry", 1
 """Kind of file, and version of the suites, sizes and seeds (see evaluation.frozen)."""
 SUCCESS, COLLISION, TIMEOUT = "sct"
+_NO_SHARES = {"closest_approach", "delay", "detour"}
+"""Figures of conduct that may be above 1 or below 0."""
 _FARTHEST = 1e4
 """Largest size of a coordinate of a track (m)."""
 
@@ -103,10 +105,7 @@ class SuiteResult:
         """
         rows = [*self.conduct.values()]
         fine = self.conduct.keys() - {"overall"} in (set(), {*self.groups})
-        fine = fine and all(
-            isinstance(row, dict) and all(each is None or is_number(each) for each in row.values())
-            for row in rows
-        )
+        fine = fine and all(map(_is_conduct, rows))
         fine = fine and any(all(names.keys() <= row.keys() for row in rows)
                             for names in (CONDUCT, MARKS))  # fmt: skip
         require(fine, "conduct", "...", "the figures of all groups, finite numbers or null")
@@ -151,6 +150,21 @@ class SuiteResult:
         )
 
 
+def _is_conduct(row: Any) -> bool:
+    """Whether these are figures, shares among them, each with both ends of an interval or none."""
+    if not isinstance(row, dict):
+        return False
+    fine = all(each is None or is_number(each) for each in row.values())
+    shares = (row[name] for name in row.keys() & {*CONDUCT, *MARKS} - _NO_SHARES)
+    fine = fine and all(each is None or 0.0 <= each <= 1.0 for each in shares)
+    for name in row:
+        stem = name.removesuffix("_low").removesuffix("_high")
+        if stem != name:
+            parts = [row.get(f"{stem}{end}") for end in ("", "_low", "_high")]
+            fine = fine and parts.count(None) in (0, 3)
+    return fine
+
+
 @dataclass(frozen=True)
 class Entry:
     """What one policy did on the suites of the benchmark."""
@@ -172,7 +186,8 @@ class Entry:
             fine = all(each is None or is_text(each) or is_number(each) for each in values)
             require(fine, name, "...", "texts, numbers and null by name")
         for name in ("name", "agent", "sha256"):
-            require(name in self.policy, f"policy.{name}", "missing", "given")
+            value = self.policy.get(name)
+            require(is_text(value), f"policy.{name}", value, "text")
 
     def content(self) -> str:
         """The file's content."""

@@ -17,7 +17,7 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.files import read_text
-from marinenav_env.validation import LARGEST_NUMBER, ConfigError, require
+from marinenav_env.validation import LARGEST_NUMBER, ConfigError, is_count, require
 from train_RL_agents.config.reading import flatten, from_dict, read_json, to_dict
 from train_RL_agents.config.resuming import RESUMABLE, changes
 from train_RL_agents.config.schema import LARGEST_SEED, TrainConfig
@@ -113,7 +113,7 @@ def _suites(path: Path, content: Any) -> tuple[Suite, ...]:
     for name, options in content.items():
         require(name in SUITES, f"{path}: suites", name, f"one of {', '.join(SUITES)}")
         fine = isinstance(options, dict) and options.keys() <= {"episodes", "seed"}
-        fine = fine and all(type(each) is int and each >= 0 for each in options.values())
+        fine = fine and all(is_count(each) and each <= LARGEST_SEED for each in options.values())
         require(fine, f"{path}: suites.{name}", options, "an object with episodes, seed or neither")
         suite, episodes = SUITES[name], options.get("episodes", 1)
         fine = episodes > 0 and not (suite.fixed and "episodes" in options)

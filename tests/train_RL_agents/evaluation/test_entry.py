@@ -54,12 +54,15 @@ def change(*keys, value):
         (change("suites", "currents", "scenarios", value="x"), "32 hexadecimal digits"),
         (change("suites", "currents", "conduct", value={"all": {}}), "conduct"),
         (change("suites", "imazu", "conduct", "case 1", "safety", value="x"), "conduct"),
+        (change("suites", "imazu", "conduct", "case 1", "safety", value=-1), "conduct"),
+        (change("suites", "imazu", "conduct", "case 1", "all_kept_low", value=None), "conduct"),
         (change("suites", "imazu", "duties", value={"give-way": [5, 4]}), "duties"),
         (change("suites", "imazu", "tracks", value=[[[0.0]], [[0, 1]]]), "tracks"),
         (change("suites", "imazu", "more", value=1), "damaged"),
         (change("suites", value=[]), "damaged"),
         (change("policy", value={"name": "x"}), "policy.agent"),
         (change("policy", "name", value=["x"]), "texts, numbers and null"),
+        (change("policy", "name", value=None), "policy.name=None: must be text"),
     ],
 )
 def test_damaged_entries_are_refused_in_a_sentence(tmp_path, damage, sentence):

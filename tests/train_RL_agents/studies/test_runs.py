@@ -67,6 +67,7 @@ def test_configurations_that_are_shipped_have_names(file):
     ({"common": {"trainer.wrong": 1}}, "there is no such setting"), ({"suites": {}}, "one or more"),
     ({"suites": {"none": {}}}, "one of"), ({"suites": {"fresh": {}}}, "given a seed"),
     ({"suites": {"paper": {"size": 1}}}, "episodes, seed or neither"),
+    ({"suites": {"fresh": {"seed": 10**400}}}, "episodes, seed or neither"),
     ({"suites": {"paper": {"episodes": 2}}}, "episodes=2: must be left out, paper has 10"),
     ({"suites": {"rules": {"episodes": 0}}}, "episodes=0: must be at least 1"),
     ({"settings": {"a": {}, "b": {"world.substeps": 1}}}, "b='world.substeps': must be that of"),
