@@ -17,7 +17,7 @@ from train_RL_agents.agents.base import Agent, AgentConfig
 from train_RL_agents.agents.losses import critic_error, truncated_targets
 from train_RL_agents.agents.quantile import QuantileConfig
 from train_RL_agents.networks.encoders import ObservationNetwork
-from train_RL_agents.networks.layers import CosineEmbedding, each_of, to_float32
+from train_RL_agents.networks.layers import CosineEmbedding, each_of, side_by_side, to_float32
 from train_RL_agents.networks.observation import Observation, ObservationSpec, repeat
 
 
@@ -140,11 +140,11 @@ class ImplicitQuantileCritic(ObservationNetwork):
             taus = taus[..., None, :].expand(*actions.shape[:-1], -1)
             return self(repeat(observation, actions.ndim - 2, count), actions, taus).mean(-1)
         # The head is linear, so that the mean over fractions can be taken before it.
-        features = self.encode(observation)[..., None, :].expand(*actions.shape[:-1], -1)
-        features = self.late_trunk(features, actions)
+        features = self.late_trunk(self.encode(observation)[..., None, :], actions)
         embedded = self.cos_embedding(taus).mean(-2, keepdim=True)
         return to_float32(self.output_layer(features * embedded)).squeeze(-1)
 
     def late_trunk(self, features: Tensor, action: Tensor) -> Tensor:
         """Hidden layers before the product with the fractions, [B, 128]."""
-        return self.trunk(torch.cat((features, action), -1))
+        first = torch.relu(side_by_side(self.hidden_layers[0], features, action))
+        return self.trunk(first, begin=1)

@@ -14,6 +14,7 @@ from train_RL_agents.networks.layers import (
     each_of,
     hidden,
     orthogonal,
+    side_by_side,
     squash,
     to_float32,
 )
@@ -39,6 +40,21 @@ def test_hidden_layer_norm_is_optional():
     torch.testing.assert_close(out.mean(-1), torch.zeros(10), atol=1e-5, rtol=0.0)
     torch.testing.assert_close(out.std(-1, unbiased=False), torch.ones(10), atol=1e-3, rtol=0.0)
     assert plain(features).mean(-1).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_side_by_side_is_a_layer_of_both_concatenated(monkeypatch, layer_norm):
+    layer = hidden(6, 5, layer_norm).double()
+    given = {"generator": seeded(), "dtype": torch.float64}
+    features, actions = torch.randn(7, 1, 4, **given), torch.randn(7, 3, 2, **given)
+    inputs = [features.requires_grad_(), actions.requires_grad_(), *layer.parameters()]
+    both = torch.cat((features.expand(7, 3, 4), actions), -1)
+    for free in ({"cpu"}, set()):  # as on a GPU
+        monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", free)
+        found = []
+        for values in (side_by_side(layer, features, actions), layer(both)):
+            found.append((values, torch.autograd.grad(values.pow(3).sum(), inputs)))
+        torch.testing.assert_close(*found)
 
 
 @pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 4, 3)])
