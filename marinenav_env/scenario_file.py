@@ -29,7 +29,7 @@ from marinenav_env.config import (
 from marinenav_env.files import read_json
 from marinenav_env.parameters import COMMANDS, build_parameters
 from marinenav_env.state import Parameters, Scenario
-from marinenav_env.validation import ConfigError, is_number, require
+from marinenav_env.validation import ConfigError, is_count, is_number, require
 
 MOST, FARTHEST = 1000, 1e6
 """Most robots, obstacles and cores of an episode, and largest size of a number of theirs."""
@@ -165,6 +165,8 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
     for name in COMMANDS:
         robots[name] = _shared(f"{where}.{name}", robots[name])
         _rows(f"{where}.{name}[0]", robots[name])
+    seed = env.pop("seed", 0)
+    require(is_count(seed), f"{key}.env.seed", seed, "a whole number from 0")
     dt, substeps = (_shared(f"{where}.{name}", robots.pop(name)) for name in ("dt", "N"))
     start, goal, heading, velocity, *sides = (
         _rows(f"{where}.{name}", robots.pop(name), count, width) for name, width in _MOTION.items()
@@ -186,7 +188,7 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
             reward=_take(RewardConfig, _REWARD, env),
             scenario=_take(ScenarioConfig, _MAP, env),
         ),
-        seed=env.pop("seed", 0),
+        seed=seed,
     )  # fmt: skip
     # The remaining keys are unknown.
     unknown |= {f"robots.{name}" for name in robots}

@@ -229,6 +229,7 @@ BAD: dict[str, tuple[Callable[[Entry], Any], str]] = {
                          r"a\[1\]\.robots\.start=\[\[1\.0, nan\],.*finite numbers"),
     "start in words": (changed("robots", "start", to=first(["here", "there"])),
                        r"a\[1\]\.robots\.start=\[\['here', 'there'\],.*finite numbers"),
+    "seed in words": (changed("env", "seed", to="x"), r"a\[1\]\.env\.seed='x': .*whole number.*"),
     "heading in a list": (changed("robots", "init_theta", to=first([1.0])),
                           r"a\[1\]\.robots\.init_theta=\[\[1\.0\],.*a list of 6 finite numbers"),
     "velocity in 2D": (changed("robots", "init_velocity_r", to=first([0.0, 0.0])),
