@@ -33,14 +33,32 @@ OWN = {"Rainbow": {"agent.v_min": -1.0, "agent.v_max": 1.5}}
 """Rainbow's atoms lie as close as returns are small here, where nobody collides."""
 
 
-@pytest.mark.parametrize("name", AGENTS)
-def test_a_vessel_alone_learns_to_find_its_goal(tmp_path, name):
+def learned(folder, name, **settings):
+    """Train an agent; returns its run and the success rates before and after."""
     with small_pool():
         trainer = {"trainer": TRAINER[AGENTS[name].algorithm]}
-        config = from_dict(EASY | trainer | OWN.get(name, {}) | {"agent_type": name})
-        trainer = TorchRLTrainer(RunFolder.create(config, 0, [], tmp_path), quiet=True)
+        config = from_dict(EASY | trainer | OWN.get(name, {}) | {"agent_type": name} | settings)
+        trainer = TorchRLTrainer(RunFolder.create(config, 0, [], folder), quiet=True)
         trainer.evaluate()
         trainer.train()
-    before, after = (row["success_rate"] for row in trainer.history.rows)
+    return trainer.run, *(row["success_rate"] for row in trainer.history.rows)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_vessel_alone_learns_to_find_its_goal(tmp_path, name):
+    _, before, after = learned(tmp_path, name)
     assert before < 0.3
     assert after > 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["AC-IQN", "SAC"])
+def test_a_teacher_saves_experience(tmp_path, name):
+    """Half of the env-steps are too few for a vessel that has none."""
+    few = {"total_timesteps": 6_400, "eval_freq": 6_400}
+    teacher, _, _ = learned(tmp_path / "teacher", "PPO")
+    imitates = {"imitation_learning": True, "teacher": str(teacher.path)}
+    _, _, alone = learned(tmp_path / "alone", name, **few)
+    _, _, taught = learned(tmp_path / "taught", name, **few | imitates)
+    assert alone < 0.5
+    assert taught > 0.7
