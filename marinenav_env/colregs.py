@@ -62,8 +62,8 @@ def required_turn(
         + torch.atan2(env_last(own_radius), tangent)
     )
     angle = wrap_to_pi(desired - course)
-    seen, clear = env_last(observation.objects_mask), angle <= 0.0
-    applies = seen & fast & (crossing | head_on) & outside & ~clear
+    seen = env_last(observation.objects_mask)
+    applies = seen & fast & (crossing | head_on) & outside & (angle > 0.0)
     # The first of them. Numbers, since compiled code handles bool and int64 slowly on a CPU.
     count = applies.shape[0]
     slot = torch.arange(count, dtype=angle.dtype, device=angle.device)[:, None, None]

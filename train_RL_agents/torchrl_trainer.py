@@ -166,7 +166,8 @@ class TorchRLTrainer:
         """The policy that is imitated, as the run keeps it."""
         if not self.config.imitation_learning:
             return None
-        return load_policy(self.run.checkpoints / TEACHER, device=self.device)
+        with self.ranks.together():
+            return load_policy(self.run.path / TEACHER, device=self.device)
 
     def _start(self) -> None:
         """Load the weights that a new run starts from, and record what it is evaluated on."""

@@ -157,7 +157,8 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
 
         Args:
             observation: [B].
-            noise: what ``exploration_noise`` gave.
+            noise: what ``exploration_noise`` gave; a continuous agent that imitates a teacher is
+                asked for its best action by zeros of the actions' shape.
 
         Returns:
             The actions; and further tensors [B, ...] that ``loss`` needs of this moment, by name.

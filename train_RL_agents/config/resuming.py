@@ -12,7 +12,7 @@ RESUMABLE = (
 )  # fmt: skip
 """Keys that may change when a run is resumed; all others would make it another run. Not the device:
 generators of another kind of device cannot take up the streams of random numbers."""
-_WITHOUT_EFFECT = ("save_dir", "load_model", "teacher")
+_WITHOUT_EFFECT = ("save_dir", "load_model")
 """Keys that mean nothing to a run that has begun."""
 
 

@@ -393,10 +393,10 @@ class TrainConfig(Generic[ConfigType]):
         require(fine, "loggers", self.loggers, f"some of {names}")
         fine = len(set(self.loggers)) == len(self.loggers)
         require(fine, "loggers", self.loggers, "different from one another")
-        fine = bool(self.teacher) == self.imitation_learning
-        require(fine, "teacher", self.teacher, "a policy with imitation_learning=true, else empty")
         fine = agent.algorithm == "off-policy" or not self.imitation_learning
         require(fine, "imitation_learning", True, f"false for {self.agent_type}")
+        fine = bool(self.teacher) == self.imitation_learning
+        require(fine, "teacher", self.teacher, "a policy with imitation_learning=true, else empty")
         fine = self.save_replay or not self.trainer.buffer_size or self.on_divergence == "stop"
         require(fine, "on_divergence", self.on_divergence, "stop with save_replay=false")
         fine = isinstance(self.trainer, kind)

@@ -7,13 +7,13 @@ The teacher is asked about what the agent itself meets, so its errors do not add
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from marinenav_env import WorldConfig
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.validation import require
 from train_RL_agents.agents import Agent, Batch, Losses
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.networks.observation import Observation
@@ -35,14 +35,13 @@ def imitating(
         teacher: on the agent's device.
         world: of the agent.
         weight: of the error of imitation.
-
-    Raises:
-        ConfigError: when the teacher observes something else, or has other commands.
     """
     wanted = teacher_actions(teacher, agent, world)
+    device = next(agent.parameters()).device
 
     def losses(batch: Batch, noise: Any) -> Losses:
-        with torch.no_grad():
+        # Policies act in float32, whatever losses are computed in.
+        with torch.no_grad(), torch.autocast(device.type, enabled=False):
             action = wanted(batch.observation)
         error = imitation_error(agent, batch.observation, action)
         return agent.loss(batch, noise) | {"loss_imitation": weight * error}
@@ -60,18 +59,12 @@ def teacher_actions(
         and a discrete agent, the nearest; of a discrete teacher with probabilities and a continuous
         agent, the expected one, which varies less from one moment to the next.
     """
-    best, theirs = teacher.agent.requires_grad_(False).eval(), teacher.config.world
-    if best.spec != agent.spec:
-        raise ConfigError(f"{teacher.path}: the teacher does not observe what this agent observes "
-                          "(world.sensor, world.vessel.radius)")  # fmt: skip
-    device = next(best.parameters()).device
-    pairs = command_pairs(world.vessel).to(device)
+    best = teacher.agent.requires_grad_(False).eval()
+    pairs = command_pairs(world.vessel).to(next(best.parameters()).device)
     if best.continuous and agent.continuous:
         return best.act
     if best.continuous:
-        return lambda seen: torch.cdist(best.act(seen), pairs).argmin(-1)
-    own = command_pairs(theirs.vessel).to(device)
-    require(own.equal(pairs), "teacher", str(teacher.path), "a policy for the same commands")
+        return lambda seen: (best.act(seen)[:, None] - pairs).square().sum(-1).argmin(-1)
     if not agent.continuous:
         return best.act
     if best.scores_are_returns:
@@ -83,7 +76,7 @@ def imitation_error(agent: Agent[Any], observation: Observation, action: Tensor)
     """How far an agent is from given actions, a mean over the batch.
 
     Continuous: the squared distance. Discrete: by how much the margin of Hester et al. 2018 is
-    missed by the scores.
+    missed by the scores. Importance weights of prioritised replay do not count.
 
     Args:
         agent: learns.
@@ -102,5 +95,6 @@ def imitation_error(agent: Agent[Any], observation: Observation, action: Tensor)
 def _scores(agent: Agent[Any], observation: Observation) -> Tensor:
     """Scores [B, A] of a discrete agent."""
     scores = agent.scores(agent.outputs(observation))
-    assert scores is not None
-    return scores
+    fine = scores is not None
+    require(fine, "imitation_learning", True, f"false: {type(agent).__name__} has no scores")
+    return cast(Tensor, scores)

@@ -14,7 +14,7 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, Demand, Item, Setup
-from train_RL_agents.learning.imitation import imitating
+from train_RL_agents.learning.imitation import imitating, imitation_error
 from train_RL_agents.learning.learner import Updated
 from train_RL_agents.memory.host import make_replay
 from train_RL_agents.memory.replay import STORED, replay_bytes, tree_bytes
@@ -87,7 +87,9 @@ class OffPolicy(Algorithm):
 
         def loss(count: int) -> None:
             batch = batch_of(row.expand(count).clone())
-            agent.loss(batch, agent.loss_noise(count, torch.Generator()))
+            kept = [agent.loss(batch, agent.loss_noise(count, torch.Generator()))]
+            if config.imitation_learning:
+                kept.append({"": imitation_error(agent, batch.observation, batch.action)})
 
         # Drawn rows are there twice: as they come from replay and as the losses want them.
         return Demand(items, loss, row=2 * tree_bytes(row))

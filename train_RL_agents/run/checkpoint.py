@@ -35,8 +35,8 @@ _LARGEST_PICKLE = {POLICY: 8 * 2**20, TRAINING: 32 * 2**20}
 """Bytes of a checkpoint beside its tensors; an evaluation takes 2 kB of a training state."""
 CHECKPOINTS, MANIFEST, STATE = "checkpoints", "manifest.json", "training_state.pt"
 TEACHER = "teacher.pt"
-"""In the checkpoints of a run that imitates one."""
-_OWN = ("trial_config.json", "eval_configs.json", "evaluations.*", f"{CHECKPOINTS}/*")
+"""A run's copy of the policy that it imitates."""
+_OWN = ("trial_config.json", "eval_configs.json", "evaluations.*", TEACHER, f"{CHECKPOINTS}/*")
 """Files of a run, which outputs of commands do not replace."""
 PUBLISHED = "policy.pt"
 """The policy in a folder of ``pretrained/``."""

@@ -33,12 +33,12 @@ from train_RL_agents.run.checkpoint import (
     STATE,
     TEACHER,
     find_run,
-    load_policy,
     read_manifest,
 )
 from train_RL_agents.run.logger import RunLogger
 from train_RL_agents.run.loggers import check_loggers, open_loggers
 from train_RL_agents.run.run_log import RunLog
+from train_RL_agents.run.teacher import find_teacher
 from train_RL_agents.utils.files import TEMPORARY, inside, write_atomically
 from train_RL_agents.utils.provenance import revision, versions
 
@@ -117,21 +117,22 @@ class RunFolder:
                 ``config.save_dir``, see make_parent.
 
         Raises:
-            ConfigError: when the run's folder exists already or cannot be made, or when a batch is
-                larger than replay, which only runs of earlier versions may have.
+            ConfigError: when the run's folder exists already or cannot be made, when the teacher
+                does not fit, or when a batch is larger than replay, which only runs of earlier
+                versions may have.
         """
         size, rows = config.trainer.batch_size, config.trainer.buffer_size
         fine = not rows or size <= rows
         require(fine, "trainer.batch_size", size, f"at most trainer.buffer_size, {rows}")
-        teacher = load_policy(config.teacher).path.read_bytes() if config.teacher else b""
+        teacher = find_teacher(config).path.read_bytes() if config.teacher else b""
         parent = parent or cls.make_parent(config)
         path = parent / f"seed_{seed}"
         require(not path.exists(), "run folder", str(path), "new; use --resume to go on with it")
         run = cls(path, replace(config, seed=(seed,)), seed)
         _make_folder(run.checkpoints)
-        run.write_config()
         if teacher:
-            run._write(f"{CHECKPOINTS}/{TEACHER}", teacher)
+            run._write(TEACHER, teacher)
+        run.write_config()
         commit, patch = revision()
         run._write_json("versions.json", versions() | {"git revision": commit})
         run._write("git_diff.patch", patch)
@@ -159,7 +160,7 @@ class RunFolder:
                 logger's package is missing.
         """
         check_loggers(self.config.loggers)
-        for name in (LOCK, LOG, CONFIG, *_EVALUATIONS, f"{CHECKPOINTS}/{STATE}"):
+        for name in (LOCK, LOG, CONFIG, TEACHER, *_EVALUATIONS, f"{CHECKPOINTS}/{STATE}"):
             path = inside(self.path, name)
             fine = path.is_file() or not path.exists()
             require(fine, "run folder", str(path), "a regular file")

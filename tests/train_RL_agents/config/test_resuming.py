@@ -23,7 +23,7 @@ def test_changes_are_told_in_order_with_both_values():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("key", [*RESUMABLE, "save_dir", "load_model", "teacher"])
+@pytest.mark.parametrize("key", [*RESUMABLE, "save_dir", "load_model"])
 def test_some_settings_may_change(key):
     before = settings()
     assert key in before
@@ -32,7 +32,7 @@ def test_some_settings_may_change(key):
 
 def test_all_others_may_not():
     before = settings()
-    free = {*RESUMABLE, "save_dir", "load_model", "teacher"}
+    free = {*RESUMABLE, "save_dir", "load_model"}
     assert before.keys() > free
     changed = changes(before, dict.fromkeys(before, "another"))
     assert len(changed) == len(before) - len(free)

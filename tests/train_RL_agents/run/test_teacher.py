@@ -1,0 +1,44 @@
+"""Which policies a run may imitate."""
+
+import re
+
+import pytest
+
+from marinenav_env import ConfigError
+from tests.train_RL_agents.tiny_runs import new_run
+from train_RL_agents.cli import main
+from train_RL_agents.run.checkpoint import TEACHER, load_policy
+
+pytestmark = pytest.mark.usefixtures("surroundings")
+
+
+def test_a_run_has_a_copy_of_its_teacher(tmp_path, trained):
+    words = ("agent_type=SAC", "imitation_learning=true", f"teacher={trained.path}")
+    run = new_run(tmp_path, *words)
+    assert (run.path / TEACHER).read_bytes() == load_policy(trained.path).path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("world.sensor.max_objects=8", "observes what robots of this run observe"),
+        ("world.vessel.left_thrust_change=0,500", "world.vessel.left_thrust_change="),
+        ("world.vessel.max_thrust_rate=500", "world.vessel.max_thrust_rate="),
+        ("world.dt=0.5", "world.dt="),
+        ("world.substeps=3", "world.substeps="),
+        ("teacher=absent.pt", "absent.pt"),
+    ],
+)
+def test_teachers_that_do_not_fit_are_refused(tmp_path, trained, word, said):
+    words = ("imitation_learning=true", f"teacher={trained.path}", word)
+    with pytest.raises(ConfigError, match=re.escape(said)) as caught:
+        new_run(tmp_path, *words)
+    assert len(str(caught.value)) < 2 * len(str(trained.path)) + 200
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_command_that_is_refused_leaves_no_folder(tmp_path, command, capsys, trained):
+    words = ["imitation_learning=true", f"teacher={trained.path}", "world.sensor.max_objects=8"]
+    assert main([*command, *words, "seed=1,2", "--quiet"]) == 2
+    assert "observes what robots" in capsys.readouterr().err
+    assert not list((tmp_path / "runs").iterdir())

@@ -1,0 +1,35 @@
+"""The policy that a run imitates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from marinenav_env.validation import require
+from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.networks.observation import ObservationSpec
+from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
+
+_COMMANDS = ("left_thrust_change", "right_thrust_change", "max_thrust_rate")
+
+
+def find_teacher(config: TrainConfig[Any]) -> LoadedPolicy:
+    """Load the teacher of a new run.
+
+    Raises:
+        ConfigError: when there is none, or it was trained for other observations, commands or time
+            steps than the run.
+    """
+    found = load_policy(config.teacher)
+    own, its, name = config.world, found.config.world, f"{config.teacher}: world"
+    fine = found.agent.spec == ObservationSpec.of(own)
+    require(fine, "teacher", config.teacher, "one that observes what robots of this run observe "
+            "(world.sensor, world.vessel.radius)")  # fmt: skip
+    for key in ("dt", "substeps"):
+        _require_same(f"{name}.{key}", getattr(its, key), getattr(own, key))
+    for key in _COMMANDS:
+        _require_same(f"{name}.vessel.{key}", getattr(its.vessel, key), getattr(own.vessel, key))
+    return found
+
+
+def _require_same(name: str, value: Any, expected: Any) -> None:
+    require(value == expected, name, value, f"that of the run, {expected}")
