@@ -34,7 +34,8 @@ def required_turn(
 
     # Own position and velocity in the frame at the object with x along its velocity. Where the
     # other is slow the direction is meaningless, but then no rule applies either.
-    cos, sin = (each / other_speed.clamp_min(1e-6) for each in (vx, vy))
+    speed = other_speed.clamp_min(1e-6)
+    cos, sin = vx / speed, vy / speed
     x, y = -(cos * px + sin * py), -(cos * py - sin * px)
     psi = torch.atan2(cos * v - sin * u, cos * u + sin * v)
     crossing = (
@@ -64,7 +65,12 @@ def required_turn(
     angle = wrap_to_pi(desired - course)
     seen = env_last(observation.objects_mask)
     applies = seen & fast & (crossing | head_on) & outside & (angle > 0.0)
-    # The first of them. Numbers, since compiled code handles bool and int64 slowly on a CPU.
+    return _first(applies, angle)
+
+
+def _first(applies: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
+    """Whether any of [K, R, E] applies, and the angle of the first that does, else 0; [E, R]."""
+    # Numbers, since compiled code handles bool and int64 slowly on a CPU.
     count = applies.shape[0]
     slot = torch.arange(count, dtype=angle.dtype, device=angle.device)[:, None, None]
     place = torch.where(applies, slot, count)

@@ -27,10 +27,8 @@ from train_RL_agents.learning import ALGORITHMS, Setup
 from train_RL_agents.learning.learner import NoRoomError, out_of_memory
 from train_RL_agents.run.checkpoint import (
     STATE,
-    TEACHER,
     TRAINING,
     VERSION,
-    LoadedPolicy,
     find_policy,
     load_policy,
     load_weights,
@@ -39,6 +37,7 @@ from train_RL_agents.run.checkpoint import (
 from train_RL_agents.run.monitor import Monitor
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import CONFIG, RunFolder
+from train_RL_agents.run.teacher import kept_teacher
 from train_RL_agents.utils.compiling import (
     StoppedCompilingError,
     compile_problem,
@@ -150,10 +149,12 @@ class TorchRLTrainer:
         self.collector = StepCollector(
             config, agent, device, seed, noise, self._generators["policy"], self.clock, self.display
         )
+        with self.ranks.together():
+            teacher = kept_teacher(self.run.path, self.config, device)
         self.algorithm = ALGORITHMS[type(config.trainer)](
             Setup(
                 config, agent, self.collector.env.fake_tensordict(), self._generators, self.ranks,
-                self.clock, self.display.say, self.collector.in_place, self._teacher(),
+                self.clock, self.display.say, self.collector.in_place, teacher,
             )
         )  # fmt: skip
         self.collector.on_restart = self.algorithm.restart
@@ -161,13 +162,6 @@ class TorchRLTrainer:
         self.collector.stopping = lambda: self.stopped and self.ranks.size == 1
         probe = partial(EvaluationProbe, device=device, draws=config.draw_evaluations)
         self.history = History(self.run, device, probe)
-
-    def _teacher(self) -> LoadedPolicy | None:
-        """The policy that is imitated, as the run keeps it."""
-        if not self.config.imitation_learning:
-            return None
-        with self.ranks.together():
-            return load_policy(self.run.path / TEACHER, device=self.device)
 
     def _start(self) -> None:
         """Load the weights that a new run starts from, and record what it is evaluated on."""
@@ -380,14 +374,12 @@ class TorchRLTrainer:
         """
         path = self.run.checkpoints / STATE
         before = saved_settings(state, path)
-        changed = changes(before, flatten(to_dict(self.config)))
-        if changed:
+        if changed := changes(before, flatten(to_dict(self.config))):
             raise ConfigError(
                 f"{path}: was made with other settings than {self.run.path / CONFIG} has: "
                 f"{'; '.join(changed)}"
             )
-        missing = self.algorithm.missing(state)
-        if missing:
+        if missing := self.algorithm.missing(state):
             raise ConfigError(f"{self.run.path}: {missing}")
         try:
             self.env_steps = self._logged_at = self.run.resumed_at = state["env_steps"]

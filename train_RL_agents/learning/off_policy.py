@@ -87,9 +87,10 @@ class OffPolicy(Algorithm):
 
         def loss(count: int) -> None:
             batch = batch_of(row.expand(count).clone())
-            kept = [agent.loss(batch, agent.loss_noise(count, torch.Generator()))]
+            losses = agent.loss(batch, agent.loss_noise(count, torch.Generator()))
             if config.imitation_learning:
-                kept.append({"": imitation_error(agent, batch.observation, batch.action)})
+                error = imitation_error(agent, batch.observation, batch.action)
+                losses["loss_imitation"] = error
 
         # Drawn rows are there twice: as they come from replay and as the losses want them.
         return Demand(items, loss, row=2 * tree_bytes(row))

@@ -1,13 +1,16 @@
-"""The policy that a run imitates."""
+"""The policy that a run imitates, before the run is made and in its folder."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+import torch
 
 from marinenav_env.validation import require
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.networks.observation import ObservationSpec
-from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
+from train_RL_agents.run.checkpoint import TEACHER, LoadedPolicy, load_policy
 
 _COMMANDS = ("left_thrust_change", "right_thrust_change", "max_thrust_rate")
 
@@ -29,6 +32,22 @@ def find_teacher(config: TrainConfig[Any]) -> LoadedPolicy:
     for key in _COMMANDS:
         _require_same(f"{name}.vessel.{key}", getattr(its.vessel, key), getattr(own.vessel, key))
     return found
+
+
+def kept_teacher(
+    folder: Path, config: TrainConfig[Any], device: torch.device
+) -> LoadedPolicy | None:
+    """Load the copy of the teacher that a run keeps; None if the run has no teacher.
+
+    Args:
+        folder: of the run.
+        config: of the run.
+        device: to load it to.
+
+    Raises:
+        ConfigError: when its file is missing or damaged.
+    """
+    return load_policy(folder / TEACHER, device=device) if config.imitation_learning else None
 
 
 def _require_same(name: str, value: Any, expected: Any) -> None:
