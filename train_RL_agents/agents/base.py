@@ -52,6 +52,10 @@ class Batch(NamedTuple):
         """B."""
         return int(self.reward.shape[0])
 
+    def mean(self, values: Tensor) -> Tensor:
+        """Mean of values [B]."""
+        return values.mean()
+
     def part(self, rows: slice) -> Batch:
         """Some of the transitions, without copies."""
         chosen: Batch = tree_map_only(Tensor, lambda each: each[rows], self)

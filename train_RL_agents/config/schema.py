@@ -162,6 +162,8 @@ class TrainerConfig:
     """While training: world.reward.astern_penalty."""
     off_course_penalty: Annotated[float, at_most(0.0)] = 0.0
     """While training: world.reward.off_course_penalty."""
+    imitation_weight: NonNegative = 1.0
+    """Weight of the error of imitation, with imitation_learning."""
     ema_decay: Annotated[float, at_least(0.0), at_most(0.999999)] = 0.999
     """Decay per update of the exponential moving average (EMA) of the weights that is evaluated and
     saved; 0: the latest weights."""
@@ -234,8 +236,6 @@ class OffPolicyConfig(TrainerConfig):
     """Share of the learned weights mixed into the target networks at each of their updates."""
     target_update_interval: Whole = 0
     """Env-steps between updates of the target networks; 0: with every update."""
-    imitation_weight: NonNegative = 1.0
-    """Weight of the error of imitation, with imitation_learning."""
     exploration: Literal["noise", "uniform"] = "noise"
     """How continuous actions explore: each with Gaussian noise, or some replaced by uniform ones,
     as discrete actions always do."""
@@ -361,7 +361,7 @@ class TrainConfig(Generic[ConfigType]):
     load_model: str = ""
     """Checkpoint whose weights training starts from."""
     imitation_learning: bool = False
-    """Imitate the teacher's actions beside learning from rewards; off-policy agents only."""
+    """Imitate the teacher's actions beside learning from rewards."""
     teacher: str = ""
     """Policy that is imitated; the run keeps a copy."""
     trainer: TrainerConfig = None  # type: ignore[assignment]
@@ -393,8 +393,6 @@ class TrainConfig(Generic[ConfigType]):
         require(fine, "loggers", self.loggers, f"some of {names}")
         fine = len(set(self.loggers)) == len(self.loggers)
         require(fine, "loggers", self.loggers, "different from one another")
-        fine = agent.algorithm == "off-policy" or not self.imitation_learning
-        require(fine, "imitation_learning", True, f"false for {self.agent_type}")
         fine = bool(self.teacher) == self.imitation_learning
         require(fine, "teacher", self.teacher, "a policy with imitation_learning=true, else empty")
         fine = self.save_replay or not self.trainer.buffer_size or self.on_divergence == "stop"

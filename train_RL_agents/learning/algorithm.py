@@ -15,6 +15,7 @@ from marinenav_env import GROUP
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.config.schema import TrainConfig, TrainerConfig
+from train_RL_agents.learning.imitation import imitating
 from train_RL_agents.learning.learner import Learner
 from train_RL_agents.learning.meter import Meter
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -85,19 +86,23 @@ class Algorithm(ABC):
     Args:
         setup: its parts.
         tau: share of the learned weights mixed into the target networks with every update.
-        losses: what is minimised; by default the agent's own losses.
     """
 
     config_type: ClassVar[type[TrainerConfig]]
     """Its settings, by which it is chosen."""
 
-    def __init__(self, setup: Setup, tau: float = 0.0, losses: LossFunction | None = None) -> None:
-        self._config, self._ranks, self._clock = setup.config, setup.ranks, setup.clock
+    def __init__(self, setup: Setup, tau: float = 0.0) -> None:
+        config, teacher = setup.config, setup.teacher
+        self._config, self._ranks, self._clock = config, setup.ranks, setup.clock
         self._generator, self.meter = setup.generators["learner"], Meter()
         # Of each robot: a sum over all of them would be two more kernels of every vector step.
         self._reward_sum = torch.zeros_like(setup.example.get(("next", GROUP, "reward")))
+        losses: LossFunction = setup.agent.loss
+        if teacher is not None:
+            weight = config.trainer.imitation_weight
+            losses = imitating(setup.agent, teacher, config.world, weight)
         self.learner = Learner(
-            setup.agent, setup.config, self._generator, setup.ranks, setup.say, tau, losses
+            setup.agent, config, self._generator, setup.ranks, setup.say, tau, losses
         )
 
     @classmethod

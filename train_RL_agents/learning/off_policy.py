@@ -11,10 +11,9 @@ from torch import Tensor
 from marinenav_env import GROUP
 from marinenav_env.compiling import compiled
 from train_RL_agents.agents import Agent
-from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, Demand, Item, Setup
-from train_RL_agents.learning.imitation import imitating, imitation_error
+from train_RL_agents.learning.imitation import imitation_errors
 from train_RL_agents.learning.learner import Updated
 from train_RL_agents.memory.host import make_replay
 from train_RL_agents.memory.replay import STORED, replay_bytes, tree_bytes
@@ -37,7 +36,7 @@ class OffPolicy(Algorithm):
         assert isinstance(config.trainer, OffPolicyConfig)
         self.settings = settings = config.trainer
         tau = settings.tau if settings.target_update_interval == 0 else 0.0
-        super().__init__(setup, tau, self._losses(setup))
+        super().__init__(setup, tau)
         # Generated CPU code is slower at turning layouts than torch itself.
         compile_rows = config.compile and device.type == "cuda"
         alone = compile_rows and not setup.stores_in_place
@@ -61,13 +60,6 @@ class OffPolicy(Algorithm):
             self.learner.draw_by(self._learn, setup.generators["replay"])
         self._seen = 0
 
-    def _losses(self, setup: Setup) -> LossFunction | None:
-        """The agent's own losses, or with those of imitation."""
-        if setup.teacher is None:
-            return None
-        weight = self.settings.imitation_weight
-        return imitating(setup.agent, setup.teacher, setup.config.world, weight)
-
     @classmethod
     def demand(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> Demand:
         """See Algorithm."""
@@ -89,8 +81,8 @@ class OffPolicy(Algorithm):
             batch = batch_of(row.expand(count).clone())
             losses = agent.loss(batch, agent.loss_noise(count, torch.Generator()))
             if config.imitation_learning:
-                error = imitation_error(agent, batch.observation, batch.action)
-                losses["loss_imitation"] = error
+                errors = imitation_errors(agent, batch.observation, batch.action)
+                losses["loss_imitation"] = batch.mean(errors)
 
         # Drawn rows are there twice: as they come from replay and as the losses want them.
         return Demand(items, loss, row=2 * tree_bytes(row))

@@ -17,6 +17,7 @@ from train_RL_agents.agents.actor_critic import ActorCriticAgent
 from train_RL_agents.agents.rollout_batch import RolloutBatch, weighted_mean
 from train_RL_agents.config.schema import OnPolicyConfig, TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, Demand, Item, Setup
+from train_RL_agents.learning.imitation import imitation_errors
 from train_RL_agents.learning.statistics import ReturnScale
 from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.networks.observation import ACTIVE, Observation, observation_of
@@ -65,8 +66,12 @@ class OnPolicy(Algorithm):
                 noise = agent.exploration_noise(given[ACTIVE].shape, torch.Generator())
                 action, extras = agent.explore(given, noise)
             value = extras["value"]
-            agent.loss(RolloutBatch(given, action, extras, value, value, value + 1.0,
-                                    value.new_zeros(())), None)  # fmt: skip
+            batch = RolloutBatch(
+                given, action, extras, value, value, value + 1.0, value.new_zeros(())
+            )
+            losses = agent.loss(batch, None)
+            if config.imitation_learning:
+                losses["loss_imitation"] = batch.mean(imitation_errors(agent, given, action))
 
         return Demand([Item("rollout", held, False, False)], loss, joint=active.shape[-1])
 

@@ -172,8 +172,6 @@ def test_override_keeps_the_rest():
         ({"agent_type": ["DQN"]}, "agent_type=['DQN']: must be one of AC-IQN, "),
         ({"imitation_learning": True}, "teacher='': must be a policy with imitation"),
         ({"teacher": "p.pt"}, "teacher='p.pt': must be a policy with imitation_learning=true"),
-        ({"agent_type": "PPO", "imitation_learning": True, "teacher": "p.pt"},
-         "imitation_learning=True: must be false for PPO"),
         ({"total_timesteps": 0}, "total_timesteps=0: must be"),
         ({"total_timesteps": 10**400}, "total_timesteps=1000"),
         ({"seed": [10**20]}, "seed=[100000000000000000000]: must be"),

@@ -7,22 +7,23 @@ import pytest
 import torch
 
 from marinenav_env import WorldConfig
+from tests.train_RL_agents.helpers import make_rollout
 from tests.train_RL_agents.learners import KNOWN, agent_of, all_equal, values_of
 from tests.train_RL_agents.observed import observations
 from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved, train
 from train_RL_agents.agents.base import Batch
+from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.imitation import (
     MARGIN,
     imitating,
-    imitation_error,
-    teacher_actions,
+    imitation_errors,
+    teacher_targets,
 )
-from train_RL_agents.networks.observation import ObservationSpec
+from train_RL_agents.networks.observation import ACTIVE, ObservationSpec
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
 WORLD = WorldConfig()
-OFF_POLICY = [name for name, kind in KNOWN.items() if kind.algorithm == "off-policy"]
 
 
 def teacher_of(name="PPO", world=WORLD, seed=5):
@@ -50,7 +51,7 @@ def command(index):
 
 def test_actions_of_a_discrete_teacher_are_commands_of_a_continuous_agent():
     teacher = teacher_of("DQN", seed=10)
-    found = teacher_actions(teacher, agent_of("AC-IQN"), WORLD)(seen())
+    found = teacher_targets(teacher, agent_of("AC-IQN"), WORLD)(seen())
     chosen = teacher.agent.act(seen()).tolist()
     assert len(set(chosen)) > 2
     assert found.tolist() == [command(index) for index in chosen]
@@ -58,7 +59,7 @@ def test_actions_of_a_discrete_teacher_are_commands_of_a_continuous_agent():
 
 def test_of_probabilities_a_continuous_agent_imitates_the_expected_command():
     teacher = teacher_of("PPO")
-    found = teacher_actions(teacher, agent_of("AC-IQN"), WORLD)(seen())
+    found = teacher_targets(teacher, agent_of("AC-IQN"), WORLD)(seen())
     for action, logits in zip(
         found.tolist(), teacher.agent.outputs(seen())["logits"].tolist(), strict=True
     ):
@@ -70,7 +71,7 @@ def test_of_probabilities_a_continuous_agent_imitates_the_expected_command():
 
 def test_actions_of_a_continuous_teacher_become_the_nearest_discrete_ones():
     teacher = teacher_of("DDPG")
-    found = teacher_actions(teacher, agent_of("DQN"), WORLD)(seen()).tolist()
+    found = teacher_targets(teacher, agent_of("DQN"), WORLD)(seen()).tolist()
     for index, (left, right) in zip(found, teacher.agent.act(seen()).tolist(), strict=True):
         apart = [(left - a) ** 2 + (right - b) ** 2 for a, b in map(command, range(25))]
         assert apart[index] == pytest.approx(min(apart))
@@ -79,7 +80,7 @@ def test_actions_of_a_continuous_teacher_become_the_nearest_discrete_ones():
 @pytest.mark.parametrize(("teacher", "agent"), [("PPO", "Rainbow"), ("DDPG", "SAC")])
 def test_actions_of_the_same_kind_are_taken_as_they_are(teacher, agent):
     teacher = teacher_of(teacher)
-    found = teacher_actions(teacher, agent_of(agent), WORLD)(seen())
+    found = teacher_targets(teacher, agent_of(agent), WORLD)(seen())
     assert found.equal(teacher.agent.act(seen()))
 
 
@@ -88,7 +89,9 @@ def test_errors_of_continuous_actions_are_squared_distances():
     given = torch.rand(256, 2) * 2.0 - 1.0
     pairs = zip(agent.act(seen()).tolist(), given.tolist(), strict=True)
     expected = [(a - c) ** 2 + (b - d) ** 2 for (a, b), (c, d) in pairs]
-    assert imitation_error(agent, seen(), given).item() == pytest.approx(sum(expected) / 256)
+    assert imitation_errors(agent, seen(), given).mean().item() == pytest.approx(
+        sum(expected) / 256
+    )
 
 
 def test_errors_of_discrete_actions_are_what_is_missing_of_the_margin():
@@ -100,21 +103,74 @@ def test_errors_of_discrete_actions_are_what_is_missing_of_the_margin():
         - row[wanted]
         for row, wanted in zip(rows, given.tolist(), strict=True)
     ]
-    error = imitation_error(agent, seen(), given).item()
+    error = imitation_errors(agent, seen(), given).mean().item()
     assert error == pytest.approx(sum(expected) / 256, rel=1e-4)
     assert error > MARGIN
 
 
-@pytest.mark.parametrize("name", OFF_POLICY)
+@pytest.mark.parametrize("probable", [False, True])
+def test_errors_of_probabilities_are_cross_entropies(probable):
+    """With the probabilities of a teacher that has some, or with the action of one that has not."""
+    agent, teacher = agent_of("A2C"), teacher_of("PPO" if probable else "DQN")
+    target = teacher_targets(teacher, agent, WORLD)(seen())
+    logits = agent.outputs(seen())["logits"].tolist()
+    outputs = teacher.agent.outputs(seen())
+    scores = teacher.agent.scores(outputs).tolist()
+    expected = []
+    for own, others in zip(logits, scores, strict=True):
+        total = math.log(sum(math.exp(each) for each in own))
+        weights = [math.exp(each) for each in others] if probable else [
+            float(each == max(others)) for each in others
+        ]  # fmt: skip
+        expected.append(sum(weight * (total - each) for weight, each in
+                            zip(weights, own, strict=True)) / sum(weights))  # fmt: skip
+    assert imitation_errors(agent, seen(), target).tolist() == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["AC-IQN", "DQN", "IQN", "DDPG", "PPO"])
+def test_errors_of_fleets_are_those_of_their_robots(name):
+    """Observations [B, R] give [B, R] errors."""
+    agent, teacher = agent_of("PPO", critic="fleet"), teacher_of(name)
+    targets = teacher_targets(teacher, agent, WORLD)
+    flat = imitation_errors(agent, seen(), targets(seen()))
+    fleets = {key: value.unflatten(0, (64, 4)) for key, value in seen().items()}
+    found = imitation_errors(agent, fleets, targets(fleets))
+    assert torch.allclose(found, flat.view(64, 4), atol=1e-6)
+
+
+@pytest.mark.parametrize("actions", ["gaussian", "clipped_gaussian"])
+def test_the_best_action_of_a_continuous_policy_gradient_is_what_imitates(actions):
+    agent, given = agent_of("PPO", actions=actions), torch.rand(256, 2) * 2.0 - 1.0
+    expected = (agent.act(seen()) - given).square().sum(-1)
+    assert imitation_errors(agent, seen(), given).tolist() == pytest.approx(expected.tolist())
+
+
+def test_robots_that_are_not_active_are_not_imitated_for():
+    agent, teacher = agent_of("PPO"), teacher_of("PPO")
+    batch = make_rollout(agent, 64, generator=torch.Generator().manual_seed(0))
+    errors = imitation_errors(
+        agent, batch.observation, teacher_targets(teacher, agent, WORLD)(batch.observation)
+    )
+    found = imitating(agent, teacher, WORLD, 2.0)(batch, None)["loss_imitation"]
+    assert found.item() == pytest.approx(2.0 * errors[batch.active].mean().item())
+
+
+@pytest.mark.parametrize("name", KNOWN)
 def test_agents_learn_what_a_teacher_does(name):
     """From the weighted error beside their own losses."""
     agent, teacher = agent_of(name), teacher_of("PPO")
     before = values_of(teacher.agent)
-    observation, size = seen(), 256
-    wanted = teacher_actions(teacher, agent, WORLD)(observation)
-    batch = Batch(observation, wanted, torch.zeros(size), torch.zeros(size), observation,
-                  torch.ones(size))  # fmt: skip
-    losses, generator = imitating(agent, teacher, WORLD, 20.0), torch.Generator()
+    observation, size, generator = seen(), 256, torch.Generator()
+    blank, there = torch.zeros(size), torch.ones(size)
+    if agent.algorithm == "on-policy":
+        with torch.no_grad():
+            noise = agent.exploration_noise(torch.Size((size,)), generator)
+            action, extras = agent.explore({**observation, ACTIVE: there > 0.0}, noise)
+        batch = RolloutBatch(observation, action, extras, blank, extras["value"], there, blank[0])
+    else:
+        wanted = teacher_targets(teacher, agent, WORLD)(observation)
+        batch = Batch(observation, wanted, blank, blank, observation, there)
+    losses = imitating(agent, teacher, WORLD, 20.0)
     optimizer = torch.optim.Adam(agent.networks.parameters(), 3e-3)
     errors = []
     for _ in range(40):
@@ -123,11 +179,15 @@ def test_agents_learn_what_a_teacher_does(name):
         optimizer.zero_grad()
         sum(value for key, value in found.items() if key.startswith("loss")).backward()
         optimizer.step()
-    assert errors[-1] < 0.5 * errors[0]
+    # A cross-entropy ends at the entropy of the teacher.
+    logits = torch.log_softmax(teacher.agent.outputs(observation)["logits"], -1)
+    entropy = -(logits.exp() * logits).sum(-1).mean().item()
+    least = entropy if agent.algorithm == "on-policy" else 0.0
+    assert errors[-1] - least < 0.5 * (errors[0] - least)
     assert all_equal(before, values_of(teacher.agent))
 
 
-@pytest.mark.parametrize("name", ["AC-IQN", "DQN"])
+@pytest.mark.parametrize("name", ["AC-IQN", "DQN", "PPO"])
 @pytest.mark.usefixtures("surroundings")
 def test_a_run_keeps_its_teacher(tmp_path, trained, uninterrupted, name):
     """It resumes exactly without the file that it was given."""
