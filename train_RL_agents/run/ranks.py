@@ -114,11 +114,16 @@ class Ranks:
         return device
 
     def threads(self, wanted: int) -> int:
-        """CPU threads of this process: as many as wanted, or (0) its share of the cores."""
+        """CPU threads of this process: as many as wanted, or (0) its share of the cores.
+
+        Never more than there are cores: threads would wait for one another, hundreds for minutes.
+        """
+        if wanted:
+            return min(wanted, cpu_cores())
         if self.size == 1:
-            return wanted or usual_threads()
+            return usual_threads()
         # torchrun sets OMP_NUM_THREADS itself, to 1.
-        return wanted or max(1, cpu_cores() // self._here)
+        return max(1, cpu_cores() // self._here)
 
     def command(self) -> list[str]:
         """First words of a command line that resumes this run with as many processes."""
