@@ -22,11 +22,12 @@ def test_a_name_is_found_from_any_folder(given, tmp_path, monkeypatch):
     assert find_shipped("pretrained", Path(given)) == shipped("pretrained")["ac_iqn"]
 
 
-def test_the_model_that_a_shipped_configuration_loads_is_found_too(tmp_path, monkeypatch):
+@pytest.mark.parametrize("key", ["load_model", "teacher"])
+def test_policies_that_a_shipped_configuration_names_are_found_too(tmp_path, monkeypatch, key):
     monkeypatch.chdir(tmp_path)
-    found = [Path(load_config(Path(name)).load_model) for name in shipped("configs")]
+    found = [Path(getattr(load_config(Path(name)), key)) for name in shipped("configs")]
     named = [path for path in found if path.name]
-    assert named and all(find_shipped("pretrained", path).is_file() for path in named)
+    assert named and all(find_shipped("pretrained", path).exists() for path in named)
     assert find_shipped("pretrained", Path("iqn/nothing.pt")) == Path("iqn/nothing.pt")
 
 
