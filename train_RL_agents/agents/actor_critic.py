@@ -63,6 +63,11 @@ class ActorCriticAgent(Agent[ConfigType]):
         """The most probable action."""
         return self._bounded(outputs["mu"]) if self.continuous else super().select(outputs)
 
+    def imitating_action(self, observation: Observation) -> Tensor:
+        """The mean; not clipped, since it would have no gradient beyond the bounds."""
+        mean = self.outputs(observation)["mu"]
+        return squash(mean) if self.config.actions == "gaussian" else mean
+
     def _bounded(self, sample: Tensor) -> Tensor:
         """A normal number as an action in [-1, 1]."""
         return squash(sample) if self.config.actions == "gaussian" else sample.clamp(-1.0, 1.0)

@@ -154,6 +154,14 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         """The best action for observations [B]; see outputs and select."""
         return self.select(self.outputs(observation, risk))
 
+    def imitating_action(self, observation: Observation) -> Tensor:
+        """What continuous agents are to do as their teachers do, [B, 2]; has a gradient.
+
+        By default what ``explore`` gives with zeros as noise.
+        """
+        given = next(iter(observation.values()))
+        return self.explore(observation, torch.zeros(len(given), 2, device=given.device))[0]
+
     def explore(self, observation: Observation, noise: Any) -> tuple[Tensor, dict[str, Tensor]]:
         """Actions while training; for off-policy agents before exploration noise is added.
 
@@ -161,8 +169,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
 
         Args:
             observation: [B].
-            noise: what ``exploration_noise`` gave; a continuous agent that imitates a teacher is
-                asked for its best action by zeros of the actions' shape.
+            noise: what ``exploration_noise`` gave; see also ``imitating_action``.
 
         Returns:
             The actions; and further tensors [B, ...] that ``loss`` needs of this moment, by name.

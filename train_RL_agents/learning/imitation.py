@@ -68,7 +68,7 @@ def teacher_targets(
         return best.act
     if best.continuous:
         return lambda seen: (best.act(seen)[..., None, :] - pairs).square().sum(-1).argmin(-1)
-    if best.scores_are_returns or not (agent.continuous or not agent.scores_are_returns):
+    if best.scores_are_returns or (not agent.continuous and agent.scores_are_returns):
         return (lambda seen: embedding(best.act(seen), pairs)) if agent.continuous else best.act
 
     def probabilities(seen: Observation) -> Tensor:
@@ -78,7 +78,7 @@ def teacher_targets(
 
 
 def imitation_errors(agent: Agent[Any], observation: Observation, target: Tensor) -> Tensor:
-    """How far an agent is from its targets, [B]; 0 or more.
+    """How far an agent is from its targets, [B] or, of fleets, [B, R]; 0 or more.
 
     Continuous actions: the squared distance. Values of discrete actions: by how much the margin of
     Hester et al. 2018 is missed. Probabilities of discrete actions: the cross-entropy of Schmitt
@@ -86,11 +86,14 @@ def imitation_errors(agent: Agent[Any], observation: Observation, target: Tensor
 
     Args:
         agent: learns.
-        observation: [B].
+        observation: [B], or [B, R] of fleets.
         target: actions [B, 2] or [B] int64, or probabilities [B, A]; see teacher_targets.
+
+    Raises:
+        ConfigError: when the agent's actions are discrete and have no scores.
     """
     if agent.continuous:
-        return (_best(agent, observation, target) - target).square().sum(-1)
+        return (agent.imitating_action(observation) - target).square().sum(-1)
     scores = _scores(agent, observation)
     if target.is_floating_point():
         return -(target * torch.log_softmax(scores, -1)).sum(-1)
@@ -99,13 +102,6 @@ def imitation_errors(agent: Agent[Any], observation: Observation, target: Tensor
         return -torch.log_softmax(scores, -1).gather(-1, chosen).squeeze(-1)
     others = torch.ones_like(scores).scatter(-1, chosen, 0.0)
     return (scores + MARGIN * others).amax(-1) - scores.gather(-1, chosen).squeeze(-1)
-
-
-def _best(agent: Agent[Any], observation: Observation, like: Tensor) -> Tensor:
-    """Best actions of a continuous agent, before critics refine them."""
-    if agent.algorithm == "on-policy":
-        return agent.act(observation)
-    return agent.explore(observation, torch.zeros_like(like))[0]
 
 
 def _scores(agent: Agent[Any], observation: Observation) -> Tensor:

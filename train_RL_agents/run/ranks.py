@@ -116,7 +116,7 @@ class Ranks:
     def threads(self, wanted: int) -> int:
         """CPU threads of this process: as many as wanted, or (0) its share of the cores.
 
-        Never more than there are cores: threads would wait for one another, hundreds for minutes.
+        At most one per core are made of those wanted: hundreds would wait for one another.
         """
         if wanted:
             return min(wanted, cpu_cores())

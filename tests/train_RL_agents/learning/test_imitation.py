@@ -138,11 +138,21 @@ def test_errors_of_fleets_are_those_of_their_robots(name):
     assert torch.allclose(found, flat.view(64, 4), atol=1e-6)
 
 
-@pytest.mark.parametrize("actions", ["gaussian", "clipped_gaussian"])
-def test_the_best_action_of_a_continuous_policy_gradient_is_what_imitates(actions):
+@pytest.mark.parametrize(("actions", "like"), [
+    ("gaussian", lambda mean: 2.0 / math.pi * math.atan(mean)),
+    ("clipped_gaussian", lambda mean: mean),
+])  # fmt: skip
+def test_normal_numbers_imitate_with_their_mean(actions, like):
+    """Also a mean beyond the bounds has a gradient."""
     agent, given = agent_of("PPO", actions=actions), torch.rand(256, 2) * 2.0 - 1.0
-    expected = (agent.act(seen()) - given).square().sum(-1)
-    assert imitation_errors(agent, seen(), given).tolist() == pytest.approx(expected.tolist())
+    agent.networks["policy"].output_layer.bias.data.fill_(2.0)
+    means = agent.outputs(seen())["mu"].tolist()
+    expected = [sum((like(mean) - wanted) ** 2 for mean, wanted in zip(*pair, strict=True))
+                for pair in zip(means, given.tolist(), strict=True)]  # fmt: skip
+    errors = imitation_errors(agent, seen(), given)
+    assert errors.tolist() == pytest.approx(expected, rel=1e-4)
+    errors.sum().backward()
+    assert agent.networks["policy"].output_layer.bias.grad.abs().min() > 1.0
 
 
 def test_robots_that_are_not_active_are_not_imitated_for():
@@ -182,7 +192,7 @@ def test_agents_learn_what_a_teacher_does(name):
     # A cross-entropy ends at the entropy of the teacher.
     logits = torch.log_softmax(teacher.agent.outputs(observation)["logits"], -1)
     entropy = -(logits.exp() * logits).sum(-1).mean().item()
-    least = entropy if agent.algorithm == "on-policy" else 0.0
+    least = 0.0 if agent.continuous or agent.scores_are_returns else entropy
     assert errors[-1] - least < 0.5 * (errors[0] - least)
     assert all_equal(before, values_of(teacher.agent))
 
