@@ -14,7 +14,7 @@ from train_RL_agents.benchmark.parts import measured
 from train_RL_agents.benchmark.setting import job, machine, software
 from train_RL_agents.benchmark.summary import growth
 from train_RL_agents.config.reading import to_dict
-from train_RL_agents.utils.device import usual_threads
+from train_RL_agents.utils.device import cpu_threads
 from train_RL_agents.utils.files import write_atomically
 
 FORMAT = "marinenav benchmark"
@@ -32,7 +32,7 @@ def benchmark(options: Options, out: Path | None = None, plot: Path | None = Non
         ConfigError: for what cannot be measured here or a file that cannot be written.
     """
     console = report.make_console()
-    torch.set_num_threads(options.config.threads or usual_threads())
+    torch.set_num_threads(cpu_threads(options.config.threads))
     left_out = options.left_out()
     modes = [mode for mode in options.modes if mode not in left_out]
     facts = machine(options.device) | software() | job(options, modes)

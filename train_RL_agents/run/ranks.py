@@ -26,7 +26,7 @@ from marinenav_env.validation import ConfigError, is_count, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
-from train_RL_agents.utils.device import cpu_cores, resolve_device, usual_threads
+from train_RL_agents.utils.device import cpu_cores, cpu_threads, resolve_device
 from train_RL_agents.utils.files import inside, write_atomically
 
 Made = TypeVar("Made")
@@ -114,14 +114,9 @@ class Ranks:
         return device
 
     def threads(self, wanted: int) -> int:
-        """CPU threads of this process: as many as wanted, or (0) its share of the cores.
-
-        At most one per core are made of those wanted: hundreds would wait for one another.
-        """
-        if wanted:
-            return min(wanted, cpu_cores())
-        if self.size == 1:
-            return usual_threads()
+        """CPU threads of this process: as many as wanted, or (0) its share of the cores."""
+        if wanted or self.size == 1:
+            return cpu_threads(wanted)
         # torchrun sets OMP_NUM_THREADS itself, to 1.
         return max(1, cpu_cores() // self._here)
 

@@ -25,10 +25,17 @@ def cpu_cores() -> int:
     return os.cpu_count() or 1  # macOS and Windows tell no more
 
 
-def usual_threads() -> int:
-    """CPU threads of a process that is alone: what OMP_NUM_THREADS says, or one per core."""
-    wanted = os.environ.get("OMP_NUM_THREADS", "")
-    return int(wanted) if wanted.isdigit() and int(wanted) > 0 else cpu_cores()
+def cpu_threads(wanted: int = 0) -> int:
+    """CPU threads of a process that is alone.
+
+    Args:
+        wanted: so many, but at most one per core, since more wait for one another; 0: what
+            OMP_NUM_THREADS says, else one per core.
+    """
+    if wanted:
+        return min(wanted, cpu_cores())
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    return int(said) if said.isdigit() and int(said) > 0 else cpu_cores()
 
 
 def random_stream(seed: int, number: int, device: torch.device) -> torch.Generator:

@@ -1,5 +1,7 @@
 """What all algorithms offer: settings they are chosen by, progress, log, state, memory."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -75,12 +77,14 @@ def test_a_state_restores_what_updates_depend_on(tmp_path, name):
     assert other.algorithm.learner.updates == first.algorithm.learner.updates
 
 
+@pytest.mark.parametrize("taught", [False, True])
 @pytest.mark.parametrize("name", AGENTS)
-def test_demand_counts_what_is_kept_and_gives_losses_of_any_size(tmp_path, name):
+def test_demand_counts_what_is_kept_and_gives_losses_of_any_size(tmp_path, name, taught):
     trainer = trainer_of(tmp_path, name)
     step = trainer.collector.env.fake_tensordict()[:1]
     agent = trainer.algorithm.learner.agent
-    found = type(trainer.algorithm).demand(trainer.config, agent, step)
+    teacher = {"imitation_learning": True, "teacher": "p.pt"} if taught else {}
+    found = type(trainer.algorithm).demand(replace(trainer.config, **teacher), agent, step)
     assert all(item.size > 0 for item in found.items)
     state = torch.get_rng_state()
     for count in (1, 5):

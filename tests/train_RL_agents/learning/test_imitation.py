@@ -165,6 +165,20 @@ def test_robots_that_are_not_active_are_not_imitated_for():
     assert found.item() == pytest.approx(2.0 * errors[batch.active].mean().item())
 
 
+@pytest.mark.parametrize("critic", ["own", "fleet"])
+def test_parts_of_a_batch_add_up_to_the_whole(critic):
+    """Also with other shares of active robots in each."""
+    agent, teacher = agent_of("PPO", critic=critic), teacher_of("PPO")
+    shape = (16, 4) if critic == "fleet" else (64,)
+    batch = make_rollout(agent, *shape, generator=torch.Generator().manual_seed(0))
+    losses, count = imitating(agent, teacher, WORLD, 2.0), shape[0]
+    whole = losses(batch, None)["loss_imitation"].item()
+    first, last = batch.part(slice(0, count // 4)), batch.part(slice(count // 4, count))
+    assert first.weight.mean() != last.weight.mean()
+    parts = [losses(each, None)["loss_imitation"].item() for each in (first, last)]
+    assert 0.25 * parts[0] + 0.75 * parts[1] == pytest.approx(whole)
+
+
 @pytest.mark.parametrize("name", KNOWN)
 def test_agents_learn_what_a_teacher_does(name):
     """From the weighted error beside their own losses."""

@@ -382,9 +382,3 @@ def test_torchrun_says_once_what_cannot_be_used(tmp_path, torchrun, command):
     assert said == ["marinenav: error: trainer.batch_size=7: must be a multiple of 2, the number "
                     "of processes"]  # fmt: skip
     assert not (tmp_path / "runs").exists()
-
-
-def test_there_are_never_more_threads_than_cores():
-    ranks = Ranks()
-    with patch("train_RL_agents.run.ranks.cpu_cores", lambda: 3):
-        assert [ranks.threads(wanted) for wanted in (1, 3, 4, 1024)] == [1, 3, 3, 3]

@@ -12,12 +12,12 @@ from marinenav_env import ConfigError
 from train_RL_agents.utils.device import (
     available_devices,
     cpu_cores,
+    cpu_threads,
     keep_freed_memory,
     random_stream,
     resolve_device,
     resolve_precision,
     set_precision,
-    usual_threads,
 )
 
 
@@ -75,7 +75,8 @@ def test_cores_are_those_that_may_be_used(monkeypatch):
     assert cpu_cores() == 3
     for said, threads in (("2", 2), ("8", 8), ("0", 3), ("4,2", 3), ("", 3)):
         monkeypatch.setenv("OMP_NUM_THREADS", said)
-        assert usual_threads() == threads
+        assert cpu_threads() == threads
+    assert [cpu_threads(wanted) for wanted in (1, 3, 4, 1024)] == [1, 3, 3, 3]
 
 
 def test_all_cores_count_where_the_system_tells_no_more(monkeypatch):
