@@ -179,6 +179,9 @@ class RewardConfig:
     off_course_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Times how fast a vessel that detects nothing leaves the line to its goal, from 0 to 1 at
     1 m/s. Training takes trainer.off_course_penalty."""
+    passing_distance: NonNegative = 0.0
+    """Distance (m) that these penalties ask vessels to pass at; 0: colregs.domain. Training takes
+    trainer.passing_distance."""
     function: str = ""
     """A reward of your own as package.module:function (see marinenav_env.reward); none: the
     published one."""
@@ -334,6 +337,10 @@ class WorldConfig:
         check_fields(self, "world")
 
 
+SEPARATION = math.radians(20.0)
+"""Courses of an encounter differ by at least this, where nothing else is said (rad)."""
+
+
 @dataclass(frozen=True)
 class Level:
     """Size and difficulty of a scenario."""
@@ -357,6 +364,8 @@ class Level:
     traffic: Fraction = 0.0
     """Of an encounter: share of the robots beside the first that keep course and speed, as vessels
     do that are not trained. Above 0, all start in motion, and one may be overtaken."""
+    separation: Annotated[float, at_least(0.02), at_most(1.5)] = SEPARATION
+    """Of an encounter: by which the courses differ at least (rad), where the draws allow."""
     noise: NonNegative = 1.0
     """Factor on the standard deviations of measured positions and velocities (1)."""
     vessel_spread: Annotated[float, at_least(1.0)] = 1.0

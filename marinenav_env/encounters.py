@@ -8,12 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-SEPARATION = math.radians(20.0)
-"""Courses of an encounter differ by at least this, where the draws allow (rad)."""
-KINDS = {math.pi: math.radians(10.0), -math.pi / 2: math.radians(70.0),
-         math.pi / 2: math.radians(70.0)}  # fmt: skip
-"""Courses of the others where the first heads north, head-on, from starboard and from port, and
-the largest deviation from each (rad)."""
+from marinenav_env.config import SEPARATION
+
+HEAD_ON_SPREAD = math.radians(10.0)
+"""Largest deviation of a course that is head-on from the opposite one (rad)."""
+COURSES = (math.pi, -math.pi / 2, math.pi / 2)
+"""Courses of the others where the first heads north, head-on, from starboard and from port (rad);
+the latter deviate by as much as the separation from the first one allows."""
 CANDIDATES = 256
 """Draws of an encounter, of which the first that keeps the separation is taken."""
 
@@ -34,13 +35,19 @@ def smallest_angle(course: Tensor, present: Tensor) -> Tensor:
     return torch.where(both, apart, math.pi).amin((-1, -2))
 
 
-def draw_courses(present: Tensor, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
+def draw_courses(
+    present: Tensor,
+    generator: torch.Generator,
+    dtype: torch.dtype,
+    separation: Tensor | float = SEPARATION,
+) -> Tensor:
     """Courses of vessels that meet; the first heads north.
 
     Args:
         present: [P, R] bool, which vessels there are.
         generator: source of randomness.
         dtype: floating-point type.
+        separation: by which courses differ at least, where the draws allow; or [P] (rad).
 
     Returns:
         [P, R] (rad, clockwise from north).
@@ -48,15 +55,16 @@ def draw_courses(present: Tensor, generator: torch.Generator, dtype: torch.dtype
     size, robots = present.shape
     options: dict[str, Any] = {"dtype": dtype, "device": present.device}
     shape = (size, CANDIDATES, robots - 1)
-    kind = torch.randint(len(KINDS), shape, generator=generator, device=present.device)
-    middle, spread = torch.zeros(2, *shape, **options)
-    # Filled with scalars: a GPU would wait for a tensor made of Python numbers.
-    for number, (course, deviation) in enumerate(KINDS.items()):
+    kind = torch.randint(len(COURSES), shape, generator=generator, device=present.device)
+    least = (torch.zeros(size, **options) + separation)[:, None]
+    middle = torch.zeros(shape, **options)
+    # Filled with scalars, and the separation added: a GPU would wait for a tensor made of numbers.
+    for number, course in enumerate(COURSES):
         middle.masked_fill_(kind == number, course)
-        spread.masked_fill_(kind == number, deviation)
+    spread = torch.where(kind == 0, HEAD_ON_SPREAD, 0.5 * math.pi - least[..., None])
     others = middle + spread * (2.0 * torch.rand(shape, generator=generator, **options) - 1.0)
     courses = torch.nn.functional.pad(others, (1, 0))
-    closest = smallest_angle(courses, present[:, None]).clamp_max(SEPARATION)
+    closest = smallest_angle(courses, present[:, None]).clamp_max(least)
     best = closest >= closest.amax(-1, keepdim=True)
     return courses[torch.arange(size, device=best.device), best.to(torch.int8).argmax(-1)]
 

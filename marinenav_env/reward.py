@@ -99,20 +99,22 @@ def role_terms(step: RewardInputs) -> Tensor:
     """Penalties for breaking the rules by role, for going astern and off course, [E, R].
 
     In force between vessels in sensor range that come closest within ``colregs.horizon``. Who must
-    keep clear pays for the passage that the present courses lead to: from 0 at a distance of
-    ``domain`` or more on the required side, through 1 at a collision, to 2 at ``domain`` on the
-    wrong side, and 0 again at twice that; overtaking, from 0 to 1 on either side; times a factor
-    that rises from 0 at first sight to 1 where they are ``domain`` apart. The other one
-    pays for changes of course and speed while they are farther apart than ``stand_on_until``,
-    unless it must keep clear of a third. Meeting head-on or crossing, either one pays for turns to
-    port while they come closer and would pass within twice ``domain`` (rules 14, 15, 17 c).
+    keep clear pays for the passage that the present courses lead to: from 0 at a distance of d
+    (``passing_distance``; ``colregs.domain`` where that is 0) or more on the required side, through
+    1 at a collision, to 2 at d on the wrong side, and 0 again at twice that; overtaking, from 0 to
+    1 on either side; times a factor that rises from 0 at first sight to 1 where they are d apart.
+    The other one pays for changes of course and speed while they are farther apart than
+    ``stand_on_until``, unless it must keep clear of a third. Meeting head-on or crossing, either
+    one pays for turns to port while they come closer and would pass within 2 d (rules 14, 15, 17
+    c).
     A vessel that detects nothing pays for its speed across the line to its goal: else one may leave
     its course before it sees anybody, so that no rule ever applies. Positions and velocities
     are the true ones.
     """
     weights, rules = step.config.reward, step.config.colregs
     seen = pairs(step.after.pose, step.after.velocity_ground)
-    role, share = roles(seen), seen.miss / rules.domain
+    passing = weights.passing_distance or rules.domain
+    role, share = roles(seen), seen.miss / passing
     active = env_last(step.active)
     sensor, vessel = step.parameters.sensor, step.parameters.vessel
     # As in perception: the own sensor's range, and the other's radius.
@@ -125,7 +127,7 @@ def role_terms(step: RewardInputs) -> Tensor:
     clear = torch.where((role == HEAD_ON) | (role == GIVE_WAY), wrong_side, 0.0)
     clear = torch.where(role == OVERTAKING, too_close, clear)
     # Nothing is due at first sight: else vessels would keep clear of those that they cannot see.
-    span = (reach - rules.domain).clamp_min(1e-3)  # sensors may reach less far than the domain
+    span = (reach - passing).clamp_min(1e-3)  # sensors may reach less far than that
     clear = clear * ((reach - seen.distance) / span).clamp(0.0, 1.0)
     give_way = torch.where(near, clear, 0.0).amax(1)
 

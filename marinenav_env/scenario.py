@@ -197,6 +197,7 @@ class ScenarioSampler:
         )
         self._encounter = torch.tensor([level.encounter for level in levels], device=device)
         self._has_encounters = any(level.encounter for level in levels)
+        self._separation = torch.tensor([level.separation for level in levels], **self._options)
         self._traffic = torch.tensor([level.traffic for level in levels], **self._options)
         self._has_traffic = any(level.traffic for level in levels)
         self.max_robots, self._max_cores, self._max_obstacles = map(max, zip(*counts, strict=True))
@@ -276,7 +277,8 @@ class ScenarioSampler:
         """Robots whose courses meet at the centre of the map, of every scenario."""
         present = self._present(level)
         scenarios, robots = present.shape
-        course = draw_courses(present, generator, self._options["dtype"])
+        least = self._separation[level]
+        course = draw_courses(present, generator, self._options["dtype"], least)
         near, far = ENCOUNTER_DISTANCE
         before, beyond = near + (far - near) * self._uniform(generator, 2, scenarios, 1)
         # On nearly parallel courses they start farther off, so as to keep apart.

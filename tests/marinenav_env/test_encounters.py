@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError, Curriculum, MarineNavEnv
-from marinenav_env.config import Level, ScenarioConfig
-from marinenav_env.encounters import SEPARATION, draw_courses, meeting, smallest_angle
+from marinenav_env.config import SEPARATION, Level, ScenarioConfig
+from marinenav_env.encounters import draw_courses, meeting, smallest_angle
 from marinenav_env.scenario import (
     ENCOUNTER_DISTANCE,
     ENCOUNTER_OFFSET,
@@ -27,13 +27,15 @@ def seeded() -> torch.Generator:
     return torch.Generator().manual_seed(0)
 
 
+@pytest.mark.parametrize("least", [SEPARATION, 0.1])
 @pytest.mark.parametrize("robots", [1, 2, 6])
-def test_courses_keep_apart(robots: int) -> None:
-    courses = draw_courses(torch.ones(100, robots, dtype=torch.bool), seeded(), DOUBLE)
+def test_courses_keep_apart(robots: int, least: float) -> None:
+    courses = draw_courses(torch.ones(100, robots, dtype=torch.bool), seeded(), DOUBLE, least)
     assert courses.shape == (100, robots) and not courses[:, 0].any()
     apart = (courses[..., None] - courses[:, None]).abs().remainder(2.0 * math.pi)
     apart = torch.minimum(apart, 2.0 * math.pi - apart)[:, *torch.triu_indices(robots, robots, 1)]
-    assert (apart >= SEPARATION - 1e-9).double().mean() > 0.95 if robots > 1 else not apart.numel()
+    assert (apart >= least - 1e-9).double().mean() > 0.95 if robots > 1 else not apart.numel()
+    assert robots == 1 or least <= apart.min() < 2.0 * least or robots == 6
 
 
 def between(first: float, second: float) -> float:
@@ -58,23 +60,26 @@ def test_smallest_angle_is_that_of_vessels_that_are_there() -> None:
     assert alone.tolist() == [math.pi] * 2
 
 
-@pytest.mark.parametrize("candidates", [256, 2])
-def test_courses_equal_scalar_code(monkeypatch: pytest.MonkeyPatch, candidates: int) -> None:
+@pytest.mark.parametrize(("candidates", "least"), [(256, 20.0), (2, 20.0), (256, 7.0)])
+def test_courses_equal_scalar_code(
+    monkeypatch: pytest.MonkeyPatch, candidates: int, least: float
+) -> None:
     """Of two draws none may keep the separation: then the one that comes closest to it."""
     monkeypatch.setattr("marinenav_env.encounters.CANDIDATES", candidates)
     present = [[slot < 1 + row % 6 for slot in range(6)] for row in range(24)]
     generator = seeded()
     kinds = torch.randint(3, (24, candidates, 5), generator=generator).tolist()
     vary = torch.rand(24, candidates, 5, generator=generator, dtype=DOUBLE).tolist()
-    middle, spread = (180.0, -90.0, 90.0), (10.0, 70.0, 70.0)
-    found = draw_courses(torch.tensor(present), seeded(), DOUBLE).tolist()
+    middle, spread = (180.0, -90.0, 90.0), (10.0, 90.0 - least, 90.0 - least)
+    separation = torch.full((24,), math.radians(least), dtype=DOUBLE)
+    found = draw_courses(torch.tensor(present), seeded(), DOUBLE, separation).tolist()
     for row, there in enumerate(present):
         options = [
             [0.0, *(math.radians(middle[k] + spread[k] * (2.0 * u - 1.0))
                     for k, u in zip(*each, strict=True))]
             for each in zip(kinds[row], vary[row], strict=True)
         ]  # fmt: skip
-        apart = [min(closest_courses(each, there), math.radians(20.0)) for each in options]
+        apart = [min(closest_courses(each, there), math.radians(least)) for each in options]
         best = next(i for i, each in enumerate(apart) if each >= max(apart) - 1e-12)
         assert found[row] == pytest.approx(options[best]), row
 
@@ -171,6 +176,20 @@ def test_encounters_equal_scalar_code(monkeypatch: pytest.MonkeyPatch) -> None:
             assert drawn.velocity[row, r].tolist() == pytest.approx(expected)
             assert drawn.robot_mask[row, r] and bool(drawn.scripted[row, r]) == kept[r]
     assert times == {"long", "close", "usual"}
+
+
+def test_levels_have_separations_of_their_own() -> None:
+    levels = tuple(
+        Level(2, 0, 0, 0.0, encounter=True, traffic=traffic, separation=least)
+        for traffic, least in ((0.0, SEPARATION), (0.0, 0.1), (0.05, 0.1))
+    )
+    level = torch.arange(3).repeat(200)
+    drawn = ScenarioSampler(ScenarioConfig(), levels, CPU, DOUBLE).sample(level, seeded())
+    apart = [smallest_angle(own.heading, own.robot_mask).amin() for own in
+             (drawn[level == number] for number in range(2))]  # fmt: skip
+    assert SEPARATION <= apart[0] < SEPARATION + 0.05 and 0.1 <= apart[1] < 0.15
+    fast = drawn[(level == 2) & (drawn.velocity[:, 1].norm(dim=-1) > 1.0)]
+    assert smallest_angle(fast.heading, fast.robot_mask).amin() < 0.2
 
 
 def test_levels_have_maps_and_currents_of_their_own() -> None:

@@ -200,10 +200,12 @@ def sea(envs: int, robots: int, reward: RewardConfig = BY_ROLE) -> RewardInputs:
                         env.constants, seen, env.config)  # fmt: skip
 
 
-def test_penalties_by_role_equal_the_oracle() -> None:
+@pytest.mark.parametrize("passing", [0.0, 11.0])
+def test_penalties_by_role_equal_the_oracle(passing: float) -> None:
     envs, robots = 60, 4
-    step = sea(envs, robots)
+    step = sea(envs, robots, replace(BY_ROLE, passing_distance=passing))
     got, rules = role_terms(step), step.config.colregs
+    domain = passing or rules.domain
     seen, turned, strayed = set(), [], []
     for e in range(envs):
         rows = torch.cat((step.after.pose[e], step.after.velocity_ground[e, :, :2]), -1).tolist()
@@ -213,10 +215,10 @@ def test_penalties_by_role_equal_the_oracle() -> None:
             others = [two for two in range(robots) if two != one and step.active[e, two]]
             reach = RANGES[one] + step.config.vessel.detect_radius  # type: ignore[operator]
             met = [roles.meet(rows[one], rows[two]) for two in others]
-            duty = max((roles.duty(each, reach, rules.horizon, rules.domain) for each in met),
+            duty = max((roles.duty(each, reach, rules.horizon, domain) for each in met),
                        default=0.0)  # fmt: skip
             stands = duty == 0.0 and any(
-                roles.stands_on(each, reach, rules.horizon, rules.domain, rules.stand_on_until)
+                roles.stands_on(each, reach, rules.horizon, domain, rules.stand_on_until)
                 for each in met
             )
             before, after = (
@@ -224,7 +226,7 @@ def test_penalties_by_role_equal_the_oracle() -> None:
                 for state in (step.before, step.after)
             )
             left = roles.manoeuvre(before, after) if stands else 0.0
-            meets = any(roles.meets(each, reach, rules.horizon, rules.domain) for each in met)
+            meets = any(roles.meets(each, reach, rules.horizon, domain) for each in met)
             port = roles.to_port(before, after) if meets else 0.0
             alone = not step.observation["objects_mask"][e, one].any()
             goal = step.scenario.goal[e, one].tolist()

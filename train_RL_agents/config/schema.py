@@ -71,6 +71,8 @@ class TrainingSchedule(LevelColumns):
     traffic: tuple[float, ...] = ()
     """Share of the robots beside the first of each encounter that keep course and speed; empty: all
     0."""
+    separation: tuple[float, ...] = ()
+    """By which the courses of each encounter differ at least (rad); empty: all 0.35, 20 degrees."""
     noise: tuple[float, ...] = ()
     """Factor on the noise of positions and velocities of each level; empty: all 1."""
     vessel_spread: tuple[float, ...] = ()
@@ -162,6 +164,8 @@ class TrainerConfig:
     """While training: world.reward.astern_penalty."""
     off_course_penalty: Annotated[float, at_most(0.0)] = 0.0
     """While training: world.reward.off_course_penalty."""
+    passing_distance: NonNegative = 0.0
+    """While training: world.reward.passing_distance (m)."""
     imitation_weight: NonNegative = 1.0
     """Weight of the error of imitation, with imitation_learning."""
     ema_decay: Annotated[float, at_least(0.0), at_most(0.999999)] = 0.999
