@@ -337,10 +337,6 @@ class WorldConfig:
         check_fields(self, "world")
 
 
-SEPARATION = math.radians(20.0)
-"""Courses of an encounter differ by at least this, where nothing else is said (rad)."""
-
-
 @dataclass(frozen=True)
 class Level:
     """Size and difficulty of a scenario."""
@@ -364,8 +360,9 @@ class Level:
     traffic: Fraction = 0.0
     """Of an encounter: share of the robots beside the first that keep course and speed, as vessels
     do that are not trained. Above 0, all start in motion, and one may be overtaken."""
-    separation: Annotated[float, at_least(0.02), at_most(1.5)] = SEPARATION
-    """Of an encounter: by which the courses differ at least (rad), where the draws allow."""
+    separation: Annotated[float, at_least(0.0), at_most(1.5)] = 0.0
+    """Of an encounter: by which the courses differ at least (rad), where the draws allow; 0: 20
+    degrees."""
     noise: NonNegative = 1.0
     """Factor on the standard deviations of measured positions and velocities (1)."""
     vessel_spread: Annotated[float, at_least(1.0)] = 1.0

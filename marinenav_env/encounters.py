@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env.config import SEPARATION
-
+SEPARATION = math.radians(20.0)
+"""Courses of an encounter differ by at least this, where nothing else is said (rad)."""
 HEAD_ON_SPREAD = math.radians(10.0)
 """Largest deviation of a course that is head-on from the opposite one (rad)."""
 COURSES = (math.pi, -math.pi / 2, math.pi / 2)

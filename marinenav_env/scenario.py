@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import Level, ScenarioConfig
-from marinenav_env.encounters import draw_courses, meeting, smallest_angle
+from marinenav_env.encounters import SEPARATION, draw_courses, meeting, smallest_angle
 from marinenav_env.state import Scenario
 from marinenav_env.validation import require
 
@@ -197,7 +197,8 @@ class ScenarioSampler:
         )
         self._encounter = torch.tensor([level.encounter for level in levels], device=device)
         self._has_encounters = any(level.encounter for level in levels)
-        self._separation = torch.tensor([level.separation for level in levels], **self._options)
+        apart = [level.separation or SEPARATION for level in levels]
+        self._separation = torch.tensor(apart, **self._options)
         self._traffic = torch.tensor([level.traffic for level in levels], **self._options)
         self._has_traffic = any(level.traffic for level in levels)
         self.max_robots, self._max_cores, self._max_obstacles = map(max, zip(*counts, strict=True))

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError, Curriculum, MarineNavEnv
-from marinenav_env.config import SEPARATION, Level, ScenarioConfig
-from marinenav_env.encounters import draw_courses, meeting, smallest_angle
+from marinenav_env.config import Level, ScenarioConfig
+from marinenav_env.encounters import SEPARATION, draw_courses, meeting, smallest_angle
 from marinenav_env.scenario import (
     ENCOUNTER_DISTANCE,
     ENCOUNTER_OFFSET,
@@ -181,7 +181,7 @@ def test_encounters_equal_scalar_code(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_levels_have_separations_of_their_own() -> None:
     levels = tuple(
         Level(2, 0, 0, 0.0, encounter=True, traffic=traffic, separation=least)
-        for traffic, least in ((0.0, SEPARATION), (0.0, 0.1), (0.05, 0.1))
+        for traffic, least in ((0.0, 0.0), (0.0, 0.1), (0.05, 0.1))
     )
     level = torch.arange(3).repeat(200)
     drawn = ScenarioSampler(ScenarioConfig(), levels, CPU, DOUBLE).sample(level, seeded())

@@ -72,7 +72,8 @@ class TrainingSchedule(LevelColumns):
     """Share of the robots beside the first of each encounter that keep course and speed; empty: all
     0."""
     separation: tuple[float, ...] = ()
-    """By which the courses of each encounter differ at least (rad); empty: all 0.35, 20 degrees."""
+    """By which the courses of each encounter differ at least (rad), 0 for 20 degrees; empty: all
+    0."""
     noise: tuple[float, ...] = ()
     """Factor on the noise of positions and velocities of each level; empty: all 1."""
     vessel_spread: tuple[float, ...] = ()
