@@ -31,6 +31,8 @@ from train_RL_agents.utils.shipped import find_shipped
 
 POLICY, TRAINING = "marinenav policy", "marinenav training state"
 VERSION = 1
+_MOST_SHARED = 8
+"""Numbers of a list that a checkpoint holds twice."""
 _LARGEST_PICKLE = {POLICY: 8 * 2**20, TRAINING: 32 * 2**20}
 """Bytes of a checkpoint beside its tensors; an evaluation takes 2 kB of a training state."""
 CHECKPOINTS, MANIFEST, STATE = "checkpoints", "manifest.json", "training_state.pt"
@@ -71,7 +73,7 @@ def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
                 warnings.simplefilter("ignore")  # of tensors that are refused below
                 content = torch.load(path, map_location=_placing(device), weights_only=True)
             found = content.get("format") if isinstance(content, dict) else None
-            if not _is_plain(content):
+            if not _is_plain(content, set()):
                 raise ValueError
         except torch.OutOfMemoryError:
             raise
@@ -109,14 +111,23 @@ def _require_plain(file: BinaryIO, largest: int) -> None:
             raise zipfile.BadZipFile
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether nested dicts and lists hold whole tensors, finite numbers, texts and None only."""
-    if isinstance(value, dict):
-        return all(isinstance(key, int) or is_text(key) for key in value) and all(
-            map(_is_plain, value.values())
+def _is_plain(value: Any, seen: set[int]) -> bool:
+    """Whether nested dicts and lists hold whole tensors, finite numbers, texts and None only.
+
+    Args:
+        value: what a file holds.
+        seen: dicts and lists that were met before, by id. One that is there twice, as the betas of
+            an optimiser, holds a few numbers: others could unfold to more than any memory.
+    """
+    if isinstance(value, dict | list | tuple):
+        inner = list(value.values() if isinstance(value, dict) else value)
+        if id(value) in seen:
+            return len(inner) <= _MOST_SHARED and all(map(is_number, inner))
+        seen.add(id(value))
+        named = not isinstance(value, dict) or all(
+            isinstance(key, int) or is_text(key) for key in value
         )
-    if isinstance(value, list | tuple):
-        return all(map(_is_plain, value))
+        return named and all(_is_plain(each, seen) for each in inner)
     if isinstance(value, torch.Tensor):
         return is_whole(value)
     return value is None or isinstance(value, bool | str) or is_number(value)

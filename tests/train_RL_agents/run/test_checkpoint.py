@@ -166,6 +166,24 @@ def test_other_content_is_refused(tmp_path, content, expected):
     assert refusal(read_checked, path, TRAINING, CPU) == f"{path}{expected}"
 
 
+@pytest.mark.parametrize("pack", [lambda x: [x, x], lambda x: {"a": x, "b": x}, lambda x: (x, x)])
+def test_content_that_unfolds_without_end_is_refused(tmp_path, pack):
+    """A few bytes that hold each list twice would be 2^60 numbers."""
+    content = "few"
+    for _ in range(60):
+        content = pack(content)
+    write_atomically(tmp_path / "state.pt", CONTENT | {"more": content})
+    assert "damaged, or not a checkpoint" in refusal(
+        read_checked, tmp_path / "state.pt", TRAINING, CPU
+    )
+
+
+def test_a_few_numbers_may_be_there_twice(tmp_path):
+    betas = (0.9, 0.999)
+    write_atomically(tmp_path / "state.pt", CONTENT | {"groups": [{"betas": betas}, betas]})
+    assert read_checked(tmp_path / "state.pt", TRAINING, CPU)["groups"] == [{"betas": betas}, betas]
+
+
 def test_missing_files_and_folders_are_refused(tmp_path):
     path = tmp_path / "absent.pt"
     assert refusal(read_checked, path, POLICY, CPU) == (
