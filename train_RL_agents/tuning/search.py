@@ -196,7 +196,7 @@ class Search:
         try:
             self.study = self._opened()
             self._check_same()
-            self.study.get_trials(deepcopy=False)  # damaged ones should be known before the next
+            self._check_trials()
         except ConfigError:
             raise
         except Exception as error:  # of whichever library below it
@@ -261,6 +261,14 @@ class Search:
             fine = before.get(name, value) == value
             require(fine, "--study", str(self.folder), f"new, or of the same {name}")
             self.study.set_user_attr(name, value)
+
+    def _check_trials(self) -> None:
+        """Refuse trials that cannot be, before the next one is begun."""
+        ended = (self._states.COMPLETE, self._states.PRUNED)
+        for number, trial in enumerate(self.study.get_trials(deepcopy=False)):
+            whole = trial.state not in ended or self.space.keys() <= trial.params.keys()
+            require(trial.number == number and whole, str(self.folder / STORAGE), f"trial {number}",
+                    "whole; it is damaged")  # fmt: skip
 
     # Trials of all processes --------------------------------------------------------------------
 

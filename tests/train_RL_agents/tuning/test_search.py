@@ -252,13 +252,24 @@ def test_a_study_of_another_direction_is_refused(tmp_path, fake, change):
         Search(tmp_path, CONFIG, space)
 
 
-def test_a_study_with_a_damaged_trial_is_refused(tmp_path, fake):
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("update trial_params set param_value = x'0001'", "damaged, or no study"),
+        ("update trial_params set param_name = 'x' || param_id", "'trial 0'.*it is damaged"),
+        ("update trials set number = null", "'trial 0'.*it is damaged"),
+        ("delete from trial_params", "'trial 0'.*it is damaged"),
+    ],
+)
+def test_a_study_with_a_damaged_trial_is_refused(tmp_path, fake, change, words):
     space = read_space(write_space(tmp_path), CONFIG)
     Search(tmp_path, CONFIG, space).run_trial([])
     with sqlite3.connect(tmp_path / STORAGE) as base:
-        base.execute("update trial_params set param_value = x'0001'")
-    with pytest.raises(ConfigError, match=r"study\.db: damaged, or no study"):
+        base.execute(change)
+    before = (tmp_path / STORAGE).read_bytes()
+    with pytest.raises(ConfigError, match=r"study\.db.*" + words):
         Search(tmp_path, CONFIG, space)
+    assert (tmp_path / STORAGE).read_bytes() == before
 
 
 def test_a_database_elsewhere_is_not_opened(tmp_path, fake):
