@@ -28,6 +28,7 @@ from train_RL_agents.evaluation.report import run_scored
 from train_RL_agents.evaluation.seamanship import AsternShare, kept_by_role, tracks
 from train_RL_agents.evaluation.suites import MARKED, Part, ScenarioSet, make_set
 from train_RL_agents.run.checkpoint import LoadedPolicy
+from train_RL_agents.utils.files import sha256_of
 from train_RL_agents.utils.provenance import revision, versions
 
 SEED = 20_261
@@ -193,10 +194,10 @@ def describe(found: LoadedPolicy | str, name: str) -> dict[str, Any]:
     """
     if isinstance(found, str):
         return {"name": name, "agent": found, "env_steps": None, "file": None, "sha256": None}
-    sensor, file = found.config.world.sensor, found.path.read_bytes()
+    sensor = found.config.world.sensor
     return {
         "name": name, "agent": found.config.agent_type, "env_steps": found.env_steps,
-        "file": found.path.name, "sha256": hashlib.sha256(file).hexdigest(),
+        "file": found.path.name, "sha256": sha256_of(found.path),
         "objects": sensor.slots, "scan_beams": sensor.scan_beams,
         "own_entries": ", ".join(sensor.entries),
     }  # fmt: skip

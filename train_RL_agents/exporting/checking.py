@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,10 +36,12 @@ def check_file(path: Path) -> tuple[int, float]:
         The number of examples, and the largest difference as a share of 1 + |output|.
 
     Raises:
-        ConfigError: when there is no such contract, when the file cannot be used, or when an
-            output differs by more than the contract allows.
+        ConfigError: when there is no such contract, when the file cannot be used or is another
+            than the one that was exported, or when an output differs by more than the contract
+            allows.
     """
     examples = _read_examples(path.with_name(CONTRACT))
+    _check_whole(path, examples.hashes.get(path.name))
     got = _given(path, examples) if path.suffix == ".json" else _computed(path, examples)
     difference = 0.0
     for name, output in got.items():
@@ -67,6 +70,8 @@ class _Examples(NamedTuple):
     entries: int
     """Inputs that are entries of the observation."""
     tolerance: float
+    hashes: dict[str, Any]
+    """SHA-256 of exported files by name; of files of earlier versions None."""
 
 
 def _tensor(numbers: Any) -> Tensor:
@@ -92,9 +97,23 @@ def _read_examples(path: Path) -> _Examples:
         if len({len(each) for each in (*inputs.values(), *outputs.values())}) != 1:
             raise ValueError("of different numbers of examples")
         entries = sum("usual" not in each for each in contract["inputs"])
-        return _Examples(inputs, outputs, entries, float(examples["tolerance"]))
+        hashes = {each["file"]: each.get("sha256") for each in contract["files"].values()}
+        return _Examples(inputs, outputs, entries, float(examples["tolerance"]), hashes)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise ConfigError(f"{path}: damaged, or not a contract ({first_line(error)})") from error
+
+
+def _check_whole(path: Path, expected: Any) -> None:
+    """Refuse a damaged file before it is read: the readers of some formats may crash at one.
+
+    Raises:
+        ConfigError: when it is not there, or not what was exported.
+    """
+    if expected is not None:
+        with open_regular(path, "an exported policy", LARGEST) as file:
+            found = hashlib.sha256(file.read()).hexdigest()
+        if found != expected:
+            raise ConfigError(f"{path}: damaged, or not the file that {CONTRACT} describes")
 
 
 def _given(path: Path, examples: _Examples) -> dict[str, Tensor]:

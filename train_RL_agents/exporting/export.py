@@ -31,7 +31,7 @@ from train_RL_agents.exporting import harmless, torchscript
 from train_RL_agents.exporting.torchscript import Tensors, as_tuple
 from train_RL_agents.networks.observation import Observation
 from train_RL_agents.run.checkpoint import LoadedPolicy
-from train_RL_agents.utils.files import make_folder, write_atomically
+from train_RL_agents.utils.files import make_folder, sha256_of, write_atomically
 from train_RL_agents.utils.provenance import versions
 
 TOLERANCE = 1e-6
@@ -273,7 +273,9 @@ def export(loaded: LoadedPolicy, out: Path, formats: list[str]) -> dict[str, Any
         # Of a user's package.module:Class the class: a colon is not for file names.
         path = out / kind.name(agent_type.rpartition(":")[2])
         write_atomically(path, kind.make(network, example))
-        files[name] = {"file": path.name, "largest_difference": check(path, name, loaded.agent)}
+        difference = check(path, name, loaded.agent)
+        files[name] = {"file": path.name, "sha256": sha256_of(path),
+                       "largest_difference": difference}  # fmt: skip
     if "onnx" in files:
         _add_runtime(out / "boat")
     written = contract(loaded, files)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 import re
@@ -31,7 +30,7 @@ from train_RL_agents.evaluation.suites import SUITES, ScenarioSet, make_set
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.jobs import training_command
 from train_RL_agents.run.run_folder import CONFIG, RunFolder
-from train_RL_agents.utils.files import inside, make_folder, write_atomically
+from train_RL_agents.utils.files import inside, make_folder, sha256_of, write_atomically
 from train_RL_agents.utils.shipped import find_shipped
 
 _KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
@@ -220,7 +219,7 @@ def evaluate_all(
             file = folder / f"{_slug(name)}_seed_{seed}_{suite.name}.json"
             # A run that was moved away and made again has policies of the same names.
             about = {"name": name, "policy": policy.path.name, "env_steps": policy.env_steps,
-                     "suite": asdict(suite), "sha256": _digest(policy.path)}  # fmt: skip
+                     "suite": asdict(suite), "sha256": sha256_of(policy.path)}  # fmt: skip
             content = read_json(file) if file.exists() else {}
             if not _usable(content, about, chosen):
                 content = about | _evaluated(policy, chosen, world, device)
@@ -241,10 +240,6 @@ def _usable(content: dict[str, Any], about: dict[str, Any], chosen: ScenarioSet)
         and all(each in group for each in chosen.groups)
         and all(each in chosen.groups for each in group)
     )  # fmt: skip
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _evaluated(

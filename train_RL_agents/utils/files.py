@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import secrets
 from pathlib import Path
@@ -48,6 +49,11 @@ def open_own(path: Path, flags: int) -> int:
         return os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def sha256_of(path: Path) -> str:
+    """Hash of what a file holds, in hexadecimal digits."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def make_folder(path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import pytest
 import torch
 
+from marinenav_env import ConfigError
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.exporting.checking import check_file
@@ -62,6 +63,33 @@ def test_contract_stays_short_lines_but_for_its_examples(exported):
     lines = (exported[1].parent / CONTRACT).read_text().splitlines()
     assert [len(line) > 2000 for line in lines].count(True) == 1
     assert lines[-2].startswith('  "examples": {')
+
+
+def test_a_damaged_file_is_refused_before_it_is_read(exported, tmp_path, monkeypatch):
+    """torch may crash at such a file."""
+    _, whole, contract = exported
+    content = bytearray(whole.read_bytes())
+    content[len(content) // 2] ^= 1
+    path = tmp_path / whole.name
+    path.write_bytes(content)
+    (tmp_path / CONTRACT).write_text(json.dumps(contract))
+    monkeypatch.setattr("train_RL_agents.exporting.checking.load_file", None)
+    with pytest.raises(
+        ConfigError, match=r"damaged, or not the file that contract\.json describes"
+    ):
+        check_file(path)
+    path.unlink()
+    with pytest.raises(ConfigError, match="cannot be read as an exported policy"):
+        check_file(path)
+
+
+def test_files_of_earlier_versions_have_no_hash(exported, tmp_path):
+    _, whole, contract = exported
+    files = copy.deepcopy(contract["files"])
+    assert all(len(each.pop("sha256")) == 64 for each in files.values())
+    (tmp_path / CONTRACT).write_text(json.dumps({**contract, "files": files}))
+    (tmp_path / whole.name).write_bytes(whole.read_bytes())
+    assert check_file(tmp_path / whole.name)[0] == EXAMPLES
 
 
 @pytest.mark.parametrize(
