@@ -20,6 +20,8 @@ from train_RL_agents.run.logger import RunLogger
 from train_RL_agents.run.tags import meaning
 
 HISTOGRAM_BINS = 30
+_LARGEST, _NARROWEST = 1e150, 1e-12
+"""Of a histogram: largest number, and least range as a share of the largest one."""
 _EVENTS = "events.out.tfevents."
 
 
@@ -106,7 +108,13 @@ class TensorBoard(RunLogger):
 
     def log_histogram(self, tag: str, values: Tensor, env_steps: int) -> None:
         """Log how values are distributed."""
-        self._writer.add_histogram(tag, values, env_steps, bins=HISTOGRAM_BINS)
+        # numpy's own bins are refused where numbers differ too little for them, or too much.
+        values = values.double().clamp(-_LARGEST, _LARGEST)
+        low, high = map(float, values.aminmax())
+        largest = max(abs(low), abs(high))
+        around = max(_NARROWEST * largest, 0.5) if high - low <= _NARROWEST * largest else 0.0
+        bins = np.linspace(low - around, high + around, HISTOGRAM_BINS + 1)
+        self._writer.add_histogram(tag, values, env_steps, bins=bins)
 
     def log_image(self, tag: str, pixels: NDArray[np.uint8], env_steps: int) -> None:
         """Log a picture [height, width, 3]."""

@@ -293,6 +293,18 @@ def test_histograms_are_of_what_is_finite(tmp_path):
             for tag in events.Tags()["histograms"]} == {"a": 2, "c": 5}  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+@pytest.mark.parametrize("size", [1.0, 1e38, 1.7e308])
+def test_histograms_of_values_of_any_size(tmp_path, size, kind):
+    run, end = new_run(tmp_path), torch.tensor(size, dtype=kind).clamp_max(torch.finfo(kind).max)
+    close = torch.stack((end, end.nextafter(torch.zeros_like(end))))
+    for tag, values in {"a": close, "b": -close, "c": torch.stack((end, -end))}.items():
+        run.log_histogram(tag, values, 8)
+    run.close()
+    events = EventAccumulator(str(run.path)).Reload()
+    assert {events.Histograms(tag)[0].histogram_value.num for tag in "abc"} == {2}
+
+
 def test_entries_after_the_checkpoint_are_hidden(tmp_path, monkeypatch):
     # Event files are read in the order of their names, which begin with the second of their making.
     seconds = itertools.count(1_700_000_000.0)
