@@ -220,7 +220,10 @@ class Search:
                     break
                 except Exception as error:
                     # Another process makes it at the same time.
-                    if "already exists" not in str(error) or attempt == _ATTEMPTS - 1:
+                    made = any(
+                        each in str(error) for each in ("already exists", "UNIQUE constraint")
+                    )
+                    if not made or attempt == _ATTEMPTS - 1:
                         raise
                     time.sleep(1.0)
         beat = storage.record_heartbeat

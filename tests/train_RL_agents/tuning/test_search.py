@@ -272,6 +272,27 @@ def test_a_study_with_a_damaged_trial_is_refused(tmp_path, fake, change, words):
     assert (tmp_path / STORAGE).read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "words", ["table studies already exists", "UNIQUE constraint failed: alembic_version.version"]
+)
+def test_two_processes_make_a_study_at_one_moment(tmp_path, fake, monkeypatch, words):
+    optuna = pytest.importorskip("optuna", reason="needs the extra tune")
+    calls = []
+
+    class Storage(optuna.storages.RDBStorage):
+        def __init__(self, *given, **more):
+            calls.append(given)
+            if len(calls) == 1:
+                raise sqlite3.IntegrityError(words)
+            super().__init__(*given, **more)
+
+    monkeypatch.setattr(optuna.storages, "RDBStorage", Storage)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    study = Search(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
+    assert len(calls) == 2
+    assert study.done == 0
+
+
 def test_a_database_elsewhere_is_not_opened(tmp_path, fake):
     space, other = read_space(write_space(tmp_path), CONFIG), tmp_path / "other.db"
     (tmp_path / "study").mkdir()
