@@ -206,7 +206,7 @@ class MarineNavEnv(EnvBase):
         if not self._noise_given:
             self._noise.restart(seed)
         self.env_steps = 0
-        self._restored, self._outcome = False, None
+        self._begun, self._restored, self._outcome = False, False, None
         if isinstance(self._given, Curriculum):
             self.reset_pool: ResetPool = SampledPool(
                 self._source, self._given, self._make_reset_state, self.num_envs, self._generator
@@ -334,7 +334,7 @@ class MarineNavEnv(EnvBase):
         elif not self._restored:
             self.world_state = self.world.begin(self._pool, self.reset_pool.index(None))
         # Else: the first full reset after load_state_dict continues the saved episodes.
-        self._restored = False
+        self._begun, self._restored = True, False
         return self.to_tensordict(self.world_state)
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -458,12 +458,14 @@ class MarineNavEnv(EnvBase):
             "generator": self._generator.get_state(),
             "noise": {name: each.clone() for name, each in self._noise.state().items()},
             "env_steps": self.env_steps,
+            "begun": self._begun or self.env_steps > 0,
         }
 
     def load_state_dict(self, state: Any, *args: Any, **kwargs: Any) -> None:
         """Restore a state; the rollout continues exactly.
 
-        The next full reset starts no episode: it returns the observation of the saved state.
+        The next full reset starts no episode: it returns the observation of the saved state, but
+        where there had been neither a reset nor a step.
 
         Raises:
             ConfigError: when the state is of another number of environments, robots or objects.
@@ -485,7 +487,8 @@ class MarineNavEnv(EnvBase):
             raise ConfigError(f"the saved world does not fit this one: {error}") from error
         self._generator.set_state(state["generator"].cpu())
         self.env_steps = state["env_steps"]
-        self._restored, self._outcome = True, None
+        self._begun = self._restored = state.get("begun", True)
+        self._outcome = None
 
 
 def steered(now: ResetState) -> Tensor:

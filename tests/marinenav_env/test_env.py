@@ -674,6 +674,23 @@ def test_a_restored_run_goes_on_bit_for_bit(kind: str, dtype: torch.dtype) -> No
         assert same(rows, expected)
 
 
+def test_a_state_from_before_the_first_reset_goes_on_with_it() -> None:
+    """A world draws its first episodes at once, and others at its first full reset."""
+    env, other = make(seed=1), make(seed=2)
+    actions, state = actions_of(env, 12), env.state_dict()
+    expected = advance(env, env.reset(), actions)[0]
+    other.load_state_dict(state)
+    assert same(advance(other, other.reset(), actions)[0], expected)
+    env.load_state_dict(state)
+    assert same(advance(env, env.reset(), actions)[0], expected)
+    state = make(seed=1).state_dict()
+    del state["begun"]  # as earlier versions wrote it
+    other.load_state_dict(state)
+    kept = other.state.pose.clone()
+    other.reset()
+    assert torch.equal(other.state.pose, kept)
+
+
 def test_a_state_without_a_counter_of_noise_goes_on_where_it_would_be() -> None:
     """As earlier versions wrote them."""
     env, other = make(seed=1), make(seed=1)

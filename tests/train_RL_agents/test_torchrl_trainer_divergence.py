@@ -157,6 +157,18 @@ def train_to(trainer, env_steps):
 REWIND = "on_divergence=rewind"
 
 
+def test_a_run_that_ends_before_its_first_step_ends_with_the_same_bits(tmp_path):
+    """It has a state already, to go back to."""
+    expected = new_run(tmp_path / "whole", REWIND)
+    train(expected)
+    run = new_run(tmp_path / "ended", REWIND)
+    begin(run)
+    assert saved(run)["env_steps"] == 0
+    run.close()
+    train(RunFolder.open(run.path))
+    assert differences(results(expected), results(run)) == []
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_goes_back_with_half_the_rate(tmp_path, capsys, name, fault):
