@@ -246,12 +246,13 @@ class TorchRLTrainer:
             saved, since = self._saved_at, self._checked_at
             kept = "" if saved is None else f"the state of {saved:,} env-steps is kept; "
             settings, half = self.config.trainer, 0.5 * self.algorithm.learner.rate_factor
-            # The actions of a policy that is not finite give rewards that are not.
-            advice = "check the reward" if found == ["reward"] else (
-                "go on with a smaller rate: marinenav train --resume "
-                f"{self.run.path} trainer.learning_rate={half * settings.learning_rate:g} "
+            rate = (
+                f"go on with a smaller rate: marinenav train --resume {self.run.path} "
+                f"trainer.learning_rate={half * settings.learning_rate:g} "
                 f"trainer.learning_rate_final={half * settings.learning_rate_final:g}"
-            )  # fmt: skip
+            )
+            more = f", or {rate}" if len(found) > 1 else ""
+            advice = f"check the reward{more}" if "reward" in found else rate
             raise DivergedError(
                 f"{', '.join(found)} became infinite or NaN between {since:,} and "
                 f"{self.env_steps:,} env-steps; {kept}{advice}"
