@@ -115,9 +115,9 @@ def test_a_rate_that_is_too_large_can_be_made_smaller(tmp_path, capsys, command,
     assert main(resume) == 2
     said = capsys.readouterr().err
     assert re.fullmatch(
-        r"marinenav: error: .* became infinite or NaN between \d+ and \d+ env-steps; go on with a "
-        rf"smaller rate: marinenav train --resume {run.path} trainer\.learning_rate=5e\+29 "
-        r"trainer\.learning_rate_final=5e\+29\n", said
+        r"marinenav: error: .* became infinite or NaN between \d+ and \d+ env-steps; (check the "
+        rf"reward, or )?go on with a smaller rate: marinenav train --resume {run.path} "
+        r"trainer\.learning_rate=5e\+29 trainer\.learning_rate_final=5e\+29\n", said
     )  # fmt: skip
     assert not (run.checkpoints / STATE).exists()
     rates = ["trainer.learning_rate=1e-3", "trainer.learning_rate_final=1e-4"]

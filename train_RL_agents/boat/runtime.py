@@ -363,6 +363,7 @@ def load_network(file: Path) -> Network:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # fatal: errors are raised, too
     try:
         session = onnxruntime.InferenceSession(str(file), options, ["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has an exception of its own for every reason

@@ -20,6 +20,7 @@ from train_RL_agents.exporting.torchscript import Tensors
 from train_RL_agents.utils.arrays import LARGEST
 from train_RL_agents.utils.errors import first_line
 
+_MOST_EXAMPLES, _MOST_TOLERANCE = 1000, 0.01
 _FORCED = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 _FORMATS = {Path(kind.name("x")).suffix: kind for kind in FORMATS.values()}
 
@@ -94,11 +95,15 @@ def _read_examples(path: Path) -> _Examples:
         inputs, outputs = ({name: _tensor(each) for name, each in examples[part].items()}
                            for part in ("inputs", "outputs"))  # fmt: skip
         outputs[SELECTED] = _tensor(examples["action"])
-        if len({len(each) for each in (*inputs.values(), *outputs.values())}) != 1:
-            raise ValueError("of different numbers of examples")
+        counts = {len(each) for each in (*inputs.values(), *outputs.values())}
+        tolerance = examples["tolerance"]
+        if len(counts) != 1 or not 0 < counts.pop() <= _MOST_EXAMPLES:
+            raise ValueError(f"not 1 to {_MOST_EXAMPLES} examples of everything")
+        if not 0.0 < float(tolerance) <= _MOST_TOLERANCE:
+            raise ValueError(f"a tolerance of {tolerance}, more than {_MOST_TOLERANCE}")
         entries = sum("usual" not in each for each in contract["inputs"])
         hashes = {each["file"]: each.get("sha256") for each in contract["files"].values()}
-        return _Examples(inputs, outputs, entries, float(examples["tolerance"]), hashes)
+        return _Examples(inputs, outputs, entries, float(tolerance), hashes)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise ConfigError(f"{path}: damaged, or not a contract ({first_line(error)})") from error
 

@@ -42,6 +42,8 @@ EXAMPLES = 16
 """Observations in the contract, with their outputs."""
 EXAMPLE_TOLERANCE = 1e-5
 """Difference of an output to an example, as a share of 1 + |output|, that ``check_file`` allows."""
+_FATAL = 4
+"""Least severity of the messages of ONNX Runtime."""
 CONTRACT, VERSION = "contract.json", 2
 SELECTED = "selected_action"
 """Name of the action among the outputs of ONNX files."""
@@ -227,9 +229,10 @@ def _quietly(name: str) -> Iterator[None]:
 
 
 def _load_onnx(path: Path, entries: int) -> Call:
-    session = need("onnxruntime", "export").InferenceSession(
-        str(path), providers=["CPUExecutionProvider"]
-    )
+    onnxruntime = need("onnxruntime", "export")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _FATAL  # errors are raised, too
+    session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
     names = [node.name for node in session.get_inputs()]
 
     def call(*inputs: Tensor) -> Tensors:

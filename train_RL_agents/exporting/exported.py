@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +19,9 @@ from train_RL_agents.exporting.checking import check_file, load_file
 from train_RL_agents.exporting.export import CONTRACT, Call, Deployed
 from train_RL_agents.networks.observation import Observation
 from train_RL_agents.run.checkpoint import LoadedPolicy
+
+_NETWORKS = 64
+"""Bytes of an agent's networks for one of an exported file, which holds those that act."""
 
 
 class FileAgent(nn.Module):
@@ -83,6 +87,13 @@ def find(name: str, which: str, device: torch.device) -> LoadedPolicy | str:
     if not isinstance(saved, dict) or not is_count(steps):
         raise ConfigError(f"{contract}: does not say how the policy was made; export it again")
     config = saved_config(saved)
-    agent = make_agent(config, config.world.vessel.num_actions, torch.device("cpu"))
+    actions = config.world.vessel.num_actions
+    # A contract may describe an agent that does not fit into memory; the file has its network.
+    with contextlib.suppress(NotImplementedError, RuntimeError), torch.device("meta"):
+        blank = make_agent(config, actions, torch.device("meta"))
+        size = sum(each.nbytes for each in blank.networks.state_dict().values())
+        fine = size <= _NETWORKS * path.stat().st_size
+        require(fine, f"{contract}: config.agent", f"{size:,} bytes", f"that of {path.name}")
+    agent = make_agent(config, actions, torch.device("cpu"))
     loaded = FileAgent(agent, load_file(path, len(Deployed(agent).entries))).eval()
     return LoadedPolicy(cast("Agent[Any]", loaded), config, path, steps, {})

@@ -22,7 +22,7 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.run.checkpoint import load_weights
+from train_RL_agents.run.checkpoint import calls_builtins, load_weights
 from train_RL_agents.utils.arrays import is_whole, read_arrays, require_archive
 
 NOTE = "acting network only; all others are untrained"
@@ -85,7 +85,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def _read_state_dict(path: Path) -> dict[str, Any]:
-    open_regular(path, _WHAT, LARGEST).close()
+    with open_regular(path, _WHAT, LARGEST) as file:
+        if calls_builtins(file.read()):
+            raise ConfigError(f"{path}: damaged, or not {_WHAT}")
     if zipfile.is_zipfile(path):
         require_archive(path, _WHAT, LARGEST)
     try:

@@ -105,10 +105,18 @@ def _require_plain(file: BinaryIO, largest: int) -> None:
             name = entry.filename.rpartition("/")[2]
             # With constants, torch would take it for a program.
             odd |= name == "constants.pkl" or (name == "data.pkl" and entry.file_size > largest)
-            if odd:
+            if odd or (name == "data.pkl" and calls_builtins(archive.read(entry))):
                 raise zipfile.BadZipFile
         if size > os.fstat(file.fileno()).st_size or archive.testzip() is not None:
             raise zipfile.BadZipFile
+
+
+def calls_builtins(pickled: bytes) -> bool:
+    """Whether a pickle calls for a built-in type.
+
+    torch makes a bytearray of any size for it, and checkpoints hold no such types.
+    """
+    return b"c__builtin__\n" in pickled or b"cbuiltins\n" in pickled
 
 
 def _is_plain(value: Any, seen: set[int]) -> bool:

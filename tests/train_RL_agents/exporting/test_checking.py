@@ -83,6 +83,26 @@ def test_a_damaged_file_is_refused_before_it_is_read(exported, tmp_path, monkeyp
         check_file(path)
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda each: each.update(tolerance=1e308), "a tolerance of 1e"),
+        (lambda each: each.update(tolerance=0), "a tolerance of 0"),
+        (lambda each: [part.update({name: [] for name in part})
+                       for part in (each["inputs"], each["outputs"], each)
+                       if part is not each] and each.update(action=[]), "not 1 to 1000 examples"),
+    ],
+    ids=["wide", "none", "no examples"],
+)  # fmt: skip
+def test_examples_that_say_nothing_are_refused(change, words, exported, tmp_path):
+    contract = json.loads(json.dumps(exported[2]))
+    change(contract["examples"])
+    (tmp_path / CONTRACT).write_text(json.dumps(contract))
+    (tmp_path / exported[1].name).write_bytes(exported[1].read_bytes())
+    with pytest.raises(ConfigError, match=words):
+        check_file(tmp_path / exported[1].name)
+
+
 def test_files_of_earlier_versions_have_no_hash(exported, tmp_path):
     _, whole, contract = exported
     files = copy.deepcopy(contract["files"])

@@ -46,3 +46,14 @@ def test_a_contract_of_an_older_version_is_refused(tmp_path):
     (tmp_path / CONTRACT).write_text(json.dumps(contract))
     with pytest.raises(ConfigError, match="export it again"):
         find(str(tmp_path / file_name("DQN")), "best", CPU)
+
+
+def test_a_contract_of_a_larger_agent_is_refused_before_it_is_made(tmp_path):
+    export(make_policy("DQN"), tmp_path, ["torchscript"])
+    contract = json.loads((tmp_path / CONTRACT).read_text())
+    contract["config"]["agent"]["hidden_sizes"] = [4096] * 100
+    (tmp_path / CONTRACT).write_text(json.dumps(contract))
+    with pytest.raises(
+        ConfigError, match=r"contract\.json: config\.agent=.* bytes'?: must be that of"
+    ):
+        find(str(tmp_path / file_name("DQN")), "best", CPU)

@@ -166,6 +166,19 @@ def test_other_content_is_refused(tmp_path, content, expected):
     assert refusal(read_checked, path, TRAINING, CPU) == f"{path}{expected}"
 
 
+class Bytes:
+    def __reduce__(self):
+        return bytearray, (3_000_000_000,)
+
+
+def test_memory_is_not_taken_for_what_no_checkpoint_holds(tmp_path, monkeypatch):
+    torch.save(CONTENT | {"rows": Bytes()}, tmp_path / "state.pt")
+    monkeypatch.setattr(torch, "load", None)
+    assert "damaged, or not a checkpoint" in refusal(
+        read_checked, tmp_path / "state.pt", TRAINING, CPU
+    )
+
+
 @pytest.mark.parametrize("pack", [lambda x: [x, x], lambda x: {"a": x, "b": x}, lambda x: (x, x)])
 def test_content_that_unfolds_without_end_is_refused(tmp_path, pack):
     """A few bytes that hold each list twice would be 2^60 numbers."""
