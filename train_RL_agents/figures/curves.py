@@ -127,6 +127,9 @@ def _read_arrays(path: Path) -> Run:
     count = len(found["timesteps"])
     for metric, value in episodes.items():
         require(len(value) == count > 0, f"{path}: {metric}", len(value), f"{count} evaluations")
+    won = episodes.get("success", np.zeros(1))
+    fine = bool(((won >= 0.0) & (won <= 1.0) | np.isnan(won)).all())
+    require(fine, f"{path}: successes", won.ravel()[:5].tolist(), "from 0 to 1")
     for metric in {"time", "energy"} & episodes.keys() if "success" in episodes else ():
         episodes[metric] = np.where(episodes["success"] > 0.0, episodes[metric], np.nan)
     folder = path.parent

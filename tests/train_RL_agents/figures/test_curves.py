@@ -101,7 +101,7 @@ def test_figures_of_an_evaluation_are_levels(tmp_path):
     assert (run.agent, run.levels) == ("SAC", {"level 1": (97, 100)})
 
 
-@pytest.mark.parametrize("content", ["empty", "damaged", "timeless", "json", "uneven"])
+@pytest.mark.parametrize("content", ["empty", "damaged", "timeless", "json", "uneven", "negative"])
 def test_what_cannot_be_read_is_refused_in_one_sentence(tmp_path, content):
     path = tmp_path / "evaluations.npz"
     if content == "empty":
@@ -112,6 +112,8 @@ def test_what_cannot_be_read_is_refused_in_one_sentence(tmp_path, content):
         np.savez(path, successes=[[True]])
     elif content == "uneven":
         np.savez(path, timesteps=[1, 2], successes=[[True]])
+    elif content == "negative":
+        np.savez(path, timesteps=[1], successes=[[-1.0, 1.0]])
     else:
         path = tmp_path / "some.json"
         path.write_text('{"a": 1}')
