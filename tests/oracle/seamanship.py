@@ -43,7 +43,7 @@ def duty(
     if began is None:
         return Did("none")
     distances = [each.distance for each in met]
-    closest = distances.index(min(distances))
+    closest = distances.index(min(distances[began:]), began)
     speed = math.hypot(*own[began][3:])
     first_turn, acted_at, held, stood_on = 0.0, None, True, True
     for k in range(began, closest + 1):

@@ -29,7 +29,7 @@ from marinenav_env.validation import (
 from train_RL_agents.evaluation.episodes import Episodes
 from train_RL_agents.evaluation.tables import CONDUCT, MARKS
 
-FORMAT, BENCHMARK = "marinenav entry", 1
+FORMAT, BENCHMARK = "marinenav entry", 2
 """Kind of file, and version of the suites, sizes and seeds (see evaluation.frozen)."""
 SUCCESS, COLLISION, TIMEOUT = "sct"
 _NO_SHARES = {"closest_approach", "delay", "detour"}

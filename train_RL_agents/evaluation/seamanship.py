@@ -3,7 +3,8 @@
 After Woerner, Benjamin, Novitzky and Leonard, "Quantifying protocol evaluation for autonomous
 collision avoidance", Autonomous Robots 43 (2019). An encounter of two vessels begins when one sees
 the other and there is a risk of collision (the zones of ``colregs``: ``domain``, ``horizon``); the
-roles are those of that moment (see marinenav_env.roles) and hold until the closest approach.
+roles are those of that moment (see marinenav_env.roles) and hold until the closest approach after
+it.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def duties(seen: Tracks, rules: ColregsConfig) -> Duties:
     risk = both & close & (distance <= reach)
     frame = torch.arange(len(role))[:, None, None, None]
     began = _first(risk)
-    closest = torch.where(both, distance, torch.inf).argmin(0)
+    closest = torch.where(both & (frame >= began), distance, torch.inf).argmin(0)
     during = risk.any(0) & (frame >= began) & (frame <= closest)
 
     def at(each: Tensor, number: Tensor) -> Tensor:

@@ -45,7 +45,7 @@ def change(*keys, value):
     ("damage", "sentence"),
     [
         (change("format", value="other"), "must be a marinenav entry"),
-        (change("benchmark", value=BENCHMARK - 1), "benchmark=0: must be 1"),
+        (change("benchmark", value=BENCHMARK - 1), "benchmark=1: must be 2"),
         (change("suites", "currents", "outcome", value="ssc"), "level=4: must be as long as"),
         (change("suites", "currents", "outcome", value="ssc?"), "must be letters of sct"),
         (change("suites", "currents", "level", value=[0, 0, 0, 1]), "numbers of all groups"),

@@ -108,9 +108,9 @@ def test_who_is_evaluated_is_told_by_the_hash_of_the_file(tmp_path):
 def test_entries_on_other_scenarios_are_refused(monkeypatch):
     monkeypatch.setattr(frozen, "FROZEN", {name: FROZEN[name] for name in entry().suites})
     require_frozen(entry(), Path("a.json"))
-    with pytest.raises(ConfigError, match=r"a\.json: scenarios of currents='0123.*benchmark 1"):
+    with pytest.raises(ConfigError, match=r"a\.json: scenarios of currents='0123.*benchmark 2"):
         require_frozen(entry(currents=result("s", suite="x")), Path("a.json"))
-    with pytest.raises(ConfigError, match="suites='paper': must be those of benchmark 1"):
+    with pytest.raises(ConfigError, match="suites='paper': must be those of benchmark 2"):
         require_frozen(entry(paper=result("s")), Path("a.json"))
     with pytest.raises(ConfigError, match="scenarios of rules='missing'"):
         require_frozen(make_entry(entry().policy, {"currents": result("s")}), Path("a.json"))

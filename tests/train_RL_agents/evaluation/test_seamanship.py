@@ -162,6 +162,19 @@ def test_who_must_keep_clear_of_one_need_not_stand_on_for_another():
     assert not did.broken[0, 0].any()
 
 
+@pytest.mark.parametrize(("speed", "kept"), [(0.2, True), (2.0, False)])
+def test_vessels_that_were_closer_before_there_was_a_risk(speed, kept):
+    """They sail abreast, part, and meet later; the own vessel slows down for the other, or not."""
+    other = track((2.0, 7.0), 0.0, 2.0, ((2, (30.0, 4.0)), (14, (-120.0, 4.0))))
+    vessels = track(*NORTH, ((15, (0.0, speed)),)), other
+    poses = tracks(*vessels).poses[:, 0, :, :2]
+    distance = (poses[:, 0] - poses[:, 1]).norm(dim=-1)
+    assert distance[:14].min() < 7.5 < distance[14]
+    assert (distance[14:].min() > 7.5) == kept
+    did, roles = found(*vessels)
+    assert roles[0] == "give-way" and bool(did.broken[0, 0, 1]) != kept
+
+
 def test_no_encounter_out_of_sight_or_without_risk():
     did, roles = found(track(*NORTH), track((20.0, 12.0), 180.0, 2.0))
     assert roles == ["none", "none"] and not did.broken.any()
