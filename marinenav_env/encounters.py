@@ -14,7 +14,7 @@ HEAD_ON_SPREAD = math.radians(10.0)
 """Largest deviation of a course that is head-on from the opposite one (rad)."""
 COURSES = (math.pi, -math.pi / 2, math.pi / 2)
 """Courses of the others where the first heads north, head-on, from starboard and from port (rad);
-the latter deviate by as much as the separation from the first one allows."""
+crossing courses deviate by up to 90 degrees less the separation."""
 CANDIDATES = 256
 """Draws of an encounter, of which the first that keeps the separation is taken."""
 

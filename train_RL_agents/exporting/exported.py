@@ -20,8 +20,8 @@ from train_RL_agents.exporting.export import CONTRACT, Call, Deployed
 from train_RL_agents.networks.observation import Observation
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
-_NETWORKS = 64
-"""Bytes of an agent's networks for one of an exported file, which holds those that act."""
+_LARGEST_RATIO = 64
+"""Of the bytes of an agent's networks to those of an exported file, which holds those that act."""
 
 
 class FileAgent(nn.Module):
@@ -92,7 +92,7 @@ def find(name: str, which: str, device: torch.device) -> LoadedPolicy | str:
     with contextlib.suppress(NotImplementedError, RuntimeError), torch.device("meta"):
         blank = make_agent(config, actions, torch.device("meta"))
         size = sum(each.nbytes for each in blank.networks.state_dict().values())
-        fine = size <= _NETWORKS * path.stat().st_size
+        fine = size <= _LARGEST_RATIO * path.stat().st_size
         require(fine, f"{contract}: config.agent", f"{size:,} bytes", f"that of {path.name}")
     agent = make_agent(config, actions, torch.device("cpu"))
     loaded = FileAgent(agent, load_file(path, len(Deployed(agent).entries))).eval()

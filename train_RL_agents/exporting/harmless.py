@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from marinenav_env.validation import ConfigError
-from train_RL_agents.utils.arrays import require_archive
+from train_RL_agents.utils.arrays import calls_builtins, require_archive
 
 _LARGEST = 512 * 2**20
 """Bytes that an exported file may have, also unpacked."""
@@ -75,6 +75,8 @@ def program(path: Path) -> io.BytesIO:
     def harmless(name: str, content: bytes) -> bool:
         if name.endswith(".json"):
             json.loads(content, object_hook=allowed)
+        elif calls_builtins(content):
+            return False
         return bool(_ENTRY.fullmatch(name))
 
     return _content(path, harmless)

@@ -22,8 +22,8 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.run.checkpoint import calls_builtins, load_weights
-from train_RL_agents.utils.arrays import is_whole, read_arrays, require_archive
+from train_RL_agents.run.checkpoint import load_weights
+from train_RL_agents.utils.arrays import calls_builtins, is_whole, read_arrays, require_archive
 
 NOTE = "acting network only; all others are untrained"
 LARGEST = 32 * 2**20

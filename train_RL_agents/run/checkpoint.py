@@ -25,14 +25,14 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import flatten, parse_json, read_json, saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.utils.arrays import LARGEST, is_whole
+from train_RL_agents.utils.arrays import LARGEST, calls_builtins, is_whole
 from train_RL_agents.utils.files import inside, write_atomically
 from train_RL_agents.utils.shipped import find_shipped
 
 POLICY, TRAINING = "marinenav policy", "marinenav training state"
 VERSION = 1
 _MOST_SHARED = 8
-"""Numbers of a list that a checkpoint holds twice."""
+"""Leaves of a list that a checkpoint holds twice."""
 _LARGEST_PICKLE = {POLICY: 8 * 2**20, TRAINING: 32 * 2**20}
 """Bytes of a checkpoint beside its tensors; an evaluation takes 2 kB of a training state."""
 CHECKPOINTS, MANIFEST, STATE = "checkpoints", "manifest.json", "training_state.pt"
@@ -111,33 +111,28 @@ def _require_plain(file: BinaryIO, largest: int) -> None:
             raise zipfile.BadZipFile
 
 
-def calls_builtins(pickled: bytes) -> bool:
-    """Whether a pickle calls for a built-in type.
-
-    torch makes a bytearray of any size for it, and checkpoints hold no such types.
-    """
-    return b"c__builtin__\n" in pickled or b"cbuiltins\n" in pickled
-
-
 def _is_plain(value: Any, seen: set[int]) -> bool:
     """Whether nested dicts and lists hold whole tensors, finite numbers, texts and None only.
 
     Args:
         value: what a file holds.
         seen: dicts and lists that were met before, by id. One that is there twice, as the betas of
-            an optimiser, holds a few numbers: others could unfold to more than any memory.
+            an optimiser, holds a few leaves: others could unfold to more than any memory.
     """
     if isinstance(value, dict | list | tuple):
         inner = list(value.values() if isinstance(value, dict) else value)
         if id(value) in seen:
-            return len(inner) <= _MOST_SHARED and all(map(is_number, inner))
+            return len(inner) <= _MOST_SHARED and all(map(_is_leaf, inner))
         seen.add(id(value))
         named = not isinstance(value, dict) or all(
             isinstance(key, int) or is_text(key) for key in value
         )
         return named and all(_is_plain(each, seen) for each in inner)
-    if isinstance(value, torch.Tensor):
-        return is_whole(value)
+    return is_whole(value) if isinstance(value, torch.Tensor) else _is_leaf(value)
+
+
+def _is_leaf(value: Any) -> bool:
+    """Whether it is a finite number, a text or None."""
     return value is None or isinstance(value, bool | str) or is_number(value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,18 @@ def is_whole(value: object) -> bool:
         and not (value.is_meta or value.is_quantized)
         and value.numel() * value.element_size() <= value.untyped_storage().nbytes()
     )
+
+
+def calls_builtins(content: bytes) -> bool:
+    """Whether a file for ``torch.load`` calls for a built-in type, or may, as it is compressed.
+
+    torch makes a bytearray of any size for such a call; files of weights have none.
+    """
+    if zipfile.is_zipfile(io.BytesIO(content)):
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
+                return True
+    return b"c__builtin__\n" in content or b"cbuiltins\n" in content
 
 
 def require_archive(path: Path, what: str, largest: float = LARGEST) -> None:

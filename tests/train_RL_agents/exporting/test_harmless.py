@@ -1,10 +1,12 @@
 """Exported files that would do more than compute."""
 
+import io
 import json
 import re
 import zipfile
 
 import pytest
+import torch
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.exporting.test_export import make_policy
@@ -140,3 +142,21 @@ def test_programs_with_code_or_objects_are_refused(name, files, tmp_path):
     path = changed(files["torch"], tmp_path, lambda _, content: content, {name: b"x"})
     with pytest.raises(ConfigError, match=re.escape(path.name)):
         harmless.program(path)
+
+
+class Memory:
+    def __reduce__(self):
+        return bytearray, (1000,)
+
+
+def test_programs_whose_example_asks_for_memory_are_refused(files, tmp_path):
+    """torch makes what it asks for, of any size."""
+    buffer = io.BytesIO()
+    torch.save(Memory(), buffer)
+    path = changed(files["torch"], tmp_path, lambda _, content: content,
+                   {"data/sample_inputs/more.pt": buffer.getvalue()})  # fmt: skip
+    with pytest.raises(ConfigError, match=re.escape(path.name)):
+        harmless.program(path)
+    path = changed(files["torch"], tmp_path, lambda _, content: content,
+                   {"data/sample_inputs/more.pt": b"nothing"})  # fmt: skip
+    harmless.program(path)

@@ -173,10 +173,12 @@ class Bytes:
 
 def test_memory_is_not_taken_for_what_no_checkpoint_holds(tmp_path, monkeypatch):
     torch.save(CONTENT | {"rows": Bytes()}, tmp_path / "state.pt")
-    monkeypatch.setattr(torch, "load", None)
+    loaded = []
+    monkeypatch.setattr(torch, "load", lambda *given, **more: loaded.append(given))
     assert "damaged, or not a checkpoint" in refusal(
         read_checked, tmp_path / "state.pt", TRAINING, CPU
     )
+    assert not loaded
 
 
 @pytest.mark.parametrize("pack", [lambda x: [x, x], lambda x: {"a": x, "b": x}, lambda x: (x, x)])
