@@ -464,8 +464,8 @@ class MarineNavEnv(EnvBase):
     def load_state_dict(self, state: Any, *args: Any, **kwargs: Any) -> None:
         """Restore a state; the rollout continues exactly.
 
-        The next full reset starts no episode: it returns the observation of the saved state, but
-        where there had been neither a reset nor a step.
+        The next full reset starts no episode: it returns the observation of the saved state. Only
+        a state from before the first reset or step leaves that reset to draw episodes.
 
         Raises:
             ConfigError: when the state is of another number of environments, robots or objects.

@@ -105,8 +105,9 @@ def role_terms(step: RewardInputs) -> Tensor:
     1 on either side; times a factor that rises from 0 at first sight to 1 where they are d apart.
     The other one pays for changes of course and speed while they are farther apart than
     ``stand_on_until``, unless it must keep clear of a third. Meeting head-on or crossing, either
-    one pays for turns to port while they come closer and would pass within 2 d (rules 14, 15, 17
-    c).
+    one pays for turns to port while they come closer and would pass within 2 d (rules 14, 15,
+    17 c).
+
     A vessel that detects nothing pays for its speed across the line to its goal: else one may leave
     its course before it sees anybody, so that no rule ever applies. Positions and velocities
     are the true ones.

@@ -3,8 +3,7 @@
 After Woerner, Benjamin, Novitzky and Leonard, "Quantifying protocol evaluation for autonomous
 collision avoidance", Autonomous Robots 43 (2019). An encounter of two vessels begins when one sees
 the other and there is a risk of collision (the zones of ``colregs``: ``domain``, ``horizon``); the
-roles are those of that moment (see marinenav_env.roles) and hold until the closest approach after
-it.
+roles are those of that moment (see marinenav_env.roles) and hold until they have come closest.
 """
 
 from __future__ import annotations

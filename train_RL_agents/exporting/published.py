@@ -86,14 +86,17 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 def _read_state_dict(path: Path) -> dict[str, Any]:
     with open_regular(path, _WHAT, LARGEST) as file:
-        if calls_builtins(file.read()):
-            raise ConfigError(f"{path}: damaged, or not {_WHAT}")
-    if zipfile.is_zipfile(path):
-        require_archive(path, _WHAT, LARGEST)
+        content = file.read()
     try:
+        if zipfile.is_zipfile(path):
+            require_archive(path, _WHAT, LARGEST)
+        if calls_builtins(content):
+            raise ValueError
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of tensors that are refused afterwards
             return dict(torch.load(path, map_location="cpu", weights_only=True))
+    except ConfigError:
+        raise
     except Exception as error:  # damaged bytes can lead anywhere
         raise ConfigError(f"{path}: damaged, or not {_WHAT}") from error
 

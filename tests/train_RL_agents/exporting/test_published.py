@@ -252,6 +252,18 @@ def test_torch_warns_of_nothing_that_is_refused(tmp_path):
         read_weights(tmp_path / "weights.pt")
 
 
+def test_a_damaged_directory_of_a_file_is_refused(tmp_path):
+    path = tmp_path / "weights.pt"
+    torch.save({"a": torch.ones(4, 4)}, path)
+    whole = path.read_bytes()
+    for place in range(whole.index(b"PK\x01\x02"), len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x41]) + whole[place + 1 :])
+        try:
+            read_weights(path)  # some bytes do not matter
+        except ConfigError as error:
+            assert str(error).startswith(str(path))
+
+
 class Memory:
     def __reduce__(self):
         return bytearray, (1000,)
