@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,14 +12,13 @@ from torch import Tensor
 from marinenav_env.files import open_regular
 from marinenav_env.validation import ConfigError
 from train_RL_agents.config.reading import read_json
-from train_RL_agents.exporting.export import CONTRACT, FORMATS, SELECTED, VERSION, Call
-from train_RL_agents.exporting.torchscript import Tensors
+from train_RL_agents.exporting.apart import Apart
+from train_RL_agents.exporting.export import CONTRACT, SELECTED, VERSION
+from train_RL_agents.exporting.loading import LOADERS, Call
 from train_RL_agents.utils.arrays import LARGEST
 from train_RL_agents.utils.errors import first_line
 
-_MOST_EXAMPLES, _MOST_TOLERANCE = 1000, 0.01
-_FORCED = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
-_FORMATS = {Path(kind.name("x")).suffix: kind for kind in FORMATS.values()}
+_MOST_EXAMPLES, _MOST_TOLERANCE = 100, 0.01
 
 
 def check_file(path: Path) -> tuple[int, float]:
@@ -42,8 +38,31 @@ def check_file(path: Path) -> tuple[int, float]:
             allows.
     """
     examples = _read_examples(path.with_name(CONTRACT))
-    _check_whole(path, examples.hashes.get(path.name))
-    got = _given(path, examples) if path.suffix == ".json" else _computed(path, examples)
+    if path.suffix == ".json":
+        got = _given(path, examples)
+    else:
+        got = _computed(path, _loaded(path, examples), examples)
+    return len(examples.outputs[SELECTED]), _compare(path, got, examples)
+
+
+def load_checked(path: Path) -> Call:
+    """The network in an exported file, once it has reproduced the examples of its contract.
+
+    Raises:
+        ConfigError: see check_file.
+    """
+    examples = _read_examples(path.with_name(CONTRACT))
+    call = _loaded(path, examples)
+    _compare(path, _computed(path, call, examples), examples)
+    return call
+
+
+def _compare(path: Path, got: dict[str, Tensor], examples: _Examples) -> float:
+    """The largest difference to the examples.
+
+    Raises:
+        ConfigError: when it is more than the contract allows.
+    """
     difference = 0.0
     for name, output in got.items():
         expected = examples.outputs[name]
@@ -59,7 +78,7 @@ def check_file(path: Path) -> tuple[int, float]:
                 f"(1 + |output|), more than {examples.tolerance:.0e}"
             )
         difference = max(difference, share)
-    return len(examples.outputs[SELECTED]), difference
+    return difference
 
 
 class _Examples(NamedTuple):
@@ -140,49 +159,28 @@ def _given(path: Path, examples: _Examples) -> dict[str, Tensor]:
         ) from error
 
 
-@contextmanager
-def _without_pickle() -> Iterator[None]:
-    """Within it, torch reads no pickled objects, which ``torch.export.load`` does otherwise."""
-    before = os.environ.get(_FORCED)
-    os.environ[_FORCED] = "1"
-    try:
-        yield
-    finally:
-        del os.environ[_FORCED]
-        if before is not None:
-            os.environ[_FORCED] = before
-
-
-def load_file(path: Path, entries: int) -> Call:
-    """The network in an exported file, as a function of separate inputs.
-
-    Args:
-        path: the file.
-        entries: how many of the inputs are entries of the observation.
+def _loaded(path: Path, examples: _Examples) -> Call:
+    """The network in an exported file, in a process of its own.
 
     Raises:
-        ConfigError: when it cannot be read, or could do more than compute.
+        ConfigError: when it is not the file that was exported, or cannot be loaded.
     """
-    open_regular(path, "an exported file", LARGEST).close()
-    with _without_pickle():
-        return _FORMATS[path.suffix].load(path, entries)
+    if path.suffix not in LOADERS:
+        raise ConfigError(f"{path}: must end in {', '.join(LOADERS)} or .json")
+    _check_whole(path, examples.hashes.get(path.name))
+    return Apart(path, examples.entries)
 
 
-def _computed(path: Path, examples: _Examples) -> dict[str, Tensor]:
+def _computed(path: Path, call: Call, examples: _Examples) -> dict[str, Tensor]:
     """Outputs of an exported file.
 
     Raises:
-        ConfigError: when it cannot be loaded or run.
+        ConfigError: when they cannot be computed, or some are missing.
     """
-    if path.suffix not in _FORMATS:
-        raise ConfigError(f"{path}: must end in {', '.join(_FORMATS)} or .json")
     rows = zip(*(each.split(1) for each in examples.inputs.values()), strict=True)
-    try:
-        call = load_file(path, examples.entries)
-        single: list[Tensors] = [call(*row) for row in rows]
-    except ConfigError:
-        raise
-    except Exception as error:  # whatever the runtime raises
-        raise ConfigError(f"{path}: cannot be run ({first_line(error)})") from error
-    columns = zip(examples.outputs, zip(*single, strict=True), strict=False)
-    return {name: torch.cat(column).double() for name, column in columns}
+    columns = list(zip(*(call(*row) for row in rows), strict=True))
+    missing = list(examples.outputs)[len(columns) :]
+    if missing and missing != [SELECTED]:
+        raise ConfigError(f"{path}: has {len(columns)} outputs, without {missing[0]}")
+    named = zip(examples.outputs, columns, strict=False)
+    return {name: torch.cat(column).double() for name, column in named}

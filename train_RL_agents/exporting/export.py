@@ -9,10 +9,7 @@ from __future__ import annotations
 import copy
 import io
 import json
-import logging
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +24,8 @@ from marinenav_env.validation import ConfigError
 from train_RL_agents import boat
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.reading import to_dict
-from train_RL_agents.exporting import harmless, torchscript
+from train_RL_agents.exporting import torchscript
+from train_RL_agents.exporting.loading import load, quietly
 from train_RL_agents.exporting.torchscript import Tensors, as_tuple
 from train_RL_agents.networks.observation import Observation
 from train_RL_agents.run.checkpoint import LoadedPolicy
@@ -42,13 +40,9 @@ EXAMPLES = 16
 """Observations in the contract, with their outputs."""
 EXAMPLE_TOLERANCE = 1e-5
 """Difference of an output to an example, as a share of 1 + |output|, that ``check_file`` allows."""
-_FATAL = 4
-"""Least severity of the messages of ONNX Runtime."""
 CONTRACT, VERSION = "contract.json", 2
 SELECTED = "selected_action"
 """Name of the action among the outputs of ONNX files."""
-
-Call = Callable[..., Tensors]
 
 
 class Deployed(nn.Module):
@@ -143,8 +137,6 @@ class Format:
     """The file's name for an agent's."""
     make: Callable[[Deployed, tuple[Tensor, ...]], bytes]
     """The file's content, of a network and a few observations."""
-    load: Callable[[Path, int], Call]
-    """The network in a file, as a function of separate inputs; told how many are entries."""
 
 
 def _make_torchscript(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
@@ -157,13 +149,6 @@ def _make_program(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
     file = io.BytesIO()
     torch.export.save(program, file)
     return file.getvalue()
-
-
-def _load_program(path: Path, entries: int) -> Call:
-    content = harmless.program(path)
-    with _quietly("torch.export"):
-        module = torch.export.load(content).module()
-    return lambda *inputs: as_tuple(module(*inputs))
 
 
 def _any_batch(example: tuple[Tensor, ...]) -> tuple[tuple[dict[int, Any], ...]]:
@@ -186,7 +171,7 @@ class _Deciding(nn.Module):
 
 
 def _make_onnx(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
-    with _quietly("torch.onnx"):
+    with quietly("torch.onnx"):
         program = torch.onnx.export(
             _Deciding(network), example, dynamo=True, verbose=False,
             dynamic_shapes=_any_batch(example), input_names=network.input_names,
@@ -214,38 +199,10 @@ def _translations() -> dict[Any, Any]:
     return {aten.atan.default: atan, aten.scalar_tensor.default: scalar_tensor}
 
 
-@contextmanager
-def _quietly(name: str) -> Iterator[None]:
-    """Suppress what a part of torch says about packages, names and damaged files."""
-    log = logging.getLogger(name)
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        log.setLevel(level)
-
-
-def _load_onnx(path: Path, entries: int) -> Call:
-    onnxruntime = need("onnxruntime", "export")
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = _FATAL  # errors are raised, too
-    session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
-    names = [node.name for node in session.get_inputs()]
-
-    def call(*inputs: Tensor) -> Tensors:
-        fed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
-        return tuple(torch.from_numpy(output) for output in session.run(None, fed))
-
-    return call
-
-
 FORMATS = {
-    "torchscript": Format(torchscript.file_name, _make_torchscript, torchscript.load),
-    "torch": Format(lambda agent: f"{agent}.pt2", _make_program, _load_program),
-    "onnx": Format(lambda agent: f"{agent}.onnx", _make_onnx, _load_onnx),
+    "torchscript": Format(torchscript.file_name, _make_torchscript),
+    "torch": Format(lambda agent: f"{agent}.pt2", _make_program),
+    "onnx": Format(lambda agent: f"{agent}.onnx", _make_onnx),
 }
 """What ``--format`` offers."""
 
@@ -316,7 +273,7 @@ def check(path: Path, kind: str, agent: Agent[Any]) -> float:
     """
     exact = Deployed(agent)
     inputs = exact.inputs(CHECKS, seed=1)
-    call = FORMATS[kind].load(path, len(exact.entries))
+    call = load(path, len(exact.entries))
     expected = exact.outputs_and_action(*inputs)
     got = call(*inputs)
     single = call(*(tensor[-1:] for tensor in inputs))

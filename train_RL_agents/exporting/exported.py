@@ -15,8 +15,9 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import read_json, saved_config
 from train_RL_agents.evaluation import contenders
-from train_RL_agents.exporting.checking import check_file, load_file
-from train_RL_agents.exporting.export import CONTRACT, Call, Deployed
+from train_RL_agents.exporting.checking import load_checked
+from train_RL_agents.exporting.export import CONTRACT, Deployed
+from train_RL_agents.exporting.loading import Call
 from train_RL_agents.networks.observation import Observation
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
@@ -82,7 +83,7 @@ def find(name: str, which: str, device: torch.device) -> LoadedPolicy | str:
     # A checkpoint may lie beside a contract, too.
     if f'"{path.name}"' not in json.dumps(content.get("files")):
         return contenders.find(name, which, device)
-    check_file(path)
+    call = load_checked(path)
     saved, steps = content.get("config"), content.get("env_steps")
     if not isinstance(saved, dict) or not is_count(steps):
         raise ConfigError(f"{contract}: does not say how the policy was made; export it again")
@@ -95,5 +96,5 @@ def find(name: str, which: str, device: torch.device) -> LoadedPolicy | str:
         fine = size <= _LARGEST_RATIO * path.stat().st_size
         require(fine, f"{contract}: config.agent", f"{size:,} bytes", f"that of {path.name}")
     agent = make_agent(config, actions, torch.device("cpu"))
-    loaded = FileAgent(agent, load_file(path, len(Deployed(agent).entries))).eval()
+    loaded = FileAgent(agent, call).eval()
     return LoadedPolicy(cast("Agent[Any]", loaded), config, path, steps, {})

@@ -21,7 +21,7 @@ def exported(tmp_path_factory):
     return policy, folder / file_name("DQN"), export(policy, folder, ["torchscript"])
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", ["IQN", "SAC", "PPO"])
 def test_exported_files_reproduce_the_examples(name, tmp_path):
     export(make_policy(name), tmp_path, ["torchscript"])
     count, difference = check_file(tmp_path / file_name(name))
@@ -73,7 +73,7 @@ def test_a_damaged_file_is_refused_before_it_is_read(exported, tmp_path, monkeyp
     path = tmp_path / whole.name
     path.write_bytes(content)
     (tmp_path / CONTRACT).write_text(json.dumps(contract))
-    monkeypatch.setattr("train_RL_agents.exporting.checking.load_file", None)
+    monkeypatch.setattr("train_RL_agents.exporting.checking.Apart", None)
     with pytest.raises(
         ConfigError, match=r"damaged, or not the file that contract\.json describes"
     ):
@@ -90,7 +90,7 @@ def test_a_damaged_file_is_refused_before_it_is_read(exported, tmp_path, monkeyp
         (lambda each: each.update(tolerance=0), "a tolerance of 0"),
         (lambda each: [part.update({name: [] for name in part})
                        for part in (each["inputs"], each["outputs"], each)
-                       if part is not each] and each.update(action=[]), "not 1 to 1000 examples"),
+                       if part is not each] and each.update(action=[]), "not 1 to 100 examples"),
     ],
     ids=["wide", "none", "no examples"],
 )  # fmt: skip

@@ -17,11 +17,11 @@ from train_RL_agents.config.reading import from_dict
 from train_RL_agents.exporting.checking import check_file
 from train_RL_agents.exporting.export import (
     CONTRACT,
-    FORMATS,
     Deployed,
     check,
     export,
 )
+from train_RL_agents.exporting.loading import load
 from train_RL_agents.exporting.published import import_agent, published_config
 from train_RL_agents.exporting.torchscript import file_name
 from train_RL_agents.run.checkpoint import LoadedPolicy
@@ -163,7 +163,7 @@ def test_published_weights_compute_as_the_published_network(tmp_path):
 def test_program_computes_batches_of_any_size(name, tmp_path):
     policy = make_policy(name)
     written = export(policy, tmp_path, ["torch"])
-    call = FORMATS["torch"].load(tmp_path / f"{name}.pt2", 3)
+    call = load(tmp_path / f"{name}.pt2", 3)
     for count in (1, 3, 100):
         inputs = Deployed(policy.agent).inputs(count, seed=count)
         expected = Deployed(policy.agent).outputs(*inputs)
@@ -179,7 +179,7 @@ def test_onnx_computes_as_the_agent(name, tmp_path):
     policy = make_policy(name)
     written = export(policy, tmp_path, ["onnx"])
     assert written["files"]["onnx"]["largest_difference"] < 2e-7
-    session = FORMATS["onnx"].load(tmp_path / f"{name}.onnx", 3)
+    session = load(tmp_path / f"{name}.onnx", 3)
     inputs = Deployed(policy.agent).inputs(2)
     *outputs, action = session(*inputs)
     assert [len(output) for output in outputs] == [2] * len(policy.agent.output_meanings)

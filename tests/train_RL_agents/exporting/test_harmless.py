@@ -13,6 +13,7 @@ from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.exporting import harmless
 from train_RL_agents.exporting.export import CHECKS, FORMATS, Deployed
+from train_RL_agents.exporting.loading import load
 
 REFUSED = "damaged, or does more than compute"
 
@@ -46,13 +47,13 @@ def changed(path, folder, change, more=None):
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_own_scripts_pass(name, tmp_path):
-    FORMATS["torchscript"].load(made(tmp_path, "torchscript", name), 3)
+    load(made(tmp_path, "torchscript", name), 3)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", AGENTS)
 def test_own_programs_pass(name, tmp_path):
-    FORMATS["torch"].load(made(tmp_path, "torch", name), 3)
+    load(made(tmp_path, "torch", name), 3)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_scripts_that_act_are_refused(line, files, tmp_path):
 
     path = changed(files["torchscript"], tmp_path, change)
     with pytest.raises(ConfigError, match=REFUSED):
-        FORMATS["torchscript"].load(path, 3)
+        load(path, 3)
 
 
 def test_the_case_of_a_name_hides_no_script(files, tmp_path):
@@ -125,7 +126,7 @@ CALL = "__import__('os').system('touch victim')"
 def test_programs_that_name_more_than_arithmetic_are_refused(key, value, files, tmp_path):
     path = changed(files["torch"], tmp_path, put(key, value))
     with pytest.raises(ConfigError, match=REFUSED):
-        FORMATS["torch"].load(path, 3)
+        load(path, 3)
 
 
 @pytest.mark.parametrize(

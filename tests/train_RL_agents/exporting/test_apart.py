@@ -1,0 +1,82 @@
+"""Exported files that harm the process that runs them."""
+
+import pytest
+import torch
+
+from marinenav_env import ConfigError
+from tests.train_RL_agents.exporting.test_export import make_policy
+from tests.train_RL_agents.exporting.test_harmless import changed, made
+from train_RL_agents.exporting.apart import Apart
+from train_RL_agents.exporting.export import Deployed
+from train_RL_agents.exporting.torchscript import file_name, traced
+
+
+@pytest.fixture(scope="module")
+def network():
+    return Deployed(make_policy("DQN").agent)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("good"), "torchscript")
+
+
+def with_lines(file, folder, *lines):
+    """A copy with further lines at the end of every function, of which ``y`` is used."""
+    text = "\n    ".join([*lines, "print(y)"])
+
+    def change(name, content):
+        return content.replace(b"    return", f"    {text}\n    return".encode())
+
+    return changed(file, folder, change)
+
+
+def test_it_computes_the_same(file, network):
+    call = Apart(file, 3)
+    for count in (1, 5):
+        inputs = network.inputs(count, seed=count)
+        torch.testing.assert_close(call(*inputs), network.outputs(*inputs))
+
+
+def test_a_crash_is_a_sentence(file, network, tmp_path):
+    deep = "y = " + "(" * 20_000 + "1" + ")" * 20_000
+    with pytest.raises(ConfigError, match=r"cannot be run, as it ended the process .*SIGSEGV"):
+        Apart(with_lines(file, tmp_path, deep), 3)
+
+
+def test_memory_is_limited(file, network, tmp_path):
+    call = Apart(with_lines(file, tmp_path, "y = torch.sum(torch.ones([400000000], dtype=7))"), 3)
+    with pytest.raises(ConfigError, match=r"cannot be run .*memory"):
+        call(*network.inputs(1))
+
+
+@pytest.mark.slow
+def test_processor_time_is_limited(file, network, tmp_path):
+    lines = ["y = torch.rand([3000, 3000])", *(["y = torch.mm(y, y)"] * 1000), "y = torch.sum(y)"]
+    call = Apart(with_lines(file, tmp_path, *lines), 3)
+    with pytest.raises(ConfigError, match="takes too long"):
+        call(*network.inputs(1))
+
+
+class Constant(torch.nn.Module):
+    """Whatever the inputs, the same output."""
+
+    def forward(self, *inputs):
+        return torch.ones(1, 25, dtype=torch.float64)
+
+
+def test_outputs_of_other_sizes_are_refused(network, tmp_path):
+    path = tmp_path / file_name("DQN")
+    path.write_bytes(traced(Constant(), network.inputs(1), 3))
+    call = Apart(path, 3)
+    assert call(*network.inputs(1))[0].sum() == 25.0
+    with pytest.raises(ConfigError, match="outputs of other sizes"):
+        call(*network.inputs(2))
+
+
+def test_the_process_ends_with_its_last_use(file, network):
+    call = Apart(file, 3)
+    process = call._process
+    assert process.poll() is None
+    del call
+    assert process.poll() is not None

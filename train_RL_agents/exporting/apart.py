@@ -1,0 +1,189 @@
+"""Networks in files from elsewhere, each run in a process of its own with limits.
+
+``harmless`` refuses files that would do more than compute. What only computes may still crash its
+runtime, take all memory or not end; here it ends a process that holds nothing else.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import signal
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+import torch
+from torch import Tensor
+
+from marinenav_env.validation import ConfigError
+from train_RL_agents.exporting.loading import load
+from train_RL_agents.exporting.torchscript import Tensors
+from train_RL_agents.utils.arrays import is_whole
+from train_RL_agents.utils.errors import first_line
+
+try:
+    import resource
+except ImportError:  # Windows has no such limits
+    resource = None  # type: ignore[assignment]
+
+_SECONDS, _SECONDS_A_CALL, _SECONDS_A_ROW = 10.0, 0.02, 0.002
+"""Processor time for loading, and more with every call; what is saved may be used later."""
+_BYTES, _BYTES_A_ROW = 2**30, 2**18
+"""Memory besides that of the libraries, and more for large batches."""
+_LARGEST_REPLY, _LENGTH = 2**31, 8
+"""Bytes of a reply, and of the number before it that says how many."""
+
+
+class Apart:
+    """The network in an exported file, computed in another process.
+
+    Args:
+        path: the file.
+        entries: how many of the inputs are entries of the observation.
+
+    Raises:
+        ConfigError: when the file cannot be loaded, or is refused; see loading.load.
+    """
+
+    def __init__(self, path: Path, entries: int) -> None:
+        self._path, self._shapes = path, list[torch.Size]()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__, str(path), str(entries)],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+        weakref.finalize(self, _end, self._process)
+        self._reply()
+
+    def __call__(self, *inputs: Tensor) -> Tensors:
+        """The outputs [B, ...] for inputs [B, ...].
+
+        Raises:
+            ConfigError: when they cannot be computed within the limits, or have other sizes.
+        """
+        outputs = self._reply(list(inputs))
+        fine = all(is_whole(each) and each.ndim > 0 and len(each) == len(inputs[0])
+                   for each in outputs)  # fmt: skip
+        shapes = [each.shape[1:] for each in outputs] if fine else []
+        self._shapes = self._shapes or shapes
+        if not fine or shapes != self._shapes:
+            raise ConfigError(f"{self._path}: gives outputs of other sizes than its inputs ask for")
+        return tuple(outputs)
+
+    def _reply(self, question: list[Tensor] | None = None) -> list[Tensor]:
+        """What the process answers.
+
+        Raises:
+            ConfigError: when it is an error, or there is none.
+        """
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            if question is not None:
+                _send(self._process.stdin, question)
+            answer = _receive(self._process.stdout)
+        except (EOFError, OSError) as error:
+            raise ConfigError(f"{self._path}: cannot be run, as it {self._ending()}") from error
+        if isinstance(answer, str):
+            raise ConfigError(answer)
+        return list(answer)
+
+    def _ending(self) -> str:
+        """How the process ended."""
+        status = self._process.wait()
+        if status < 0 and -status == getattr(signal, "SIGXCPU", None):
+            return "takes too long"
+        name = signal.Signals(-status).name if status < 0 else f"status {status}"
+        return f"ended the process that ran it ({name})"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.communicate()
+
+
+def _send(stream: IO[bytes], content: list[Tensor] | str) -> None:
+    file = io.BytesIO()
+    torch.save(content, file)
+    text = file.getvalue()
+    stream.write(len(text).to_bytes(_LENGTH, "little") + text)
+    stream.flush()
+
+
+def _receive(stream: IO[bytes]) -> Any:
+    """What was sent.
+
+    Raises:
+        EOFError: when the other side has ended.
+    """
+    length = int.from_bytes(stream.read(_LENGTH), "little")
+    content = stream.read(length) if length <= _LARGEST_REPLY else b""
+    if not content or len(content) < length:
+        raise EOFError
+    return torch.load(io.BytesIO(content), weights_only=True)
+
+
+class _Limits:
+    """What this process may use."""
+
+    def __init__(self) -> None:
+        this = psutil.Process()
+        times, memory = this.cpu_times(), this.memory_info()
+        self._seconds = times.user + times.system + _SECONDS
+        # macOS does not tell what RLIMIT_DATA counts.
+        self._bytes = getattr(memory, "data", memory.vms) + _BYTES
+        if resource is not None:
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        self.allow(0)
+
+    def allow(self, rows: int) -> None:
+        """Allow what a call with so many rows needs."""
+        self._seconds += _SECONDS_A_CALL + _SECONDS_A_ROW * rows
+        if resource is not None:
+            _limit(resource.RLIMIT_CPU, math.ceil(self._seconds))
+            _limit(resource.RLIMIT_DATA, self._bytes + _BYTES_A_ROW * rows)
+
+
+def _limit(kind: int, most: int) -> None:
+    _, hard = resource.getrlimit(kind)
+    resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def _reason(error: Exception) -> str:
+    """One line of an error; TorchScript names the operation first, and the reason last."""
+    first = first_line(error)
+    return str(error).strip().splitlines()[-1] if "in the TorchScript" in first else first
+
+
+def _serve(given: IO[bytes], taken: IO[bytes], path: Path, entries: int) -> None:
+    """Load a file, then compute its outputs for all inputs that come.
+
+    Raises:
+        EOFError: when no more come.
+    """
+    limits, call, inputs = _Limits(), None, []
+    while True:
+        content: list[Tensor] | str = []
+        try:
+            if call is None:
+                call = load(path, entries)
+            else:
+                limits.allow(len(inputs[0]))
+                content = [each.detach() for each in call(*inputs)]
+        except ConfigError as error:
+            content = str(error)
+        except Exception as error:  # whatever the runtime raises
+            content = f"{path}: cannot be run ({_reason(error)})"
+        _send(taken, content)
+        inputs = _receive(given)
+
+
+if __name__ == "__main__":
+    with os.fdopen(os.dup(1), "wb") as replies:
+        os.dup2(2, 1)  # what the runtime prints must not come between
+        _serve(sys.stdin.buffer, replies, Path(sys.argv[1]), int(sys.argv[2]))

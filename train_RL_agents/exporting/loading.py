@@ -1,0 +1,93 @@
+"""Read what ``marinenav export`` writes: one function per format, each refusing harmful files."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from marinenav_env.extras import need
+from marinenav_env.files import open_regular
+from train_RL_agents.exporting import harmless, torchscript
+from train_RL_agents.exporting.torchscript import Tensors, as_tuple
+from train_RL_agents.utils.arrays import LARGEST
+
+Call = Callable[..., Tensors]
+_FATAL = 4
+"""Least severity of the messages of ONNX Runtime."""
+_FORCED = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+
+
+def load(path: Path, entries: int) -> Call:
+    """The network in an exported file, as a function of separate inputs.
+
+    Args:
+        path: the file; its suffix tells the format.
+        entries: how many of the inputs are entries of the observation.
+
+    Raises:
+        ConfigError: when it cannot be read, or could do more than compute.
+    """
+    open_regular(path, "an exported file", LARGEST).close()
+    with _without_pickle():
+        return LOADERS[path.suffix](path, entries)
+
+
+@contextmanager
+def _without_pickle() -> Iterator[None]:
+    """Within it, torch reads no pickled objects, which ``torch.export.load`` does otherwise."""
+    before = os.environ.get(_FORCED)
+    os.environ[_FORCED] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[_FORCED]
+        if before is not None:
+            os.environ[_FORCED] = before
+
+
+@contextmanager
+def quietly(name: str) -> Iterator[None]:
+    """Suppress what a part of torch says about packages, names and damaged files."""
+    log = logging.getLogger(name)
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
+
+
+def _program(path: Path, entries: int) -> Call:
+    content = harmless.program(path)
+    with quietly("torch.export"):
+        module = torch.export.load(content).module()
+    return lambda *inputs: as_tuple(module(*inputs))
+
+
+def _onnx(path: Path, entries: int) -> Call:
+    onnxruntime = need("onnxruntime", "export")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _FATAL  # errors are raised, too
+    session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
+    names = [node.name for node in session.get_inputs()]
+
+    def call(*inputs: Tensor) -> Tensors:
+        fed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
+        return tuple(torch.from_numpy(output) for output in session.run(None, fed))
+
+    return call
+
+
+LOADERS: dict[str, Callable[[Path, int], Call]] = {
+    ".pt": torchscript.load, ".pt2": _program, ".onnx": _onnx,
+}  # fmt: skip
+"""By the suffix of a file."""
