@@ -291,6 +291,19 @@ def test_a_run_whose_terminal_is_gone_is_saved(tmp_path, command):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("lines", [[], ["--json-lines"]], ids=["text", "json"])
+def test_a_run_whose_reader_is_gone_is_saved(tmp_path, command, start, lines):
+    """So are jobs whose parent was killed."""
+    process = start(*command, *lines, "total_timesteps=1000000000", "eval_freq=800")
+    wait_for(process, tmp_path, f"checkpoints/{STATE}")
+    process.stdout.close()
+    assert process.wait(timeout=30) == 130
+    run = only_run(tmp_path)
+    assert saved(run)["env_steps"] >= 800
+    assert "stopped and saved" in (run.path / "run.log").read_text()
+
+
+@pytest.mark.slow
 def test_a_second_ctrl_c_ends_a_command_at_once(tmp_path, command, start):
     # The first evaluation comes with the first batch and takes minutes.
     process = start(*command, "eval_freq=1", "world.max_steps=100000",

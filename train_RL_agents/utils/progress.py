@@ -21,6 +21,7 @@ from rich.progress import (
 )
 
 from marinenav_env.validation import is_number
+from train_RL_agents.utils.signals import reader_gone
 
 _BETWEEN = 60.0
 """Seconds between lines on the time left, where there is no bar."""
@@ -107,6 +108,14 @@ class Clock:
         self._started = self._lap_started = time.perf_counter()
 
 
+class _Terminal(Console):
+    """Standard output; a run whose reader has gone is stopped and saved."""
+
+    def on_broken_pipe(self) -> None:
+        """See Console, which would end the process."""
+        reader_gone()
+
+
 class Bars:
     """Progress bars below the lines that are said.
 
@@ -116,7 +125,7 @@ class Bars:
     """
 
     def __init__(self, quiet: bool, bar: bool) -> None:
-        self.console = Console(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
+        self.console = _Terminal(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -187,7 +196,10 @@ class Display:
     def _print(self, content: dict[str, Any]) -> None:
         """Print JSON, if that is wanted."""
         if self._json_lines:
-            print(json.dumps(content), flush=True)
+            try:
+                print(json.dumps(content), flush=True)
+            except BrokenPipeError:
+                reader_gone()
 
     def step(self, env_steps: int, rate: float, success: float | None) -> None:
         """Move the bar; without one, say now and then how long it will take."""

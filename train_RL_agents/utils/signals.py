@@ -32,6 +32,16 @@ def leave_terminal(descriptors: tuple[int, ...] = (0, 1, 2)) -> None:
                     os.dup2(nowhere.fileno(), each)
 
 
+def reader_gone() -> None:
+    """Act as when the terminal is gone: what is printed from now on is lost, and all is to stop."""
+    with Path(os.devnull).open("r+b", buffering=0) as nowhere:
+        gone = os.fstat(1)
+        for each in (2, 1):
+            if os.path.samestat(os.fstat(each), gone):
+                os.dup2(nowhere.fileno(), each)
+    signal.raise_signal(_HANG_UP or signal.SIGTERM)
+
+
 @contextmanager
 def _handled(handle: Handler) -> Iterator[Callable[[], None]]:
     """Within it, signals are handled so; gives what puts back the handlers of before.
