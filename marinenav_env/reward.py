@@ -103,6 +103,7 @@ def role_terms(step: RewardInputs) -> Tensor:
     (``passing_distance``; ``colregs.domain`` where that is 0) or more on the required side, through
     1 at a collision, to 2 at d on the wrong side, and 0 again at twice that; overtaking, from 0 to
     1 on either side; times a factor that rises from 0 at first sight to 1 where they are d apart.
+    With a ``passing_margin``, 1 is reached that far within d, and holds up to a collision.
     The other one pays for changes of course and speed while they are farther apart than
     ``stand_on_until``, unless it must keep clear of a third. Meeting head-on or crossing, either
     one pays for turns to port while they come closer and would pass within 2 d (rules 14, 15,
@@ -123,8 +124,9 @@ def role_terms(step: RewardInputs) -> Tensor:
     near = (seen.distance <= reach) & (seen.time > 0.0) & (seen.time <= rules.horizon)
     near = near & active & active[:, None]
 
-    wrong_side = torch.minimum(1.0 - share, 2.0 * (2.0 + share)).clamp_min(0.0)
-    too_close = (1.0 - share.abs()).clamp_min(0.0)
+    part = min(1.0, (weights.passing_margin or passing) / passing)
+    wrong_side = torch.minimum(_rising(1.0 - share, part), 2.0 * (2.0 + share)).clamp_min(0.0)
+    too_close = _rising(1.0 - share.abs(), part).clamp_min(0.0)
     clear = torch.where((role == HEAD_ON) | (role == GIVE_WAY), wrong_side, 0.0)
     clear = torch.where(role == OVERTAKING, too_close, clear)
     # Nothing is due at first sight: else vessels would keep clear of those that they cannot see.
@@ -144,6 +146,11 @@ def role_terms(step: RewardInputs) -> Tensor:
     ahead, _ = _speed_through_water(step.after)
     penalty = penalty + weights.astern_penalty * (-ahead / ASTERN).clamp(0.0, 1.0)
     return env_first(penalty + weights.off_course_penalty * _off_course(step))
+
+
+def _rising(missing: Tensor, part: float) -> Tensor:
+    """What is missing to the passing distance, as a share of it; 1 from the part that is given."""
+    return torch.maximum(missing, (missing / part).clamp_max(1.0))
 
 
 def _off_course(step: RewardInputs) -> Tensor:

@@ -200,10 +200,12 @@ def sea(envs: int, robots: int, reward: RewardConfig = BY_ROLE) -> RewardInputs:
                         env.constants, seen, env.config)  # fmt: skip
 
 
-@pytest.mark.parametrize("passing", [0.0, 11.0])
-def test_penalties_by_role_equal_the_oracle(passing: float) -> None:
+@pytest.mark.parametrize(
+    ("passing", "margin"), [(0.0, 0.0), (11.0, 0.0), (12.0, 3.0), (0.0, 1.0), (9.0, 20.0)]
+)
+def test_penalties_by_role_equal_the_oracle(passing: float, margin: float) -> None:
     envs, robots = 60, 4
-    step = sea(envs, robots, replace(BY_ROLE, passing_distance=passing))
+    step = sea(envs, robots, replace(BY_ROLE, passing_distance=passing, passing_margin=margin))
     got, rules = role_terms(step), step.config.colregs
     domain = passing or rules.domain
     seen, turned, strayed = set(), [], []
@@ -215,7 +217,7 @@ def test_penalties_by_role_equal_the_oracle(passing: float) -> None:
             others = [two for two in range(robots) if two != one and step.active[e, two]]
             reach = RANGES[one] + step.config.vessel.detect_radius  # type: ignore[operator]
             met = [roles.meet(rows[one], rows[two]) for two in others]
-            duty = max((roles.duty(each, reach, rules.horizon, domain) for each in met),
+            duty = max((roles.duty(each, reach, rules.horizon, domain, margin) for each in met),
                        default=0.0)  # fmt: skip
             stands = duty == 0.0 and any(
                 roles.stands_on(each, reach, rules.horizon, domain, rules.stand_on_until)

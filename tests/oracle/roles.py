@@ -48,20 +48,27 @@ def role(met: Meeting) -> str:
     return "stand-on" if met.aspect > 0.0 else "head-on"
 
 
-def duty(met: Meeting, sensor_range: float, horizon: float, domain: float) -> float:
+def duty(
+    met: Meeting, sensor_range: float, horizon: float, domain: float, margin: float = 0.0
+) -> float:
     """What passing as the vessels do now costs the own one (1)."""
     if met.distance > sensor_range or not 0.0 < met.time <= horizon:
         return 0.0
     kind, share = role(met), met.miss / domain
     span = max(sensor_range - domain, 1e-3)
     urgency = min(1.0, (sensor_range - met.distance) / span)
+    full = 1.0 - min(domain, margin or domain) / domain
     if kind == "overtaking":
-        return urgency * max(0.0, 1.0 - abs(share))
+        return urgency * (
+            1.0 if abs(share) <= full else max(0.0, (1.0 - abs(share)) / (1.0 - full))
+        )
     if kind not in ("head-on", "give-way"):
         return 0.0
     if share < -1.0:
         return urgency * max(0.0, 2.0 * (2.0 + share))
-    return urgency * max(0.0, 1.0 - share)
+    if share <= 0.0:
+        return urgency * (1.0 - share)
+    return urgency * (1.0 if share <= full else max(0.0, (1.0 - share) / (1.0 - full)))
 
 
 def stands_on(

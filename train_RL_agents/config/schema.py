@@ -167,6 +167,8 @@ class TrainerConfig:
     """While training: world.reward.off_course_penalty."""
     passing_distance: NonNegative = 0.0
     """While training: world.reward.passing_distance (m)."""
+    passing_margin: NonNegative = 0.0
+    """While training: world.reward.passing_margin (m)."""
     imitation_weight: NonNegative = 1.0
     """Weight of the error of imitation, with imitation_learning."""
     ema_decay: Annotated[float, at_least(0.0), at_most(0.999999)] = 0.999
