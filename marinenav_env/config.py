@@ -183,8 +183,8 @@ class RewardConfig:
     """Distance (m) that these penalties ask vessels to pass at; 0: colregs.domain. Training takes
     trainer.passing_distance."""
     passing_margin: NonNegative = 0.0
-    """Part of that distance (m) over which the penalty for keeping clear rises to that of a
-    collision; 0: all of it. Training takes trainer.passing_margin."""
+    """Half of the penalty for keeping clear rises within this part of that distance (m), the
+    rest over all of it; 0: the whole penalty does. Training takes trainer.passing_margin."""
     function: str = ""
     """A reward of your own as package.module:function (see marinenav_env.reward); none: the
     published one."""

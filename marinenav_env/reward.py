@@ -103,7 +103,8 @@ def role_terms(step: RewardInputs) -> Tensor:
     (``passing_distance``; ``colregs.domain`` where that is 0) or more on the required side, through
     1 at a collision, to 2 at d on the wrong side, and 0 again at twice that; overtaking, from 0 to
     1 on either side; times a factor that rises from 0 at first sight to 1 where they are d apart.
-    With a ``passing_margin``, 1 is reached that far within d, and holds up to a collision.
+    With a ``passing_margin`` it is the mean of that and of what rises from 0 at d to 1 so far
+    within d, and stays 1: keeping clear pays, and so does every metre where that is not possible.
     The other one pays for changes of course and speed while they are farther apart than
     ``stand_on_until``, unless it must keep clear of a third. Meeting head-on or crossing, either
     one pays for turns to port while they come closer and would pass within 2 d (rules 14, 15,
@@ -124,9 +125,9 @@ def role_terms(step: RewardInputs) -> Tensor:
     near = (seen.distance <= reach) & (seen.time > 0.0) & (seen.time <= rules.horizon)
     near = near & active & active[:, None]
 
-    part = min(1.0, (weights.passing_margin or passing) / passing)
-    wrong_side = torch.minimum(_rising(1.0 - share, part), 2.0 * (2.0 + share)).clamp_min(0.0)
-    too_close = _rising(1.0 - share.abs(), part).clamp_min(0.0)
+    margin = min(weights.passing_margin, passing) / passing
+    wrong_side = torch.minimum(_missing(share, margin), 2.0 * (2.0 + share)).clamp_min(0.0)
+    too_close = _missing(share.abs(), margin).clamp_min(0.0)
     clear = torch.where((role == HEAD_ON) | (role == GIVE_WAY), wrong_side, 0.0)
     clear = torch.where(role == OVERTAKING, too_close, clear)
     # Nothing is due at first sight: else vessels would keep clear of those that they cannot see.
@@ -148,9 +149,10 @@ def role_terms(step: RewardInputs) -> Tensor:
     return env_first(penalty + weights.off_course_penalty * _off_course(step))
 
 
-def _rising(missing: Tensor, part: float) -> Tensor:
-    """What is missing to the passing distance, as a share of it; 1 from the part that is given."""
-    return torch.maximum(missing, (missing / part).clamp_max(1.0))
+def _missing(share: Tensor, margin: float) -> Tensor:
+    """Penalty for passing at this share of the passing distance; ``margin`` is a share, too."""
+    whole = 1.0 - share
+    return 0.5 * (whole + (whole / margin).clamp_max(1.0)) if margin else whole
 
 
 def _off_course(step: RewardInputs) -> Tensor:

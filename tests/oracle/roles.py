@@ -57,18 +57,21 @@ def duty(
     kind, share = role(met), met.miss / domain
     span = max(sensor_range - domain, 1e-3)
     urgency = min(1.0, (sensor_range - met.distance) / span)
-    full = 1.0 - min(domain, margin or domain) / domain
     if kind == "overtaking":
-        return urgency * (
-            1.0 if abs(share) <= full else max(0.0, (1.0 - abs(share)) / (1.0 - full))
-        )
+        return urgency * max(0.0, missing(abs(share), margin / domain))
     if kind not in ("head-on", "give-way"):
         return 0.0
     if share < -1.0:
-        return urgency * max(0.0, 2.0 * (2.0 + share))
-    if share <= 0.0:
-        return urgency * (1.0 - share)
-    return urgency * (1.0 if share <= full else max(0.0, (1.0 - share) / (1.0 - full)))
+        return urgency * max(0.0, min(missing(share, margin / domain), 2.0 * (2.0 + share)))
+    return urgency * max(0.0, missing(share, margin / domain))
+
+
+def missing(share: float, margin: float) -> float:
+    """How much the passing distance is missed (1)."""
+    if margin == 0.0:
+        return 1.0 - share
+    steep = 1.0 if share <= 1.0 - min(1.0, margin) else (1.0 - share) / min(1.0, margin)
+    return (1.0 - share + steep) / 2.0
 
 
 def stands_on(
