@@ -31,12 +31,14 @@ try:
 except ImportError:  # Windows has no such limits
     resource = None  # type: ignore[assignment]
 
-_SECONDS, _SECONDS_A_CALL, _SECONDS_A_ROW = 10.0, 0.02, 0.002
-"""Processor time for loading, and more with every call; what is saved may be used later."""
-_BYTES, _BYTES_A_ROW = 2**30, 2**18
-"""Memory besides that of the libraries, and more for large batches."""
-_LARGEST_REPLY, _LENGTH = 2**31, 8
+_SECONDS, _SECONDS_A_ROW = 10.0, 0.02
+"""Processor time for loading, and more with every row; what is saved may be used later."""
+_BYTES, _ROWS = 1536 * 2**20, 256
+"""Memory besides that of the libraries, and rows that are computed at once."""
+_THREADS = 4
+_LARGEST_REPLY, _LENGTH = 2**28, 8
 """Bytes of a reply, and of the number before it that says how many."""
+_ALONE = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
 
 
 class Apart:
@@ -53,8 +55,8 @@ class Apart:
     def __init__(self, path: Path, entries: int) -> None:
         self._path, self._shapes = path, list[torch.Size]()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(path), str(entries)],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            [sys.executable, "-P", "-m", __name__, str(path), str(entries)],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | _ALONE,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             start_new_session=True,
         )  # fmt: skip
@@ -67,14 +69,19 @@ class Apart:
         Raises:
             ConfigError: when they cannot be computed within the limits, or have other sizes.
         """
-        outputs = self._reply(list(inputs))
-        fine = all(is_whole(each) and each.ndim > 0 and len(each) == len(inputs[0])
-                   for each in outputs)  # fmt: skip
+        parts = zip(*(each.split(_ROWS) for each in inputs), strict=True)
+        columns = zip(*(self._outputs(list(part)) for part in parts), strict=True)
+        return tuple(map(torch.cat, columns))
+
+    def _outputs(self, inputs: list[Tensor]) -> list[Tensor]:
+        outputs = self._reply(inputs)
+        fine = all(is_whole(each) and not each.is_complex() and each.ndim > 0
+                   and len(each) == len(inputs[0]) for each in outputs)  # fmt: skip
         shapes = [each.shape[1:] for each in outputs] if fine else []
         self._shapes = self._shapes or shapes
         if not fine or shapes != self._shapes:
             raise ConfigError(f"{self._path}: gives outputs of other sizes than its inputs ask for")
-        return tuple(outputs)
+        return outputs
 
     def _reply(self, question: list[Tensor] | None = None) -> list[Tensor]:
         """What the process answers.
@@ -89,13 +96,22 @@ class Apart:
             answer = _receive(self._process.stdout)
         except (EOFError, OSError) as error:
             raise ConfigError(f"{self._path}: cannot be run, as it {self._ending()}") from error
+        except BaseException as error:
+            self._process.kill()  # its next answer would be that to this question
+            if not isinstance(error, Exception):
+                raise
+            raise ConfigError(f"{self._path}: cannot be run ({first_line(error)})") from error
         if isinstance(answer, str):
             raise ConfigError(answer)
         return list(answer)
 
     def _ending(self) -> str:
         """How the process ended."""
-        status = self._process.wait()
+        try:
+            status = self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return "gives more than it may"
         if status < 0 and -status == getattr(signal, "SIGXCPU", None):
             return "takes too long"
         name = signal.Signals(-status).name if status < 0 else f"status {status}"
@@ -119,7 +135,7 @@ def _receive(stream: IO[bytes]) -> Any:
     """What was sent.
 
     Raises:
-        EOFError: when the other side has ended.
+        EOFError: when the other side has ended, or sends too much.
     """
     length = int.from_bytes(stream.read(_LENGTH), "little")
     content = stream.read(length) if length <= _LARGEST_REPLY else b""
@@ -135,18 +151,17 @@ class _Limits:
         this = psutil.Process()
         times, memory = this.cpu_times(), this.memory_info()
         self._seconds = times.user + times.system + _SECONDS
-        # macOS does not tell what RLIMIT_DATA counts.
-        self._bytes = getattr(memory, "data", memory.vms) + _BYTES
         if resource is not None:
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            if hasattr(memory, "data"):  # elsewhere than on Linux it limits little
+                _limit(resource.RLIMIT_DATA, memory.data + _BYTES)
         self.allow(0)
 
     def allow(self, rows: int) -> None:
-        """Allow what a call with so many rows needs."""
-        self._seconds += _SECONDS_A_CALL + _SECONDS_A_ROW * rows
+        """Allow what so many rows need."""
+        self._seconds += _SECONDS_A_ROW * rows
         if resource is not None:
             _limit(resource.RLIMIT_CPU, math.ceil(self._seconds))
-            _limit(resource.RLIMIT_DATA, self._bytes + _BYTES_A_ROW * rows)
 
 
 def _limit(kind: int, most: int) -> None:
@@ -166,6 +181,7 @@ def _serve(given: IO[bytes], taken: IO[bytes], path: Path, entries: int) -> None
     Raises:
         EOFError: when no more come.
     """
+    torch.set_num_threads(min(torch.get_num_threads(), _THREADS))  # each needs memory
     limits, call, inputs = _Limits(), None, []
     while True:
         content: list[Tensor] | str = []

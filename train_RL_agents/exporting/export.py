@@ -233,7 +233,7 @@ def export(loaded: LoadedPolicy, out: Path, formats: list[str]) -> dict[str, Any
         # Of a user's package.module:Class the class: a colon is not for file names.
         path = out / kind.name(agent_type.rpartition(":")[2])
         write_atomically(path, kind.make(network, example))
-        difference = check(path, name, loaded.agent)
+        difference = check(path, loaded.agent)
         files[name] = {"file": path.name, "sha256": sha256_of(path),
                        "largest_difference": difference}  # fmt: skip
     if "onnx" in files:
@@ -257,12 +257,11 @@ def _readable(contract: dict[str, Any]) -> str:
     return f'{text},\n  "{name}": {json.dumps(examples, allow_nan=False)}\n}}\n'
 
 
-def check(path: Path, kind: str, agent: Agent[Any]) -> float:
+def check(path: Path, agent: Agent[Any]) -> float:
     """Compare a file with the agent on random observations, as one batch and one by one.
 
     Args:
         path: the file; it is deleted when it fails.
-        kind: its format.
         agent: what it was made of.
 
     Returns:

@@ -77,6 +77,7 @@ def _onnx(path: Path, entries: int) -> Call:
     onnxruntime = need("onnxruntime", "export")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _FATAL  # errors are raised, too
+    options.intra_op_num_threads = options.inter_op_num_threads = 1  # each needs memory
     session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
     names = [node.name for node in session.get_inputs()]
 

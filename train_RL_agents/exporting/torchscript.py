@@ -74,5 +74,5 @@ def load(path: Path, entries: int) -> Callable[..., Tensors]:
         ConfigError: see harmless.script.
     """
     with _knowingly():
-        module = torch.jit.load(harmless.script(path))
+        module = torch.jit.load(harmless.script(path), map_location="cpu")
     return lambda *inputs: as_tuple(module(inputs[:entries], *inputs[entries:]))

@@ -1,14 +1,20 @@
 """Exported files that harm the process that runs them."""
 
+import io
+import sys
+
 import pytest
 import torch
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.exporting.test_export import make_policy
 from tests.train_RL_agents.exporting.test_harmless import changed, made
+from train_RL_agents.exporting import apart
 from train_RL_agents.exporting.apart import Apart
 from train_RL_agents.exporting.export import Deployed
 from train_RL_agents.exporting.torchscript import file_name, traced
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="limits are those of Linux")
 
 
 @pytest.fixture(scope="module")
@@ -33,23 +39,41 @@ def with_lines(file, folder, *lines):
 
 def test_it_computes_the_same(file, network):
     call = Apart(file, 3)
-    for count in (1, 5):
+    for count in (1, 600):
         inputs = network.inputs(count, seed=count)
         torch.testing.assert_close(call(*inputs), network.outputs(*inputs))
 
 
-def test_a_crash_is_a_sentence(file, network, tmp_path):
+@pytest.mark.slow
+def test_a_program_computes_the_same(network, tmp_path):
+    call = Apart(made(tmp_path, "torch"), 3)
+    inputs = network.inputs(300)
+    torch.testing.assert_close(call(*inputs), network.outputs(*inputs))
+
+
+def test_modules_in_the_present_folder_are_not_imported(file, tmp_path, monkeypatch):
+    (tmp_path / "psutil.py").write_text("from pathlib import Path; Path('victim').touch()")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
+    Apart(file, 3)
+    assert not (tmp_path / "victim").exists()
+
+
+@linux
+def test_a_crash_is_a_sentence(file, tmp_path):
     deep = "y = " + "(" * 20_000 + "1" + ")" * 20_000
     with pytest.raises(ConfigError, match=r"cannot be run, as it ended the process .*SIGSEGV"):
         Apart(with_lines(file, tmp_path, deep), 3)
 
 
+@linux
 def test_memory_is_limited(file, network, tmp_path):
     call = Apart(with_lines(file, tmp_path, "y = torch.sum(torch.ones([400000000], dtype=7))"), 3)
     with pytest.raises(ConfigError, match=r"cannot be run .*memory"):
         call(*network.inputs(1))
 
 
+@linux
 @pytest.mark.slow
 def test_processor_time_is_limited(file, network, tmp_path):
     lines = ["y = torch.rand([3000, 3000])", *(["y = torch.mm(y, y)"] * 1000), "y = torch.sum(y)"]
@@ -74,7 +98,26 @@ def test_outputs_of_other_sizes_are_refused(network, tmp_path):
         call(*network.inputs(2))
 
 
-def test_the_process_ends_with_its_last_use(file, network):
+def test_an_answer_is_not_taken_for_another(file, network, monkeypatch):
+    def interrupted(stream):
+        raise KeyboardInterrupt
+
+    call = Apart(file, 3)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(apart, "_receive", interrupted)
+        call(*network.inputs(1))
+    with pytest.raises(ConfigError, match=r"cannot be run, as it ended"):
+        call(*network.inputs(1, seed=2))
+
+
+def test_answers_that_are_no_tensors_are_a_sentence(file, network, monkeypatch):
+    call = Apart(file, 3)
+    monkeypatch.setattr(apart, "_receive", lambda stream: torch.load(io.BytesIO(b"none")))
+    with pytest.raises(ConfigError, match="cannot be run"):
+        call(*network.inputs(1))
+
+
+def test_the_process_ends_with_its_last_use(file):
     call = Apart(file, 3)
     process = call._process
     assert process.poll() is None

@@ -209,7 +209,7 @@ def test_a_file_with_other_outputs_is_refused_and_removed(part, tmp_path):
     export(other, tmp_path, ["torchscript"])
     path = tmp_path / file_name("DQN")
     with pytest.raises(ValueError, match="not kept, as its outputs differ"):
-        check(path, "torchscript", policy.agent)
+        check(path, policy.agent)
     assert not path.exists()
 
 
