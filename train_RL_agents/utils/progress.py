@@ -189,9 +189,9 @@ class Display:
 
     def say(self, text: str) -> None:
         """One line."""
+        self._record(text)
         self._bars.console.print(text)
         self._print({"line": text})
-        self._record(text)
 
     def _print(self, content: dict[str, Any]) -> None:
         """Print JSON, if that is wanted."""

@@ -33,13 +33,22 @@ def leave_terminal(descriptors: tuple[int, ...] = (0, 1, 2)) -> None:
 
 
 def reader_gone() -> None:
-    """Act as when the terminal is gone: what is printed from now on is lost, and all is to stop."""
+    """Act as when the terminal is gone: what is printed from now on is lost, and all is to stop.
+
+    Raises:
+        BrokenPipeError: where no handler waits for that.
+    """
+    number = signal.SIGTERM
+    if _HANG_UP is not None and signal.getsignal(_HANG_UP) != signal.SIG_IGN:  # else nohup
+        number = _HANG_UP
+    if not callable(signal.getsignal(number)):
+        raise BrokenPipeError
     with Path(os.devnull).open("r+b", buffering=0) as nowhere:
         gone = os.fstat(1)
         for each in (2, 1):
             if os.path.samestat(os.fstat(each), gone):
                 os.dup2(nowhere.fileno(), each)
-    signal.raise_signal(_HANG_UP or signal.SIGTERM)
+    signal.raise_signal(number)
 
 
 @contextmanager

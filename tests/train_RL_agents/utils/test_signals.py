@@ -6,7 +6,12 @@ import threading
 
 import pytest
 
-from train_RL_agents.utils.signals import first_signal, interruptible, leave_terminal
+from train_RL_agents.utils.signals import (
+    first_signal,
+    interruptible,
+    leave_terminal,
+    reader_gone,
+)
 
 
 def test_the_first_signal_asks_and_the_second_acts():
@@ -94,3 +99,23 @@ def test_in_another_thread_signals_stay_as_they_are():
     thread.start()
     thread.join()
     assert entered == [signal.getsignal(signal.SIGTERM)]
+
+
+@needs_hang_ups
+@pytest.mark.parametrize("ignored", [False, True], ids=["SIGHUP", "nohup"])
+def test_a_reader_that_is_gone_asks_to_stop(monkeypatch, ignored):
+    monkeypatch.setattr("os.dup2", lambda *descriptors: None)
+    before = signal.getsignal(signal.SIGHUP)
+    asked = []
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+        with first_signal(lambda: asked.append(1)):
+            reader_gone()
+        assert asked == [1]
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_without_a_handler_the_error_stays():
+    with pytest.raises(BrokenPipeError):
+        reader_gone()
