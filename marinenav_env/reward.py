@@ -103,8 +103,9 @@ def role_terms(step: RewardInputs) -> Tensor:
     (``passing_distance``; ``colregs.domain`` where that is 0) or more on the required side, through
     1 at a collision, to 2 at d on the wrong side, and 0 again at twice that; overtaking, from 0 to
     1 on either side; times a factor that rises from 0 at first sight to 1 where they are d apart.
-    With a ``passing_margin`` it is the mean of that and of what rises from 0 at d to 1 so far
-    within d, and stays 1: keeping clear pays, and so does every metre where that is not possible.
+    With a ``passing_margin`` the rise is the mean of that and of a steeper one, from 0 at d to 1 so
+    far within d and 1 from there on (1.5 at d on the wrong side): keeping clear pays, and so does
+    every metre where that is not possible.
     The other one pays for changes of course and speed while they are farther apart than
     ``stand_on_until``, unless it must keep clear of a third. Meeting head-on or crossing, either
     one pays for turns to port while they come closer and would pass within 2 d (rules 14, 15,
