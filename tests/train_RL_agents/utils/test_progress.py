@@ -124,7 +124,7 @@ def test_a_run_in_lines(capsys):
 
 def test_the_bar_shows_the_latest_evaluation(monkeypatch):
     terminal = Console(file=io.StringIO(), force_terminal=True, width=120)
-    monkeypatch.setattr(progress, "Console", lambda **options: terminal)
+    monkeypatch.setattr(progress, "_Terminal", lambda **options: terminal)
     display = Display(total=10, quiet=False, bar=True)
     display.step(4, 1.0, 0.125)
     display.evaluation(5, 1.0, FIGURES, best=True)
@@ -175,12 +175,12 @@ def test_quiet_is_quiet(capsys):
 
 @pytest.mark.parametrize("bar", [True, False])
 def test_the_bar_shows_in_a_terminal_and_gives_the_cursor_back(monkeypatch, bar):
-    stream = io.StringIO()
+    stream, terminal = io.StringIO(), progress._Terminal
 
     def console(**options):
-        return Console(file=stream, force_terminal=True, width=120, **options)
+        return terminal(file=stream, force_terminal=True, width=120, **options)
 
-    monkeypatch.setattr(progress, "Console", console)
+    monkeypatch.setattr(progress, "_Terminal", console)
     display = Display(total=1000, quiet=False, bar=bar)
     display.start(250, compiles=False)
     display.step(500, 4321.0, 0.75)
