@@ -117,7 +117,7 @@ def test_act_refuses_what_is_not_an_observation():
     with pytest.raises(ConfigError, match="with the entries objects_"):
         policy.act(seen)
     seen |= {"objects_state": np.zeros((5, 4)), "objects_mask": np.zeros(5)}
-    with pytest.raises(ConfigError, match=r"objects_state.*must be \[\.\.\., \(5, 5\)\]"):
+    with pytest.raises(ConfigError, match=r"objects_state.*must be \[\.\.\., \(8, 5\)\]"):
         policy.act(seen)
 
 

@@ -119,7 +119,7 @@ def test_an_interrupted_sweep_stops(trainers, monkeypatch):
         (["--agent", "X"], "agent_type='X': must be one of AC-IQN, "),
         (["-D", "cuda:99"], "device='cuda:99': must be auto or one of those here: cpu"),
         (["trainer.batchsize=5"], "trainer.batchsize='5': there is no such setting; the closest:"),
-        (["-C", "absent.json"], "config='absent.json': must be a JSON file or one of a2c, ac_iqn"),
+        (["-C", "absent.json"], "config='absent.json': must be a JSON file or one of a2c, a2c_sea"),
         (["--resume", "absent"], "run='absent': must be a run folder"),
     ],
 )
