@@ -36,9 +36,11 @@ _SECONDS, _SECONDS_A_ROW = 10.0, 0.02
 _BYTES, _ROWS = 1536 * 2**20, 256
 """Memory besides that of the libraries, and rows that are computed at once."""
 _THREADS = 4
+"""At most, as each needs memory."""
 _LARGEST_REPLY, _LENGTH = 2**28, 8
 """Bytes of a reply, and of the number before it that says how many."""
-_ALONE = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
+_NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
+"""Variables of the process, so that it cannot take a GPU's memory."""
 
 
 class Apart:
@@ -56,7 +58,7 @@ class Apart:
         self._path, self._shapes = path, list[torch.Size]()
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", __name__, str(path), str(entries)],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | _ALONE,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | _NO_GPU,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             start_new_session=True,
         )  # fmt: skip
@@ -74,6 +76,7 @@ class Apart:
         return tuple(map(torch.cat, columns))
 
     def _outputs(self, inputs: list[Tensor]) -> list[Tensor]:
+        """The outputs for a part of the rows; see __call__."""
         outputs = self._reply(inputs)
         fine = all(is_whole(each) and not each.is_complex() and each.ndim > 0
                    and len(each) == len(inputs[0]) for each in outputs)  # fmt: skip
@@ -119,11 +122,13 @@ class Apart:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and close its pipes."""
     process.kill()
     process.communicate()
 
 
 def _send(stream: IO[bytes], content: list[Tensor] | str) -> None:
+    """Write the length of the content, and the content."""
     file = io.BytesIO()
     torch.save(content, file)
     text = file.getvalue()
@@ -181,7 +186,7 @@ def _serve(given: IO[bytes], taken: IO[bytes], path: Path, entries: int) -> None
     Raises:
         EOFError: when no more come.
     """
-    torch.set_num_threads(min(torch.get_num_threads(), _THREADS))  # each needs memory
+    torch.set_num_threads(min(torch.get_num_threads(), _THREADS))
     limits, call, inputs = _Limits(), None, []
     while True:
         content: list[Tensor] | str = []
