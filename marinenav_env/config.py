@@ -366,6 +366,9 @@ class Level:
     separation: Annotated[float, at_least(0.0), at_most(1.5)] = 0.0
     """Of an encounter: by which the courses differ at least (rad), where the draws allow; 0: 20
     degrees."""
+    slow_vessel: bool = False
+    """Of an encounter with traffic: whether the second robot steers a slow vessel that the first
+    overtakes: 0.4 of the speed, 0.12 of the thrust ahead, nearly the first one's course."""
     noise: NonNegative = 1.0
     """Factor on the standard deviations of measured positions and velocities (1)."""
     vessel_spread: Annotated[float, at_least(1.0)] = 1.0
@@ -381,6 +384,8 @@ class Level:
         require(fine, "level.num_robots", self.num_robots, "at most 6 in an encounter")
         fine = self.encounter or not self.traffic
         require(fine, "level.traffic", self.traffic, "0 but in an encounter")
+        fine = (self.traffic > 0.0 and self.num_robots > 1) or not self.slow_vessel
+        require(fine, "level.slow_vessel", self.slow_vessel, "false but with traffic and 2 robots")
 
 
 LEVELS: tuple[Level, ...] = (

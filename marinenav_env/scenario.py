@@ -200,6 +200,7 @@ class ScenarioSampler:
         apart = [level.separation or SEPARATION for level in levels]
         self._separation = torch.tensor(apart, **self._options)
         self._traffic = torch.tensor([level.traffic for level in levels], **self._options)
+        self._slow = torch.tensor([level.slow_vessel for level in levels], device=device)
         self._has_traffic = any(level.traffic for level in levels)
         self.max_robots, self._max_cores, self._max_obstacles = map(max, zip(*counts, strict=True))
 
@@ -289,7 +290,8 @@ class ScenarioSampler:
         speed, scripted = torch.zeros_like(course), torch.zeros_like(present)
         if self._has_traffic:
             traffic = self._traffic[level][:, None]
-            course, speed, scripted = self._in_motion(traffic, course, generator)
+            slow = self._slow[level][:, None]
+            course, speed, scripted = self._in_motion(traffic, slow, course, generator)
             both = present[:, :, None] & present[:, None]
             time = torch.maximum(before / SPEED, (apart / _closing(course, speed, both)))
             travelled = speed * time.clamp_max(LONGEST)
@@ -301,15 +303,18 @@ class ScenarioSampler:
         return _Meeting(ends, course, speed, scripted)
 
     def _in_motion(
-        self, traffic: Tensor, course: Tensor, generator: torch.Generator
+        self, traffic: Tensor, steered: Tensor, course: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Courses and speeds [P, R], and who keeps them, where ``traffic`` [P, 1] is above 0."""
+        """Courses and speeds [P, R], and who keeps them, where ``traffic`` [P, 1] is above 0.
+
+        Where ``steered`` [P, 1] holds, the second vessel is slow and does not keep them.
+        """
         chance, vary, turn = self._uniform(generator, 3, *course.shape)
         slot = torch.arange(course.shape[-1], device=course.device)
-        slow = (chance[:, :1] < SLOW_CHANCE) & (slot == 1) & (traffic > 0.0)
+        slow = ((chance[:, :1] < SLOW_CHANCE) | steered) & (slot == 1) & (traffic > 0.0)
         course = torch.where(slow, SLOW_COURSE * (2.0 * turn - 1.0), course)
         share = torch.where(slow, SLOW_SHARE, 1.0 + SPREAD * (2.0 * vary - 1.0))
-        scripted = slow | ((chance < traffic) & (slot > 0))
+        scripted = torch.where(slow, ~steered, (chance < traffic) & (slot > 0))
         return course, torch.where(traffic > 0.0, SPEED * share, 0.0), scripted
 
     def _robots(self, level: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -14,6 +14,8 @@ from marinenav_env.weather import RATIOS, make_weather
 
 HEAVIER, STRONGER = ("m", "Izz"), ("min_thrust", "max_thrust")
 """Parameters of the vessel that are drawn together."""
+SLOW_THRUST = 0.12
+"""Factor on the thrust ahead of a slow vessel."""
 SPREAD = math.radians(30.0)
 """Largest angle between the directions of wind and waves (rad)."""
 
@@ -31,7 +33,8 @@ class ParameterSampler:
         self._shared, self._robots = shared, robots
         self._stormy = any(level.weather for level in levels)
         self.varies = self._stormy or any(
-            level.noise != 1.0 or level.vessel_spread != 1.0 for level in levels
+            level.noise != 1.0 or level.vessel_spread != 1.0 or level.slow_vessel
+            for level in levels
         )
         """Whether any level differs from the world."""
         self.spread = max(level.vessel_spread for level in levels)
@@ -39,6 +42,10 @@ class ParameterSampler:
         like: Any = {"dtype": shared.vessel.m.dtype, "device": shared.vessel.m.device}
         self._noise = torch.tensor([level.noise for level in levels], **like)
         self._weather = torch.tensor([level.weather for level in levels], **like)
+        self._thrust = torch.ones(len(levels), robots, **like)
+        for number, level in enumerate(levels):
+            if level.slow_vessel:
+                self._thrust[number, 1] = SLOW_THRUST
         self._spread = torch.tensor([math.log(level.vessel_spread) for level in levels], **like)
 
     def sample(self, level: Tensor, generator: torch.Generator) -> Parameters:
@@ -58,6 +65,7 @@ class ParameterSampler:
         for names, factor in zip((HEAVIER, STRONGER), factors, strict=True):
             for name in names:
                 drawn.vessel.set(name, drawn.vessel.get(name) * factor)
+        drawn.vessel.max_thrust = drawn.vessel.max_thrust * self._thrust[level]
         for name in ("pos_std", "vel_std"):
             drawn.sensor.set(name, drawn.sensor.get(name) * self._noise[level][:, None])
         if self._stormy:

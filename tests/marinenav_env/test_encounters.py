@@ -128,12 +128,13 @@ def test_encounters_equal_scalar_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Starts, goals, courses, speeds and traffic, from the random numbers that were drawn."""
     levels = (Level(3, 0, 0, 0.0, encounter=True, map_size=80.0),
               Level(3, 0, 0, 0.0, encounter=True, traffic=0.5),
-              Level(2, 0, 0, 0.0, encounter=True, traffic=0.9))  # fmt: skip
-    present = [[True] * 3, [True] * 3, [True, True, False]]
-    level = torch.arange(3).repeat(30)
+              Level(2, 0, 0, 0.0, encounter=True, traffic=0.9),
+              Level(3, 0, 0, 0.0, encounter=True, traffic=0.5, slow_vessel=True))  # fmt: skip
+    present = [[True] * 3, [True] * 3, [True, True, False], [True] * 3]
+    level = torch.arange(4).repeat(30)
     courses = draw_courses(torch.tensor(present)[level], seeded(), DOUBLE)
     # Nearly parallel ones too, which start farther off or have to wait for long.
-    courses[::4, 1] = torch.linspace(0.002, 0.3, len(courses[::4]), dtype=DOUBLE)
+    courses[::5, 1] = torch.linspace(0.002, 0.3, len(courses[::5]), dtype=DOUBLE)
     monkeypatch.setattr("marinenav_env.scenario.draw_courses", lambda *given: courses)
     sampler = Recorder(ScenarioConfig(), levels, CPU, DOUBLE)
     sampler.drawn = []
@@ -150,11 +151,13 @@ def test_encounters_equal_scalar_code(monkeypatch: pytest.MonkeyPatch) -> None:
         speed, kept = [0.0] * 3, [False] * 3
         if share:
             chance, vary, turn = (traffic[k][row] for k in range(3))
-            slow = chance[0] < 0.25
+            steered = levels[number].slow_vessel
+            slow = chance[0] < 0.25 or steered
             speed = [2.0 * (1.0 + 0.3 * (2.0 * each - 1.0)) for each in vary]
             kept = [False, *(each < share for each in chance[1:])]
             if slow:
-                course[1], speed[1], kept[1] = math.radians(20.0 * (2.0 * turn[1] - 1.0)), 0.8, True
+                course[1] = math.radians(20.0 * (2.0 * turn[1] - 1.0))
+                speed[1], kept[1] = 0.8, not steered
             velocity = [(v * math.cos(c), v * math.sin(c))
                         for c, v in zip(course, speed, strict=True)][: sum(there)]  # fmt: skip
             pairs = combinations(velocity, 2)
@@ -255,3 +258,9 @@ def test_traffic_keeps_course_and_speed_whatever_it_is_told() -> None:
 def test_only_encounters_have_traffic() -> None:
     with pytest.raises(ConfigError, match="must be 0 but in an encounter"):
         Level(3, 0, 0, 30.0, traffic=0.5)
+
+
+@pytest.mark.parametrize(("robots", "traffic"), [(3, 0.0), (1, 0.1)])
+def test_only_two_vessels_with_traffic_have_a_slow_one(robots: int, traffic: float) -> None:
+    with pytest.raises(ConfigError, match="must be false but with traffic and 2 robots"):
+        Level(robots, 0, 0, 0.0, encounter=True, traffic=traffic, slow_vessel=True)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -40,6 +41,21 @@ def test_mass_and_thrust_are_drawn_by_robot_and_noise_is_scaled_by_level() -> No
     assert torch.equal(drawn.vessel.xU, shared.vessel.xU.expand(600, 1))
 
 
+def test_only_the_slow_vessel_is_weaker_ahead() -> None:
+    shared, _ = build_parameters([WorldConfig()], 3, CPU, DOUBLE)
+    usual = Level(3, 0, 0, 0.0, encounter=True, traffic=0.1)
+    slow = replace(usual, slow_vessel=True)
+    levels = (usual, slow, replace(slow, vessel_spread=2.0))
+    level = torch.arange(3).repeat(20)
+    drawn = ParameterSampler(shared, levels, 3).sample(level, torch.Generator().manual_seed(0))
+    ahead = drawn.vessel.max_thrust / drawn.vessel.min_thrust
+    base = shared.vessel.max_thrust / shared.vessel.min_thrust
+    for number, factor in enumerate((1.0, 0.12, 0.12)):
+        own = ahead[level == number] / base
+        torch.testing.assert_close(own[:, [0, 2]], torch.ones_like(own[:, [0, 2]]))
+        torch.testing.assert_close(own[:, 1], torch.full_like(own[:, 1], factor))
+
+
 def test_episodes_keep_the_parameters_of_their_scenario() -> None:
     levels = Curriculum(LEVELS, pool_size=32, refresh_size=8, refresh_interval=2)
     env = MarineNavEnv(WorldConfig(max_steps=5), 16, scenarios=levels, seed=3)
@@ -71,9 +87,12 @@ def test_parameters_of_a_pool_of_one_hold_for_the_whole_episode() -> None:
 
 @pytest.mark.parametrize(
     ("varied", "spread"),
-    [({}, 1.0), ({"noise": 2.0}, 1.0), ({"vessel_spread": 3.0}, 3.0), ({"weather": 1.0}, 1.0)],
-)
-def test_any_difference_from_the_world_varies(varied: dict[str, float], spread: float) -> None:
+    [
+        ({}, 1.0), ({"noise": 2.0}, 1.0), ({"vessel_spread": 3.0}, 3.0), ({"weather": 1.0}, 1.0),
+        ({"encounter": True, "traffic": 0.1, "slow_vessel": True}, 1.0),
+    ],
+)  # fmt: skip
+def test_any_difference_from_the_world_varies(varied: dict[str, Any], spread: float) -> None:
     shared, _ = build_parameters([WorldConfig()], 3, CPU, DOUBLE)
     sampler = ParameterSampler(shared, (LEVELS[0], Level(3, 0, 0, 30.0, **varied)), 3)
     assert sampler.varies == bool(varied) and sampler.spread == spread

@@ -74,6 +74,8 @@ class TrainingSchedule(LevelColumns):
     separation: tuple[float, ...] = ()
     """By which the courses of each encounter differ at least (rad), 0 for 20 degrees; empty: all
     0."""
+    slow_vessel: tuple[bool, ...] = ()
+    """Whether the second robot of each encounter steers a slow vessel; empty: none."""
     noise: tuple[float, ...] = ()
     """Factor on the noise of positions and velocities of each level; empty: all 1."""
     vessel_spread: tuple[float, ...] = ()
