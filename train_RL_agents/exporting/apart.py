@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import weakref
 from pathlib import Path
 from typing import IO, Any
@@ -44,7 +45,7 @@ _NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
 
 
 class Apart:
-    """The network in an exported file, computed in another process.
+    """The network in an exported file, computed in another process; several threads may call it.
 
     Args:
         path: the file.
@@ -56,6 +57,7 @@ class Apart:
 
     def __init__(self, path: Path, entries: int) -> None:
         self._path, self._shapes = path, list[torch.Size]()
+        self._lock = threading.Lock()
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", __name__, str(path), str(entries)],
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | _NO_GPU,
@@ -72,7 +74,8 @@ class Apart:
             ConfigError: when they cannot be computed within the limits, or have other sizes.
         """
         parts = zip(*(each.split(_ROWS) for each in inputs), strict=True)
-        columns = zip(*(self._outputs(list(part)) for part in parts), strict=True)
+        with self._lock:
+            columns = zip(*[self._outputs(list(part)) for part in parts], strict=True)
         return tuple(map(torch.cat, columns))
 
     def _outputs(self, inputs: list[Tensor]) -> list[Tensor]:

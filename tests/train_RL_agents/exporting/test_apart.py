@@ -2,6 +2,7 @@
 
 import io
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -108,6 +109,14 @@ def test_an_answer_is_not_taken_for_another(file, network, monkeypatch):
         call(*network.inputs(1))
     with pytest.raises(ConfigError, match=r"cannot be run, as it ended"):
         call(*network.inputs(1, seed=2))
+
+
+def test_threads_get_the_answers_to_their_own_questions(file, network):
+    call, inputs = Apart(file, 3), [network.inputs(300, seed=each) for each in range(16)]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda own: call(*own), inputs))
+    for own, outputs in zip(inputs, found, strict=True):
+        torch.testing.assert_close(outputs, network.outputs(*own))
 
 
 def test_answers_that_are_no_tensors_are_a_sentence(file, network, monkeypatch):
