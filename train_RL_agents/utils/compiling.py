@@ -22,7 +22,12 @@ import torch
 from train_RL_agents.utils.device import release_memory
 from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import TEMPORARY
-from train_RL_agents.utils.toolchain import cache_folder, cache_problem, compiler_problem
+from train_RL_agents.utils.toolchain import (
+    cache_folder,
+    cache_problem,
+    compiler_problem,
+    put_in_cache,
+)
 
 Made = TypeVar("Made")
 
@@ -123,7 +128,7 @@ def _run_compile_cmd(cmd_line: str, cwd: str) -> None:
             said = output.decode(errors="replace") or f"status {process.returncode}"
             raise CppCompileError(command, said)
         if target is not None:
-            Path(command[at]).replace(target)
+            put_in_cache(Path(command[at]), target)
     finally:
         if target is not None:
             Path(command[at]).unlink(missing_ok=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import getpass
+import hashlib
 import os
 import shutil
 import subprocess
@@ -11,6 +13,8 @@ import tempfile
 from pathlib import Path
 
 _CACHE = "TORCHINDUCTOR_CACHE_DIR"
+_CHECKSUM = ".sha256"
+"""What the name of a library's checksum adds to that of the library."""
 
 
 def cache_folder() -> Path:
@@ -62,6 +66,30 @@ def cache_problem() -> str:
     return ""
 
 
+def put_in_cache(made: Path, library: Path) -> None:
+    """Move a compiled library into the cache, with its checksum beside it."""
+    digest, checksum = _sha256(made), library.with_name(library.name + _CHECKSUM)
+    checksum.unlink(missing_ok=True)
+    made.replace(library)
+    checksum.write_text(digest)
+
+
+def delete_damaged_libraries() -> None:
+    """Delete libraries in the cache that differ from their checksums: they would crash the process.
+
+    They are compiled again. Libraries without a checksum are left.
+    """
+    for checksum in cache_folder().rglob(f"*{_CHECKSUM}"):
+        library = checksum.with_suffix("")
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if _sha256(library) != checksum.read_text():
+                library.unlink()
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def ensure_cache() -> str:
     """Use a temporary cache where the usual one cannot be written: torch takes one to be imported.
 
@@ -72,4 +100,6 @@ def ensure_cache() -> str:
     if problem:
         os.environ[_CACHE] = folder = tempfile.mkdtemp(prefix="marinenav_code_")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    else:
+        delete_damaged_libraries()
     return problem

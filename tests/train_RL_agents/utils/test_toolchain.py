@@ -10,6 +10,7 @@ from train_RL_agents.utils.toolchain import (
     cache_problem,
     compiler_problem,
     ensure_cache,
+    put_in_cache,
 )
 
 
@@ -58,3 +59,20 @@ def test_another_cache_is_used_where_it_cannot_be_written(monkeypatch, tmp_path)
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "file"))
     assert "cannot be written" in ensure_cache()
     assert cache_problem() == ""
+
+
+def test_damaged_libraries_are_deleted_from_the_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    (tmp_path / "ab").mkdir()
+    made = {"whole": b"code", "damaged": b"cude", "again": b"old", "gone": b""}
+    for name, content in made.items():
+        (tmp_path / "made").write_bytes(content)
+        put_in_cache(tmp_path / "made", tmp_path / "ab" / f"{name}.so")
+    (tmp_path / "ab" / "damaged.so").write_bytes(b"code")
+    (tmp_path / "made").write_bytes(b"new")
+    put_in_cache(tmp_path / "made", tmp_path / "ab" / "again.so")
+    (tmp_path / "ab" / "gone.so").unlink()
+    (tmp_path / "ab" / "foreign.so").write_bytes(b"code")
+    assert ensure_cache() == ""
+    left = {each.name: each.read_bytes() for each in (tmp_path / "ab").glob("*.so")}
+    assert left == {"whole.so": b"code", "again.so": b"new", "foreign.so": b"code"}
