@@ -73,8 +73,10 @@ def reward_function(config: WorldConfig) -> RewardFunction:
         ConfigError: when it names a function that cannot be loaded or called.
     """
     name, weights = config.reward.function, config.reward
-    by_role = any((weights.give_way_penalty, weights.stand_on_penalty, weights.port_turn_penalty,
-                   weights.astern_penalty, weights.off_course_penalty))  # fmt: skip
+    by_role = any((
+        weights.give_way_penalty, weights.stand_on_penalty, weights.port_turn_penalty,
+        weights.slowing_penalty, weights.astern_penalty, weights.off_course_penalty,
+    ))  # fmt: skip
     if not name:
         return reward_by_role if by_role else published_reward
     require(not by_role, "world.reward.function", name, "left out with penalties by role")
@@ -109,7 +111,8 @@ def role_terms(step: RewardInputs) -> Tensor:
     The other one pays for changes of course and speed while they are farther apart than
     ``stand_on_until``, unless it must keep clear of a third. Meeting head-on or crossing, either
     one pays for turns to port while they come closer and would pass within 2 d (rules 14, 15,
-    17 c).
+    17 c). Meeting head-on, they pay for slowing down where they would pass within d: else they
+    stop at first sight, and there is no passage to pay for.
 
     A vessel that detects nothing pays for its speed across the line to its goal: else one may leave
     its course before it sees anybody, so that no rule ever applies. Positions and velocities
@@ -145,6 +148,9 @@ def role_terms(step: RewardInputs) -> Tensor:
     meets = torch.where(near, port, 0.0).amax(1)
     turn = (-_turn(step.before, step.after) / TURN).clamp(0.0, 1.0)
     penalty = penalty + weights.port_turn_penalty * turn * meets
+    slower = (-_change(step.before, step.after) / CHANGE).clamp(0.0, 1.0)
+    head_on = torch.where(near & (role == HEAD_ON) & (share.abs() < 1.0), 1.0, 0.0).amax(1)
+    penalty = penalty + weights.slowing_penalty * slower * head_on
     ahead, _ = _speed_through_water(step.after)
     penalty = penalty + weights.astern_penalty * (-ahead / ASTERN).clamp(0.0, 1.0)
     return env_first(penalty + weights.off_course_penalty * _off_course(step))
@@ -168,9 +174,13 @@ def _off_course(step: RewardInputs) -> Tensor:
 
 def _manoeuvre(before: State, after: State) -> Tensor:
     """How much vessels change course and speed in a step, from 0 to 1, [R, E]."""
-    turn = _turn(before, after)
-    change = _speed_through_water(after)[1] - _speed_through_water(before)[1]
-    return (turn.abs() / TURN + change.abs() / CHANGE).clamp_max(1.0)
+    turn, change = _turn(before, after).abs(), _change(before, after).abs()
+    return (turn / TURN + change / CHANGE).clamp_max(1.0)
+
+
+def _change(before: State, after: State) -> Tensor:
+    """By how much vessels are faster than before (m/s), [R, E]."""
+    return _speed_through_water(after)[1] - _speed_through_water(before)[1]
 
 
 def _turn(before: State, after: State) -> Tensor:

@@ -169,6 +169,7 @@ BY_ROLE = RewardConfig(
     give_way_penalty=-1.0,
     stand_on_penalty=-0.5,
     port_turn_penalty=-0.7,
+    slowing_penalty=-0.9,
     astern_penalty=-0.3,
     off_course_penalty=-0.2,
 )
@@ -208,7 +209,7 @@ def test_penalties_by_role_equal_the_oracle(passing: float, margin: float) -> No
     step = sea(envs, robots, replace(BY_ROLE, passing_distance=passing, passing_margin=margin))
     got, rules = role_terms(step), step.config.colregs
     domain = passing or rules.domain
-    seen, turned, strayed = set(), [], []
+    seen, turned, slowed, strayed = set(), [], [], []
     for e in range(envs):
         rows = torch.cat((step.after.pose[e], step.after.velocity_ground[e, :, :2]), -1).tolist()
         for one in range(robots):
@@ -230,16 +231,20 @@ def test_penalties_by_role_equal_the_oracle(passing: float, margin: float) -> No
             left = roles.manoeuvre(before, after) if stands else 0.0
             meets = any(roles.meets(each, reach, rules.horizon, domain) for each in met)
             port = roles.to_port(before, after) if meets else 0.0
+            keeps = any(roles.keeps_speed(each, reach, rules.horizon, domain) for each in met)
+            slower = roles.slowing(before, after) if keeps else 0.0
             alone = not step.observation["objects_mask"][e, one].any()
             goal = step.scenario.goal[e, one].tolist()
             across = roles.off_course(rows[one], goal) if alone else 0.0
-            expected = -duty - 0.5 * left - 0.7 * port - 0.3 * roles.astern(after) - 0.2 * across
+            expected = -duty - 0.5 * left - 0.7 * port - 0.9 * slower
+            expected += -0.3 * roles.astern(after) - 0.2 * across
             assert float(got[e, one]) == pytest.approx(expected, abs=1e-9)
             seen.add((duty > 0.0, stands))
             turned.append(port)
+            slowed.append(slower)
             strayed.append(across)
     assert seen == {(True, False), (False, True), (False, False)}
-    for each in (turned, strayed):
+    for each in (turned, slowed, strayed):
         assert 0.0 in each and any(0.0 < value < 1.0 for value in each)
     assert 1.0 in strayed
 

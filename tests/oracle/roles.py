@@ -102,6 +102,17 @@ def meets(met: Meeting, sensor_range: float, horizon: float, domain: float) -> b
     return in_sight and crossing and abs(met.miss) < 2.0 * domain
 
 
+def slowing(before: Sequence[float], after: Sequence[float]) -> float:
+    """How much a vessel, (heading, v_x, v_y) through the water, slows down, from 0 to 1."""
+    return min(1.0, max(0.0, (math.hypot(*before[1:]) - math.hypot(*after[1:])) / 0.5))
+
+
+def keeps_speed(met: Meeting, sensor_range: float, horizon: float, domain: float) -> bool:
+    """Whether the own vessel meets the other head-on, and must turn instead of slowing down."""
+    in_sight = met.distance <= sensor_range and 0.0 < met.time <= horizon
+    return in_sight and role(met) == "head-on" and abs(met.miss) < domain
+
+
 def off_course(own: Sequence[float], goal: Sequence[float]) -> float:
     """Speed across the line to the goal (m/s), at most 1; own: x, y, yaw, vx, vy."""
     x, y, vx, vy = *own[:2], *own[-2:]

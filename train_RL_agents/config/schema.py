@@ -163,6 +163,8 @@ class TrainerConfig:
     """While training: world.reward.stand_on_penalty."""
     port_turn_penalty: Annotated[float, at_most(0.0)] = 0.0
     """While training: world.reward.port_turn_penalty."""
+    slowing_penalty: Annotated[float, at_most(0.0)] = 0.0
+    """While training: world.reward.slowing_penalty."""
     astern_penalty: Annotated[float, at_most(0.0)] = 0.0
     """While training: world.reward.astern_penalty."""
     off_course_penalty: Annotated[float, at_most(0.0)] = 0.0

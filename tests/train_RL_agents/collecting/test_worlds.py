@@ -37,12 +37,13 @@ def test_the_rules_by_role_are_the_trainers_too():
         "astern_penalty",
         "port_turn_penalty",
         "off_course_penalty",
+        "slowing_penalty",
     )
     words = [f"trainer.{name}={-number}" for number, name in enumerate(names, start=1)]
     words += ["trainer.passing_distance=11", "trainer.passing_margin=3"]
     config = from_dict({}, [*WORDS, *words])
     world = training_world(config)
-    assert [getattr(world.reward, name) for name in names] == [-1.0, -2.0, -3.0, -4.0, -5.0]
+    assert [getattr(world.reward, name) for name in names] == [-1.0, -2.0, -3.0, -4.0, -5.0, -6.0]
     assert not any(getattr(config.world.reward, name) for name in names)
     assert (world.reward.passing_distance, config.world.reward.passing_distance) == (11.0, 0.0)
     assert (world.reward.passing_margin, config.world.reward.passing_margin) == (3.0, 0.0)
