@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import re
 import sys
@@ -84,6 +85,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0, 2 for what cannot be used, 130 when interrupted.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # File names need not be text, and a terminal need not know all characters.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = _status(sys.argv[1:] if argv is None else argv)
         if sys.stdout is not None:  # else it was closed from the start

@@ -1,3 +1,4 @@
+import io
 import json
 import subprocess
 import sys
@@ -169,3 +170,11 @@ def test_a_policy_that_is_not_finite_is_refused(capsys, tmp_path, policy, comman
                  "--quiet"]  # fmt: skip
     assert refused(capsys, *words) == f"{path}: {name}='nan or inf': must be finite"
     assert not list(tmp_path.glob("runs/*"))
+
+
+def test_output_may_hold_characters_that_the_terminal_does_not_know(monkeypatch):
+    shown = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", shown)
+    monkeypatch.setattr("train_RL_agents.cli._status", lambda argv: print("caf\udce9 \u2500") or 0)
+    assert main([]) == 0
+    assert shown.buffer.getvalue() == b"caf\\udce9 \\u2500\n"
