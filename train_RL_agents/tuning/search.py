@@ -270,8 +270,9 @@ class Search:
         ended = (self._states.COMPLETE, self._states.PRUNED)
         for number, trial in enumerate(self.study.get_trials(deepcopy=False)):
             whole = trial.state not in ended or self.space.keys() <= trial.params.keys()
-            require(trial.number == number and whole, str(self.folder / STORAGE), f"trial {number}",
-                    "whole; it is damaged")  # fmt: skip
+            values = (*(trial.values or ()), *trial.intermediate_values.values())
+            fine = trial.number == number and whole and all(isinstance(v, float) for v in values)
+            require(fine, str(self.folder / STORAGE), f"trial {number}", "whole; it is damaged")
 
     # Trials of all processes --------------------------------------------------------------------
 

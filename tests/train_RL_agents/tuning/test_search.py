@@ -259,6 +259,7 @@ def test_a_study_of_another_direction_is_refused(tmp_path, fake, change):
         ("update trial_params set param_name = 'x' || param_id", "'trial 0'.*it is damaged"),
         ("update trials set number = null", "'trial 0'.*it is damaged"),
         ("delete from trial_params", "'trial 0'.*it is damaged"),
+        ("update trial_values set value = 'high'", "'trial 0'.*it is damaged"),
     ],
 )
 def test_a_study_with_a_damaged_trial_is_refused(tmp_path, fake, change, words):
