@@ -98,6 +98,9 @@ def from_dict(values: dict[str, Any], overrides: Sequence[str] = ()) -> TrainCon
     stated = given | texts
     config = default_config(stated.get("agent_type", TrainConfig.agent_type))
     known = {setting.key: setting for setting in settings_of(config)}
+    for key in _empty(values):
+        if not any(name.startswith(f"{key}.") for name in known):
+            stated[key] = given[key] = {}  # no section: a value that is none, or not known
     for key, value in stated.items():
         if key not in known:
             raise ConfigError(_unknown(key, value, list(known)))
@@ -172,6 +175,15 @@ def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
             require(False, twice, inner[twice], "given once, nested or dotted")
         flat |= inner
     return flat
+
+
+def _empty(nested: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    """Dotted keys of empty objects, which flatten leaves out."""
+    for name, value in nested.items():
+        if value == {}:
+            yield prefix + name
+        elif isinstance(value, dict):
+            yield from _empty(value, f"{prefix}{name}.")
 
 
 def _renamed(settings: dict[str, Any]) -> dict[str, Any]:

@@ -150,6 +150,9 @@ def test_override_keeps_the_rest():
         ({"batch_size": 64}, "batch_size=64: there is no such setting; "
          "the closest: trainer.batch_size"),
         ({"qqqqqqqqq": 1}, "qqqqqqqqq=1: there is no such setting; see marinenav train --help"),
+        ({"trainer": {"batch_size": {}}}, "trainer.batch_size={}: must be a whole number"),
+        ({"world": {"kernel": {"a": {}}}}, "world.kernel.a={}: there is no such setting; the"),
+        ({"qqqqqqqqq": {}}, "qqqqqqqqq={}: there is no such setting; see marinenav train --help"),
         ({"trainer": 5}, "trainer=5: must be an object with settings such as trainer.num_envs"),
         ({"trainer": {"batch_size": "big"}}, "trainer.batch_size='big': must be a whole number"),
         ({"trainer": {"batch_size": 1.5}}, "trainer.batch_size=1.5: must be a whole number"),
