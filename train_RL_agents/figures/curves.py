@@ -191,9 +191,10 @@ def _read_figures(path: Path) -> Run:
 def _is_row(item: tuple[str, Any]) -> bool:
     """Whether this is the name of a level with its figures."""
     name, row = item
-    fine = is_text(name) and isinstance(row, dict) and is_count(row.get("episodes"))
-    rate = row.get("success_rate") if fine else None
-    return is_number(rate) and 0.0 <= rate <= 1.0
+    if not (is_text(name) and isinstance(row, dict)):
+        return False
+    episodes, rate = row.get("episodes"), row.get("success_rate")
+    return is_count(episodes) and episodes > 0 and is_number(rate) and 0.0 <= rate <= 1.0
 
 
 def grouped(runs: Sequence[Run], by: str) -> dict[str, list[Run]]:

@@ -101,6 +101,17 @@ def test_figures_of_an_evaluation_are_levels(tmp_path):
     assert (run.agent, run.levels) == ("SAC", {"level 1": (97, 100)})
 
 
+@pytest.mark.parametrize(
+    "row", [{"success_rate": 1.0, "episodes": 0}, {"success_rate": 2.0, "episodes": 5}, {}, 5]
+)
+def test_figures_that_cannot_be_are_refused(tmp_path, row):
+    path = tmp_path / "best.json"
+    content = {"setting": {"agent_type": "SAC"}, "figures": {"level 1": row}}
+    path.write_text(json.dumps(content))
+    with pytest.raises(ConfigError, match=r"best.json: not what marinenav evaluate --json writes"):
+        read_runs([path])
+
+
 @pytest.mark.parametrize("content", ["empty", "damaged", "timeless", "json", "uneven", "negative"])
 def test_what_cannot_be_read_is_refused_in_one_sentence(tmp_path, content):
     path = tmp_path / "evaluations.npz"
