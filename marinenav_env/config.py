@@ -174,8 +174,8 @@ class RewardConfig:
     """Times how fast a vessel turns to port for another that it meets, from 0 to 1. Training takes
     trainer.port_turn_penalty."""
     slowing_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Times how fast a vessel slows down for another that it meets head-on, from 0 to 1: rule 14
-    asks for a turn. Training takes trainer.slowing_penalty."""
+    """Times how fast a vessel slows down without turning to starboard for another that it meets
+    head-on, from 0 to 1: rule 14 asks for a turn. Training takes trainer.slowing_penalty."""
     astern_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Times how fast a vessel goes astern, from 0 to 1 at 0.5 m/s. Training takes
     trainer.astern_penalty."""

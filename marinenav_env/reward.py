@@ -111,8 +111,8 @@ def role_terms(step: RewardInputs) -> Tensor:
     The other one pays for changes of course and speed while they are farther apart than
     ``stand_on_until``, unless it must keep clear of a third. Meeting head-on or crossing, either
     one pays for turns to port while they come closer and would pass within 2 d (rules 14, 15,
-    17 c). Meeting head-on, they pay for slowing down where they would pass within d: else they
-    stop at first sight, and there is no passage to pay for.
+    17 c). Meeting head-on, they pay for slowing down without a turn to starboard where they
+    would pass within d: else they stop at first sight, and there is no passage to pay for.
 
     A vessel that detects nothing pays for its speed across the line to its goal: else one may leave
     its course before it sees anybody, so that no rule ever applies. Positions and velocities
@@ -146,9 +146,10 @@ def role_terms(step: RewardInputs) -> Tensor:
     penalty = penalty + weights.stand_on_penalty * stands * _manoeuvre(step.before, step.after)
     port = torch.where((role != OVERTAKING) & (role != OVERTAKEN) & (share.abs() < 2.0), 1.0, 0.0)
     meets = torch.where(near, port, 0.0).amax(1)
-    turn = (-_turn(step.before, step.after) / TURN).clamp(0.0, 1.0)
-    penalty = penalty + weights.port_turn_penalty * turn * meets
+    turn = _turn(step.before, step.after) / TURN  # to starboard
+    penalty = penalty + weights.port_turn_penalty * (-turn).clamp(0.0, 1.0) * meets
     slower = (-_change(step.before, step.after) / CHANGE).clamp(0.0, 1.0)
+    slower = slower * (1.0 - turn.clamp(0.0, 1.0))
     head_on = torch.where(near & (role == HEAD_ON) & (share.abs() < 1.0), 1.0, 0.0).amax(1)
     penalty = penalty + weights.slowing_penalty * slower * head_on
     ahead, _ = _speed_through_water(step.after)

@@ -103,8 +103,10 @@ def meets(met: Meeting, sensor_range: float, horizon: float, domain: float) -> b
 
 
 def slowing(before: Sequence[float], after: Sequence[float]) -> float:
-    """How much a vessel, (heading, v_x, v_y) through the water, slows down, from 0 to 1."""
-    return min(1.0, max(0.0, (math.hypot(*before[1:]) - math.hypot(*after[1:])) / 0.5))
+    """How much a vessel, (heading, v_x, v_y) through the water, slows down instead of turning to
+    starboard, from 0 to 1."""
+    turn = min(1.0, max(0.0, wrap_pi(after[0] - before[0]) / 0.1))
+    return min(1.0, max(0.0, (math.hypot(*before[1:]) - math.hypot(*after[1:])) / 0.5)) * (1 - turn)
 
 
 def keeps_speed(met: Meeting, sensor_range: float, horizon: float, domain: float) -> bool:
