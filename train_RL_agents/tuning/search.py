@@ -267,11 +267,12 @@ class Search:
 
     def _check_trials(self) -> None:
         """Refuse trials that cannot be, before the next one is begun."""
-        ended = (self._states.COMPLETE, self._states.PRUNED)
+        complete, ended = self._states.COMPLETE, (self._states.COMPLETE, self._states.PRUNED)
         for number, trial in enumerate(self.study.get_trials(deepcopy=False)):
             whole = trial.state not in ended or self.space.keys() <= trial.params.keys()
             values = (*(trial.values or ()), *trial.intermediate_values.values())
-            fine = trial.number == number and whole and all(isinstance(v, float) for v in values)
+            rated = bool(trial.values) or trial.state != complete
+            fine = trial.number == number and whole and rated and all(map(is_number, values))
             require(fine, str(self.folder / STORAGE), f"trial {number}", "whole; it is damaged")
 
     # Trials of all processes --------------------------------------------------------------------

@@ -260,6 +260,9 @@ def test_a_study_of_another_direction_is_refused(tmp_path, fake, change):
         ("update trials set number = null", "'trial 0'.*it is damaged"),
         ("delete from trial_params", "'trial 0'.*it is damaged"),
         ("update trial_values set value = 'high'", "'trial 0'.*it is damaged"),
+        ("update trial_values set value = 9e999", "'trial 0'.*it is damaged"),
+        ("delete from trial_values", "'trial 0'.*it is damaged"),
+        ("update trial_intermediate_values set intermediate_value = 'high'", "it is damaged"),
     ],
 )
 def test_a_study_with_a_damaged_trial_is_refused(tmp_path, fake, change, words):
