@@ -7,14 +7,16 @@ import contextlib
 import getpass
 import hashlib
 import os
+import re
+import secrets
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
 _CACHE = "TORCHINDUCTOR_CACHE_DIR"
-_CHECKSUM = ".sha256"
-"""What the name of a library's checksum adds to that of the library."""
+_CHECKSUM, _DIGEST = ".marinenav-sha256", re.compile("[0-9a-f]{64}")
+"""What the name of a library's checksum adds to that of the library, and what it holds."""
 
 
 def cache_folder() -> Path:
@@ -67,11 +69,17 @@ def cache_problem() -> str:
 
 
 def put_in_cache(made: Path, library: Path) -> None:
-    """Move a compiled library into the cache, with its checksum beside it."""
+    """Move what a compiler made into the cache, a library with its checksum beside it."""
+    if library.suffix != ".so":
+        made.replace(library)
+        return
     digest, checksum = _sha256(made), library.with_name(library.name + _CHECKSUM)
     checksum.unlink(missing_ok=True)
     made.replace(library)
-    checksum.write_text(digest)
+    with contextlib.suppress(OSError):  # the library can be used without
+        part = checksum.with_name(f".{checksum.name}.{secrets.token_hex(4)}.tmp")
+        part.write_text(digest)
+        part.replace(checksum)
 
 
 def delete_damaged_libraries() -> None:
@@ -79,11 +87,22 @@ def delete_damaged_libraries() -> None:
 
     They are compiled again. Libraries without a checksum are left.
     """
-    for checksum in cache_folder().rglob(f"*{_CHECKSUM}"):
-        library = checksum.with_suffix("")
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            if _sha256(library) != checksum.read_text():
-                library.unlink()
+    for folder, _, names in os.walk(cache_folder()):  # which skips folders that vanish meanwhile
+        for name in names:
+            if name.endswith(f".so{_CHECKSUM}"):
+                with contextlib.suppress(OSError, UnicodeDecodeError):
+                    _delete_if_damaged(Path(folder, name))
+
+
+def _delete_if_damaged(checksum: Path) -> None:
+    library, digest = (
+        checksum.with_name(checksum.name.removesuffix(_CHECKSUM)),
+        checksum.read_text(),
+    )
+    damaged = _DIGEST.fullmatch(digest) and _sha256(library) != digest
+    # Another process may have put a new library in place, whose checksum is another.
+    if damaged and checksum.read_text() == digest:
+        library.unlink()
 
 
 def _sha256(path: Path) -> str:

@@ -117,7 +117,7 @@ def test_a_library_is_put_in_place_when_it_is_complete(tmp_path, shielded):
         shielded(compiler(tmp_path, 'echo part > "$3"; echo no such header; exit 1'), str(tmp_path))
     assert (tmp_path / "library.so").read_text() == "code\n"
     left = {each.name for each in tmp_path.iterdir()}
-    assert left == {"compiler", "library.so", "library.so.sha256"}
+    assert left == {"compiler", "library.so", "library.so.marinenav-sha256"}
 
 
 def test_compilers_are_ended_at_once_and_leave_nothing(tmp_path, shielded):

@@ -1,14 +1,18 @@
 """The compiler and the cache of generated code."""
 
 import getpass
+import hashlib
 import os
+from pathlib import Path
 
 import pytest
 
+from train_RL_agents.utils import toolchain
 from train_RL_agents.utils.toolchain import (
     cache_folder,
     cache_problem,
     compiler_problem,
+    delete_damaged_libraries,
     ensure_cache,
     put_in_cache,
 )
@@ -61,18 +65,85 @@ def test_another_cache_is_used_where_it_cannot_be_written(monkeypatch, tmp_path)
     assert cache_problem() == ""
 
 
-def test_damaged_libraries_are_deleted_from_the_cache(monkeypatch, tmp_path):
+@pytest.fixture
+def cache(monkeypatch, tmp_path):
+    """A folder of the cache."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     (tmp_path / "ab").mkdir()
-    made = {"whole": b"code", "damaged": b"cude", "again": b"old", "gone": b""}
+    return tmp_path / "ab"
+
+
+def put(cache, name, content):
+    """Put something into the cache as a compiler does."""
+    (cache / "made").write_bytes(content)
+    put_in_cache(cache / "made", cache / name)
+
+
+def test_damaged_libraries_are_deleted_from_the_cache(cache):
+    put(cache, "again.so", b"old")
+    made = {"whole": b"code", "damaged": b"cude", "again": b"new", "gone": b""}
     for name, content in made.items():
-        (tmp_path / "made").write_bytes(content)
-        put_in_cache(tmp_path / "made", tmp_path / "ab" / f"{name}.so")
-    (tmp_path / "ab" / "damaged.so").write_bytes(b"code")
-    (tmp_path / "made").write_bytes(b"new")
-    put_in_cache(tmp_path / "made", tmp_path / "ab" / "again.so")
-    (tmp_path / "ab" / "gone.so").unlink()
-    (tmp_path / "ab" / "foreign.so").write_bytes(b"code")
+        put(cache, f"{name}.so", content)
+    (cache / "damaged.so").write_bytes(b"code")
+    (cache / "gone.so").unlink()
+    (cache / "foreign.so").write_bytes(b"code")
     assert ensure_cache() == ""
-    left = {each.name: each.read_bytes() for each in (tmp_path / "ab").glob("*.so")}
+    left = {each.name: each.read_bytes() for each in cache.glob("*.so")}
     assert left == {"whole.so": b"code", "again.so": b"new", "foreign.so": b"code"}
+
+
+def test_only_libraries_of_this_program_are_deleted(cache):
+    put(cache, "header.gch", b"code")
+    assert [each.name for each in cache.iterdir()] == ["header.gch"]
+    put(cache, "library.so", b"code")
+    [checksum] = cache.glob("library.so.*")
+    (cache / "unread.so").write_bytes(b"other")
+    (cache / "header.gch").write_bytes(b"other")
+    (cache / f"header.gch{checksum.suffix}").write_text(checksum.read_text())
+    (cache / f"unread.so{checksum.suffix}").write_text("")
+    (cache / "data.so").write_bytes(b"data")
+    (cache / "data.so.sha256").write_text("0" * 64)
+    before = {each.name for each in cache.iterdir()}
+    delete_damaged_libraries()
+    assert {each.name for each in cache.iterdir()} == before
+
+
+def test_a_library_that_is_replaced_meanwhile_is_kept(cache, monkeypatch):
+    put(cache, "library.so", b"old")
+    (cache / "library.so").write_bytes(b"cld")
+
+    def read(path):
+        content = path.read_bytes()
+        monkeypatch.undo()
+        put(cache, "library.so", b"new")
+        return hashlib.sha256(content).hexdigest()
+
+    monkeypatch.setattr(toolchain, "_sha256", read)
+    [checksum] = cache.glob("library.so.*")
+    toolchain._delete_if_damaged(checksum)
+    assert (cache / "library.so").read_bytes() == b"new"
+
+
+def test_a_checksum_is_never_beside_another_library(cache, monkeypatch):
+    put(cache, "library.so", b"old")
+    replaced, seen = Path.replace, []
+
+    def replace(path, target):
+        seen.append(len(list(cache.glob("library.so.*"))))
+        return replaced(path, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    put(cache, "library.so", b"new")
+    assert seen == [0, 0]
+
+
+def test_folders_that_vanish_stop_nothing(cache, monkeypatch):
+    listed = os.scandir
+
+    def scandir(path):
+        if str(path).endswith("ab"):
+            raise FileNotFoundError(path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    delete_damaged_libraries()
