@@ -85,10 +85,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0, 2 for what cannot be used, 130 when interrupted.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # File names need not be text, and a terminal need not know all characters.
-        sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+            # File names need not be text, and a terminal need not know all characters.
+            sys.stdout.reconfigure(errors="backslashreplace")
         status = _status(sys.argv[1:] if argv is None else argv)
         if sys.stdout is not None:  # else it was closed from the start
             sys.stdout.flush()  # at Python's exit it would be too late to be told of a failure

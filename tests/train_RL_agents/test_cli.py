@@ -178,3 +178,11 @@ def test_output_may_hold_characters_that_the_terminal_does_not_know(monkeypatch)
     monkeypatch.setattr("train_RL_agents.cli._status", lambda argv: print("caf\udce9 \u2500") or 0)
     assert main([]) == 0
     assert shown.buffer.getvalue() == b"caf\\udce9 \\u2500\n"
+
+
+def test_names_are_printed_byte_for_byte_where_python_does(monkeypatch):
+    shown = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="surrogateescape")
+    monkeypatch.setattr(sys, "stdout", shown)
+    monkeypatch.setattr("train_RL_agents.cli._status", lambda argv: print("caf\udce9") or 0)
+    assert main([]) == 0
+    assert shown.buffer.getvalue() == b"caf\xe9\n"
