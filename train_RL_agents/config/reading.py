@@ -97,10 +97,10 @@ def from_dict(values: dict[str, Any], overrides: Sequence[str] = ()) -> TrainCon
             each["agent_type"] = _agent_name(each["agent_type"])
     stated = given | texts
     config = default_config(stated.get("agent_type", TrainConfig.agent_type))
+    for each in (stated, given):
+        for key in [key for key, value in each.items() if value == {} and _is_section(config, key)]:
+            del each[key]
     known = {setting.key: setting for setting in settings_of(config)}
-    for key in _empty(values):
-        if not any(name.startswith(f"{key}.") for name in known):
-            stated[key] = given[key] = {}  # no section: a value that is none, or not known
     for key, value in stated.items():
         if key not in known:
             raise ConfigError(_unknown(key, value, list(known)))
@@ -170,20 +170,21 @@ def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in nested.items():
         key = prefix + name
-        inner = flatten(value, f"{key}.") if isinstance(value, dict) else {key: value}
+        # An empty object stays: it may be given in place of a value.
+        nests = isinstance(value, dict) and value
+        inner = flatten(value, f"{key}.") if nests else {key: value}
         for twice in inner.keys() & flat.keys():
             require(False, twice, inner[twice], "given once, nested or dotted")
         flat |= inner
     return flat
 
 
-def _empty(nested: dict[str, Any], prefix: str = "") -> Iterator[str]:
-    """Dotted keys of empty objects, which flatten leaves out."""
-    for name, value in nested.items():
-        if value == {}:
-            yield prefix + name
-        elif isinstance(value, dict):
-            yield from _empty(value, f"{prefix}{name}.")
+def _is_section(config: TrainConfig[Any], key: str) -> bool:
+    """Whether a dotted key names a group of settings."""
+    found: Any = config
+    for name in key.split("."):
+        found = getattr(found, name, None)
+    return is_dataclass(found)
 
 
 def _renamed(settings: dict[str, Any]) -> dict[str, Any]:

@@ -152,6 +152,8 @@ def test_override_keeps_the_rest():
         ({"qqqqqqqqq": 1}, "qqqqqqqqq=1: there is no such setting; see marinenav train --help"),
         ({"trainer": {"batch_size": {}}}, "trainer.batch_size={}: must be a whole number"),
         ({"world": {"kernel": {"a": {}}}}, "world.kernel.a={}: there is no such setting; the"),
+        ({"agent_type": {}}, "agent_type={}: must be"),
+        ({"agent.duelling": {}}, "agent.dueling={}: there is no such setting"),
         ({"qqqqqqqqq": {}}, "qqqqqqqqq={}: there is no such setting; see marinenav train --help"),
         ({"trainer": 5}, "trainer=5: must be an object with settings such as trainer.num_envs"),
         ({"trainer": {"batch_size": "big"}}, "trainer.batch_size='big': must be a whole number"),
