@@ -388,7 +388,9 @@ class Level:
         fine = self.encounter or not self.traffic
         require(fine, "level.traffic", self.traffic, "0 but in an encounter")
         fine = (self.traffic > 0.0 and self.num_robots > 1) or not self.slow_vessel
-        require(fine, "level.slow_vessel", self.slow_vessel, "false but with traffic and 2 robots")
+        require(
+            fine, "level.slow_vessel", self.slow_vessel, "false without traffic and a second robot"
+        )
 
 
 LEVELS: tuple[Level, ...] = (

@@ -148,12 +148,12 @@ def role_terms(step: RewardInputs) -> Tensor:
     meets = torch.where(near, port, 0.0).amax(1)
     turn = _turn(step.before, step.after) / TURN  # to starboard
     penalty = penalty + weights.port_turn_penalty * (-turn).clamp(0.0, 1.0) * meets
-    slower = (-_change(step.before, step.after) / CHANGE).clamp(0.0, 1.0)
+    slower = ((_ahead(step.before) - _ahead(step.after)) / CHANGE).clamp(0.0, 1.0)
     slower = slower * (1.0 - turn.clamp(0.0, 1.0))
     head_on = torch.where(near & (role == HEAD_ON) & (share.abs() < 1.0), 1.0, 0.0).amax(1)
     penalty = penalty + weights.slowing_penalty * slower * head_on
-    ahead, _ = _speed_through_water(step.after)
-    penalty = penalty + weights.astern_penalty * (-ahead / ASTERN).clamp(0.0, 1.0)
+    astern = (-_ahead(step.after) / ASTERN).clamp(0.0, 1.0)
+    penalty = penalty + weights.astern_penalty * astern
     return env_first(penalty + weights.off_course_penalty * _off_course(step))
 
 
@@ -175,13 +175,14 @@ def _off_course(step: RewardInputs) -> Tensor:
 
 def _manoeuvre(before: State, after: State) -> Tensor:
     """How much vessels change course and speed in a step, from 0 to 1, [R, E]."""
-    turn, change = _turn(before, after).abs(), _change(before, after).abs()
-    return (turn / TURN + change / CHANGE).clamp_max(1.0)
+    turn = _turn(before, after)
+    change = _speed_through_water(after)[1] - _speed_through_water(before)[1]
+    return (turn.abs() / TURN + change.abs() / CHANGE).clamp_max(1.0)
 
 
-def _change(before: State, after: State) -> Tensor:
-    """By how much vessels are faster than before (m/s), [R, E]."""
-    return _speed_through_water(after)[1] - _speed_through_water(before)[1]
+def _ahead(state: State) -> Tensor:
+    """Speed ahead through the water (m/s), [R, E]."""
+    return _speed_through_water(state)[0]
 
 
 def _turn(before: State, after: State) -> Tensor:

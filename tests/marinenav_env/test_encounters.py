@@ -262,5 +262,5 @@ def test_only_encounters_have_traffic() -> None:
 
 @pytest.mark.parametrize(("robots", "traffic"), [(3, 0.0), (1, 0.1)])
 def test_only_two_vessels_with_traffic_have_a_slow_one(robots: int, traffic: float) -> None:
-    with pytest.raises(ConfigError, match="must be false but with traffic and 2 robots"):
+    with pytest.raises(ConfigError, match="must be false without traffic and a second robot"):
         Level(robots, 0, 0, 0.0, encounter=True, traffic=traffic, slow_vessel=True)

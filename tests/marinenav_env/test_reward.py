@@ -209,7 +209,7 @@ def test_penalties_by_role_equal_the_oracle(passing: float, margin: float) -> No
     step = sea(envs, robots, replace(BY_ROLE, passing_distance=passing, passing_margin=margin))
     got, rules = role_terms(step), step.config.colregs
     domain = passing or rules.domain
-    seen, turned, slowed, strayed = set(), [], [], []
+    seen, turned, slowed, strayed, wide = set(), [], [], [], 0
     for e in range(envs):
         rows = torch.cat((step.after.pose[e], step.after.velocity_ground[e, :, :2]), -1).tolist()
         for one in range(robots):
@@ -233,6 +233,9 @@ def test_penalties_by_role_equal_the_oracle(passing: float, margin: float) -> No
             port = roles.to_port(before, after) if meets else 0.0
             keeps = any(roles.keeps_speed(each, reach, rules.horizon, domain) for each in met)
             slower = roles.slowing(before, after) if keeps else 0.0
+            if not keeps and roles.slowing(before, after) > 0.0:
+                wide += any(roles.keeps_speed(each, reach, rules.horizon, 2.0 * domain)
+                            for each in met)  # fmt: skip
             alone = not step.observation["objects_mask"][e, one].any()
             goal = step.scenario.goal[e, one].tolist()
             across = roles.off_course(rows[one], goal) if alone else 0.0
@@ -246,11 +249,17 @@ def test_penalties_by_role_equal_the_oracle(passing: float, margin: float) -> No
     assert seen == {(True, False), (False, True), (False, False)}
     for each in (turned, slowed, strayed):
         assert 0.0 in each and any(0.0 < value < 1.0 for value in each)
-    assert 1.0 in strayed
+    assert 1.0 in strayed and wide > 0
+
+
+@pytest.mark.parametrize("name", ["give_way", "stand_on", "port_turn", "slowing", "astern",
+                                  "off_course"])  # fmt: skip
+def test_one_penalty_by_role_is_enough(name: str) -> None:
+    reward = RewardConfig(**{f"{name}_penalty": -1.0})  # type: ignore[arg-type]
+    assert reward_function(WorldConfig(reward=reward)) is reward_by_role
 
 
 def test_no_penalty_by_role_leaves_the_published_reward() -> None:
-    assert reward_function(WorldConfig(reward=BY_ROLE)) is reward_by_role
     step = sea(3, 2, RewardConfig())
     assert torch.equal(role_terms(step), torch.zeros(3, 2, dtype=torch.float64))
 

@@ -103,10 +103,10 @@ def meets(met: Meeting, sensor_range: float, horizon: float, domain: float) -> b
 
 
 def slowing(before: Sequence[float], after: Sequence[float]) -> float:
-    """How much a vessel, (heading, v_x, v_y) through the water, slows down instead of turning to
-    starboard, from 0 to 1."""
+    """How much a vessel, (heading, v_x, v_y) through the water, loses speed ahead instead of
+    turning to starboard, from 0 to 1."""
     turn = min(1.0, max(0.0, wrap_pi(after[0] - before[0]) / 0.1))
-    return min(1.0, max(0.0, (math.hypot(*before[1:]) - math.hypot(*after[1:])) / 0.5)) * (1 - turn)
+    return min(1.0, max(0.0, (speed_ahead(before) - speed_ahead(after)) / 0.5)) * (1.0 - turn)
 
 
 def keeps_speed(met: Meeting, sensor_range: float, horizon: float, domain: float) -> bool:
@@ -124,5 +124,10 @@ def off_course(own: Sequence[float], goal: Sequence[float]) -> float:
 
 def astern(vessel: Sequence[float]) -> float:
     """How fast a vessel, (heading, v_x, v_y) through the water, goes astern, from 0 to 1."""
+    return min(1.0, max(0.0, -speed_ahead(vessel) / 0.5))
+
+
+def speed_ahead(vessel: Sequence[float]) -> float:
+    """Speed ahead (m/s) of a vessel, (heading, v_x, v_y)."""
     heading, v_x, v_y = vessel
-    return min(1.0, max(0.0, -(v_x * math.cos(heading) + v_y * math.sin(heading)) / 0.5))
+    return v_x * math.cos(heading) + v_y * math.sin(heading)

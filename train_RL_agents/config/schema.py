@@ -75,7 +75,7 @@ class TrainingSchedule(LevelColumns):
     """By which the courses of each encounter differ at least (rad), 0 for 20 degrees; empty: all
     0."""
     slow_vessel: tuple[bool, ...] = ()
-    """Whether the second robot of each encounter steers a slow vessel; empty: none."""
+    """Whether the second robot of each encounter with traffic steers a slow vessel; empty: none."""
     noise: tuple[float, ...] = ()
     """Factor on the noise of positions and velocities of each level; empty: all 1."""
     vessel_spread: tuple[float, ...] = ()
@@ -164,7 +164,7 @@ class TrainerConfig:
     port_turn_penalty: Annotated[float, at_most(0.0)] = 0.0
     """While training: world.reward.port_turn_penalty."""
     slowing_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """While training: world.reward.slowing_penalty."""
+    """While training: world.reward.slowing_penalty, of vessels that meet head-on."""
     astern_penalty: Annotated[float, at_most(0.0)] = 0.0
     """While training: world.reward.astern_penalty."""
     off_course_penalty: Annotated[float, at_most(0.0)] = 0.0
