@@ -176,13 +176,8 @@ def _off_course(step: RewardInputs) -> Tensor:
 def _manoeuvre(before: State, after: State) -> Tensor:
     """How much vessels change course and speed in a step, from 0 to 1, [R, E]."""
     turn = _turn(before, after)
-    change = _speed_through_water(after)[1] - _speed_through_water(before)[1]
+    change = _speed(after) - _speed(before)
     return (turn.abs() / TURN + change.abs() / CHANGE).clamp_max(1.0)
-
-
-def _ahead(state: State) -> Tensor:
-    """Speed ahead through the water (m/s), [R, E]."""
-    return _speed_through_water(state)[0]
 
 
 def _turn(before: State, after: State) -> Tensor:
@@ -190,11 +185,17 @@ def _turn(before: State, after: State) -> Tensor:
     return wrap_to_pi(env_last(after.pose)[2] - env_last(before.pose)[2])
 
 
-def _speed_through_water(state: State) -> tuple[Tensor, Tensor]:
-    """Speed ahead, and in any direction (m/s), [R, E] each."""
+def _ahead(state: State) -> Tensor:
+    """Speed ahead through the water (m/s), [R, E]."""
     heading = env_last(state.pose)[2]
     vx, vy = env_last(state.velocity_water)[:2]
-    return heading.cos() * vx + heading.sin() * vy, torch.sqrt(vx * vx + vy * vy)
+    return heading.cos() * vx + heading.sin() * vy
+
+
+def _speed(state: State) -> Tensor:
+    """Speed through the water in any direction (m/s), [R, E]."""
+    vx, vy = env_last(state.velocity_water)[:2]
+    return torch.sqrt(vx * vx + vy * vy)
 
 
 def step_reward(

@@ -95,11 +95,10 @@ def from_dict(values: dict[str, Any], overrides: Sequence[str] = ()) -> TrainCon
     for each in (given, texts):
         if isinstance(each.get("agent_type"), str):
             each["agent_type"] = _agent_name(each["agent_type"])
+    config = default_config((given | texts).get("agent_type", TrainConfig.agent_type))
+    given = {key: value for key, value in given.items()
+             if value != {} or not _is_section(config, key)}  # fmt: skip
     stated = given | texts
-    config = default_config(stated.get("agent_type", TrainConfig.agent_type))
-    for each in (stated, given):
-        for key in [key for key, value in each.items() if value == {} and _is_section(config, key)]:
-            del each[key]
     known = {setting.key: setting for setting in settings_of(config)}
     for key, value in stated.items():
         if key not in known:
