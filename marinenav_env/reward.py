@@ -24,6 +24,7 @@ from marinenav_env.roles import (
     OVERTAKEN,
     OVERTAKING,
     STAND_ON,
+    Pairs,
     pairs,
     roles,
 )
@@ -112,7 +113,8 @@ def role_terms(step: RewardInputs) -> Tensor:
     ``stand_on_until``, unless it must keep clear of a third. Meeting head-on or crossing, either
     one pays for turns to port while they come closer and would pass within 2 d (rules 14, 15,
     17 c). Meeting head-on, they pay for slowing down without a turn to starboard where they
-    would pass within d: else they stop at first sight, and there is no passage to pay for.
+    would pass within d: else they stop at first sight, and there is no passage to pay for. With a
+    ``steerage_speed`` there is one: each is taken to make at least this speed ahead.
 
     A vessel that detects nothing pays for its speed across the line to its goal: else one may leave
     its course before it sees anybody, so that no rule ever applies. Positions and velocities
@@ -120,8 +122,11 @@ def role_terms(step: RewardInputs) -> Tensor:
     """
     weights, rules = step.config.reward, step.config.colregs
     seen = pairs(step.after.pose, step.after.velocity_ground)
+    role = roles(seen)
+    if weights.steerage_speed:
+        seen = _under_way(step.after, seen, role == HEAD_ON, weights.steerage_speed)
     passing = weights.passing_distance or rules.domain
-    role, share = roles(seen), seen.miss / passing
+    share = seen.miss / passing
     active = env_last(step.active)
     sensor, vessel = step.parameters.sensor, step.parameters.vessel
     # As in perception: the own sensor's range, and the other's radius.
@@ -155,6 +160,27 @@ def role_terms(step: RewardInputs) -> Tensor:
     astern = (-_ahead(step.after) / ASTERN).clamp(0.0, 1.0)
     penalty = penalty + weights.astern_penalty * astern
     return env_first(penalty + weights.off_course_penalty * _off_course(step))
+
+
+def _under_way(state: State, seen: Pairs, pairs_meant: Tensor, least: float) -> Pairs:
+    """Pairs in which vessels slower ahead than ``least`` (m/s) are taken to make it.
+
+    Args:
+        state: of the vessels.
+        seen: the pairs as they are, [R, R, E] each.
+        pairs_meant: [R, R, E] bool, of which pairs; the others stay as they are.
+        least: speed ahead (m/s).
+    """
+    heading = env_last(state.pose)[2]
+    vx, vy, turn = env_last(state.velocity_ground)
+    lacking = (least - _ahead(state)).clamp_min(0.0)
+    velocity = torch.stack((vx + lacking * heading.cos(), vy + lacking * heading.sin(), turn))
+    there = pairs(state.pose, env_first(velocity))
+    time, miss = (
+        torch.where(pairs_meant, new, old)
+        for new, old in ((there.time, seen.time), (there.miss, seen.miss))
+    )
+    return seen._replace(time=time, miss=miss)
 
 
 def _missing(share: Tensor, margin: float) -> Tensor:

@@ -37,7 +37,7 @@ MOST, FARTHEST = 1000, 1e6
 _WORLD_ONLY = {
     "entries", "scan_beams", "scan_angle", "scan_range", "scan_std", "function",
     "give_way_penalty", "stand_on_penalty", "port_turn_penalty", "slowing_penalty",
-    "astern_penalty", "off_course_penalty", "passing_distance", "passing_margin",
+    "steerage_speed", "astern_penalty", "off_course_penalty", "passing_distance", "passing_margin",
 }  # fmt: skip
 
 

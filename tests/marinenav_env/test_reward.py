@@ -1,5 +1,6 @@
 """The reward against the oracle."""
 
+import math
 import random
 from dataclasses import replace
 from typing import Any
@@ -202,22 +203,26 @@ def sea(envs: int, robots: int, reward: RewardConfig = BY_ROLE) -> RewardInputs:
 
 
 @pytest.mark.parametrize(
-    ("passing", "margin"), [(0.0, 0.0), (11.0, 0.0), (12.0, 3.0), (0.0, 1.0), (9.0, 20.0)]
-)
-def test_penalties_by_role_equal_the_oracle(passing: float, margin: float) -> None:
+    ("passing", "margin", "steerage"),
+    [(0.0, 0.0, 0.0), (11.0, 0.0, 0.0), (12.0, 3.0, 0.0), (0.0, 1.0, 0.0), (9.0, 20.0, 0.0),
+     (11.0, 3.0, 0.5), (0.0, 0.0, 1.5)],
+)  # fmt: skip
+def test_penalties_by_role_equal_the_oracle(passing: float, margin: float, steerage: float) -> None:
     envs, robots = 60, 4
-    step = sea(envs, robots, replace(BY_ROLE, passing_distance=passing, passing_margin=margin))
+    distances = {"passing_distance": passing, "passing_margin": margin}
+    step = sea(envs, robots, replace(BY_ROLE, **distances, steerage_speed=steerage))
     got, rules = role_terms(step), step.config.colregs
     domain = passing or rules.domain
     seen, turned, slowed, strayed, wide = set(), [], [], [], 0
     for e in range(envs):
-        rows = torch.cat((step.after.pose[e], step.after.velocity_ground[e, :, :2]), -1).tolist()
+        velocities = step.after.velocity_ground[e, :, :2], step.after.velocity_water[e, :, :2]
+        rows = torch.cat((step.after.pose[e], *velocities), -1).tolist()
         for one in range(robots):
             if not step.active[e, one]:
                 continue
             others = [two for two in range(robots) if two != one and step.active[e, two]]
             reach = RANGES[one] + step.config.vessel.detect_radius  # type: ignore[operator]
-            met = [roles.meet(rows[one], rows[two]) for two in others]
+            met = [roles.meet_under_way(rows[one], rows[two], steerage) for two in others]
             duty = max((roles.duty(each, reach, rules.horizon, domain, margin) for each in met),
                        default=0.0)  # fmt: skip
             stands = duty == 0.0 and any(
@@ -238,7 +243,7 @@ def test_penalties_by_role_equal_the_oracle(passing: float, margin: float) -> No
                             for each in met)  # fmt: skip
             alone = not step.observation["objects_mask"][e, one].any()
             goal = step.scenario.goal[e, one].tolist()
-            across = roles.off_course(rows[one], goal) if alone else 0.0
+            across = roles.off_course(rows[one][:5], goal) if alone else 0.0
             expected = -duty - 0.5 * left - 0.7 * port - 0.9 * slower
             expected += -0.3 * roles.astern(after) - 0.2 * across
             assert float(got[e, one]) == pytest.approx(expected, abs=1e-9)
@@ -250,6 +255,24 @@ def test_penalties_by_role_equal_the_oracle(passing: float, margin: float) -> No
     for each in (turned, slowed, strayed):
         assert 0.0 in each and any(0.0 < value < 1.0 for value in each)
     assert 1.0 in strayed and wide > 0
+
+
+@pytest.mark.parametrize(
+    ("steerage", "turn", "pays"), [(0.0, 0.0, False), (0.5, 0.0, True), (0.5, 60.0, False)]
+)
+def test_vessels_that_stop_head_on_still_have_to_turn(
+    steerage: float, turn: float, pays: bool
+) -> None:
+    reward = RewardConfig(give_way_penalty=-1.0, steerage_speed=steerage)
+    step = sea(1, 2, reward)
+    step.active.fill_(True)
+    side = math.radians(turn)  # to starboard
+    step.after.pose.copy_(torch.tensor([[[0.0, 0.0, side], [14.0, 0.0, math.pi + side]]]))
+    for velocity in (step.after.velocity_ground, step.after.velocity_water):
+        velocity.zero_()
+    reach = RANGES[0] + step.config.vessel.detect_radius  # type: ignore[operator]
+    expected = -(reach - 14.0) / (reach - step.config.colregs.domain) if pays else 0.0
+    assert float(role_terms(step)[0, 0]) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ["give_way", "stand_on", "port_turn", "slowing", "astern",

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .angles import wrap_pi
 
@@ -33,6 +33,27 @@ def meet(own: Sequence[float], other: Sequence[float]) -> Meeting:
         aspect=wrap_pi(line + math.pi - other[2]),
         course=wrap_pi(other[2] - own[2]),
     )
+
+
+def under_way(own: Sequence[float], least: float) -> tuple[float, ...]:
+    """A vessel, (x, y, heading, v_x, v_y over ground, v_x, v_y through the water), as if it made at
+    least this speed ahead through the water (m/s): (x, y, heading, v_x, v_y over ground)."""
+    x, y, heading, *ground = own[:5]
+    lacking = max(0.0, least - speed_ahead((heading, *own[5:])))
+    v_x, v_y = (
+        v + lacking * along
+        for v, along in zip(ground, (math.cos(heading), math.sin(heading)), strict=True)
+    )
+    return x, y, heading, v_x, v_y
+
+
+def meet_under_way(own: Sequence[float], other: Sequence[float], least: float) -> Meeting:
+    """How two vessels meet that, head-on, make at least this speed ahead (m/s); see under_way."""
+    met = meet(own, other)
+    if least == 0.0 or role(met) != "head-on":
+        return met
+    there = meet(under_way(own, least), under_way(other, least))
+    return replace(met, time=there.time, miss=there.miss)
 
 
 def role(met: Meeting) -> str:

@@ -17,8 +17,8 @@ from train_RL_agents.evaluation.episodes import step_bytes
 from train_RL_agents.utils.memory import require_room
 
 TRAINED = ("collision_penalty", "give_way_penalty", "stand_on_penalty", "port_turn_penalty",
-           "slowing_penalty", "astern_penalty", "off_course_penalty", "passing_distance",
-           "passing_margin")  # fmt: skip
+           "slowing_penalty", "steerage_speed", "astern_penalty", "off_course_penalty",
+           "passing_distance", "passing_margin")  # fmt: skip
 """Settings of the reward that the trainer has values of its own for."""
 
 

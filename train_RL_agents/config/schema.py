@@ -165,6 +165,8 @@ class TrainerConfig:
     """While training: world.reward.port_turn_penalty."""
     slowing_penalty: Annotated[float, at_most(0.0)] = 0.0
     """While training: world.reward.slowing_penalty, of vessels that meet head-on."""
+    steerage_speed: NonNegative = 0.0
+    """While training: world.reward.steerage_speed (m/s), of vessels that meet head-on."""
     astern_penalty: Annotated[float, at_most(0.0)] = 0.0
     """While training: world.reward.astern_penalty."""
     off_course_penalty: Annotated[float, at_most(0.0)] = 0.0

@@ -41,12 +41,14 @@ def test_the_rules_by_role_are_the_trainers_too():
     )
     words = [f"trainer.{name}={-number}" for number, name in enumerate(names, start=1)]
     words += ["trainer.passing_distance=11", "trainer.passing_margin=3"]
+    words += ["trainer.steerage_speed=0.5"]
     config = from_dict({}, [*WORDS, *words])
     world = training_world(config)
     assert [getattr(world.reward, name) for name in names] == [-1.0, -2.0, -3.0, -4.0, -5.0, -6.0]
     assert not any(getattr(config.world.reward, name) for name in names)
     assert (world.reward.passing_distance, config.world.reward.passing_distance) == (11.0, 0.0)
     assert (world.reward.passing_margin, config.world.reward.passing_margin) == (3.0, 0.0)
+    assert (world.reward.steerage_speed, config.world.reward.steerage_speed) == (0.5, 0.0)
     assert training_world(from_dict({}, WORDS)).reward == replace(
         config.world.reward, collision_penalty=-7.0
     )
