@@ -22,12 +22,12 @@ def test_a_name_is_found_from_any_folder(given, tmp_path, monkeypatch):
     assert find_shipped("pretrained", Path(given)) == shipped("pretrained")["ac_iqn"]
 
 
-@pytest.mark.parametrize("key", ["load_model", "teacher"])
-def test_policies_that_a_shipped_configuration_names_are_found_too(tmp_path, monkeypatch, key):
+def test_policies_that_a_shipped_configuration_names_are_found_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found = [Path(getattr(load_config(Path(name)), key)) for name in shipped("configs")]
-    named = [path for path in found if path.name]
-    assert named and all(find_shipped("pretrained", path).exists() for path in named)
+    configs = [load_config(Path(name)) for name in shipped("configs")]
+    named = [Path(name) for each in configs for name in (each.load_model, each.teacher) if name]
+    assert {path.name for path in named} == {"ppo", "teacher.pt"}
+    assert all(find_shipped("pretrained", path).exists() for path in named)
     assert find_shipped("pretrained", Path("iqn/nothing.pt")) == Path("iqn/nothing.pt")
 
 
