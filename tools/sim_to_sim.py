@@ -1,6 +1,6 @@
 """Let the node on board steer in a second world, over topics that delay and lose messages.
 
-    python -m tools.sim_to_sim pretrained/ppo_rules --json docs/results/sim_to_sim.json \\
+    python -m tools.sim_to_sim pretrained/ppo --json docs/results/sim_to_sim.json \\
         --figure docs/sim_to_sim.png
 
 The world is the scalar oracle of the tests, which shares no code with the one in which policies

@@ -11,7 +11,7 @@ from train_RL_agents.utils.shipped import find_shipped, shipped
 
 def test_everything_of_the_checkout_has_a_name():
     assert {"dqn", "faithful/dqn", "published_schedule"} <= shipped("configs").keys()
-    assert {"a2c", "ac_iqn", "iqn", "ppo_rules"} <= shipped("pretrained").keys()
+    assert {"a2c", "ac_iqn", "iqn", "ppo"} <= shipped("pretrained").keys()
     assert all(path.is_file() for path in shipped("configs").values())
     assert all((path / "policy.pt").is_file() for path in shipped("pretrained").values())
 
