@@ -177,8 +177,9 @@ class RewardConfig:
     """Times how fast a vessel slows down without turning to starboard for another that it meets
     head-on, from 0 to 1: rule 14 asks for a turn. Training takes trainer.slowing_penalty."""
     steerage_speed: NonNegative = 0.0
-    """Where vessels meet head-on, these penalties take each to make at least this speed ahead
-    (m/s): stopping does not replace the turn of rule 14. Training takes trainer.steerage_speed."""
+    """Where vessels meet head-on, the penalties for keeping clear, turning to port and slowing down
+    take each to make at least this speed ahead (m/s): stopping does not replace the turn of
+    rule 14. Training takes trainer.steerage_speed."""
     astern_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Times how fast a vessel goes astern, from 0 to 1 at 0.5 m/s. Training takes
     trainer.astern_penalty."""
