@@ -91,7 +91,8 @@ def first_signal(ask: Callable[[], None]) -> Iterator[None]:
 
     def handle(number: int, frame: FrameType | None) -> None:
         restore()
-        if _HANG_UP is not None:  # a shell says it again, and at any time
+        # A shell says it again, and at any time; nohup does not want it to be heard.
+        if _HANG_UP is not None and signal.getsignal(_HANG_UP) != signal.SIG_IGN:
             signal.signal(_HANG_UP, lambda *again: leave_terminal())
         ask()
 

@@ -116,6 +116,18 @@ def test_a_reader_that_is_gone_asks_to_stop(monkeypatch, ignored):
         signal.signal(signal.SIGHUP, before)
 
 
+@needs_hang_ups
+def test_a_request_to_stop_leaves_hang_ups_to_nohup():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with first_signal(lambda: None):
+            signal.raise_signal(signal.SIGTERM)
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_without_a_handler_the_error_stays():
     with pytest.raises(BrokenPipeError):
         reader_gone()
