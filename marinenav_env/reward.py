@@ -134,11 +134,7 @@ def role_terms(step: RewardInputs) -> Tensor:
     near = (seen.distance <= reach) & (seen.time > 0.0) & (seen.time <= rules.horizon)
     near = near & active & active[:, None]
 
-    margin = min(weights.passing_margin, passing) / passing
-    wrong_side = torch.minimum(_missing(share, margin), 2.0 * (2.0 + share)).clamp_min(0.0)
-    too_close = _missing(share.abs(), margin).clamp_min(0.0)
-    clear = torch.where((role == HEAD_ON) | (role == GIVE_WAY), wrong_side, 0.0)
-    clear = torch.where(role == OVERTAKING, too_close, clear)
+    clear = _unclear(share, role, min(weights.passing_margin, passing) / passing)
     # Nothing is due at first sight: else vessels would keep clear of those that they cannot see.
     span = (reach - passing).clamp_min(1e-3)  # sensors may reach less far than that
     clear = clear * ((reach - seen.distance) / span).clamp(0.0, 1.0)
@@ -162,13 +158,13 @@ def role_terms(step: RewardInputs) -> Tensor:
     return env_first(penalty + weights.off_course_penalty * _off_course(step))
 
 
-def _under_way(state: State, seen: Pairs, pairs_meant: Tensor, least: float) -> Pairs:
+def _under_way(state: State, seen: Pairs, chosen: Tensor, least: float) -> Pairs:
     """Pairs in which vessels slower ahead than ``least`` (m/s) are taken to make it.
 
     Args:
         state: of the vessels.
         seen: the pairs as they are, [R, R, E] each.
-        pairs_meant: [R, R, E] bool, of which pairs; the others stay as they are.
+        chosen: [R, R, E] bool, of which pairs; the others stay as they are.
         least: speed ahead (m/s).
     """
     heading = env_last(state.pose)[2]
@@ -177,10 +173,24 @@ def _under_way(state: State, seen: Pairs, pairs_meant: Tensor, least: float) -> 
     velocity = torch.stack((vx + lacking * heading.cos(), vy + lacking * heading.sin(), turn))
     there = pairs(state.pose, env_first(velocity))
     time, miss = (
-        torch.where(pairs_meant, new, old)
+        torch.where(chosen, new, old)
         for new, old in ((there.time, seen.time), (there.miss, seen.miss))
     )
     return seen._replace(time=time, miss=miss)
+
+
+def _unclear(share: Tensor, role: Tensor, margin: float) -> Tensor:
+    """What who must keep clear pays for a passage, [R, R, E], before its rise with nearness.
+
+    Args:
+        share: signed distance at the closest approach over the passing distance.
+        role: of the vessels; 0 for roles that need not keep clear.
+        margin: steeper part of the rise, as a share of the passing distance.
+    """
+    wrong_side = torch.minimum(_missing(share, margin), 2.0 * (2.0 + share)).clamp_min(0.0)
+    too_close = _missing(share.abs(), margin).clamp_min(0.0)
+    clear = torch.where((role == HEAD_ON) | (role == GIVE_WAY), wrong_side, 0.0)
+    return torch.where(role == OVERTAKING, too_close, clear)
 
 
 def _missing(share: Tensor, margin: float) -> Tensor:
