@@ -97,8 +97,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_output()  # the reader, such as `head`, has seen enough
         return PIPE_CLOSED
     except OSError as error:  # of the system, which a name or a disk may lead to anywhere
-        text = f"{error.filename or 'a file'}: {error.strerror or error}"
-        print(f"marinenav: error: {text[:_LONGEST]}", file=sys.stderr)
+        name, reason = str(error.filename or "a file"), error.strerror or str(error)
+        half = _LONGEST // 3
+        name = name if len(name) <= 2 * half else f"{name[:half]}...{name[-half:]}"
+        print(f"marinenav: error: {name}: {reason[: 2 * half]}", file=sys.stderr)
         _discard_output()
         return BAD_INPUT
 

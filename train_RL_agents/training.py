@@ -117,7 +117,7 @@ def _kept(make: Callable[[], Any], parent: Path) -> Any:
     """
     try:
         return make()
-    except ConfigError:
+    except (ConfigError, OSError):
         if not any(parent.glob(f"seed_*/{CHECKPOINTS}/*")):
             shutil.rmtree(parent, ignore_errors=True)
         raise

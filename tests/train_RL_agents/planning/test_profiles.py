@@ -169,11 +169,17 @@ def test_stated_keys_are_those_of_file_and_arguments(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [(["--profile", "7gb"], "profile='7gb': must be one of auto, none, cpu"),
-     (["trainer.buffer_size=10000000000"], "trainer.buffer_size=10000000000: must be at most ")],
+     (["trainer.buffer_size=10000000000"], "trainer.buffer_size=10000000000: must be at most "),
+     (["imitation_learning=true", f"teacher={'t/' * 2500}"], "t/t/")],
 )  # fmt: skip
 def test_a_run_that_cannot_be_leaves_no_folder(tmp_path, capsys, words, message):
     assert main(["train", f"save_dir={tmp_path / 'runs'}", *words]) == 2
     errors = capsys.readouterr().err
     assert errors.startswith(f"marinenav: error: {message}")
-    assert len(errors.splitlines()) == 1
-    assert not (tmp_path / "runs").exists()
+    assert len(errors.splitlines()) == 1 and len(errors) < 420
+    assert not any((tmp_path / "runs").glob("*"))
+
+
+def test_a_name_that_is_too_long_does_not_hide_the_reason(capsys):
+    assert main(["evaluate", "t/" * 2500]) == 2
+    assert capsys.readouterr().err.endswith("t/t: File name too long\n")
