@@ -174,6 +174,7 @@ class History:
             fine &= all(each is None or is_number(each) for each in row.values())
         for each in episodes:
             fine &= all(len(tensor) == len(self.scenarios) for tensor in vars(each).values())
+            fine &= torch.equal(each.level, self.scenarios.level.cpu())
         if not fine:
             raise ValueError("evaluations of another kind")
         self.rows, self.episodes = rows, episodes

@@ -170,6 +170,7 @@ def test_a_state_restores_the_record(history, tmp_path, agent):
         lambda state: state["rows"][0].update(success_rate=None),
         lambda state: state["rows"][0].update(avg_return="high"),
         lambda state: state["evaluations"][0].update(time=torch.zeros(4)),
+        lambda state: state["evaluations"][0].update(level=state["evaluations"][0]["level"] - 1),
     ],
 )
 def test_a_damaged_state_is_refused_and_changes_nothing(history, tmp_path, agent, damage):
