@@ -85,6 +85,9 @@ def write_atomically(
     require(path.name != "", "output", str(path), "the name of a file")
     if not own:
         require_output(path)
+    if isinstance(content, str):
+        # Names of files, as in the record of a command, need not be text.
+        content = content.encode(errors="backslashreplace")
     # A name of its own, made exclusively: not shared with another process, and no link.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
     try:
@@ -92,7 +95,7 @@ def write_atomically(
             if isinstance(content, dict):
                 torch.save(content, stream)
             else:
-                stream.write(content.encode() if isinstance(content, str) else content)
+                stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(path)

@@ -110,6 +110,11 @@ def test_a_temporary_file_is_never_anothers(tmp_path, monkeypatch):
     assert victim.read_text() == "old"
 
 
+def test_names_that_are_no_text_are_written_with_escapes(tmp_path):
+    write_atomically(tmp_path / "command.txt", "--study caf\udce9")
+    assert (tmp_path / "command.txt").read_text() == "--study caf\\udce9"
+
+
 def test_a_link_is_replaced_and_not_followed(tmp_path):
     victim, path = tmp_path / "victim", tmp_path / "state.pt"
     victim.write_text("old")
