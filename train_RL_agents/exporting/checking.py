@@ -37,7 +37,7 @@ def check_file(path: Path) -> tuple[int, float]:
             than the one that was exported, or when an output differs by more than the contract
             allows.
     """
-    examples = _read_examples(path.with_name(CONTRACT))
+    examples = _read_examples(path.parent / CONTRACT)
     if path.suffix == ".json":
         got = _given(path, examples)
     else:
@@ -51,7 +51,7 @@ def load_checked(path: Path) -> Call:
     Raises:
         ConfigError: see check_file.
     """
-    examples = _read_examples(path.with_name(CONTRACT))
+    examples = _read_examples(path.parent / CONTRACT)
     call = _loaded(path, examples)
     _compare(path, _computed(path, call, examples), examples)
     return call

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -101,6 +102,13 @@ def test_examples_that_say_nothing_are_refused(change, words, exported, tmp_path
     (tmp_path / exported[1].name).write_bytes(exported[1].read_bytes())
     with pytest.raises(ConfigError, match=words):
         check_file(tmp_path / exported[1].name)
+
+
+@pytest.mark.parametrize("name", [".", "..", "/"])
+def test_folders_without_a_name_are_refused(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"contract\.json: cannot be read"):
+        check_file(Path(name))
 
 
 def test_files_of_earlier_versions_have_no_hash(exported, tmp_path):
