@@ -1,4 +1,4 @@
-"""AC-IQN: its critic in both layer orders, its fractions, targets, risk and actor."""
+"""AC-IQN: its layers, its fractions, targets, risk and actor."""
 
 import math
 
@@ -7,16 +7,8 @@ import torch
 from torch import nn
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.helpers import (
-    SPEC,
-    each_entry,
-    explored,
-    make_inputs,
-    make_transitions,
-    seeded,
-)
+from tests.train_RL_agents.helpers import explored, make_inputs, make_transitions, seeded
 from train_RL_agents.agents.ac_iqn import ACIQN, ACIQNConfig
-from train_RL_agents.agents.action_critic import ImplicitQuantileCritic
 from train_RL_agents.networks.layers import squash
 
 close = pytest.approx
@@ -67,63 +59,6 @@ def agent_with(actor, *formulas, target=None, **settings):
         agent.networks[f"critic_{index}"] = Formula(formula)
         agent.targets[f"critic_{index}"] = Formula(target[index] if target else formula)
     return agent
-
-
-def linear(layer, features):
-    """A hidden layer with its norm, in plain terms."""
-    weights, norm = (layer[0], layer[1]) if isinstance(layer, nn.Sequential) else (layer, None)
-    out = features @ weights.weight.T + weights.bias
-    if norm is not None:
-        spread = torch.sqrt(out.var(-1, unbiased=False, keepdim=True) + norm.eps)
-        out = (out - out.mean(-1, keepdim=True)) / spread * norm.weight + norm.bias
-    return out.clamp_min(0.0)
-
-
-# The critic --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("own_taus", [False, True])
-@pytest.mark.parametrize("embedding", ["late", "published"])
-def test_critic_by_hand(embedding, own_taus):
-    """One robot and one fraction at a time."""
-    generator = seeded()
-    critic = ImplicitQuantileCritic(ACIQNConfig(embedding=embedding), SPEC)
-    given, action = make_inputs(4, generator=generator), torch.rand(4, 2, generator=generator)
-    taus = torch.rand(*((4, 3) if own_taus else (3,)), generator=generator)
-    got = critic(given, action, taus)
-    assert got.shape == (4, 3)
-    encoded = critic.encode(given)
-    for b in range(4):
-        for i in range(3):
-            tau = taus[b, i] if own_taus else taus[i]
-            embedded = critic.cos_embedding(tau[None])[0]
-            if embedding == "late":
-                features = torch.cat((encoded[b], action[b]))
-                features = linear(critic.hidden_layer_2, linear(critic.hidden_layer, features))
-                features = features * embedded
-            else:
-                features = linear(critic.hidden_layer, encoded[b] * embedded)
-                features = features * critic.action_encoder(action[b])
-                features = linear(critic.hidden_layer_2, features)
-            expected = critic.output_layer.weight[0] @ features + critic.output_layer.bias[0]
-            torch.testing.assert_close(got[b, i], expected, rtol=1e-3, atol=1e-5)
-
-
-@pytest.mark.parametrize("embedding", ["late", "published"])
-def test_critic_with_any_leading_shape(embedding):
-    critic = ImplicitQuantileCritic(ACIQNConfig(embedding=embedding), SPEC)
-    given, taus = make_inputs(4, 3, generator=seeded()), torch.rand(4, 3, 6, generator=seeded())
-    action = torch.rand(4, 3, 2, generator=seeded(1))
-    got = critic(given, action, taus)
-    assert got.shape == (4, 3, 6)
-    flat = critic(each_entry(given, lambda each: each.flatten(0, 1)), action.flatten(0, 1),
-                  taus.flatten(0, 1))  # fmt: skip
-    torch.testing.assert_close(got.flatten(0, 1), flat)
-    shared = critic(given, action, taus[0, 0])
-    each = critic(given, action, taus[0, 0].expand(4, 3, 6))
-    torch.testing.assert_close(shared, each)
-    one = critic(each_entry(given, lambda each: each[:1, :1]), action[:1, :1], taus[:1, :1])
-    torch.testing.assert_close(one, got[:1, :1])
 
 
 def test_published_architecture_by_name():
@@ -238,6 +173,7 @@ def test_noise_on_target_actions_is_scaled_and_clipped():
     assert target(1.0, 2.0) == close(0.4 - 5.0)
     assert target(-1.0, -1.0) == close(0.0 - 10.0)  # the action ends at -1
     assert target(100.0, 100.0) == close(0.7 - 4.0)  # the noise at 0.5
+    assert target(-100.0, 0.0) == close(-0.3 - 9.0)
     agent.targets["actor"] = Constant(0.9, 0.0)
     assert target(1.0, 0.0) == close(1.0)  # the action at 1
 
@@ -339,23 +275,20 @@ def test_refinement_can_be_left_out():
     assert agent.output_networks() == ["actor"]
 
 
+def test_quantiles_of_the_return_are_the_critics_mean_in_order():
+    agent = agent_with((0.0, 0.0), lambda left, right, taus: left - 4.0 * taus,
+                       lambda left, right, taus: right + 0.0 * taus, quantiles=2)  # fmt: skip
+    action = torch.tensor([[[1.0, 3.0], [0.0, 0.5]], [[-1.0, 0.0], [0.5, 0.5]]])
+    found = agent.return_quantiles(make_inputs(2, 2, generator=seeded()), action)
+    # At 1/4 and 3/4 the first says left - 1 and left - 3.
+    expected = torch.tensor([[[0.5, 1.5], [-1.25, -0.25]], [[-2.0, -1.0], [-1.0, 0.0]]])
+    torch.testing.assert_close(found, expected)
+
+
 def test_collection_follows_the_actor_alone():
     agent = agent_with((0.2, 0.0), lambda left, right, taus: left + 0.0 * taus)
     given = make_inputs(4, generator=seeded())
     torch.testing.assert_close(explored(agent, given), torch.tensor([0.2, 0.0]).expand(4, 2))
-
-
-@pytest.mark.parametrize("embedding", ["late", "published"])
-@pytest.mark.parametrize("shared", [True, False])
-def test_means_of_many_actions_are_those_of_their_quantiles(embedding, shared):
-    critic = ImplicitQuantileCritic(ACIQNConfig(embedding=embedding), SPEC)
-    given, taus = make_inputs(6, generator=seeded()), torch.rand(6, 8, generator=seeded(1))
-    actions = torch.rand(6, 9, 2, generator=seeded(2)) * 2 - 1
-    taus = taus[0] if shared else taus
-    means = critic.mean(given, actions, taus if not shared else taus.expand(6, 8))
-    for k in range(9):
-        each = critic(given, actions[:, k], taus).mean(-1)
-        torch.testing.assert_close(means[:, k], each)
 
 
 # Settings ----------------------------------------------------------------------------------------

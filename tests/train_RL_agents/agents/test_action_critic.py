@@ -2,14 +2,36 @@
 
 import pytest
 import torch
+from torch import nn
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.agents.test_ac_iqn import linear
 from tests.train_RL_agents.agents.test_ddpg import Formula, agent_with, always
-from tests.train_RL_agents.helpers import SPEC, make_inputs, seeded
-from train_RL_agents.agents.action_critic import ActionCritic, ActionCriticConfig
+from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
+from train_RL_agents.agents.action_critic import (
+    ActionCritic,
+    ActionCriticConfig,
+    ImplicitQuantileCritic,
+)
+from train_RL_agents.agents.quantile import QuantileConfig
 
 ACTIONS = 2.0 * torch.rand(4, 2, generator=seeded(1)) - 1.0
+
+
+@pytest.fixture(autouse=True)
+def _seeded_weights():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
+
+
+def linear(layer, features):
+    """A hidden layer with its norm, in plain terms."""
+    weights, norm = (layer[0], layer[1]) if isinstance(layer, nn.Sequential) else (layer, None)
+    out = features @ weights.weight.T + weights.bias
+    if norm is not None:
+        spread = torch.sqrt(out.var(-1, unbiased=False, keepdim=True) + norm.eps)
+        out = (out - out.mean(-1, keepdim=True)) / spread * norm.weight + norm.bias
+    return out.clamp_min(0.0)
 
 
 @pytest.mark.parametrize("critic", ["scalar", "quantile"])
@@ -32,12 +54,81 @@ def test_critic_by_hand(critic, layer_norm, action_input):
     torch.testing.assert_close(net(given, ACTIONS), expected)
 
 
+# The critic at any fractions ---------------------------------------------------------------------
+
+
+def implicit(embedding):
+    return ImplicitQuantileCritic(
+        QuantileConfig(embedding=embedding, hidden_sizes=(12, 9, 7)), SPEC
+    )
+
+
+@pytest.mark.parametrize("own_taus", [False, True])
+@pytest.mark.parametrize("embedding", ["late", "published"])
+def test_implicit_critic_by_hand(embedding, own_taus):
+    """One robot and one fraction at a time."""
+    generator, critic = seeded(), implicit(embedding)
+    given, action = make_inputs(4, generator=generator), torch.rand(4, 2, generator=generator)
+    taus = torch.rand(*((4, 3) if own_taus else (3,)), generator=generator)
+    got = critic(given, action, taus)
+    assert got.shape == (4, 3)
+    encoded, (first, *others) = critic.encode(given), critic.hidden_layers
+    for b in range(4):
+        for i in range(3):
+            tau = taus[b, i] if own_taus else taus[i]
+            embedded = critic.cos_embedding(tau[None])[0]
+            if embedding == "late":
+                features = linear(first, torch.cat((encoded[b], action[b])))
+            else:
+                features = linear(first, encoded[b] * embedded) * critic.action_encoder(action[b])
+            for layer in others:
+                features = linear(layer, features)
+            if embedding == "late":
+                features = features * embedded
+            expected = critic.output_layer.weight[0] @ features + critic.output_layer.bias[0]
+            torch.testing.assert_close(got[b, i], expected, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("embedding", ["late", "published"])
+def test_implicit_critic_with_any_leading_shape(embedding):
+    critic, action = implicit(embedding), torch.rand(4, 3, 2, generator=seeded(1))
+    given, taus = make_inputs(4, 3, generator=seeded()), torch.rand(4, 3, 6, generator=seeded())
+    got = critic(given, action, taus)
+    assert got.shape == (4, 3, 6)
+    flat = critic(each_entry(given, lambda each: each.flatten(0, 1)), action.flatten(0, 1),
+                  taus.flatten(0, 1))  # fmt: skip
+    torch.testing.assert_close(got.flatten(0, 1), flat)
+    shared = critic(given, action, taus[0, 0])
+    each = critic(given, action, taus[0, 0].expand(4, 3, 6))
+    torch.testing.assert_close(shared, each)
+    one = critic(each_entry(given, lambda each: each[:1, :1]), action[:1, :1], taus[:1, :1])
+    torch.testing.assert_close(one, got[:1, :1])
+
+
+@pytest.mark.parametrize("lead", [(6,), (3, 2)])
+@pytest.mark.parametrize("embedding", ["late", "published"])
+def test_means_of_many_actions_are_those_of_their_quantiles(embedding, lead):
+    critic, given = implicit(embedding), make_inputs(*lead, generator=seeded())
+    taus = torch.rand(*lead, 8, generator=seeded(1))
+    actions = 2.0 * torch.rand(*lead, 9, 2, generator=seeded(2)) - 1.0
+    means = critic.mean(given, actions, taus)
+    assert means.shape == (*lead, 9)
+    for k in range(9):
+        each = critic(given, actions[..., k, :], taus).mean(-1)
+        torch.testing.assert_close(means[..., k], each)
+
+
+# Agents with several critics ---------------------------------------------------------------------
+
+
 def test_quantiles_of_the_return_are_the_critics_mean_in_order():
     critics = [always(3.0, 1.0), Formula(lambda left, right: left, lambda left, right: right)]
     agent = agent_with((0.0, 0.0), critics, quantiles=2, dropped=0)
     found = agent.return_quantiles(make_inputs(2, generator=seeded()), torch.tensor([[0.5, 0.7],
                                                                       [0.0, 4.0]]))  # fmt: skip
     assert found.flatten().tolist() == pytest.approx([0.85, 1.75, 1.5, 2.5])
+    fleets = agent.return_quantiles(make_inputs(1, 2, generator=seeded()), ACTIONS[None, :2])
+    assert (fleets.diff() > 0.0).all()
     scalar = agent_with((0.0, 0.0), critics, critic="scalar")
     assert scalar.return_quantiles(make_inputs(2, generator=seeded()), ACTIONS[:2]) is None
 

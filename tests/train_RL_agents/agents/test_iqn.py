@@ -1,6 +1,4 @@
-"""IQN: the short ways to means and to one action's quantiles against the long one."""
-
-from itertools import product
+"""IQN: risk, fractions, targets and losses against numbers worked out by hand."""
 
 import pytest
 import torch
@@ -8,33 +6,8 @@ from torch import nn
 
 from tests.train_RL_agents.agents.test_dqn import states, transition
 from tests.train_RL_agents.agents.test_losses import scalar_quantile_huber
-from tests.train_RL_agents.helpers import SPEC, explored, make_inputs, seeded
+from tests.train_RL_agents.helpers import explored, make_inputs, seeded
 from train_RL_agents.agents.iqn import IQN, IQNConfig
-from train_RL_agents.agents.quantile import QuantileNetwork
-
-KINDS = list(product(("late", "published"), (True, False)))
-
-
-@pytest.fixture(params=KINDS, ids=str)
-def network(request):
-    embedding, dueling = request.param
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        yield QuantileNetwork(IQNConfig(embedding=embedding), dueling, 25, SPEC)
-
-
-def test_mean_is_that_of_the_quantiles(network):
-    given, taus = make_inputs(6, generator=seeded(1)), torch.rand(8, generator=seeded(2))
-    torch.testing.assert_close(network.mean(given, taus), network(given, taus).mean(-2))
-
-
-def test_quantiles_of_one_action_are_those_among_all(network):
-    given, taus = make_inputs(6, generator=seeded(1)), torch.rand(8, generator=seeded(2))
-    action = torch.tensor([0, 24, 3, 3, 7, 12])
-    wanted = network(given, taus)[torch.arange(6), :, action]
-    torch.testing.assert_close(network.of_action(given, taus, action), wanted)
-    one = {name: each[:1] for name, each in given.items()}
-    torch.testing.assert_close(network.of_action(one, taus[:1], action[:1]), wanted[:1, :1])
 
 
 class Gamble(nn.Module):
@@ -98,25 +71,6 @@ class Lines(nn.Module):
 
     def of_action(self, observation, taus, action):
         return self(observation, taus)[torch.arange(len(action)), :, action]
-
-
-def test_network_by_hand(network):
-    given, taus = make_inputs(3, generator=seeded(1)), torch.rand(4, generator=seeded(2))
-    embedding = network.cos_embedding
-    waves = torch.cos(torch.pi * taus[:, None] * torch.arange(64))
-    embedded = (waves @ embedding.weight.T + embedding.bias).clamp_min(0.0)
-    features = network.encode(given)[:, None]
-    if not network.late:
-        features = features * embedded
-    for norm in (network.hidden_layer, network.hidden_layer_2):
-        features = norm(features).relu()
-    if network.late:
-        features = features * embedded
-    expected = features @ network.output_layer.weight.T + network.output_layer.bias
-    if network.value_layer is not None:
-        value = features @ network.value_layer.weight.T + network.value_layer.bias
-        expected = expected - expected.mean(-1, keepdim=True) + value
-    torch.testing.assert_close(network(given, taus), expected)
 
 
 TAUS, TARGET_TAUS = [0.1, 0.4, 0.9], [0.2, 0.6, 0.7]
