@@ -126,6 +126,35 @@ def test_the_best_action_is_the_most_probable():
     assert torch.equal(clipped.act(given), mean.clamp(-1.0, 1.0))
 
 
+@pytest.mark.parametrize(("actions", "rule"), [
+    ("categorical", "the index of the highest logit"), ("gaussian", "(2 / pi) atan(mu)"),
+    ("clipped_gaussian", "mu, clipped"),
+])  # fmt: skip
+def test_what_outputs_mean_is_told(actions, rule):
+    agent = agent_of(NAMES[0], actions=actions)
+    assert agent.selection_rule == rule
+    outputs = agent.outputs(make_inputs(2, generator=seeded()))
+    assert agent.output_meanings.keys() == outputs.keys()
+    assert not agent.scores_are_returns and not agent.adds_exploration
+
+
+@pytest.mark.parametrize("actions", NORMAL)
+def test_normal_numbers_of_a_fleet_are_those_of_its_robots(actions):
+    agent = spread_out(agent_of(NAMES[0], actions=actions))
+    flat = make_rollout(agent, 12, generator=seeded())
+    fleets = flat._replace(
+        observation=each_entry(flat.observation, lambda each: each.unflatten(0, (4, 3))),
+        action=flat.action.view(4, 3, 2), weight=flat.weight.view(4, 3),
+        extras={name: each.unflatten(0, (4, 3)) for name, each in flat.extras.items()},
+    )  # fmt: skip
+    for ours, theirs in zip(agent.evaluate(fleets), agent.evaluate(flat), strict=True):
+        torch.testing.assert_close(ours, theirs.view(4, 3))
+    torch.testing.assert_close(
+        agent.imitating_action(fleets.observation).flatten(0, 1),
+        agent.imitating_action(flat.observation),
+    )
+
+
 def test_outputs_are_those_of_exploration():
     agent = agent_of(NAMES[0])
     batch = make_rollout(agent, 8, generator=seeded())

@@ -47,6 +47,18 @@ def test_log_standard_deviations_of_the_network_are_clipped():
     assert outputs["log_sigma"].tolist() == [[-20.0, 2.0]]
 
 
+@pytest.mark.parametrize("state_dependent", [False, True])
+@pytest.mark.parametrize("actions", ["categorical", *NORMAL])
+def test_outputs_of_fleets_are_those_of_their_robots(actions, state_dependent):
+    agent = agent_of(NAMES[0], actions=actions, state_dependent_std=state_dependent)
+    given = make_inputs(12, generator=seeded())
+    fleets = each_entry(given, lambda each: each.unflatten(0, (4, 3)))
+    network = agent.networks["policy"]
+    for ours, theirs in zip(network(fleets), network(given), strict=True):
+        torch.testing.assert_close(ours, theirs.unflatten(0, (4, 3)))
+    torch.testing.assert_close(network.policy(fleets), network.policy(given).unflatten(0, (4, 3)))
+
+
 def test_logits_have_no_standard_deviation():
     agent = agent_of(NAMES[0], state_dependent_std=True)
     layer = agent.networks["policy"].output_layer

@@ -71,6 +71,8 @@ def test_the_best_action_has_the_highest_score():
     expected = [row.index(max(row)) for row in scores]
     action, extras = agent.explore(given, None)
     assert agent.act(given).tolist() == action.tolist() == expected and extras == {}
+    fleets = {"goal": given["goal"].view(10, 5, 2)}
+    assert agent.act(fleets).flatten().tolist() == expected
     worst = [row.index(min(row)) for row in scores]
     assert agent.act(given, torch.full((50,), -1.0)).tolist() == worst
 
@@ -80,6 +82,18 @@ def test_an_agent_without_scores_must_select():
     assert agent.scores({}) is None
     with pytest.raises(NotImplementedError, match="Least has neither scores nor select"):
         agent.act({"goal": torch.zeros(1, 2)})
+
+
+class Noisy(Least):
+    """One whose action is the noise that it is given."""
+
+    def explore(self, observation, noise):
+        return noise, {}
+
+
+def test_a_teacher_is_imitated_without_noise():
+    given = {"goal": torch.randn(3, 5, generator=seeded())}
+    assert Noisy(AgentConfig()).imitating_action(given).tolist() == [[0.0, 0.0]] * 3
 
 
 def test_what_an_agent_need_not_have():
@@ -97,6 +111,7 @@ def test_what_an_agent_need_not_have():
 
 def test_it_observes_what_is_published_unless_told_otherwise():
     assert Least(AgentConfig()).spec == ObservationSpec.of(WorldConfig())
+    assert Least(AgentConfig()).num_actions == WorldConfig().vessel.num_actions
     own = ObservationSpec.of(WorldConfig(vessel=VesselConfig(radius=1.0)))
     agent = Least(AgentConfig(), 7, own)
     assert agent.spec is own and agent.spec != ObservationSpec.of(WorldConfig())

@@ -185,6 +185,7 @@ def test_critic_error_of_scalars_and_of_quantiles():
             critic_error(values, targets, kappa),
             quantile_huber(values, targets, fractions, kappa),
         )
+    torch.testing.assert_close(critic_error(values, targets), critic_error(values, targets, 1.0))
     for rows in (slice(None), slice(1)):
         value, target = values[rows, :1], targets[rows, :1]
         expected = squared_error(value[:, 0], target[:, 0])

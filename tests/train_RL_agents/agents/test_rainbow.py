@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from tests.train_RL_agents.agents.test_dqn import states, transition
-from tests.train_RL_agents.helpers import SPEC, make_inputs, seeded
+from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
+from tests.train_RL_agents.learners import agent_of
 from train_RL_agents.agents.rainbow import DistributionNetwork, Rainbow, RainbowConfig
 
 close = pytest.approx
@@ -49,6 +50,18 @@ def test_network_by_hand():
         expected = logits - logits.exp().sum(-1, keepdim=True).log()
         torch.testing.assert_close(net(given, numbers), expected)
     assert not torch.allclose(net(given), net(given, noise))
+
+
+def test_observations_of_fleets_have_distributions_like_any_other():
+    agent = agent_of("Rainbow", num_actions=4, atoms=5, hidden_sizes=(8, 6, 7), sigma_0=0.5)
+    net, given = agent.networks["critic"], make_inputs(6, generator=seeded())
+    fleets = each_entry(given, lambda each: each.unflatten(0, (2, 3)))
+    for noise in (None, torch.randn(sum(net.noise_sizes), generator=seeded(1))):
+        torch.testing.assert_close(net(fleets, noise), net(given, noise).view(2, 3, 4, 5))
+    action = torch.tensor([0, 3, 1, 2, 2, 0])
+    wanted = agent.return_quantiles(given, action)
+    assert torch.equal(agent.return_quantiles(fleets, action.view(2, 3)), wanted.view(2, 3, 5))
+    assert torch.equal(agent.act(fleets).flatten(), agent.act(given))
 
 
 def test_loss_by_hand():

@@ -18,6 +18,8 @@ def batch(weight=WEIGHT):
 def test_means_are_over_active_robots():
     assert batch().mean(NUMBERS).item() == pytest.approx(3.0)
     assert weighted_mean(NUMBERS, WEIGHT).item() == 3.0
+    alone = torch.tensor([0.0, 0.0, 0.0, 1.0])
+    assert batch(alone).mean(NUMBERS).item() == weighted_mean(NUMBERS, alone).item() == 6.0
     assert batch(torch.zeros(4)).mean(NUMBERS).item() == 0.0
     assert weighted_mean(NUMBERS, torch.zeros(4)).item() == 0.0
 
@@ -34,4 +36,5 @@ def test_rows_are_selected_from_everything_that_has_rows():
                  taken.advantage, taken.target):  # fmt: skip
         assert each.tolist() == [3, 0]
     assert taken.active.tolist() == [True, True]
+    assert batch().active.tolist() == [True, False, True, True]
     assert (taken.size, taken.progress.item()) == (2, 0.25)

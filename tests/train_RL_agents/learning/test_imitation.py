@@ -14,12 +14,7 @@ from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved
 from train_RL_agents.agents.base import Batch
 from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.learning.imitation import (
-    MARGIN,
-    imitating,
-    imitation_errors,
-    teacher_targets,
-)
+from train_RL_agents.learning.imitation import imitating, imitation_errors, teacher_targets
 from train_RL_agents.networks.observation import ACTIVE, ObservationSpec
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
@@ -99,13 +94,13 @@ def test_errors_of_discrete_actions_are_what_is_missing_of_the_margin():
     given = torch.arange(256) % 25
     rows = agent.scores(agent.outputs(seen())).tolist()
     expected = [
-        max(value + (MARGIN if index != wanted else 0.0) for index, value in enumerate(row))
+        max(value + (0.05 if index != wanted else 0.0) for index, value in enumerate(row))
         - row[wanted]
         for row, wanted in zip(rows, given.tolist(), strict=True)
     ]
     error = imitation_errors(agent, seen(), given).mean().item()
     assert error == pytest.approx(sum(expected) / 256, rel=1e-4)
-    assert error > MARGIN
+    assert error > 0.05
 
 
 @pytest.mark.parametrize("probable", [False, True])
@@ -163,6 +158,22 @@ def test_robots_that_are_not_active_are_not_imitated_for():
     )
     found = imitating(agent, teacher, WORLD, 2.0)(batch, None)["loss_imitation"]
     assert found.item() == pytest.approx(2.0 * errors[batch.active].mean().item())
+
+
+def test_teachers_act_in_full_precision_and_do_not_learn(monkeypatch):
+    agent, teacher, halved = agent_of("PPO"), teacher_of("PPO"), []
+    outputs = teacher.agent.outputs
+
+    def noting(*given):
+        halved.append(torch.is_autocast_enabled("cpu"))
+        return outputs(*given)
+
+    monkeypatch.setattr(teacher.agent, "outputs", noting)
+    losses = imitating(agent, teacher, WORLD, 2.0)
+    with torch.autocast("cpu", torch.bfloat16):
+        losses(make_rollout(agent, 4, generator=torch.Generator()), None)
+    assert halved == [False]
+    assert not any(each.requires_grad for each in teacher.agent.parameters())
 
 
 @pytest.mark.parametrize("critic", ["own", "fleet"])

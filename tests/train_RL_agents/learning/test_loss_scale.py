@@ -9,13 +9,24 @@ CPU = torch.device("cpu")
 
 def test_the_factor_of_losses_is_halved_and_doubled():
     scale, weight = LossScale(CPU, interval=3), torch.zeros(2)
-    for norm, factor in zip([torch.inf, 1.0, 1.0, torch.nan, 1.0, 1.0, 1.0, 1.0],
-                            [0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.5, 0.5], strict=True):  # fmt: skip
+    norms = [torch.inf, 1.0, 1.0, torch.nan, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    factors = [0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.5, 0.5, 0.5, 1.0]
+    for norm, factor in zip(norms, factors, strict=True):
         before = weight.clone()
         weight.add_(norm)
         scale.undo([weight], [before], torch.tensor(norm))
         assert scale.factor == factor * 65_536.0
-    assert weight.tolist() == [6.0, 6.0]
+    assert weight.tolist() == [8.0, 8.0]
+
+
+def test_the_factor_begins_and_grows_as_that_of_torch():
+    scale, theirs = LossScale(CPU), torch.amp.GradScaler("cpu")
+    assert scale.factor == theirs.get_scale()
+    interval = theirs.get_growth_interval()
+    for norm, factor in ((interval - 1, 1.0), (1, 2.0)):
+        for _ in range(norm):
+            scale.undo([], [], torch.ones(()))
+        assert scale.factor == factor * theirs.get_scale()
 
 
 def test_the_factor_stays_within_its_bounds():

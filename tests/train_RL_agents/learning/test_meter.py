@@ -71,6 +71,10 @@ def test_states_of_before_had_one_count():
         {"sums": {"loss": torch.ones(2)}, "counts": {"loss": 1}},
         {"sums": scalars_of(loss=1.0), "counts": {}},
         {"sums": scalars_of(loss=1.0), "counts": {"loss": -1}},
+        {"sums": scalars_of(loss=1.0), "counts": {"loss": 0}},
+        {"sums": scalars_of(loss=1.0, value=1.0), "counts": {"loss": 1, "value": 0}},
+        {"sums": {"loss": torch.tensor(1.0), "value": 1.0}, "counts": {"loss": 1, "value": 1}},
+        {"sums": scalars_of(loss=1), "counts": {"loss": 1}},
     ],
 )
 def test_sums_without_their_counts_are_refused(state):

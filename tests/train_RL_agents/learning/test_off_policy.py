@@ -7,7 +7,7 @@ from marinenav_env import GROUP
 from tests.train_RL_agents.tiny_runs import new_run
 from train_RL_agents.learning.off_policy import OffPolicy
 from train_RL_agents.memory.prioritized import SPARE
-from train_RL_agents.memory.replay import tree_bytes
+from train_RL_agents.memory.replay import select, tree_bytes
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -35,6 +35,19 @@ def test_targets_follow_at_every_multiple_of_their_interval(tmp_path):
     for env_steps, expected in ((29, 0), (30, 1), (59, 1), (125, 4)):
         algorithm.update(env_steps)
         assert moved == [1.0] * expected
+
+
+def test_the_first_step_counts_towards_the_targets_too(tmp_path):
+    words = ("trainer.target_update_interval=1", "trainer.learning_starts=1000")
+    algorithm, moved = algorithm_of(tmp_path, *words), []
+    algorithm.learner.update_targets = moved.append
+    algorithm.update(1)
+    assert len(moved) == 1
+
+
+def test_rows_are_not_read_by_generated_code_on_a_cpu(tmp_path):
+    trainer = TorchRLTrainer(new_run(tmp_path, "compile=true"), quiet=True)
+    assert trainer.algorithm.replay._select is select
 
 
 def test_without_an_interval_targets_move_with_every_update(tmp_path):
@@ -79,6 +92,7 @@ def test_a_state_without_replay_cannot_be_resumed(tmp_path):
     state = algorithm.state_dict()
     assert state["replay"] is None
     assert "save_replay=false" in algorithm.missing(state)
+    assert algorithm.missing({}) == ""  # loading says what else is wrong
 
 
 def test_restarting_drops_open_windows_but_not_replay(tmp_path):

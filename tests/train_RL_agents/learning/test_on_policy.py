@@ -10,7 +10,8 @@ from marinenav_env import GROUP
 from tests.train_RL_agents.helpers import no_host_reads, seeded
 from tests.train_RL_agents.tiny_runs import new_run, scalars
 from train_RL_agents.agents.actor_critic import RolloutBatch
-from train_RL_agents.learning.on_policy import explained_variance, normalized
+from train_RL_agents.learning.on_policy import OnPolicy, explained_variance, normalized
+from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.networks.layers import squash
 from train_RL_agents.networks.observation import ACTIVE, observation_of
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
@@ -393,6 +394,33 @@ def test_what_falls_along_the_run_is_that_of_the_rollout(tmp_path):
     assert trainer.algorithm.learner.learning_rate == pytest.approx(1e-3 * 0.0244717, rel=1e-3)
 
 
+def test_a_state_restores_the_scale_of_returns(tmp_path):
+    words = (*LONG, "trainer.scale_returns=true")
+    first, other = (trainer_of(tmp_path / part, *words).algorithm for part in ("a", "b"))
+    trainer = trainer_of(tmp_path / "c", *LONG)
+    steps, later = rollout_of(trainer), rollout_of(trainer)
+    first.observe(steps)
+    other.load_state_dict(first.state_dict())
+    following, (*_, done, _, active) = later["next", GROUP], parts(later)
+    found = [each._rewards(following, done, active) for each in (first, other)]
+    assert torch.equal(*found)
+
+
+@pytest.mark.parametrize("words", [(), FLEET], ids=["own", "fleet"])
+def test_demand_by_hand(tmp_path, words):
+    trainer = trainer_of(tmp_path, *LONG, *words)
+    step, agent = trainer.collector.env.fake_tensordict()[:1], trainer.algorithm.agent
+    found = OnPolicy.demand(trainer.config, agent, step)
+    (item,) = found.items
+    assert (item.name, item.on_host, item.exact) == ("rollout", False, False)
+    assert item.size == 4 * 8 * 12 * tree_bytes(step)  # of 8 environments and 12 steps, 4 times
+    assert (found.row, found.joint) == (0, 3)
+    sizes, loss = [], agent.loss
+    agent.loss = lambda batch, noise: sizes.append(batch.weight.shape) or loss(batch, noise)
+    found.loss(5)
+    assert sizes == [(5, 3)]
+
+
 def test_a_restart_forgets_open_returns(tmp_path):
     trainer = trainer_of(tmp_path, *LONG, "trainer.scale_returns=true")
     trainer.algorithm.observe(rollout_of(trainer))
@@ -412,6 +440,8 @@ def test_advantages_are_normalised_over_active_robots():
     expected = torch.tensor([-2.0 / deviation, 0.0, 97.0 / deviation, 2.0 / deviation])
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(normalized(torch.full((4,), 7.0), weight), torch.zeros(4))
+    tiny = torch.tensor([1e-6, -1e-6])  # as large as what keeps the divisor from 0
+    torch.testing.assert_close(normalized(tiny, torch.ones(2)), torch.tensor([0.5, -0.5]))
 
 
 def test_explained_variance_by_hand():
@@ -426,3 +456,5 @@ def test_explained_variance_by_hand():
     assert of([6.0, 7.0, 8.0, 0.0]) == pytest.approx(1.0)  # but for a constant
     assert of([3.0, 2.0, 1.0, 0.0]) == pytest.approx(-3.0)
     assert of([1.5, 2.0, 2.5, 0.0]) == pytest.approx(0.75)
+    constant = explained_variance(torch.tensor([1e-4, -1e-4]), torch.zeros(2), torch.ones(2))
+    assert float(constant) == pytest.approx(0.0, abs=1e-4)  # the least variance is 1e-8

@@ -104,6 +104,13 @@ def test_nothing_is_read_on_the_host():
             scale.scaled(part[0])
 
 
+def test_before_any_active_step_rewards_are_left_alone():
+    scale, reward = ReturnScale(GAMMA, CPU), torch.tensor([2.0, -3.0])
+    torch.testing.assert_close(scale.scaled(reward), reward)
+    scale.update(torch.zeros(2, 3, 1), torch.ones(2, 3, 1).bool(), torch.zeros(2, 3, 1).bool())
+    torch.testing.assert_close(scale.scaled(reward), reward)
+
+
 def test_returns_that_do_not_vary_are_no_trouble():
     scale = ReturnScale(GAMMA, CPU)
     scale.update(torch.zeros(2, 3, 1), torch.zeros(2, 3, 1).bool(), torch.ones(2, 3, 1).bool())

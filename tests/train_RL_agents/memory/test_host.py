@@ -63,6 +63,13 @@ def test_rows_are_those_of_replay_on_the_device_drawn_as_early(alpha):
     assert held(host) == held(device)
 
 
+def test_without_priorities_of_a_batch_those_of_its_rows_stay():
+    replay = both(0.5)[0]
+    drawn, before = turn(replay, 0)[1], replay.state_dict()["sampler"]
+    replay.update_priority(drawn, None)
+    assert differences(replay.state_dict()["sampler"], before) == []
+
+
 def test_how_fast_the_background_is_changes_nothing(monkeypatch):
     quick, slow = (HostReplay(example(), 40, 16, seeded(3), CPU, 0.5) for _ in range(2))
     extend = slow._ring.extend

@@ -106,6 +106,11 @@ def test_equal_values_at_repeated_indices_count_once():
     assert sums.find(shares).tolist() == [7, 7, 200, 200]
 
 
+def test_bytes_are_those_of_numbers_and_of_two_levels_of_sums():
+    """Of 8 bytes each: whole blocks of 32, their sums, and a running total with a 0 before it."""
+    assert BlockSums(70, CPU).nbytes() == 8 * (3 * 32 + 3 + 4)
+
+
 # Through the replay buffer -----------------------------------------------------------------------
 
 
@@ -119,6 +124,22 @@ def test_transitions_are_drawn_in_proportion(alpha):
     for identity, weight in zip(ids, raised, strict=True):
         # Strata make it less random than independent draws would be.
         assert counts[identity] / draws == close(weight / sum(raised), abs=0.003)
+
+
+def test_a_batch_has_one_transition_of_each_stratum():
+    replay = replay_of(8, [10, 11, 12, 13], batch_size=4)
+    for _ in range(50):
+        assert replay.sample()["action"].tolist() == [10, 11, 12, 13]
+
+
+def test_a_batch_of_one_is_drawn_in_proportion_from_the_first_on():
+    replay = replay_of(8, [10, 11, 12], batch_size=1, seed=2)
+    set_priorities(replay, [0, 1, 2], [1.0, 2.0, 5.0])
+    chances = torch.rand(40, dtype=torch.float64, generator=seeded(2)).tolist()
+    expected = [10 if 8.0 * (1.0 - each) < 1.0 else 11 if 8.0 * (1.0 - each) < 3.0 else 12
+                for each in chances]  # fmt: skip
+    assert set(expected) == {10, 11, 12}
+    assert [replay.sample()["action"].item() for _ in range(40)] == expected
 
 
 def test_importance_weights_by_hand():
@@ -136,6 +157,7 @@ def test_importance_weights_by_hand():
 
 
 def test_new_transitions_come_with_the_highest_priority():
+    assert set(counted(replay_of(8, [10, 11]), batches=1)) == {10, 11}
     replay = replay_of(8, [10, 11])
     set_priorities(replay, [0, 1], [0.5, 4.0])
     set_priorities(replay, [1], [2.0])
@@ -216,6 +238,18 @@ def test_state_dict_round_trip(stored):
             assert torch.equal(theirs[key], ours[key])
         for each in (replay, other):
             each.extend(rows_of([50, 51], [True, False]))
+
+
+def test_a_state_with_a_priority_below_0_is_refused():
+    replay, other = replay_of(4, [1, 2, 3]), replay_of(4, [7])
+    state = replay.state_dict()
+    priorities = state["sampler"]["priorities"]
+    priorities[1] = -1e-9
+    with pytest.raises(RuntimeError, match="priorities below 0"):
+        other.load_state_dict(state)
+    priorities[1] = 0.0
+    other.load_state_dict(state)
+    assert set(counted(other)) == {1, 3}
 
 
 def test_a_state_does_not_follow_later_updates():

@@ -13,7 +13,7 @@ from torchrl.collectors import Collector
 from marinenav_env import GROUP, Episode, MarineNavEnv, WorldConfig
 from tests.train_RL_agents.helpers import no_host_reads
 from train_RL_agents.memory.replay import STORED
-from train_RL_agents.memory.transitions import MultiStep, batch_of
+from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
 
 GAMMA, SCALE = 0.9, 0.1
 
@@ -218,7 +218,7 @@ def run(steps, n, per_batch=1):
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("per_batch", [1, 4, 7])
+@pytest.mark.parametrize("per_batch", [1, 2, 7])
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
 def test_random_streams(n, per_batch, seed):
     world = Stream(envs=3, robots=3, seed=seed)
@@ -369,7 +369,24 @@ def test_windows_are_made_with_the_first_step_unless_none_are_needed(n):
     streams = MultiStep(n, GAMMA, SCALE)
     assert streams.made == (n == 1)
     streams.rows(collected([Stream(envs=1, robots=2, seed=1).step()]))
-    assert streams.made
+    assert streams.made and (streams.state_dict() == {"open": None}) == (n == 1)
+
+
+def test_states_of_before_have_no_windows_where_none_are_needed():
+    MultiStep(1, GAMMA, SCALE).load_state_dict({}, TensorDict())
+    with pytest.raises(KeyError, match="open"):
+        MultiStep(2, GAMMA, SCALE).load_state_dict({}, TensorDict())
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_an_example_row_is_one_row_of_those_that_a_step_gives(n):
+    world = Stream(envs=1, robots=1, seed=1)
+    (step,), streams = collected([world.step()]).unbind(1), MultiStep(n, GAMMA, SCALE)
+    row = example_row(step, streams)
+    assert row.batch_size == () and streams.made == (n == 1)
+    rows = streams.rows(step[:, None]).exclude(STORED)
+    kinds = {name: (each.shape, each.dtype) for name, each in row.items(True, True)}
+    assert kinds == {name: (each.shape[1:], each.dtype) for name, each in rows.items(True, True)}
 
 
 @pytest.mark.parametrize("n", [1, 3])
@@ -423,6 +440,7 @@ def test_batch_of_puts_every_field_in_its_place():
     assert batch.action.tolist() == [4]
     assert batch.reward.tolist() == pytest.approx([1.0])
     assert batch.discount.tolist() == pytest.approx([0.9])
+    assert batch.weights is None
     for inputs, tag in ((batch.observation, 1.0), (batch.next_observation, 2.0)):
         assert inputs["self_state"].tolist() == [[tag] * 7]
         assert inputs["objects_state"].tolist() == [[[-tag] * 5] * 5]
