@@ -3,6 +3,7 @@
 import copy
 import io
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -21,9 +22,11 @@ from train_RL_agents.config.reading import default_config
 from train_RL_agents.learning.learner import (
     MOMENTS,
     Learner,
+    NoRoomError,
     compiled_losses,
     cosine,
     in_half,
+    joined,
     make_optimizer,
 )
 
@@ -178,6 +181,72 @@ def test_every_loss_is_minimised():
         learner.agent.networks.named_parameters(), agent.networks.parameters(), strict=True
     ):
         torch.testing.assert_close(ours.grad, theirs.grad, msg=key)
+
+
+@pytest.mark.parametrize(("name", "size"), [("Rainbow", 16), ("DQN", 5), ("PPO", 1)])
+def test_a_batch_may_be_taken_in_parts(name, size):
+    whole, parts = (learner_of(name, max_grad_norm=1e6, batch_size=16) for _ in range(2))
+    parts.micro_batch = size
+    batch = make_batch(whole.agent, 16, seeded())
+    (expected, priority), (scalars, own) = whole.update(batch), parts.update(batch)
+    torch.testing.assert_close(scalars, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(own, priority)
+    assert_close_gradients(parts._gradient, whole._gradient, 1e-4)
+    assert (whole.micro_batches, parts.micro_batches) == (1, math.ceil(16 / size))
+
+
+def test_losses_of_parts_are_joined_by_their_rows():
+    parts = [{"loss": torch.tensor(1.0), "priority": torch.tensor([1.0, 2.0, 3.0])},
+             {"loss": torch.tensor(5.0), "priority": torch.tensor([4.0])}]  # fmt: skip
+    found = joined(parts, [3, 1])
+    assert {name: each.tolist() for name, each in found.items()} == {
+        "loss": 2.0, "priority": [1.0, 2.0, 3.0, 4.0]
+    }  # fmt: skip
+    assert joined(parts[:1], [3]) is parts[0]
+
+
+def without_room(learner, rows, text="can't allocate memory"):
+    """Losses of more rows than these fail; returns the sizes that were tried."""
+    losses, tried = learner._losses, []
+
+    def limited(batch, noise):
+        tried.append(batch.size)
+        if batch.size > rows:
+            raise RuntimeError(text)
+        return losses(batch, noise)
+
+    learner._losses = limited
+    return tried
+
+
+@pytest.mark.parametrize("text", ["can't allocate memory", "CUDA out of memory."])
+@pytest.mark.parametrize(
+    ("rows", "tried"), [(4, [10, 5, 3, 3, 3, 1]), (1, [10, 5, 3, 2, *[1] * 10])]
+)
+def test_a_single_process_goes_on_with_smaller_parts_when_memory_is_short(rows, tried, text):
+    learner = learner_of(batch_size=10, acting={"say": lambda text: None})
+    found = without_room(learner, rows, text)
+    learner.update(make_batch(learner.agent, 10, seeded()))
+    assert found == tried and learner.micro_batch == max(tried[-2], tried[-1])
+
+
+def test_one_transition_that_has_no_room_is_an_error_that_leaves_the_parts():
+    learner = learner_of(batch_size=10, acting={"say": lambda text: None})
+    learner.micro_batch, tried = 40, without_room(learner, 0)
+    with pytest.raises(NoRoomError, match="even with one transition at a time"):
+        learner.update(make_batch(learner.agent, 10, seeded()))
+    assert tried == [10, 5, 3, 2, 1] and learner.micro_batch == 40
+
+
+@pytest.mark.parametrize(("count", "text"), [(2, "out of memory"), (1, "shapes do not fit")])
+def test_other_errors_and_those_of_one_process_among_several_come_up(count, text):
+    """Processes that take other parts would wait for each other."""
+    ranks = SimpleNamespace(size=count, share_gradients=lambda agent, losses: losses)
+    learner = learner_of(batch_size=10, acting={"ranks": ranks})
+    tried = without_room(learner, 5, text)
+    with pytest.raises(RuntimeError, match=text):
+        learner.update(make_batch(learner.agent, 10, seeded()))
+    assert tried == [10] and learner.micro_batch == 10
 
 
 @pytest.mark.parametrize("moved", [
@@ -337,7 +406,9 @@ def test_compiled_bfloat16_agrees_with_the_eager_one(name):
 
 
 def test_only_the_losses_are_compiled_on_a_cpu(monkeypatch):
-    names = []
+    """What is cheap is computed again in their backward pass."""
+    names, settings = [], torch._functorch.config
+    monkeypatch.setattr(settings, "aggressive_recomputation", False)
 
     def compiled(function, *_, **options):
         names.append(function.__name__)
@@ -345,7 +416,7 @@ def test_only_the_losses_are_compiled_on_a_cpu(monkeypatch):
     monkeypatch.setattr("train_RL_agents.learning.learner.compiled", compiled)
     for flag, expected in ((False, []), (True, ["summed"])):
         learner_of("DQN", acting={"compile": flag})
-        assert names == expected
+        assert names == expected and settings.aggressive_recomputation == flag
 
 
 @pytest.mark.slow
@@ -416,7 +487,8 @@ def test_constants_of_the_optimisers():
     assert {name: group[name] for name in expected} == expected
     for fused in (True, False):
         (group,) = make_optimizer("adam", weights, 0.25, fused).param_groups
-        expected = {"lr": 0.25, "fused": fused or None, "foreach": None if fused else True}
+        expected = {"lr": 0.25, "fused": fused or None, "foreach": None if fused else True,
+                    "betas": (0.9, 0.999), "eps": 1e-8}  # fmt: skip
         assert {name: group[name] for name in expected} == expected
         assert not group["capturable"] and not group["weight_decay"]
 
@@ -443,6 +515,17 @@ def test_batches_are_drawn_by_what_is_told_to_unless_they_are_given():
     assert not drawn
     scalars, _ = learner.update()
     assert drawn and "grad_norm" in scalars and learner.updates == 2
+
+
+def test_a_state_of_before_the_first_update_forgets_the_moments():
+    fresh, used = learner_of(), learner_of()
+    batch, state = make_batch(fresh.agent, 16, seeded()), copy.deepcopy(fresh.state_dict())
+    used.update(batch)
+    used.load_state_dict(state)
+    for each in (fresh, used):
+        each._generator.manual_seed(0)
+        each.update(batch)
+    assert used.updates == 1 and all_equal(values_of(used.agent), values_of(fresh.agent))
 
 
 def test_a_scale_of_losses_is_no_trouble_where_there_is_none():

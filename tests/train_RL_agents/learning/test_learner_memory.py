@@ -9,7 +9,7 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import make_batch, seeded
 from tests.train_RL_agents.learners import all_equal, assert_close_gradients, learner_of, values_of
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.learning.learner import NoRoomError, joined, out_of_memory
+from train_RL_agents.learning.learner import NoRoomError, out_of_memory
 
 close = pytest.approx
 
@@ -33,21 +33,6 @@ def test_gradients_of_parts_add_up_to_those_of_the_batch(name, size):
         strict=True,
     ):  # fmt: skip
         assert_close_gradients(one.grad, other.grad, 1e-4), key
-
-
-def test_joined_by_hand():
-    parts = [{"loss": torch.tensor(1.0), "priority": torch.tensor([1.0, 2.0, 3.0])},
-             {"loss": torch.tensor(5.0), "priority": torch.tensor([4.0])}]  # fmt: skip
-    whole = joined(parts, [3, 1])
-    assert whole["loss"].item() == 2.0
-    assert whole["priority"].tolist() == [1.0, 2.0, 3.0, 4.0]
-
-
-def test_learner_counts_its_parts():
-    learner = learner_of(batch_size=10)
-    assert (learner.micro_batch, learner.micro_batches) == (10, 1)
-    learner.micro_batch = 4
-    assert learner.micro_batches == 3
 
 
 # Out of memory -----------------------------------------------------------------------------------
