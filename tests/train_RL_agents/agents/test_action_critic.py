@@ -52,6 +52,9 @@ def test_critic_by_hand(critic, layer_norm, action_input):
     expected = features @ net.output_layer.weight.T + net.output_layer.bias
     assert expected.shape == (4, 5 if critic == "quantile" else 1)
     torch.testing.assert_close(net(given, ACTIONS), expected)
+    fleets = each_entry(given, lambda each: each.unflatten(0, (2, 2)))
+    found = net(fleets, ACTIONS.view(2, 2, 2))
+    torch.testing.assert_close(found, expected.unflatten(0, (2, 2)))
 
 
 # The critic at any fractions ---------------------------------------------------------------------

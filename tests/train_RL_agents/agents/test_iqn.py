@@ -6,7 +6,8 @@ from torch import nn
 
 from tests.train_RL_agents.agents.test_dqn import states, transition
 from tests.train_RL_agents.agents.test_losses import scalar_quantile_huber
-from tests.train_RL_agents.helpers import explored, make_inputs, seeded
+from tests.train_RL_agents.helpers import each_entry, explored, make_inputs, seeded
+from tests.train_RL_agents.learners import agent_of
 from train_RL_agents.agents.iqn import IQN, IQNConfig
 
 
@@ -105,6 +106,16 @@ def test_loss_by_hand(double):
 def test_actions_are_indices_at_any_level_of_risk():
     assert not IQN.continuous and IQN.supports_risk
     assert IQNConfig.ADDED == {"kappa": 1.0, "risk": "neutral"}
+
+
+def test_robots_of_fleets_are_rated_like_single_ones():
+    agent, given = agent_of("IQN"), make_inputs(6, generator=seeded())
+    fleets = each_entry(given, lambda each: each.unflatten(0, (2, 3)))
+    action = torch.tensor([0, 24, 3, 3, 7, 12])
+    flat = [agent.outputs(given)["quantiles"], agent.return_quantiles(given, action)]
+    found = [agent.outputs(fleets)["quantiles"], agent.return_quantiles(fleets, action.view(2, 3))]
+    torch.testing.assert_close(found, [each.unflatten(0, (2, 3)) for each in flat])
+    assert explored(agent, fleets).flatten().equal(explored(agent, given))
 
 
 def test_networks_are_averaged():
