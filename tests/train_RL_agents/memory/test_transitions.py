@@ -218,7 +218,7 @@ def run(steps, n, per_batch=1):
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("per_batch", [1, 2, 7])
+@pytest.mark.parametrize("per_batch", [1, 4, 7])
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
 def test_random_streams(n, per_batch, seed):
     world = Stream(envs=3, robots=3, seed=seed)
@@ -431,7 +431,7 @@ def test_no_host_reads(n):
     streams = MultiStep(n, GAMMA, SCALE)
     with no_host_reads():
         kept = [streams.rows(batch)[STORED] for batch in batches]
-    assert torch.cat(kept).any()
+    assert torch.cat(kept).any() and {len(each) for each in kept} == {2 * n * 2 * 2}
 
 
 def test_batch_of_puts_every_field_in_its_place():
