@@ -35,5 +35,33 @@ def test_a_bound_may_be_an_upper_one():
     assert not Bar("", "a", "b", 0.5, at_most=True).passed(0.6)
 
 
+def test_what_a_policy_has_to_reach():
+    bounds = {(bar.suite, bar.figure, bar.group): bar.bound for bar in BARS if not bar.at_most}
+    assert bounds == {
+        ("fresh", "success_rate", "overall"): 0.98,
+        ("rules", "compliance", "head-on"): 0.95,
+        ("rules", "compliance", "crossing from starboard"): 0.95,
+        ("rules", "compliance", "crossing from port"): 0.95,
+        ("rules", "compliance", "overtaking"): 0.95,
+        ("imazu", "no_collision", "overall"): 0.97,
+        ("imazu", "all_kept", "overall"): 0.85,
+        ("currents", "success_rate", "overall"): 0.94,
+        ("crowd", "success_rate", "10 robots"): 0.97,
+        ("crowd", "robot_success_rate", "10 robots"): 0.995,
+        ("crowd", "success_rate", "20 robots"): 0.90,
+        ("crowd", "robot_success_rate", "20 robots"): 0.99,
+        ("crowd", "success_rate", "50 robots"): 0.50,
+        ("crowd", "robot_success_rate", "50 robots"): 0.98,
+        ("vessels", "success_rate", "overall"): 0.96,
+        ("weather", "success_rate", "overall"): 0.95,
+        ("noise", "success_rate", "noise x 4"): 0.97,
+    }
+
+
+def test_what_a_policy_must_not_exceed():
+    bounds = {(bar.suite, bar.figure): bar.bound for bar in BARS if bar.at_most}
+    assert bounds == {("fresh", "avg_time"): 23.0, ("fresh", "astern"): 0.03}
+
+
 def test_bars_are_of_suites_of_the_benchmark():
     assert {bar.suite for bar in BARS} <= FROZEN.keys()

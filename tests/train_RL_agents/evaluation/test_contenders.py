@@ -7,6 +7,7 @@ from marinenav_env import ConfigError, Level, WorldConfig
 from marinenav_env.scenario_file import episodes_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict
+from train_RL_agents.evaluation import contenders
 from train_RL_agents.evaluation.contenders import (
     ActingOptions,
     common_world,
@@ -15,7 +16,7 @@ from train_RL_agents.evaluation.contenders import (
     returns_scale,
     run_set,
 )
-from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
+from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate, step_bytes
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.networks.observation import ObservationSpec
 from train_RL_agents.run.checkpoint import LoadedPolicy
@@ -109,6 +110,15 @@ def test_parts_are_run_in_order():
     assert recording.groups == ("a", "a", "b", "b")
     assert recording.robot_mask.sum(-1).tolist() == [3, 3, 2, 2]
     assert recording.obstacle_mask.sum(-1).tolist() == [3, 3, 2, 2]
+
+
+@pytest.mark.parametrize("from_file", [False, True])
+def test_a_part_takes_memory_by_its_episodes_vessels_and_obstacles(from_file):
+    scenarios = draw_scenarios(WORLD, (Level(3, 0, 4, 20.0),), (5,), 0)
+    part = Part(WORLD, episodes_of(scenarios, WORLD, 0) if from_file else scenarios)
+    step = step_bytes(WORLD, 3, 4)
+    assert contenders._part_bytes(part, None) == 5 * step
+    assert contenders._part_bytes(part, "recorded") == 5 * (step + 6 * 3 * 300)
 
 
 @pytest.mark.parametrize(("agent_type", "count"), [("AC-IQN", 16), ("IQN", 16), ("DQN", None)])

@@ -39,6 +39,15 @@ def test_scenarios_are_those_of_the_benchmark(name):
     assert hash_of(chosen) == FROZEN[name].scenarios, "raise entry.BENCHMARK"
 
 
+def test_numbers_of_episodes_are_those_of_the_benchmark():
+    """Of each level or group."""
+    assert {name: each.episodes for name, each in FROZEN.items()} == {
+        "fresh": 500, "currents": 300, "crowd": 100, "noise": 50, "vessels": 100, "weather": 100,
+        "faults": 100, "rules": 100, "encounters": 25, "imazu": 20, "encounters_own": 25,
+        "imazu_own": 20,
+    }  # fmt: skip
+
+
 def test_a_hash_depends_on_the_world_but_not_on_who_steers():
     world = WorldConfig()
     own = hash_of(make_set("rules", world, 2, SEED))

@@ -45,6 +45,9 @@ def test_currents():
     assert drawn.robot_mask.sum(-1).float().mean() > 4.5
     assert (drawn.core_circulation != 0).sum(-1).float().mean() > 5.0
     assert drawn.obstacle_mask.shape == (20, 8)
+    assert drawn.core_circulation.shape == (20, 8)
+    far = torch.linalg.vector_norm(drawn.goal - drawn.start, dim=-1)[drawn.robot_mask]
+    assert 40.0 <= far.min() < 42.0
 
 
 def test_crowds_have_the_density_of_the_published_map():
@@ -99,6 +102,17 @@ def test_rules_are_two_vessels_each():
         assert part.scenarios.level.tolist() == [index] * 3
     assert chosen.parts[-1].world.vessel.max_thrust == (1000.0, 120.0)
     assert chosen.parts[0].world == WORLD
+
+
+@pytest.mark.parametrize("usual", [2.8, (3.5, 1.0, 1.0, 1.0, 1.0, 1.0)])
+@pytest.mark.parametrize("name", ["imazu_own", "encounters_own"])
+def test_vessels_that_are_not_steered_meet_at_a_point(name, usual):
+    """And the own vessel is hit at the distance of two vessels like her."""
+    own = usual if isinstance(usual, float) else usual[0]
+    for part in make_set(name, replace(WORLD, vessel=replace(WORLD.vessel, radius=usual)), 1).parts:
+        first, *others = part.world.vessel.radius
+        assert part.only_own and others == [0.01] * (part.scenarios.start.shape[1] - 1)
+        assert first + 0.01 == pytest.approx(2.0 * own)
 
 
 def test_every_suite_repeats():

@@ -13,8 +13,10 @@ from train_RL_agents.evaluation.tables import (
     difference_cell,
     figure_table,
     markdown_text,
+    print_with_meanings,
     result_rows,
 )
+from train_RL_agents.utils.text_tables import TextTable
 
 ROW = {
     "episodes": 10, "success_rate": 0.9, "success_low": 0.5958, "success_high": 0.9821,
@@ -63,6 +65,13 @@ def test_markdown_and_csv_hold_the_same():
     rows = list(csv.DictReader(csv_text(result_rows(results())).splitlines()))
     assert [row["policy"] for row in rows] == ["a", "b", "a", "b"]
     assert (rows[1]["difference"], rows[0]["difference"], rows[2]["avg_time"]) == ("0.05", "", "")
+
+
+def test_columns_that_are_hidden_or_unknown_have_no_meaning_printed(monkeypatch, capsys):
+    monkeypatch.setattr("train_RL_agents.utils.text_tables.line_width", lambda: 18)
+    table = TextTable(["", "speed", "depth"], [["a", "1.000", "12345678901"]], 1, ("speed",))
+    print_with_meanings(table, "Some", {"speed": "in m/s", "depth": "in m", "width": "in m"})
+    assert capsys.readouterr().out.splitlines()[-2:] == ["no room for: depth", "speed: in m/s"]
 
 
 def test_conduct_and_marks_are_told_apart_by_their_columns():
