@@ -25,6 +25,11 @@ def test_rates_are_shares_of_the_episodes():
     assert rates(counts(OURS))[0].tolist() == [0.9, 0.4]
 
 
+def test_the_rate_of_few_episodes_or_none():
+    given = np.array([[[1, 1], [1, 2], [0, 0]]])
+    assert rates(given).tolist() == [[1.0, 0.5, 0.0]]
+
+
 def test_the_interquartile_mean_is_that_of_the_middle_half():
     assert interquartile_mean(np.arange(8.0)[None] / 8) == pytest.approx((2 + 3 + 4 + 5) / 32)
     assert interquartile_mean(np.array([[0.25]])) == 0.25
@@ -76,6 +81,48 @@ def test_numbers_of_rliable_are_met():
     value, low, high = estimate(improvement, counts(OURS), counts(THEIRS), episodes=False)
     assert value == pytest.approx(0.7)
     assert (low, high) == pytest.approx((0.4375, 0.925), abs=0.03)
+
+
+def means_drawn(draws, episodes):
+    """Mean scores of bootstrap samples of OURS, run by run and task by task."""
+    coins, means = np.random.default_rng(0), []
+    for _ in range(draws):
+        chosen = coins.integers(5, size=(5, 2))
+        share = np.array([[OURS[chosen[run, task], task] / 10 for task in range(2)]
+                          for run in range(5)])  # fmt: skip
+        if episodes:
+            share = coins.binomial(10, share) / 10
+        means.append(sum(map(sum, share.tolist())) / 10)
+    return sorted(means)
+
+
+@pytest.mark.parametrize("episodes", [True, False])
+def test_intervals_leave_out_a_fortieth_of_the_samples_at_each_end(episodes):
+    means = means_drawn(201, episodes)
+    value, low, high = estimate(np.mean, counts(OURS), episodes=episodes, draws=201)
+    assert (value, low, high) == pytest.approx((0.63, means[5], means[195]))
+
+
+def test_an_interval_is_of_2000_samples():
+    seen = []
+    estimate(lambda scores: seen.append(scores.shape) or 0.0, counts(OURS))
+    assert seen == [(5, 2)] * 2001
+
+
+def test_differences_equal_scalar_code():
+    ours, theirs = [[1, 0, 1, 1, 1]] * 3, [[0, 0, 1, 0, 1], [0, 1, 0, 0, 1]]
+    coins, found = np.random.default_rng(0), []
+    for _ in range(2000):
+        scenarios = coins.integers(5, size=5).tolist()
+        one, two = ([side[run] for run in coins.integers(len(side), size=len(side))]
+                    for side in (ours, theirs))  # fmt: skip
+        rates_ = [sum(run[k] for run in side for k in scenarios) / (5 * len(side))
+                  for side in (one, two)]  # fmt: skip
+        found.append(rates_[0] - rates_[1])
+    sides = [[np.array(run, float) for run in side] for side in (ours, theirs)]
+    value, low, high = paired_difference(*sides)
+    assert value == pytest.approx(0.4)
+    assert (low, high) == pytest.approx(tuple(np.percentile(found, [2.5, 97.5])))
 
 
 @pytest.mark.slow

@@ -32,7 +32,8 @@ def test_there_is_no_time_without_a_success():
 
 def test_a_bound_may_be_an_upper_one():
     assert Bar("", "a", "b", 0.5).passed(0.5) and not Bar("", "a", "b", 0.5).passed(0.4)
-    assert not Bar("", "a", "b", 0.5, at_most=True).passed(0.6)
+    upper = Bar("", "a", "b", 0.5, at_most=True)
+    assert upper.passed(0.5) and upper.passed(0.4) and not upper.passed(0.6)
 
 
 def test_what_a_policy_has_to_reach():

@@ -1,3 +1,6 @@
+import math
+
+import numpy as np
 import pytest
 import torch
 
@@ -35,6 +38,28 @@ def test_pairs_matter():
     assert opposite.difference == 0.0
     assert opposite.difference_low < -0.2 < 0.2 < opposite.difference_high
     assert (opposite.won, opposite.lost) == (20, 20)
+
+
+def test_one_sided_intervals_are_those_of_the_binomial_distribution():
+    """Where only one policy ever wins, its wins in a sample are binomial."""
+    first, other = [False] * 400, [True] * 120 + [False] * 280
+    found = paired_difference(episodes(first), episodes(other))
+    assert found.difference == 0.3
+    deviation = math.sqrt(0.3 * 0.7 / 400)
+    ends = [0.3 - 1.96 * deviation, 0.3 + 1.96 * deviation]
+    assert [found.difference_low, found.difference_high] == pytest.approx(ends, abs=1.01 / 400)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_intervals_follow_from_the_seed(seed):
+    """Of 10,000 samples of 8 episodes, 3 won and 2 lost."""
+    drawn = np.random.default_rng(seed).multinomial(8, [3 / 8, 2 / 8, 3 / 8], 10_000)
+    first = episodes([False] * 3 + [True] * 2 + [True] * 3)
+    other = episodes([True] * 3 + [False] * 2 + [True] * 3)
+    found = paired_difference(first, other, seed=seed)
+    means = sorted(int(won - lost) / 8 for won, lost, _ in drawn)
+    assert (found.difference_low, found.difference_high) == (means[250], means[9749])
+    assert (found.won, found.lost, found.difference) == (3, 2, 0.125)
 
 
 def test_by_group():

@@ -1,13 +1,15 @@
 """Entries of the benchmark: written, read again, and refused where they are damaged."""
 
 import json
+from dataclasses import asdict, replace
 
 import pytest
 import torch
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.entries import entry, result
-from train_RL_agents.evaluation.entry import BENCHMARK, read_entry
+from tests.train_RL_agents.entries import entry, marked, result
+from train_RL_agents.evaluation.entry import BENCHMARK, SuiteResult, read_entry
+from train_RL_agents.evaluation.tables import CONDUCT
 
 
 def written(path, change=lambda content: None):
@@ -30,6 +32,48 @@ def test_episodes_give_the_figures_that_they_had():
     assert table["overall"]["robot_success_rate"] == 0.75
     assert table["overall"]["avg_time"] == 20.25
     assert torch.equal(own.episodes.level, torch.tensor([0, 1, 0, 1]))
+
+
+def test_numbers_of_episodes_are_rounded():
+    """Travel time and return to hundredths, energy to newton seconds."""
+    own = result("s")
+    exact = replace(own.episodes, time=torch.tensor([20.256]), energy=torch.tensor([2999.6]),
+                    returns=torch.tensor([11.504]))  # fmt: skip
+    found = SuiteResult.of(exact, scenarios=own.scenarios, seed=1, groups=("all",), astern=0.0,
+                           conduct={})  # fmt: skip
+    assert (found.time, found.energy, found.returns) == ((20.26,), (3000,), (11.5,))
+
+
+def test_extreme_results_are_entries_too():
+    """A vessel alone that does not arrive; tracks to the edge; figures that are no shares."""
+    found = result("c")
+    assert replace(found, robots=(1,), arrived=(0,), astern=1.0).robots == (1,)
+    assert replace(found, tracks=(((1e4, -1e4),),)).tracks == (((1e4, -1e4),),)
+    row = marked(())["overall"] | {"delay": 40.0, "detour": -0.1, "safety": 1.0, "early": 0.0}
+    row |= dict.fromkeys(("all_kept", "all_kept_low", "all_kept_high"))
+    assert replace(found, conduct={"all": row}).conduct["all"]["delay"] == 40.0
+    row = dict.fromkeys(CONDUCT, 0.5) | {"closest_approach": 9.0}
+    assert replace(found, conduct={"overall": row}).conduct["overall"] == row
+
+
+def test_baselines_have_no_file():
+    own = entry()
+    policy = own.policy | {"sha256": None, "env_steps": None}
+    assert replace(own, policy=policy).policy["sha256"] is None
+
+
+def test_other_content_is_refused(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("[1]")
+    with pytest.raises(ConfigError, match=r"list.*: must be a marinenav entry"):
+        read_entry(path)
+
+
+EMPTY = dict.fromkeys(("level", "robots", "arrived", "time", "energy", "returns", "groups"), ())
+
+
+def without(content):
+    del content["suites"]["imazu"]["conduct"]["case 1"]["safety"]
 
 
 def change(*keys, value):
@@ -58,6 +102,22 @@ def change(*keys, value):
         (change("suites", "imazu", "conduct", "case 1", "all_kept_low", value=None), "conduct"),
         (change("suites", "imazu", "duties", value={"give-way": [5, 4]}), "duties"),
         (change("suites", "imazu", "tracks", value=[[[0.0]], [[0, 1]]]), "tracks"),
+        (change("suites", "imazu", "tracks", value=[[[10_001.0, 0]], [[0, 1]]]), "tracks"),
+        (change("suites", "imazu", "tracks", value=[[[0, -10_001.0]], [[0, 1]]]), "tracks"),
+        (change("suites", "imazu", "tracks", value=[[[0, 1]]]), "tracks"),
+        (change("suites", "imazu", "tracks", value=[[], [[0, 1]]]), "tracks"),
+        (change("suites", "imazu", "tracks", value=[[[]], [[0, 1]]]), "tracks"),
+        (
+            change("suites", "currents", value=asdict(result("s")) | EMPTY | {"outcome": ""}),
+            "level=0: must be as long",
+        ),
+        (change("suites", "currents", "robots", value=[2, 2, 2, 0]), "at most the number"),
+        (without, "conduct"),
+        (change("suites", "imazu", "conduct", "case 1", "safety", value=1.2), "conduct"),
+        (change("suites", "imazu", "conduct", "case 3", value={}), "conduct"),
+        (change("suites", "imazu", "duties", value={"give-way": [1, 2, 3]}), "duties"),
+        (change("suites", "imazu", "duties", value={"give-way": [-1, 4]}), "duties"),
+        (change("suites", "imazu", "duties", value={"on watch": [3, 4]}), "duties"),
         (change("suites", "imazu", "more", value=1), "damaged"),
         (change("suites", value=[]), "damaged"),
         (change("policy", value={"name": "x"}), "policy.agent"),

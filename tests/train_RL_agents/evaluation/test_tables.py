@@ -15,6 +15,7 @@ from train_RL_agents.evaluation.tables import (
     markdown_text,
     print_with_meanings,
     result_rows,
+    show,
 )
 from train_RL_agents.utils.text_tables import TextTable
 
@@ -54,6 +55,9 @@ def test_a_row_for_each_group_and_policy():
         "-",
         "+0.000 [-0.010, +0.100]",
     ]
+    assert (table.keys, table.titles[-1]) == (2, "than the first")
+    alone = figure_table(results()[:1])
+    assert (alone.keys, alone.titles) == (1, ["", "episodes", *COLUMNS])
     assert figure_table(results()[:1]).rows[0] == ["level 1", *SHOWN]
 
 
@@ -82,4 +86,38 @@ def test_conduct_and_marks_are_told_apart_by_their_columns():
         result = Result("a", {}, {"overall": ROW}, conduct={"head-on": values})
         table = conduct_table([result])
         assert table.titles[2:] == [name.replace("_", " ") for name in columns]
-        assert table.rows[0][:4] == ["head-on", "a", first, "-"]
+        assert table.rows[0][:4] == ["head-on", "a", first, "-"] and table.keys == 2
+
+
+def ruled():
+    """Two policies, of which the second has half of the compliance."""
+    return [Result(name, {}, {"head-on": ROW}, conduct={
+        "head-on": dict.fromkeys(CONDUCT) | {"compliance": share, "starboard_turns": 0.125}
+    }) for name, share in (("a", 0.5), ("b", 0.25))]  # fmt: skip
+
+
+def test_conduct_of_a_group_names_it_once():
+    rows = conduct_table(ruled()).rows
+    assert [row[:3] for row in rows] == [["head-on", "a", "0.50"], ["", "b", "0.25"]]
+
+
+def test_conduct_follows_the_figures_where_there_is_some(capsys):
+    show(results()[:1], "Some policy")
+    assert "Rules of the sea" not in capsys.readouterr().out
+    show(ruled(), "Two policies")
+    shown = capsys.readouterr().out
+    assert shown.startswith("Two policies\n") and "\n\nRules of the sea\n" in shown
+    assert "than the first: success rate less" in shown
+    assert "nobody gave way: likewise neither" in shown
+    text = markdown_text(ruled(), "Two policies")
+    assert [line for line in text.splitlines() if "compliance" in line] == [
+        f"|  | policy | {' | '.join(CONDUCT).replace('_', ' ')} |"
+    ]
+    assert "compliance" not in markdown_text(results(), "Others")
+
+
+def test_rows_have_figures_differences_and_conduct():
+    rows = result_rows([*ruled(), Result("c", {}, {"head-on": ROW}, {"head-on": BETTER})])
+    assert [row.get("compliance") for row in rows] == [0.5, 0.25, None]
+    assert [row.get("difference") for row in rows] == [None, None, 0.05]
+    assert all(row["avg_time"] == 20.04 and row["group"] == "head-on" for row in rows)
