@@ -50,16 +50,16 @@ def test_one_sided_intervals_are_those_of_the_binomial_distribution():
     assert [found.difference_low, found.difference_high] == pytest.approx(ends, abs=1.01 / 400)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_intervals_follow_from_the_seed(seed):
-    """Of 10,000 samples of 8 episodes, 3 won and 2 lost."""
-    drawn = np.random.default_rng(seed).multinomial(8, [3 / 8, 2 / 8, 3 / 8], 10_000)
-    first = episodes([False] * 3 + [True] * 2 + [True] * 3)
-    other = episodes([True] * 3 + [False] * 2 + [True] * 3)
-    found = paired_difference(first, other, seed=seed)
-    means = sorted(int(won - lost) / 8 for won, lost, _ in drawn)
-    assert (found.difference_low, found.difference_high) == (means[250], means[9749])
-    assert (found.won, found.lost, found.difference) == (3, 2, 0.125)
+@pytest.mark.parametrize(("seed", "given"), [(0, {}), (1, {"seed": 1})])
+def test_intervals_follow_from_the_seed(seed, given):
+    """Of 10,000 samples of 500 episodes, 120 won and 80 lost."""
+    drawn = np.random.default_rng(seed).multinomial(500, [0.24, 0.16, 0.6], 10_000).tolist()
+    first = episodes([False] * 120 + [True] * 380)
+    other = episodes([True] * 120 + [False] * 80 + [True] * 300)
+    found = paired_difference(first, other, **given)
+    ends = np.quantile([(won - lost) / 500 for won, lost, _ in drawn], (0.025, 0.975))
+    assert (found.difference_low, found.difference_high) == pytest.approx(tuple(ends))
+    assert (found.won, found.lost, found.difference) == (120, 80, 0.08)
 
 
 def test_by_group():

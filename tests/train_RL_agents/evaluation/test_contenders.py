@@ -2,23 +2,29 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tensordict import TensorDict
 
-from marinenav_env import ConfigError, Level, WorldConfig
+from marinenav_env import GROUP, ConfigError, Level, WorldConfig
 from marinenav_env.scenario_file import episodes_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation import contenders
 from train_RL_agents.evaluation.contenders import (
+    ACTION,
     ActingOptions,
     common_world,
     described,
     find,
+    only_own,
     returns_scale,
     run_set,
+    with_estimates,
+    with_risk,
 )
 from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate, step_bytes
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.networks.observation import ObservationSpec
+from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
 CPU = torch.device("cpu")
@@ -140,6 +146,62 @@ def test_estimates_are_recorded_where_they_are_known(agent_type, count):
         rows = torch.arange(len(recording.steps))[:, None]
         acted, pairs = recording.active[:-1], recording.commands[rows, best]
         assert torch.equal(pairs[acted], recording.actions[acted])
+
+
+def of_robots(**entries):
+    """A step of three robots of one world."""
+    return TensorDict({GROUP: TensorDict(entries, [1, 3])}, [1])
+
+
+def test_vessels_that_are_not_steered_hold_their_thrust():
+    vessel = replace(WORLD.vessel, left_thrust_change=(-500.0, 1000.0, 0.0),
+                     right_thrust_change=(10.0, -1000.0, 500.0, 0.5))  # fmt: skip
+    indices = only_own(lambda step: step, vessel)(of_robots(action=torch.tensor([[5, 6, 7]])))
+    # The least change is the third to the left and the last of four to the right.
+    assert indices.get(ACTION).tolist() == [[5, 11, 11]]
+    rates = only_own(lambda step: step, None)(of_robots(action=torch.ones(1, 3, 2)))
+    assert rates.get(ACTION).tolist() == [[[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]]
+
+
+@pytest.mark.parametrize(("risk", "level"), [(0.25, [0.25] * 3), ("adaptive", [0.5, 1.0, 1.0])])
+def test_the_risk_is_given_or_follows_from_the_closest_object(risk, level):
+    objects, seen = torch.zeros(1, 3, 2, 5), torch.tensor([[[True] * 2, [True] * 2, [False] * 2]])
+    objects[0, :2, :, :2] = torch.tensor([[[6.0, 8.0], [3.0, 4.0]], [[20.0, 0.0], [0.0, 10.5]]])
+    observation = TensorDict({"objects_state": objects, "objects_mask": seen}, [1, 3])
+    step = of_robots(observation=observation, mask=torch.ones(1, 3, dtype=torch.bool))
+    assert with_risk(lambda step: step, risk)(step).get(RISK)[0].tolist() == level
+
+
+class Knowing:
+    """Knows two quantiles of the return of continuous actions."""
+
+    continuous = scores_are_returns = True
+
+    def return_quantiles(self, seen, action):
+        return action.sum(-1, keepdim=True) + torch.tensor([-1.0, 3.0])
+
+
+def test_every_pair_of_commands_has_the_mean_of_its_return_quantiles():
+    loaded = replace(untrained("DDPG", "trainer.reward_scale=0.5"), agent=Knowing())
+    step = of_robots(observation=TensorDict({}, [1, 3]), action=torch.full((1, 3, 2), 0.25))
+    acted = with_estimates(lambda step: step, loaded, WORLD)(step)
+    assert acted.get(QUANTILES).tolist() == [[[-0.5, 3.5]] * 3]
+    # Pair 7 is a change of -500 and -1,000 N/s, in units of 1,000 N/s.
+    assert acted.get(SCORES).shape == (1, 3, 25)
+    assert acted.get(SCORES)[..., 7].tolist() == [[(-1.5 + 1.0) / 0.5] * 3]
+
+
+def test_only_policies_without_chance_may_leave_a_batch(monkeypatch):
+    given, run = [], contenders.evaluation.evaluate
+
+    def noted(*args, **options):
+        given.append(options["drop_ended"])
+        return run(*args, **options)
+
+    monkeypatch.setattr(contenders.evaluation, "evaluate", noted)
+    for stochastic in (False, True):
+        run_set("straight", two_parts(), WORLD, ActingOptions(stochastic=stochastic), CPU)
+    assert given == [True, True, False, False]
 
 
 def test_logits_are_not_unscaled():

@@ -307,6 +307,17 @@ def test_episodes_round_trip():
     assert all(torch.equal(value, state[name]) for name, value in again.state_dict().items())
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [{"time": torch.zeros(4)}, {"success": torch.zeros(4, dtype=torch.int64)},
+     {"level": torch.zeros(4)}, {"robots": torch.ones(4, 1, dtype=torch.int64)}],
+)  # fmt: skip
+def test_tensors_of_other_types_or_shapes_are_refused(damage):
+    (name,) = damage
+    with pytest.raises(ValueError, match=f"{name} is [12]-dimensional"):
+        Episodes.from_state_dict(made_up().state_dict() | damage)
+
+
 # Repetition --------------------------------------------------------------------------------------
 
 
@@ -336,6 +347,11 @@ def test_same_arguments_same_numbers(scenarios):
     )
     assert same(first, again)
     assert not torch.equal(first.returns, other.returns)  # other measurement noise
+    usual, zero = (
+        evaluate(shy, scenarios, WorldConfig(max_steps=5), continuous=True, device=CPU, **seed)
+        for seed in ({}, {"seed": 0})
+    )
+    assert same(usual, zero)
     assert first.level.tolist() == [0] * 3 + [1] * 4
 
 

@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from marinenav_env.config import VesselConfig
 from tests.train_RL_agents.entries import entry, result
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.evaluation import frozen
+from train_RL_agents.evaluation.entry import SuiteResult
 from train_RL_agents.evaluation.frozen import (
     FROZEN,
     SEED,
@@ -84,6 +86,61 @@ def test_a_suite_is_run_and_scored():
     assert own.groups == tuple(make_set("rules", WorldConfig(), 1, 0).groups)
     assert len(own.outcome) == 8 and set(own.outcome) <= {*"cs"} and own.astern == 0.0
     assert own.conduct["head-on"]["compliance"] == 0.0 and not own.tracks
+
+
+def marked_suite(monkeypatch, name, astern):
+    """A suite of two vessels, with the marks given, and what was asked of its run."""
+    asked, counted = [], []
+    seen = result("s").episodes
+    recording = SimpleNamespace(robot_mask=torch.ones(1, 2, dtype=torch.bool))
+    conduct = {"overall": {"astern": astern, "safety": 0.123456, "delay": None}}
+
+    def run_scored(found, chosen, world, acting, device, called, counter):
+        asked.append(acting.seed)
+        counter._counts += torch.tensor([1, 3])
+        return seen, recording, conduct
+
+    monkeypatch.setattr(frozen, "run_scored", run_scored)
+    monkeypatch.setattr(frozen, "kept_by_role", lambda *given: counted.append(given[1]) or {})
+    chosen = replace(make_set(name, WorldConfig(), 1, SEED), groups=("all",))
+    monkeypatch.setattr(frozen, "make_set", lambda *given: chosen)
+    monkeypatch.setattr(SuiteResult, "_check_conduct", lambda self: None)
+    return run_suite("straight", name, CPU), asked, counted
+
+
+@pytest.mark.parametrize(("name", "steered"), [("encounters", 2), ("encounters_own", 1)])
+def test_astern_of_marked_suites_is_the_mean_mark(monkeypatch, name, steered):
+    own, asked, counted = marked_suite(monkeypatch, name, 0.12344)
+    assert own.astern == own.conduct["overall"]["astern"] == 0.1234
+    assert own.conduct["overall"]["safety"] == 0.1235
+    assert own.conduct["overall"]["delay"] is None and not own.tracks
+    assert (asked, counted) == ([SEED + 1], [steered])
+    assert marked_suite(monkeypatch, name, None)[0].astern == 0.0
+
+
+def test_astern_of_other_suites_is_the_share_of_steps(monkeypatch):
+    own, _, counted = marked_suite(monkeypatch, "rules", 0.5)
+    assert own.astern == 0.3333 and not counted
+
+
+@pytest.mark.parametrize(("dt", "kept"), [(0.5, [0, 2, 4, 5]), (0.25, [0, 4, 5])])
+def test_tracks_have_the_positions_of_every_second_and_the_last(dt, kept):
+    """Of the first episode of each group, of the vessels that there are, until they end."""
+    poses = torch.arange(6.0)[:, None, None, None] + torch.tensor([0.04, 20.06, 7.0])
+    poses = poses.repeat(1, 3, 2, 1) + torch.tensor([0.0, 100.0, 200.0])[:, None, None]
+    active = torch.ones(6, 3, 2, dtype=torch.bool)
+    active[5], active[2:, 2, 1] = False, False
+    recording = SimpleNamespace(
+        poses=poses, active=active, groups=("a", "a", "b"), dt=dt, velocities=None,
+        robot_mask=torch.tensor([[True, False], [True, True], [True, True]]),
+        collided=torch.zeros(5, 3, 2, dtype=torch.bool), vessel_radius=None, sensor_range=None,
+    )  # fmt: skip
+    first, other = frozen._rows(recording, ("a", "b"))
+    own = [each for t in kept for each in (t, t + 20.1)]
+    assert first == (pytest.approx(own),)
+    assert other[0] == pytest.approx([each + 200.0 for each in own])
+    ended = [each for t in kept if t < 2 for each in (t + 200.0, t + 220.1)]
+    assert other[1] == pytest.approx([*ended, 202.0, 220.1 + 2.0])
 
 
 @pytest.mark.slow

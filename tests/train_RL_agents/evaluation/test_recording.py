@@ -13,7 +13,14 @@ from tests.train_RL_agents.evaluation.test_episodes import EPISODES, WORLD, to_t
 from train_RL_agents.evaluation import episodes as episodes_module
 from train_RL_agents.evaluation import recording as recording_module
 from train_RL_agents.evaluation.episodes import evaluate
-from train_RL_agents.evaluation.recording import TENSORS, concatenate, load, record, save
+from train_RL_agents.evaluation.recording import (
+    TENSORS,
+    Recorder,
+    concatenate,
+    load,
+    record,
+    save,
+)
 from train_RL_agents.policy_wrapper import QUANTILES, SCORES
 
 CPU = torch.device("cpu")
@@ -121,6 +128,34 @@ def test_things(whole):
     assert recording.groups == tuple(GROUPS)
 
 
+def test_cores_are_those_of_the_scenarios():
+    cores = [[40.0, 41.0, -3.0], [10.0, 45.0, 0.75]]
+    episodes = [replace(EPISODES[4], cores=cores), replace(EPISODES[4], cores=cores[1:])]
+    recording = record(to_the_goal, episodes, replace(WORLD, max_steps=1), name="x",
+                       groups=GROUPS[:2], continuous=True, device=CPU)[1]  # fmt: skip
+    assert recording.core_mask.tolist() == [[True, True], [True, False]]
+    assert recording.core_circulation.tolist() == [[-3.0, 0.75], [0.75, 0.0]]
+    assert recording.core_position[0].tolist() == [each[:2] for each in cores]
+    assert recording.core_radius.tolist() == [[0.5, 0.5]] * 2
+
+
+def test_episodes_may_be_recorded_alone(whole):
+    """Those of some rows, as they are among the others."""
+    recorder = Recorder(torch.tensor([3, 1]))
+    evaluate(to_the_goal, EPISODES, WORLD, continuous=True, device=CPU, watch=recorder)
+    some = recorder.finish("to the goal", ("b", "a"), torch.full((2, 2), 55.0))
+    assert some.outcomes == ["timeout", "collision"] and some.seed is None
+    for name in ("poses", "actions", "reward"):
+        ours, theirs = getattr(some, name), getattr(whole[1], name)[:, [3, 1]]
+        torch.testing.assert_close(ours, theirs[: len(ours)])
+    assert torch.equal(some.goals, whole[1].goals[[3, 1]])
+
+
+def test_nothing_to_record_is_refused():
+    with pytest.raises(ConfigError, match="there is no step to record"):
+        Recorder().finish("x", (), torch.ones(0, 2))
+
+
 def test_quantiles_of_a_policy_that_knows_them():
     def knowing(step):
         quantiles = torch.arange(3.0).expand(*step[GROUP, "mask"].shape, 3)
@@ -172,6 +207,24 @@ def test_parts_are_joined_to_the_whole(whole):
 def test_round_trip(whole, tmp_path):
     save(whole[1], tmp_path / "a.npz")
     same(load(tmp_path / "a.npz"), whole[1])
+
+
+@pytest.mark.parametrize("dt", [1e-4, 1e3])
+def test_the_shortest_recording_is_one_step_of_one_episode(tmp_path, dt):
+    recording = record(to_the_goal, EPISODES[4:5], replace(WORLD, max_steps=1), name="x",
+                       groups=GROUPS[:1], continuous=True, device=CPU)[1]  # fmt: skip
+    assert (recording.steps.tolist(), recording.seed) == ([1], 0)
+    save(replace(recording, dt=dt), tmp_path / "a.npz")
+    same(load(tmp_path / "a.npz"), replace(recording, dt=dt))
+
+
+def test_a_recording_without_episodes_is_refused(whole, tmp_path):
+    tensors = {name: getattr(whole[1], name) for name in TENSORS}
+    none = {name: each.narrow(each.shape.index(len(EPISODES)), 0, 0)
+            for name, each in tensors.items() if each is not None}  # fmt: skip
+    save(replace(whole[1], **none, groups=()), tmp_path / "a.npz")
+    with pytest.raises(ConfigError, match="steps are out of range"):
+        load(tmp_path / "a.npz")
 
 
 def test_a_recording_holds_the_rules_of_its_world(tmp_path):
@@ -230,12 +283,19 @@ def changed(path, **changes):
         {"unknown": np.zeros(3)},
         {"about": {"dt": -1.0}},
         {"about": {"dt": None}},
+        {"about": {"dt": 9e-5}},
+        {"about": {"dt": 1001.0}},
         {"about": {"groups": ["one"]}},
         {"about": {"groups": 7}},
         {"about": {"policy": 7}},
         {"about": {"version": None}},
+        {"about": {"version": -1}},
         {"about": {"seed": "zero"}},
         {"about": {"reward_scale": -1.0}},
+        {"about": {"reward_scale": 0.0}},
+        {"vessel_radius": np.full((7, 3), -0.5, np.float32)},
+        {"map_size": np.zeros((7, 2), np.float32)},
+        {"goals": np.full((7, 3, 2), np.nan, np.float32)},
         {"weights": np.zeros((7, 3), np.float32)},
     ],
     ids=str,
@@ -255,6 +315,16 @@ def test_a_recording_that_could_not_be_read_is_not_written(whole, tmp_path, monk
     with pytest.raises(ConfigError, match="below 1,000 bytes"):
         save(whole[1], tmp_path / "a.npz")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_recording_is_below_the_largest_size(whole, tmp_path, monkeypatch):
+    path, tensors = tmp_path / "a.npz", [getattr(whole[1], name) for name in TENSORS]
+    size = sum(each.numel() * each.element_size() for each in tensors if each is not None)
+    monkeypatch.setattr(recording_module, "LARGEST", size)
+    with pytest.raises(ConfigError, match=f"--record={size}: must be below"):
+        save(whole[1], path)
+    monkeypatch.setattr(recording_module, "LARGEST", size + 1)
+    save(whole[1], path)
 
 
 def test_other_files_are_refused(whole, tmp_path):

@@ -2,10 +2,15 @@
 
 import json
 
+import pytest
 import torch
 
-from train_RL_agents.evaluation.report import evaluate_all
-from train_RL_agents.evaluation.tables import COLUMNS, COMPARED
+from marinenav_env import WorldConfig
+from train_RL_agents.config.schema import EvalSchedule
+from train_RL_agents.evaluation import report
+from train_RL_agents.evaluation.contenders import ActingOptions
+from train_RL_agents.evaluation.report import Evaluation, evaluate_all
+from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, CONDUCT, Result
 
 CPU = torch.device("cpu")
 
@@ -34,3 +39,58 @@ def test_a_recording_is_kept_where_it_was_asked_for():
     assert evaluate_all({"straight": "straight"}, given, CPU).recording is None
     found = evaluate_all({"straight": "straight"}, given | {"record": True}, CPU).recording
     assert (found.policy, len(found.steps)) == ("straight", 1)
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Episodes of two seconds."""
+    world = WorldConfig(max_steps=4)
+    monkeypatch.setattr(report, "defaults", lambda found: (EvalSchedule(), world))
+
+
+@pytest.mark.usefixtures("short")
+def test_the_setting_describes_a_policy_that_is_alone():
+    given = {"levels": [1], "episodes": 1, "seed": 3}
+    alone = evaluate_all({"a": "straight"}, given, CPU).setting
+    both = evaluate_all({"a": "straight", "b": "straight"}, given, CPU).setting
+    assert (alone["agent_type"], alone["checkpoint"]) == ("straight", None)
+    assert alone.keys() - both.keys() == {"agent_type", "checkpoint", "env_steps"}
+
+
+@pytest.mark.parametrize(
+    ("suite", "scenarios", "where"),
+    [(None, None, "levels"), ("rules", None, "rules"), (None, "x.json", "x.json")],
+)
+def test_the_heading_says_who_is_evaluated_and_where(suite, scenarios, where):
+    about = {"checkpoint": "there", "agent_type": "DQN", "env_steps": 1200}
+    setting = {"suite": suite, "scenarios": scenarios, "seed": 3}
+    found = Evaluation([Result("a", about, {})], setting)
+    assert found.heading == f"DQN after 1,200 env-steps, there, on {where}, seed 3"
+
+
+@pytest.mark.usefixtures("short")
+def test_conduct_of_each_encounter_is_that_of_its_own_episodes():
+    """After two seconds vessels that go straight are on their way to the meeting point."""
+    found = evaluate_all({"straight": "straight"}, {"suite": "rules", "episodes": 2}, CPU)
+    gaps = {name: row["closest_approach"] for name, row in found.results[0].conduct.items()}
+    crossing = 2.0**0.5 * (18.0 - 4.0)
+    # Distance of the centres less two radii of half the diagonal of a hull.
+    assert gaps == {
+        name: pytest.approx(centres - 5.59, abs=3.0)
+        for name, centres in (("head-on", 36.0 - 8.0), ("crossing from starboard", crossing),
+                              ("crossing from port", crossing), ("overtaking", 12.0 - 2.4))
+    }  # fmt: skip
+    assert found.recording is None
+    assert found.content()["conduct"] == found.results[0].conduct
+    assert found.content()["conduct_columns"] == CONDUCT
+
+
+@pytest.mark.usefixtures("short")
+def test_random_numbers_of_a_policy_are_not_those_of_the_noise(monkeypatch):
+    given, run = [], report.run_set
+    monkeypatch.setattr(report, "run_set", lambda *args: given.append(args[3]) or run(*args))
+    options = {"levels": [1], "episodes": 1, "seed": 3}
+    found = evaluate_all({"straight": "straight"}, options | {"stochastic": True}, CPU)
+    evaluate_all({"straight": "straight"}, options | {"risk": 0.5}, CPU)
+    assert given == [ActingOptions(stochastic=True, seed=4), ActingOptions(risk=0.5, seed=4)]
+    assert "conduct" not in found.content()

@@ -7,7 +7,7 @@ import torch
 from marinenav_env import LEVELS, ConfigError, WorldConfig
 from train_RL_agents.config.schema import EvalSchedule
 from train_RL_agents.evaluation.episodes import draw_scenarios
-from train_RL_agents.evaluation.rules_suite import ENCOUNTERS
+from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, encounter_scenarios
 from train_RL_agents.evaluation.suites import CROWDS, NOISE, SUITES, make_set
 
 WORLD = WorldConfig()
@@ -61,6 +61,24 @@ def test_crowds_have_the_density_of_the_published_map():
         assert part.scenarios.start.max() <= room.width
         assert part.scenarios.level.tolist() == [index] * 2
     assert part.scenarios.start.max() > 100.0
+    far = torch.linalg.vector_norm(part.scenarios.goal - part.scenarios.start, dim=-1)
+    assert 40.0 <= far.min() < 42.0 and part.scenarios.core_circulation.shape[-1] == 0
+    assert chosen.groups == tuple(f"{robots} robots" for robots in (10, 20, 30, 40, 50))
+
+
+def test_numbers_of_episodes_by_default():
+    """Of each level or group."""
+    assert {name: suite.episodes for name, suite in SUITES.items()} == {
+        "paper": 10, "fresh": 100, "currents": 60, "crowd": 10, "noise": 10, "vessels": 100,
+        "weather": 100, "faults": 100, "rules": 25, "imazu": 20, "encounters": 25,
+        "imazu_own": 20, "encounters_own": 25,
+    }  # fmt: skip
+
+
+def test_without_a_seed_one_of_31_bits_is_drawn(monkeypatch):
+    monkeypatch.setattr("secrets.randbelow", lambda limit: limit - 1)
+    assert make_set("fresh", WORLD, 1).seed == 2**31 - 1
+    assert make_set("rules", WORLD, 1).seed == 0
 
 
 def test_noise_changes_nothing_but_the_sensors():
@@ -102,6 +120,35 @@ def test_rules_are_two_vessels_each():
         assert part.scenarios.level.tolist() == [index] * 3
     assert chosen.parts[-1].world.vessel.max_thrust == (1000.0, 120.0)
     assert chosen.parts[0].world == WORLD
+
+
+def test_encounters_of_each_kind_have_a_seed_of_their_own():
+    chosen = make_set("rules", WORLD, 2, 5)
+    for seed, (encounter, part) in enumerate(
+        zip(ENCOUNTERS.values(), chosen.parts, strict=True), 5
+    ):
+        drawn = encounter_scenarios(encounter, WORLD.vessel, 2, seed)
+        assert torch.equal(part.scenarios.start, drawn.start)
+
+
+def test_who_overtakes_has_the_strongest_thrusters_there_are():
+    strong = replace(WORLD, vessel=replace(WORLD.vessel, max_thrust=(900.0, 1100.0)))
+    parts = make_set("rules", strong, 1).parts
+    assert [part.world.vessel.max_thrust for part in parts] == [
+        *[(900.0, 1100.0)] * 3, (1100.0, 120.0)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "first", "last", "groups"),
+                         [("imazu", "case 1", "case 22", 22),
+                          ("encounters", "head-on", "6 vessels", 9)])  # fmt: skip
+def test_all_vessels_are_steered_unless_the_name_says_other(name, first, last, groups):
+    chosen = make_set(name, WORLD, 1)
+    assert (chosen.groups[0], chosen.groups[-1], len(chosen.groups)) == (first, last, groups)
+    assert {int(level) for part in chosen.parts for level in part.scenarios.level} == {
+        *range(groups)
+    }
+    assert not any(part.only_own for part in chosen.parts)
 
 
 @pytest.mark.parametrize("usual", [2.8, (3.5, 1.0, 1.0, 1.0, 1.0, 1.0)])
@@ -161,4 +208,4 @@ def test_weather_blows_from_anywhere_and_faults_come_in_a_calm():
     faults = calm.world.weather
     assert (faults.wind_speed, faults.wave_height) == (0.0, 0.0)
     assert (faults.delay, faults.missed) == (1, 0.1)
-    assert len(calm.scenarios) == 120
+    assert calm.scenarios.level.tolist() == [0] * 120

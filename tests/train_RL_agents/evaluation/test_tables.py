@@ -109,6 +109,8 @@ def test_conduct_follows_the_figures_where_there_is_some(capsys):
     assert shown.startswith("Two policies\n") and "\n\nRules of the sea\n" in shown
     assert "than the first: success rate less" in shown
     assert "nobody gave way: likewise neither" in shown
+    show(ruled()[:1], "One policy")
+    assert "compliance: encounters without a collision" in capsys.readouterr().out
     text = markdown_text(ruled(), "Two policies")
     assert [line for line in text.splitlines() if "compliance" in line] == [
         f"|  | policy | {' | '.join(CONDUCT).replace('_', ' ')} |"
