@@ -127,6 +127,21 @@ def test_a_part_takes_memory_by_its_episodes_vessels_and_obstacles(from_file):
     assert contenders._part_bytes(part, "recorded") == 5 * (step + 6 * 3 * 300)
 
 
+def test_episodes_without_names_of_groups_are_one_group():
+    scenarios = two_parts().parts[1].scenarios
+    assert contenders._groups(scenarios, ("a", "b")) == ["b", "b"]
+    assert contenders._groups(scenarios, ()) == ["all", "all"]
+    assert contenders._groups(episodes_of(scenarios, WORLD, 0), ("a", "b")) == ["all", "all"]
+
+
+def test_all_episodes_of_a_file_take_as_much_as_the_largest():
+    many, few = (
+        episodes_of(draw_scenarios(WORLD, (level,), (1,), 0), WORLD, 0)
+        for level in (Level(3, 0, 1, 20.0), Level(2, 0, 4, 20.0))
+    )
+    assert contenders._part_bytes(Part(WORLD, [*many, *few]), None) == 2 * step_bytes(WORLD, 3, 4)
+
+
 @pytest.mark.parametrize(("agent_type", "count"), [("AC-IQN", 16), ("IQN", 16), ("DQN", None)])
 def test_estimates_are_recorded_where_they_are_known(agent_type, count):
     loaded = untrained(agent_type)

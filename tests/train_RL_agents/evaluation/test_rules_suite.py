@@ -251,6 +251,11 @@ def test_overtaking_on_either_side():
         assert complies(OVERTAKING, found).all()
 
 
+def test_a_vessel_that_stays_right_ahead_has_crossed_ahead():
+    found = seen(track((0.0, 0.0), 0.0, 2.0), track((12.0, 0.0), 0.0, 0.8), 8)
+    assert found.crossed_ahead.tolist() == [[False, True]]
+
+
 def test_summary_of_two_kinds():
     good = seen(track((0.0, 0.0), 0.0, 2.0, {5: (0.9, 2.0), 28: (-0.9, 2.0)}), FROM_STARBOARD)
     row = summary(CROSSING, good, [True])

@@ -175,6 +175,13 @@ def test_vessels_that_were_closer_before_there_was_a_risk(speed, kept):
     assert roles[0] == "give-way" and bool(did.broken[0, 0, 1]) != kept
 
 
+def test_what_is_done_when_the_other_is_past_does_not_count():
+    """She hurries past abeam; they are closest in the only frame in which there is a risk."""
+    other = track((0.0, 7.0), 0.0, 2.0, ((5, (-1.0, 4.0)),))
+    did, roles = found(track(*NORTH, ((6, (-30.0, 2.0)),)), other)
+    assert roles[0] == "give-way" and not did.substantial[0, 0, 1]
+
+
 def test_no_encounter_out_of_sight_or_without_risk():
     did, roles = found(track(*NORTH), track((20.0, 12.0), 180.0, 2.0))
     assert roles == ["none", "none"] and not did.broken.any()
