@@ -12,15 +12,23 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from marinenav_env import ConfigError, Curriculum, Level, world
+from marinenav_env import ConfigError, Curriculum, Level, perception, world
 from marinenav_env.colregs import required_turn
-from marinenav_env.config import MODERATE, MOST_DELAY, SensorConfig, WorldConfig
+from marinenav_env.config import (
+    MODERATE,
+    MOST_DELAY,
+    RewardConfig,
+    SensorConfig,
+    WorldConfig,
+)
 from marinenav_env.dynamics import control_step
 from marinenav_env.env import GROUP, MarineNavEnv
+from marinenav_env.philox import RandomSource
 from marinenav_env.scenario_file import parse_scenarios, write_scenarios
-from marinenav_env.state import Observation
+from marinenav_env.state import Observation, ResetState
 from marinenav_env.weather import weather_force
 from tests.marinenav_env.helpers import (
+    CPU,
     QUIET,
     World,
     oracle_cores,
@@ -369,3 +377,118 @@ def test_what_is_touched_without_being_seen_does_no_harm() -> None:
         env = MarineNavEnv(scenarios=[given])
         env.rollout(1)
         assert env.state.collided.tolist() == [[expected]]
+
+
+def test_scripted_vessels_ignore_actions() -> None:
+    level = Level(2, 0, 0, 0.0, encounter=True, traffic=1.0)
+    curriculum = Curriculum((level,), pool_size=8, refresh_size=8)
+    env = MarineNavEnv(num_envs=4, scenarios=curriculum, dtype=torch.float64)
+    td, before = env.reset(), env.state.thrust.clone()
+    assert env.scenario.scripted.tolist() == [[False, True]] * 4
+    after = env.step(td.set((GROUP, "action"), torch.full((4, 2, 2), 0.5)))["next"]
+    torch.testing.assert_close(env.state.thrust[:, 0], before[:, 0] + 250.0)  # 500 N/s for 0.5 s
+    assert torch.equal(env.state.thrust[:, 1], before[:, 1])
+    assert after[GROUP, "reward"].squeeze(-1).ne(0.0).tolist() == [[True, False]] * 4
+    assert env.outcome.terminated.tolist() == [[False, True]] * 4
+    assert not env.outcome.episode_terminated.any()
+
+
+def test_who_is_run_into_keeps_course_and_speed_without_a_collision() -> None:
+    level = Level(2, 0, 0, 0.0, encounter=True, traffic=1.0)
+    curriculum = Curriculum((level,), pool_size=2, refresh_size=2)
+    env = MarineNavEnv(num_envs=1, scenarios=curriculum, dtype=torch.float64)
+    td = env.reset()
+    env.state.pose[:, 0, :2] = env.state.pose[:, 1, :2] + 1.0
+    env.step(td.set((GROUP, "action"), torch.zeros(1, 2, 2)))
+    assert env.outcome.collided.tolist() == env.state.collided.tolist() == [[True, False]]
+    assert env.state.active.tolist() == [[False, True]]
+
+
+def test_a_vessel_that_collides_at_its_goal_has_not_arrived() -> None:
+    given = [
+        simple_episode([(20.0, 20.0, 0.0)], [(21.0, 20.0)], obstacles)
+        for obstacles in ([(22.0, 20.0, 1.0)], [])
+    ]
+    env = MarineNavEnv(scenarios=given)
+    env.rollout(1)
+    assert env.outcome.collided.tolist() == [[True], [False]]
+    assert env.outcome.arrived.tolist() == [[False], [True]]
+
+
+def test_the_goal_is_reached_at_exactly_its_distance() -> None:
+    distance = WorldConfig().vessel.goal_distance
+    given = [simple_episode([(20.0, 20.0, 0.0)], [(20.0, 20.0 + distance * far)])
+             for far in (1.0, 1.0 + 1e-9)]  # fmt: skip
+    env = MarineNavEnv(scenarios=given, dtype=torch.float64)
+    td = env.reset()
+    env.step(td.set((GROUP, "action"), torch.zeros(2, 1, 2)))
+    assert env.outcome.arrived.tolist() == [[True], [False]]
+
+
+def test_energy_is_thrust_over_time() -> None:
+    given = simple_episode([(20.0, 20.0, 0.0), (5.0, 40.0, 0.0)], [(50.0, 50.0), (5.0, 41.0)])
+    config = replace(given.world, dt=0.1, substeps=4)
+    env = MarineNavEnv(scenarios=[replace(given, world=config)], dtype=torch.float64)
+    td = env.reset()
+    energies = []
+    for _ in range(2):
+        td = env.step(td.set((GROUP, "action"), torch.tensor([[[1.0, -0.5]] * 2])))["next"]
+        energies.append(env.outcome.energy[0].tolist())
+    # 1000 N/s and -500 N/s for 0.4 s; the second vessel is at its goal after the first step.
+    assert energies == [pytest.approx([240.0, 240.0]), pytest.approx([480.0, 0.0])]
+
+
+def test_every_kind_of_noise_has_random_numbers_of_its_own() -> None:
+    config = WorldConfig(sensor=SensorConfig(scan_beams=4))
+    env = MarineNavEnv(config, scenarios=[simple_episode([(5.0, 5.0, 0.0)] * 2, [(50.0, 50.0)] * 2,
+                                                         [(9.0, 9.0, 1.0)])])  # fmt: skip
+    stormy = world.World(config, env.world.quantiles, weather=True)
+    source = RandomSource.seeded(3, 1, CPU)
+    drawn = stormy.draw_noise(source, env.scenario, torch.float64)
+    assert drawn.missed is not None and drawn.entries[0] is not None
+    assert torch.equal(drawn.missed, source.of(1).uniform((1, 2, 3), torch.float64))
+    assert torch.equal(drawn.entries[0], source.of(2).normal((1, 2, 4), torch.float64))
+    own = perception.draw_noise(source, 2, 3, torch.float64)
+    assert torch.equal(drawn.perception.uniform, own.uniform)
+    calm = world.World(config, env.world.quantiles).draw_noise(source, env.scenario, torch.float64)
+    assert calm.missed is None and torch.equal(calm.entries[0], drawn.entries[0])
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_new_episodes_take_their_parameters_from_the_pool(busy: World, shared: bool) -> None:
+    parameters = busy.parameters[:1] if shared else busy.parameters
+    count = len(busy.episodes)
+    observation = TensorDict({}, busy.state.batch_size)
+    now = ResetState(busy.scenario, busy.state, observation, batch_size=busy.state.batch_size)
+    pool = world.WorldState(now, parameters)
+    simulator = world.World(WorldConfig(), busy.quantiles)
+    first = simulator.begin(pool, torch.arange(count))
+    done, index = torch.arange(count) % 4 == 1, torch.arange(count).flip(0)
+    second = simulator.reset(first, done, pool, index)
+    taken = torch.where(done, index, torch.arange(count))
+    assert torch.equal(second.now.state.pose, busy.state.pose[taken])
+    if shared:
+        assert first.parameters is second.parameters is parameters
+    else:
+        assert torch.equal(second.parameters.vessel.m, parameters.vessel.m[taken])
+        assert torch.equal(first.parameters.vessel.m, parameters.vessel.m)
+
+
+def test_a_kernel_without_weather_is_refused_in_weather() -> None:
+    config, quantiles = WorldConfig(kernel="triton"), torch.zeros(1, 2, dtype=torch.float64)
+    refused = "^world.kernel='triton': must be compiled with weather, further observation entries"
+    with pytest.raises(ConfigError, match=refused):
+        world.World(config, quantiles, weather=True)
+    with pytest.raises(ConfigError) as error:
+        world.World(config, quantiles)
+    assert "weather" not in str(error.value)
+
+
+def test_a_kernel_for_the_published_world_refuses_other_entries_and_rewards() -> None:
+    refused = "must be compiled with weather, further observation entries or rewards$"
+    for other in (
+        WorldConfig(kernel="triton", sensor=SensorConfig(scan_beams=4)),
+        WorldConfig(kernel="triton", reward=RewardConfig(astern_penalty=-1.0)),
+    ):
+        with pytest.raises(ConfigError, match=refused):
+            world.World(other, torch.zeros(1, 2, dtype=torch.float64))
