@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import LEVELS, Level, ScenarioConfig
+from marinenav_env.encounters import SEPARATION
 from marinenav_env.scenario import ScenarioSampler, blank_scenarios
 from marinenav_env.state import Scenario
 from marinenav_env.validation import ConfigError
@@ -314,3 +315,122 @@ def test_a_level_without_room_is_refused(level: Level, refused: str) -> None:
 def test_an_encounter_has_at_most_six_robots() -> None:
     with pytest.raises(ConfigError, match="at most 6 in an encounter"):
         Level(7, 0, 0, 0.0, encounter=True)
+
+
+# Encounters -------------------------------------------------------------------------------------
+
+
+def met(
+    monkeypatch: pytest.MonkeyPatch, courses: list[list[float]], *levels: Level, **sides: float
+) -> Scenario:
+    """Encounters of vessels on given courses, without random offsets."""
+    given = torch.tensor(courses, dtype=torch.float64)
+    monkeypatch.setattr("marinenav_env.scenario.draw_courses", lambda *_: given)
+    monkeypatch.setattr("marinenav_env.scenario.ENCOUNTER_OFFSET", 0.0)
+    return draw(ScenarioConfig(**sides), levels, len(courses))
+
+
+def encounter(robots: int, traffic: float = 0.0, slow_vessel: bool = False) -> Level:
+    return Level(robots, 0, 0, 0.0, encounter=True, traffic=traffic, slow_vessel=slow_vessel)
+
+
+def test_encounters_are_at_the_centre_of_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    courses = [[0.0, math.pi / 2]] * 100
+    drawn = met(monkeypatch, courses, encounter(2), width=80.0, height=60.0)
+    away = 40.0 - drawn.start[:, 0, 0]
+    beyond = drawn.goal[:, 0, 0] - 40.0
+    torch.testing.assert_close(30.0 - drawn.start[:, 1, 1], away)
+    torch.testing.assert_close(drawn.goal[:, 1, 1] - 30.0, beyond)
+    for points in (drawn.start, drawn.goal):
+        torch.testing.assert_close(points[:, 0, 1], torch.full_like(away, 30.0))
+        torch.testing.assert_close(points[:, 1, 0], torch.full_like(away, 40.0))
+    for distance in (away, beyond):
+        assert 15.0 <= distance.min() < 15.5 and 24.5 < distance.max() <= 25.0
+    assert drawn.scripted is None and not drawn.velocity.any()
+
+
+def test_starts_keep_apart_on_nearly_parallel_courses(monkeypatch: pytest.MonkeyPatch) -> None:
+    angle = torch.linspace(0.02, math.pi, 120, dtype=torch.float64)
+    drawn = met(monkeypatch, [[0.0, each] for each in angle.tolist()], encounter(2))
+    apart = (drawn.start[:, 0] - drawn.start[:, 1]).norm(dim=-1)
+    # 25 m from the centre they are 10 m apart from 0.41 rad on, 15 m from it from 0.68 rad on.
+    torch.testing.assert_close(apart[angle < 0.4], torch.full_like(apart[angle < 0.4], 10.0))
+    assert apart.min() > 10.0 - 1e-9
+    away = (drawn.start - 27.5).norm(dim=-1)
+    assert away[angle < 0.4].min() > 25.0 and away[angle > 0.7].max() <= 25.0
+
+
+def test_vessels_in_motion_reach_the_centre_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    courses = [[0.0, each] for each in torch.linspace(0.02, math.pi, 300).tolist()]
+    drawn = met(monkeypatch, courses, encounter(2, traffic=1.0))
+    speed = drawn.velocity.norm(dim=-1)
+    time = (drawn.start - 27.5).norm(dim=-1) / speed
+    torch.testing.assert_close(time[:, 0], time[:, 1])
+    apart = (drawn.start[:, 0] - drawn.start[:, 1]).norm(dim=-1)
+    closing = apart / time[:, 0]
+    assert 7.5 <= time.min() < 8.0 and time.max() < 30.0 + 1e-9
+    late = closing * 30.0 < 10.0
+    assert late.any() and (apart[~late] > 10.0 - 1e-9).all()
+    torch.testing.assert_close(time[late], torch.full_like(time[late], 30.0))
+    usual = closing * 7.5 > 10.0
+    assert usual.any() and time[usual].max() <= 12.5
+
+
+@pytest.mark.parametrize("traffic", [0.0, 1.0])
+def test_only_vessels_that_are_there_start_farther_off(
+    monkeypatch: pytest.MonkeyPatch, traffic: float
+) -> None:
+    """The third would be on nearly the course of the first."""
+    levels = encounter(3, traffic), encounter(2, traffic)
+    drawn = met(monkeypatch, [[0.0, 2.0, 0.05]] * 100, *levels)
+    away = (drawn.start[:, 0] - 27.5).norm(dim=-1)
+    if traffic:
+        speed = drawn.velocity[:, 0].norm(dim=-1)
+        assert (away / speed)[1::2].max() < 20.0 and (away / speed)[::2].max() > 29.9
+    else:
+        assert away[1::2].max() <= 25.0
+        assert away[::2].min() > 199.0  # 10 m apart at 0.05 rad
+    assert drawn.robot_mask.tolist() == [[True] * 3, [True, True, False]] * 50
+
+
+def test_the_first_vessel_is_never_scripted(monkeypatch: pytest.MonkeyPatch) -> None:
+    levels = encounter(3, traffic=1.0), encounter(2, traffic=1.0), encounter(3)
+    drawn = met(monkeypatch, [[0.0, 1.5, 3.0]] * 60, *levels)
+    assert drawn.scripted is not None
+    expected = [[False, True, True], [False, True, False], [False] * 3]
+    assert drawn.scripted.tolist() == expected * 20
+    assert not drawn.velocity[2::3].any()
+
+
+def test_traffic_is_the_share_of_scripted_vessels(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = met(monkeypatch, [[0.0, 1.5, 3.0]] * 1000, encounter(3, traffic=0.6))
+    assert drawn.scripted is not None
+    shares = drawn.scripted.double().mean(0).tolist()
+    # A quarter of the second ones is overtaken, and scripted whatever the share.
+    assert shares == pytest.approx([0.0, 0.25 + 0.75 * 0.6, 0.6], abs=0.06)
+    speed, slow = drawn.velocity.norm(dim=-1), drawn.heading[:, 1] != 1.5
+    assert slow.double().mean().item() == pytest.approx(0.25, abs=0.06)
+    torch.testing.assert_close(speed[slow, 1], torch.full_like(speed[slow, 1], 0.8))
+    for usual in (speed[:, 0], speed[~slow, 1], speed[:, 2]):
+        assert 1.4 <= usual.min() < 1.45 and 2.55 < usual.max() <= 2.6
+    assert drawn.heading[:, 0].eq(0.0).all() and drawn.heading[:, 2].eq(3.0).all()
+    ahead = torch.stack((drawn.heading.cos(), drawn.heading.sin()), -1) * speed[..., None]
+    torch.testing.assert_close(drawn.velocity[..., :2], ahead)
+
+
+def test_a_slow_vessel_is_steered_and_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    level = encounter(3, traffic=0.5, slow_vessel=True)
+    drawn = met(monkeypatch, [[0.0, 1.5, 3.0]] * 200, level)
+    assert drawn.scripted is not None
+    assert not drawn.scripted[:, :2].any()
+    assert drawn.scripted[:, 2].double().mean().item() == pytest.approx(0.5, abs=0.15)
+    speed, course = drawn.velocity[:, 1].norm(dim=-1), drawn.heading[:, 1] * 180.0 / math.pi
+    torch.testing.assert_close(speed, torch.full_like(speed, 0.8))
+    assert -20.0 <= course.min() < -19.0 and 19.0 < course.max() <= 20.0
+
+
+def test_courses_differ_by_the_separation_of_the_level() -> None:
+    levels = tuple(Level(2, 0, 0, 0.0, encounter=True, separation=least) for least in (0.0, 0.1))
+    drawn = draw(ScenarioConfig(), levels, 800)
+    apart = torch.acos((drawn.heading[:, 0] - drawn.heading[:, 1]).cos())
+    assert SEPARATION <= apart[::2].min() < SEPARATION + 0.1 and 0.1 <= apart[1::2].min() < 0.2
