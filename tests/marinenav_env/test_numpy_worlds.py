@@ -1,5 +1,7 @@
 """Worlds in numpy: spaces, results, and the episodes that follow."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from gymnasium import spaces
 from marinenav_env import ConfigError, Curriculum, Level, WorldConfig
 from marinenav_env.config import SensorConfig
 from marinenav_env.numpy_worlds import NumpyWorlds
+from tests.marinenav_env.helpers import simple_episode
 
 PAIR = Curriculum((Level(2, 0, 1, 20.0),))
 
@@ -23,7 +26,7 @@ def test_spaces_are_those_of_the_entries() -> None:
     shapes = {name: each.shape for name, each in found.items()}
     assert shapes == {"self_state": (7,), "objects_state": (5, 5), "objects_mask": (5,),
                       "scan": (4,)}  # fmt: skip
-    assert isinstance(found["objects_mask"], spaces.MultiBinary)
+    assert found["objects_mask"] == spaces.MultiBinary(5)
     assert worlds(flat=True).observation_space().shape == (7 + 25 + 5 + 4,)
     assert worlds().action_space() == spaces.Box(-1.0, 1.0, (2,))
     assert worlds(continuous=False).action_space() == spaces.Discrete(25)
@@ -55,3 +58,96 @@ def test_the_only_world_is_taken_out_of_its_batch() -> None:
 def test_unknown_ways_to_draw_are_refused() -> None:
     with pytest.raises(ConfigError, match="render_mode='ansi': must be rgb_array or human"):
         NumpyWorlds(None, PAIR, True, False, "ansi")
+
+
+def starts(given: NumpyWorlds) -> list[list[float]]:
+    """Where the first robot of each world starts."""
+    return given.env.scenario.start[:, 0].tolist()
+
+
+def test_every_episode_of_one_world_has_a_scenario_of_its_own() -> None:
+    one = NumpyWorlds(None, PAIR, True, False, None)
+    one.restart(seed=0)
+    seen = starts(one)
+    for _ in range(12):
+        one.restart()
+        seen += starts(one)
+    assert len(set(map(tuple, seen))) == 13
+    assert one.env.reset_pool.states.batch_size == (1,)
+
+
+def test_several_worlds_share_the_pool_that_was_asked_for() -> None:
+    several = worlds(num_envs=4)
+    several.restart(seed=0)
+    assert several.env.reset_pool.states.batch_size == (PAIR.pool_size,)
+    assert len(set(map(tuple, starts(several)))) == 4
+
+
+def test_a_seed_begins_its_stream_of_episodes_anew() -> None:
+    one = worlds()
+    seen = []
+    for seed in (3, None, 3, None, 4):
+        one.restart(seed)
+        seen += starts(one)
+    assert seen[:2] == seen[2:4] and seen[0] != seen[1] and seen[4] not in seen[:4]
+
+
+def test_only_the_first_restart_without_a_seed_draws_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+
+    def randbits(bits: int) -> int:
+        drawn.append(bits)
+        return 7
+
+    monkeypatch.setattr("secrets.randbits", randbits)
+    unseeded, seeded = worlds(), worlds()
+    unseeded.restart()
+    seeded.restart(seed=7)
+    assert starts(unseeded) == starts(seeded) and drawn == [32]
+    for each in (unseeded, seeded):
+        each.restart()
+    assert starts(unseeded) == starts(seeded) and drawn == [32]
+
+
+@pytest.mark.parametrize("mode", [None, "rgb_array", "human"])
+def test_pictures_are_drawn_as_the_mode_says(
+    mode: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = NumpyWorlds(WorldConfig(), PAIR, True, False, mode, render_fps=12.0)
+    calls: list[tuple[Any, ...]] = []
+
+    def render(*given: Any) -> Any:
+        calls.append(given)
+        return np.zeros((2, 2, 3), np.uint8)
+
+    monkeypatch.setattr(one.env, "render", render)
+    one.restart(seed=0)
+    one.act(torch.zeros(1, 2, 2))
+    assert calls == ([("human", 12.0)] * 2 if mode == "human" else [])
+    picture = one.render()
+    assert (picture is not None) == (mode == "rgb_array")
+    assert len(calls) == {None: 0, "rgb_array": 1, "human": 2}[mode]
+
+
+def test_worlds_may_be_closed_twice() -> None:
+    one = worlds()
+    one.close()
+    assert one.env.is_closed
+    one.close()
+
+
+def test_a_robot_that_collides_says_so() -> None:
+    given = simple_episode(
+        [(20.0, 20.0, 0.0), (5.0, 5.0, 0.0)], [(50.0, 50.0), (6.0, 5.0)], [(21.0, 20.0, 1.0)]
+    )
+    one = NumpyWorlds(None, [given], True, True, None)
+    one.restart(seed=0)
+    one.act(torch.ones(1, 2, 2))
+    infos = [one.result(robot)[4] for robot in range(2)]
+    assert [info["is_collision"].tolist() for info in infos] == [[True], [False]]
+    assert [info["is_success"].tolist() for info in infos] == [[False], [True]]
+    assert [one.result(robot)[2].tolist() for robot in range(2)] == [[True], [True]]
+    # Both thrusters reach 500 N within the step of 0.5 s: 1 * 2 * 500 N * 0.5 s.
+    assert [info["energy"].tolist() for info in infos] == [[500.0]] * 2
+    observation = one.result(0)[0]
+    assert observation.shape == (1, 37) and observation.dtype == np.float32
