@@ -106,6 +106,16 @@ def test_large_tensors_are_copied_one_by_one(monkeypatch: pytest.MonkeyPatch) ->
     assert all(bool(each.all()) for each in targets)
 
 
+def test_only_flags_are_stored_in_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    flags, numbers = torch.tensor([[True, False], [False, True]]), torch.tensor([0.0, 2.5])
+    assert stored(flags) is flags and stored(numbers) is numbers
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert stored(flags) is not flags and torch.equal(stored(flags), flags)
+    assert stored(numbers) is numbers
+    elsewhere = flags.to("meta")
+    assert stored(elsewhere) is elsewhere
+
+
 @pytest.mark.slow
 def test_stored_changes_no_value() -> None:
     """Flags in every layout, absent and repeated ones, and numbers."""
