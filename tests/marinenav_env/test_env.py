@@ -811,3 +811,32 @@ def test_a_state_with_half_a_source_of_noise_is_refused() -> None:
     del state["noise"]["step"]
     with pytest.raises(ConfigError, match="the saved world does not fit this one"):
         env.load_state_dict(state)
+
+
+def test_pictures_are_pixels_or_shown_in_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Any] = []
+
+    class Pictures:
+        def __init__(self, config: WorldConfig, levels: tuple[Level, ...]) -> None:
+            shown.append(("made", levels))
+
+        def image(self, world: Any) -> Any:
+            return np.full((2, 3, 3), 7, np.uint8)
+
+        def show(self, world: Any, fps: float | None) -> None:
+            shown.append(("shown", fps))
+
+        def close(self) -> None:
+            shown.append("closed")
+
+    monkeypatch.setattr("marinenav_env.env.Renderer", Pictures)
+    env = make("mixture")
+    picture = env.render()
+    assert picture is not None and picture.shape == (2, 3, 3)
+    assert env.render("human") is None and env.render("human", 5.0) is None
+    env.close()
+    assert shown == [("made", LEVELS), ("shown", 10.0), ("shown", 5.0), "closed"]
+    make("episodes").render()
+    assert shown[-1] == ("made", ())
+    with pytest.raises(ConfigError, match=r"^mode='ansi': must be rgb_array or human$"):
+        make().render("ansi")
