@@ -130,7 +130,7 @@ def test_scenarios_start_at_rest_and_missing_slots_are_empty() -> None:
     for name in ("velocity", "thrust", "thruster_angle"):
         assert not scenario.get(name).any()
     assert scenario.level.tolist() == [0, 1] * 30
-    assert scenario.robot_mask.shape == (60, 14)
+    assert scenario.robot_mask.shape == (60, 14) and scenario.velocity.shape == (60, 14, 3)
     assert scenario.obstacle_mask.shape == (60, 20) and scenario.core_position.shape == (60, 12, 2)
     simple = scenario[::2]
     assert simple.robot_mask.sum(-1).eq(2).all() and simple.obstacle_mask.sum(-1).eq(1).all()
@@ -349,6 +349,20 @@ def test_encounters_are_at_the_centre_of_the_map(monkeypatch: pytest.MonkeyPatch
     assert drawn.scripted is None and not drawn.velocity.any()
 
 
+def test_starts_and_goals_deviate_evenly_along_either_axis(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    courses = [[0.0, math.pi / 2]] * 400
+    exact = met(monkeypatch, courses, encounter(2))
+    monkeypatch.setattr("marinenav_env.scenario.ENCOUNTER_OFFSET", 1.5)
+    drawn = draw(ScenarioConfig(), (encounter(2),), 400)
+    off = torch.cat((drawn.start - exact.start, drawn.goal - exact.goal), -1).flatten(1)
+    assert off.abs().max() <= 1.5 + 1e-9
+    for column in off.T:
+        assert column.min() < -1.4 and column.max() > 1.4 and column.mean().abs() < 0.2
+    assert (torch.corrcoef(off.T) - torch.eye(8)).abs().max() < 0.2
+
+
 def test_starts_keep_apart_on_nearly_parallel_courses(monkeypatch: pytest.MonkeyPatch) -> None:
     angle = torch.linspace(0.02, math.pi, 120, dtype=torch.float64)
     drawn = met(monkeypatch, [[0.0, each] for each in angle.tolist()], encounter(2))
@@ -364,6 +378,7 @@ def test_vessels_in_motion_reach_the_centre_together(monkeypatch: pytest.MonkeyP
     courses = [[0.0, each] for each in torch.linspace(0.02, math.pi, 300).tolist()]
     drawn = met(monkeypatch, courses, encounter(2, traffic=1.0))
     speed = drawn.velocity.norm(dim=-1)
+    assert not drawn.velocity[..., 2].any() and not drawn.thrust.any()
     time = (drawn.start - 27.5).norm(dim=-1) / speed
     torch.testing.assert_close(time[:, 0], time[:, 1])
     apart = (drawn.start[:, 0] - drawn.start[:, 1]).norm(dim=-1)
