@@ -22,6 +22,9 @@ from marinenav_env.validation import (
     brief,
     check_fields,
     describe,
+    is_count,
+    is_number,
+    is_text,
     require,
     words_of,
 )
@@ -196,3 +199,54 @@ def _deep(depth: int) -> list[Any]:
     for _ in range(depth):
         value = [value]
     return value
+
+
+@pytest.mark.parametrize(("length", "shown"), [(118, 120), (119, 119)])
+def test_values_of_up_to_120_characters_are_shown_whole(length: int, shown: int) -> None:
+    """With the quotes around a text."""
+    text = brief("x" * (length - 1) + "y")
+    assert len(text) == shown and ("..." in text) == (length > 118)
+    assert text.startswith("'xx") and text.endswith("xy'")
+
+
+def test_messages_of_up_to_380_characters_are_shown_whole() -> None:
+    assert str(ConfigError("x" * 380)) == "x" * 380
+    assert str(ConfigError("x" * 381)) == "x" * 188 + "..." + "x" * 188
+    assert str(ConfigError("a\r\n\tb\x7fc")) == "a b c"
+
+
+@pytest.mark.parametrize(
+    ("value", "number", "count"),
+    [
+        (0, True, True), (2**63 - 1, True, True), (2**63, True, False), (-1, True, False),
+        (1.5, True, False), (np.float32(2.0), True, False), (True, False, False),
+        (math.nan, False, False), (math.inf, False, False), (10**400, False, False),
+        ("1", False, False), (None, False, False),
+    ],
+)  # fmt: skip
+def test_what_is_a_number_and_what_a_count(value: Any, number: bool, count: bool) -> None:
+    assert (is_number(value), is_count(value)) == (number, count)
+
+
+@pytest.mark.parametrize("text", ["a\x00", "\x1f", "a\nb", "\x7f", "\x9f", "\ud800", "\udfff", 5])
+def test_text_that_cannot_be_shown_is_none(text: Any) -> None:
+    assert not is_text(text)
+    if isinstance(text, str):
+        with pytest.raises(ConfigError, match=r"must be text without control characters$"):
+            Settings(name=text)
+
+
+@pytest.mark.parametrize("text", ["", " ", "~", "\xa0", "\ud7ff", "\ue000", "\U0001f6a2"])
+def test_other_text_is_kept(text: str) -> None:
+    assert is_text(text) and Settings(name=text).name == text
+
+
+@pytest.mark.parametrize(
+    ("name", "largest", "words"), [("count", 2**53, "9.0072e+15"), ("free", 1e30, "1e+30")]
+)
+def test_numbers_that_are_too_large_are_refused(name: str, largest: float, words: str) -> None:
+    assert getattr(Settings(**{name: largest}), name) == largest
+    for sign in (1, -1):
+        with pytest.raises(ConfigError, match="must be from -") as error:
+            Settings(**{name: sign * (largest + largest // 1000)})
+        assert str(error.value).endswith(f"must be from -{words} to {words}")
