@@ -204,3 +204,18 @@ def test_waves_have_the_energies_of_a_spectrum():
     )
     phases = torch.rand(6, generator=torch.Generator().manual_seed(0)).double()
     torch.testing.assert_close(weather.wave_phase[0], 2.0 * math.pi * phases)
+
+
+def test_long_waves_turn_the_hull_by_the_slope_of_the_water():
+    """Of a wave number k, moment = m a w^2 k L^2 / 12 cos(angle) sin(angle) cos(phase)."""
+    own = WeatherConfig(wave_height=2.0, wave_period=60.0, wave_direction=0.7, wave_seed=3)
+    parameters, _ = build_parameters([WorldConfig(weather=own)], 1, CPU, DOUBLE)
+    vessel, weather = parameters.vessel, parameters.weather
+    seconds = torch.zeros(1, dtype=DOUBLE)
+    moment = wave_force(torch.zeros(1, 1, 3, dtype=DOUBLE), seconds, vessel, weather)[2]
+    waves = (weather.wave_amplitude, weather.wave_frequency, weather.wave_phase)
+    slopes = [amplitude * frequency**4 / 9.81 * math.cos(phase)
+              for amplitude, frequency, phase in zip(*(each[0].tolist() for each in waves),
+                                                     strict=True)]  # fmt: skip
+    expected = 400.0 * 5.0**2 / 12.0 * math.cos(0.7) * math.sin(0.7) * sum(slopes)
+    assert float(moment) == pytest.approx(expected, rel=1e-3)
