@@ -840,3 +840,67 @@ def test_pictures_are_pixels_or_shown_in_a_window(monkeypatch: pytest.MonkeyPatc
     assert shown[-1] == ("made", ())
     with pytest.raises(ConfigError, match=r"^mode='ansi': must be rgb_array or human$"):
         make().render("ansi")
+
+
+def test_the_first_seed_is_zero_by_default() -> None:
+    first, second = (make(**options).reset() for options in ({}, {"seed": 0}))
+    assert equal(first, second)
+
+
+@pytest.mark.parametrize("continuous", [True, False])
+def test_actions_are_within_limits(continuous: bool) -> None:
+    spec = make("traffic", continuous=continuous).action_spec[ACTION]
+    if continuous:
+        assert spec.shape == (4, 3, 2)
+        assert spec.low.unique().tolist() == [-1.0] and spec.high.unique().tolist() == [1.0]
+    else:
+        assert spec.shape == (4, 3) and spec.n == 25
+
+
+def test_sides_may_have_different_numbers_of_discrete_commands() -> None:
+    vessel = VesselConfig(left_thrust_change=(0.0, 1.0), right_thrust_change=(0.0, 1.0, 2.0))
+    assert make(config=replace(SHORT, vessel=vessel)).num_discrete_actions == 6
+
+
+@pytest.mark.parametrize(
+    ("kind", "limits"), [("mixture", (-500.0, 1000.0)), ("varied", (-750.0, 1500.0))]
+)
+def test_limits_of_thrusts_hold_for_vessels_that_vary(
+    kind: str, limits: tuple[float, float]
+) -> None:
+    assert make(kind).entries["self_state"].limits[-2:] == (limits, limits)
+
+
+def test_a_state_after_steps_without_a_reset_goes_on() -> None:
+    env, other = make(seed=1), make(seed=2)
+    env.step(env.fake_tensordict().set(ACTION, torch.zeros(4, 3, 2)))
+    other.load_state_dict(env.state_dict())
+    other.reset()
+    assert torch.equal(other.state.pose, env.state.pose)
+    assert other.state.steps.tolist() == [1] * 4
+
+
+class Broken(ScenarioSampler):
+    """A sampler that fails."""
+
+    def sample(self, level: Tensor, generator: torch.Generator) -> Any:
+        raise KeyError("no level")
+
+
+@pytest.mark.parametrize("continuous", [True, False])
+def test_errors_of_users_parts_name_them(continuous: bool) -> None:
+    config = ScenarioConfig()
+    working, broken = (kind(config, LEVELS, CPU, torch.float32)
+                       for kind in (ScenarioSampler, Broken))  # fmt: skip
+    MarineNavEnv(SHORT, scenarios=replace(MIXTURE, sampler=working), continuous=continuous)
+    with pytest.raises(ConfigError, match=r"^Broken: failed in a world \(KeyError: 'no level'\)$"):
+        MarineNavEnv(SHORT, scenarios=replace(MIXTURE, sampler=broken), continuous=continuous)
+
+
+def test_other_errors_stay_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> Any:
+        raise KeyError("no level")
+
+    monkeypatch.setattr(ScenarioSampler, "sample", fail)
+    with pytest.raises(KeyError, match="no level"):
+        make()
