@@ -89,6 +89,48 @@ def test_numbers_are_the_same_compiled() -> None:
         source.step.add_(1)
 
 
+def test_numbers_follow_from_counter_and_key() -> None:
+    """The counter is number, environment, step, and 4 x purpose + 1, 2 or 3; the key is the seed."""
+    source = RandomSource.seeded(9 * 2**32 + 3, 2, CPU, 7).of(5)
+    source.step.fill_(6)
+    key = torch.tensor(3), torch.tensor(9)
+    for number, environment in itertools.product(range(3), range(2)):
+        words, normals, uniforms = (
+            philox((*map(torch.tensor, (number, environment + 7, 6, 20 + kind)),), key)
+            for kind in (1, 2, 3)
+        )
+        drawn = source.words(3)
+        assert [int(word[number, environment]) for word in drawn] == [*map(int, words)]
+        found = source.uniform((2, 12), torch.float64)[environment, number::3]
+        assert found.tolist() == [int(word >> 8) / 2**24 for word in uniforms]
+        found = source.normal((2, 12), torch.float64)[environment, number::3]
+        pairs = (*normal(*normals[:2], torch.float64), *normal(*normals[2:], torch.float64))
+        assert found.tolist() == [float(each) for each in pairs]
+
+
+def test_environments_are_numbered_from_the_first() -> None:
+    assert RandomSource.seeded(0, 3, CPU).environment.tolist() == [0, 1, 2]
+    assert RandomSource.seeded(0, 3, CPU, 5).environment.tolist() == [5, 6, 7]
+
+
+def test_each_step_takes_the_next_source() -> None:
+    source = RandomSource.seeded(3, 2, CPU)
+    taken = [source.take() for _ in range(3)]
+    assert [int(each.step) for each in taken] == [0, 1, 2] and int(source.step) == 3
+    assert {name: each.tolist() for name, each in source.state().items()} == {
+        "seed": [3, 0], "step": 3,
+    }  # fmt: skip
+    source.restart(4)
+    assert int(source.step) == 0 and int(taken[2].step) == 2
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (2, 4), (2, 5), (2, 3, 3)])
+def test_as_many_numbers_are_drawn_as_are_asked_for(shape: tuple[int, ...]) -> None:
+    source = RandomSource.seeded(3, 2, CPU)
+    for drawn in (source.normal(shape, torch.float64), source.uniform(shape, torch.float64)):
+        assert drawn.shape == shape and len(drawn.unique()) == math.prod(shape)
+
+
 # Statistics -------------------------------------------------------------------------------------
 
 
