@@ -287,6 +287,58 @@ def test_state_dict_is_a_snapshot_that_restores_everything(kind: str) -> None:
         assert all(map(torch.equal, run(other, 7, 20), expected))
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("level", 3, "one that there is"), ("level", -2, "one that there is"),
+        ("cursor", 12, "a multiple of 4 below 12"), ("cursor", 5, "a multiple of 4 below 12"),
+        ("cursor", -4, "a multiple of 4 below 12"), ("ticks", -1, "a whole number, at least 0"),
+    ],
+)  # fmt: skip
+def test_counters_that_cannot_be_are_refused(name: str, value: int, allowed: str) -> None:
+    pool = sampled()
+    saved = pool.state_dict()
+    pool.load_state_dict(saved | {"level": 2, "cursor": 8, "ticks": 0})
+    with pytest.raises(ConfigError, match=f"^saved {name}={value}: must be {allowed}$"):
+        pool.load_state_dict(saved | {name: value})
+
+
+@pytest.mark.parametrize(
+    ("chance", "weights", "level"),
+    [(0.0, (0.0, 1.0, 1.0), 1), (0.5, (1.0, 1.0, 0.0), 1), (1.0 - 2.0**-24, (), 2)],
+)
+def test_levels_without_weight_are_never_drawn(
+    chance: float, weights: tuple[float, ...], level: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also at the ends of the range that chance is drawn from."""
+    pool, rand = sampled(weights=weights), torch.rand
+
+    def given(*shape: Any, **options: Any) -> Tensor:
+        return torch.full((4,), chance) if shape == (4,) else rand(*shape, **options)
+
+    monkeypatch.setattr(torch, "rand", given)
+    pool.renew(torch.tensor(4))
+    assert pool.states.scenario.level[4:8].tolist() == [level] * 4
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (torch.tensor([0.0, math.nan]), "value is not finite"),
+        (torch.tensor([math.inf, 0.0]), "value is not finite"),
+        (torch.zeros(2, dtype=torch.float64), "value is torch.float64, here torch.float32"),
+        (torch.zeros(2, dtype=torch.int64), "value is torch.int64, here torch.float32"),
+    ],
+)
+def test_restoring_other_values_is_refused(given: Tensor, message: str) -> None:
+    target = TensorDict({"inner": TensorDict({"value": torch.ones(2)})})
+    with pytest.raises(RuntimeError, match=f"^{message}$"):
+        restore(target, {"inner": {"value": given}})
+    assert target["inner", "value"].tolist() == [1.0, 1.0]
+    restore(target, {"inner": {"value": torch.tensor([2.0, 3.0])}})
+    assert target["inner", "value"].tolist() == [2.0, 3.0]
+
+
 def test_restoring_another_shape_is_refused() -> None:
     target = Observation(torch.zeros(3, 2, 7), torch.zeros(3, 2, 5, 5), torch.zeros(3, 2, 5).bool(),
                          batch_size=[3])  # fmt: skip
