@@ -52,6 +52,43 @@ def test_agents_that_end_leave_with_a_last_observation(make):
     assert list(observations) == list(rewards) == ["robot_1"]
 
 
+def test_every_agent_steers_its_own_vessel(make):
+    env = make(SHORT, scenarios=PAIR)
+    env.reset(seed=0)
+    env.step({"robot_1": np.array([1.0, -0.5]), "robot_0": np.array([0.0, 0.25])})
+    # 1000 N/s for 0.5 s at full command.
+    assert env._world.env.state.thrust.tolist() == [[[0.0, 125.0], [500.0, -250.0]]]
+
+
+def test_all_agents_leave_when_time_is_up(make):
+    env = make(SHORT, scenarios=PAIR, continuous=False)
+    env.reset(seed=0)
+    for number in range(1, 6):
+        _, rewards, terminated, truncated, infos = env.step({"robot_0": 0, "robot_1": 0})
+        assert rewards == pytest.approx({"robot_0": -0.1, "robot_1": -0.1})
+        assert not any(terminated.values())
+        assert list(truncated.values()) == [number == 5] * 2
+        assert infos["robot_0"] == {"is_success": False, "is_collision": False, "energy": 0.0}
+    assert env.agents == []
+    assert len(env.reset(seed=0)[0]) == 2
+
+
+def test_a_seed_gives_the_same_episode(make):
+    env = make(SHORT, scenarios=PAIR, flat=True)
+    first, second, again = (env.reset(seed)[0]["robot_0"] for seed in (3, None, 3))
+    assert first.shape == (37,) and first in env.observation_space("robot_0")
+    assert np.array_equal(first, again) and not np.array_equal(first, second)
+
+
+def test_pictures_are_those_of_the_world(make, monkeypatch):
+    env = make(SHORT, scenarios=PAIR, render_mode="rgb_array")
+    assert env.metadata["name"] == "marinenav_v0" and env.render_mode == "rgb_array"
+    monkeypatch.setattr(env._world.env, "render", lambda: "pixels")
+    assert env.render() == "pixels" and make(SHORT, scenarios=PAIR).render() is None
+    env.close()
+    assert env._world.env.is_closed
+
+
 def test_without_pettingzoo_it_says_what_to_install_and_all_else_works():
     code = ("import sys; sys.modules['pettingzoo'] = None; import marinenav_env\n"
             "try: import marinenav_env.pettingzoo_env\n"
