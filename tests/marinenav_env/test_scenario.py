@@ -374,6 +374,16 @@ def test_starts_keep_apart_on_nearly_parallel_courses(monkeypatch: pytest.Monkey
     assert away[angle < 0.4].min() > 25.0 and away[angle > 0.7].max() <= 25.0
 
 
+def test_starts_keep_apart_in_spite_of_their_deviations(monkeypatch: pytest.MonkeyPatch) -> None:
+    met(monkeypatch, [[0.0, 0.1]] * 400, encounter(2))
+    monkeypatch.setattr("marinenav_env.scenario.ENCOUNTER_OFFSET", 1.5)
+    drawn = draw(ScenarioConfig(), (encounter(2),), 400)
+    apart = (drawn.start[:, 0] - drawn.start[:, 1]).norm(dim=-1)
+    # 10 m and both deviations along one axis, less both along both axes.
+    assert apart.mean().item() == pytest.approx(13.0, abs=0.3)
+    assert apart.min() > 13.0 - math.hypot(3.0, 3.0)
+
+
 def test_vessels_in_motion_reach_the_centre_together(monkeypatch: pytest.MonkeyPatch) -> None:
     courses = [[0.0, each] for each in torch.linspace(0.02, math.pi, 300).tolist()]
     drawn = met(monkeypatch, courses, encounter(2, traffic=1.0))
