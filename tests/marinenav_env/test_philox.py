@@ -90,7 +90,7 @@ def test_numbers_are_the_same_compiled() -> None:
 
 
 def test_numbers_follow_from_counter_and_key() -> None:
-    """The counter is number, environment, step, and 4 x purpose + 1, 2 or 3; the key is the seed."""
+    """Counter: number, environment, step, and 4 x purpose + 1, 2 or 3; key: the seed."""
     source = RandomSource.seeded(9 * 2**32 + 3, 2, CPU, 7).of(5)
     source.step.fill_(6)
     key = torch.tensor(3), torch.tensor(9)
