@@ -129,13 +129,6 @@ def test_pictures_are_drawn_as_the_mode_says(
     assert len(calls) == {None: 0, "rgb_array": 1, "human": 2}[mode]
 
 
-def test_worlds_may_be_closed_twice() -> None:
-    one = worlds()
-    one.close()
-    assert one.env.is_closed
-    one.close()
-
-
 def test_a_robot_that_collides_says_so() -> None:
     given = simple_episode(
         [(20.0, 20.0, 0.0), (5.0, 5.0, 0.0)], [(50.0, 50.0), (6.0, 5.0)], [(21.0, 20.0, 1.0)]

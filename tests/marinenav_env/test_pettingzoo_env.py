@@ -85,8 +85,6 @@ def test_pictures_are_those_of_the_world(make, monkeypatch):
     assert env.metadata["name"] == "marinenav_v0" and env.render_mode == "rgb_array"
     monkeypatch.setattr(env._world.env, "render", lambda: "pixels")
     assert env.render() == "pixels" and make(SHORT, scenarios=PAIR).render() is None
-    env.close()
-    assert env._world.env.is_closed
 
 
 def test_without_pettingzoo_it_says_what_to_install_and_all_else_works():
