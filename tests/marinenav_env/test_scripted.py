@@ -3,7 +3,9 @@ import torch
 
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import VesselConfig
-from marinenav_env.scripted import SCRIPTED, write_actions
+from marinenav_env.scripted import SCRIPTED, straight, write_actions
+from marinenav_env.thrust import ThrustController
+from tests.marinenav_env.helpers import simple_episode
 
 QUICK = {"pool_size": 8, "refresh_size": 8}
 
@@ -54,3 +56,33 @@ def test_discrete_actions_are_the_nearest_pairs():
     finally:
         del SCRIPTED["pair"]
     assert (step.get((GROUP, "action")) == 4 * 5 + 1).all()
+
+
+def test_straight_is_steered_by_the_controller_of_the_world():
+    env = make_env()
+    own = torch.randn(8, 1, 7, generator=torch.Generator().manual_seed(0))
+    wanted = 2.5 * own[..., :2] / own[..., :2].norm(dim=-1, keepdim=True)
+    torch.testing.assert_close(straight(own, env), ThrustController.of(WorldConfig())(own, wanted))
+
+
+def test_straight_makes_its_speed_towards_the_goal():
+    env = MarineNavEnv(scenarios=[simple_episode([(5.0, 5.0, 0.0)], [(50.0, 50.0)])])
+    step = env.reset()
+    for _ in range(25):
+        step = env.step(write_actions(step, env, "straight")).get("next").exclude((GROUP, "reward"))
+    u, v = step[GROUP, "observation", "self_state"][0, 0, 2:4].tolist()
+    assert u == pytest.approx(2.5, abs=0.1) and abs(v) < 0.5
+
+
+def test_sides_may_have_other_commands():
+    vessel = VesselConfig(left_thrust_change=(-900.0, 0.0, 900.0), right_thrust_change=(0.0, 400.0),
+                          max_thrust_rate=800.0)  # fmt: skip
+    alone = Curriculum((Level(1, 0, 0, 30.0),), **QUICK)
+    env = MarineNavEnv(WorldConfig(vessel=vessel), scenarios=alone, continuous=False)
+    step = env.reset()
+    SCRIPTED["pair"] = lambda state, env: torch.tensor([[[0.9, 0.2]]])  # 720 and 160 N/s
+    try:
+        action = write_actions(step, env, "pair").get((GROUP, "action"))
+    finally:
+        del SCRIPTED["pair"]
+    assert action.tolist() == [[2 * 2]]
