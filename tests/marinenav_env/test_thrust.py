@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env import GROUP, ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import VesselConfig
 from marinenav_env.thrust import ThrustController, to_the_goal
 
@@ -79,3 +79,15 @@ def test_commands_equal_scalar_code():
 def test_the_straight_way_to_the_goal():
     own = torch.tensor([[[3.0, 4.0, 9.0, 9.0, 9.0, 9.0, 9.0]]])
     torch.testing.assert_close(to_the_goal(own, 2.0), torch.tensor([[[1.2, 1.6]]]))
+
+
+def test_the_controller_of_a_world_commands_for_its_control_steps():
+    assert ThrustController.of(WorldConfig(dt=0.1, substeps=4)).seconds == pytest.approx(0.4)
+
+
+def test_vessels_of_one_controller_are_equal_in_what_it_uses():
+    ThrustController.of(WorldConfig(vessel=VesselConfig(radius=(1.0, 2.0), length=(4.0, 5.0))))
+    with pytest.raises(
+        ConfigError, match=r"^world\.vessel\.m=\(300\.0, 400\.0\): must be one number"
+    ):
+        ThrustController.of(WorldConfig(vessel=VesselConfig(m=(300.0, 400.0))))
