@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -482,6 +483,12 @@ def test_a_kernel_without_weather_is_refused_in_weather() -> None:
     with pytest.raises(ConfigError) as error:
         world.World(config, quantiles)
     assert "weather" not in str(error.value)
+
+
+def test_a_kernel_that_cannot_be_imported_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "marinenav_env.triton_world", None)
+    with pytest.raises(ConfigError, match=r"^world\.kernel=triton: triton is not installed$"):
+        world.World(WorldConfig(kernel="triton"), torch.zeros(1, 2))
 
 
 def test_a_kernel_for_the_published_world_refuses_other_entries_and_rewards() -> None:
