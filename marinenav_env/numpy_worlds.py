@@ -98,8 +98,7 @@ class NumpyWorlds:
 
     def close(self) -> None:
         """Close the window, if there is one."""
-        if not self.env.is_closed:
-            self.env.close()
+        self.env.close()
 
     @staticmethod
     def only(batched: Any) -> Any:

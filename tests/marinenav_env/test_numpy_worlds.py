@@ -1,5 +1,6 @@
 """Worlds in numpy: spaces, results, and the episodes that follow."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ def test_several_worlds_share_the_pool_that_was_asked_for() -> None:
     assert len(set(map(tuple, starts(several)))) == 4
 
 
-def test_a_seed_begins_its_stream_of_episodes_anew() -> None:
+def test_a_seed_begins_its_stream_of_episodes_again() -> None:
     one = worlds()
     seen = []
     for seed in (3, None, 3, None, 4):
@@ -144,3 +145,14 @@ def test_a_robot_that_collides_says_so() -> None:
     assert [info["energy"].tolist() for info in infos] == [[500.0]] * 2
     observation = one.result(0)[0]
     assert observation.shape == (1, 37) and observation.dtype == np.float32
+
+
+def test_closing_closes_the_window_and_may_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[bool] = []
+    one = worlds(num_envs=2)
+    monkeypatch.setattr(
+        one.env, "_renderer", SimpleNamespace(close=lambda: closed.append(True)), raising=False
+    )
+    one.close()
+    assert closed == [True]
+    one.close()
