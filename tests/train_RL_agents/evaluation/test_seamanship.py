@@ -307,6 +307,22 @@ def test_share_of_steps_astern_is_that_of_the_recording():
     assert 0.5 < counter.value == int(astern.sum()) / int(steps.sum())
 
 
+def test_the_share_astern_counts_active_vessels_by_their_speed_along_the_bow():
+    """At a bow of 60 degrees: -0.06 m/s, 0.06, -0.06 of one that has ended; at 0: -0.04, -0.06."""
+    third = math.pi / 3
+    state = SimpleNamespace(
+        pose=torch.tensor([[[0.0, 0.0, angle] for angle in (third, third, third, 0.0, 0.0)]]),
+        velocity_ground=torch.tensor(
+            [[[0.4, -0.3], [-0.4, 0.3], [0.4, -0.3], [-0.04, -1.0], [-0.06, 1.0]]]
+        ),
+        active=torch.tensor([[True, True, False, True, True]]),
+    )
+    world = SimpleNamespace(now=SimpleNamespace(state=state))
+    counter = AsternShare()
+    counter(SimpleNamespace(before=world, after=world), None)
+    assert counter.value == 2 / 4
+
+
 def test_duties_are_counted_by_role():
     world = WorldConfig(max_steps=60)
     chosen = make_set("rules", world, 2, 0)
