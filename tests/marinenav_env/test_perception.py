@@ -156,6 +156,15 @@ def test_numbers_of_an_observation_are_independent() -> None:
         assert ks_distance(uniform, lambda x: x) < bound
 
 
+def test_uniform_numbers_have_24_random_bits() -> None:
+    noise = perception.draw_noise(RandomSource.seeded(0, 4096, CPU), 1, 1, torch.float64)
+    whole = noise.uniform.flatten() * 2.0**24
+    assert torch.equal(whole, whole.floor())
+    bits = whole.to(torch.int64)[:, None] >> torch.arange(24) & 1
+    # Five standard deviations of the mean of 4,096 bits.
+    assert ((bits.double().mean(0) - 0.5).abs() < 5 * 0.5 / 64).all()
+
+
 # Distribution of what is observed
 
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from marinenav_env import GROUP, ConfigError, MarineNavEnv
-from marinenav_env.config import ColregsConfig
+from marinenav_env.config import ColregsConfig, Level, ScenarioConfig
 from tests.train_RL_agents.evaluation.test_episodes import EPISODES, WORLD, to_the_goal
 from train_RL_agents.evaluation import episodes as episodes_module
 from train_RL_agents.evaluation import recording as recording_module
-from train_RL_agents.evaluation.episodes import evaluate
+from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
 from train_RL_agents.evaluation.recording import (
     TENSORS,
     Recorder,
@@ -50,6 +50,14 @@ def test_recording_changes_no_figure(whole):
     plain = evaluate(to_the_goal, EPISODES, WORLD, continuous=True, device=CPU)
     for name, value in plain.state_dict().items():
         assert torch.equal(value, whole[0].state_dict()[name]), name
+
+
+def test_drawn_scenarios_have_the_map_of_the_world():
+    world = replace(WORLD, max_steps=1, scenario=ScenarioConfig(width=70.0, height=60.0))
+    drawn = draw_scenarios(world, (Level(2, 0, 0, 20.0),), (2,), 0)
+    recording = record(to_the_goal, drawn, world, name="x", groups=["all"] * 2, continuous=True,
+                       device=CPU)[1]  # fmt: skip
+    assert recording.map_size.tolist() == [[70.0, 60.0]] * 2
 
 
 def test_a_batch_that_shrinks_is_recorded_alike(whole, monkeypatch):
