@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.validation import ConfigError, brief, require
 
 _inputs: set[tuple[int, int]] | None = None
 """Device and number of the files that were read; None outside kept_inputs."""
@@ -112,9 +113,22 @@ def parse_json(text: Any, name: str, what: str) -> Any:
         what: it should be, for messages.
 
     Raises:
-        ConfigError: when it is no text, or no JSON.
+        ConfigError: when it is no text, or no JSON, or an object has a key twice.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_object)
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"{name}: cannot be read as {what} ({error})") from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; Python itself would take the last of several values of a key.
+
+    Raises:
+        ValueError: when a key is there twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        raise ValueError(f"{brief(counts.most_common(1)[0][0])} is there twice")
+    return found
