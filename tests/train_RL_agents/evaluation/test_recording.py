@@ -52,6 +52,10 @@ def test_recording_changes_no_figure(whole):
         assert torch.equal(value, whole[0].state_dict()[name]), name
 
 
+def test_one_recording_joined_is_itself(whole):
+    same(concatenate(whole[1:]), whole[1])
+
+
 def test_drawn_scenarios_have_the_map_of_the_world():
     world = replace(WORLD, max_steps=1, scenario=ScenarioConfig(width=70.0, height=60.0))
     drawn = draw_scenarios(world, (Level(2, 0, 0, 20.0),), (2,), 0)

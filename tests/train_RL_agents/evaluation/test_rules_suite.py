@@ -68,6 +68,11 @@ def joined(*parts):
     return Conduct(*map(torch.cat, columns))
 
 
+def test_only_an_overtaken_vessel_has_another_thrust():
+    found = {name: each.other_thrust for name, each in ENCOUNTERS.items() if each.other_thrust}
+    assert found == {"overtaking": 120.0}
+
+
 @pytest.mark.parametrize("encounter", ENCOUNTERS.values(), ids=ENCOUNTERS)
 def test_scenarios_equal_scalar_code(encounter):
     vessel = VesselConfig(xU=(-60.0, -50.0, -40.0), xUU=-30.0)

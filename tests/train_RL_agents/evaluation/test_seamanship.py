@@ -232,6 +232,10 @@ def test_safety_from_contact_to_domain():
     assert safety(seen, RULES.domain)[0, [0, 2]].tolist() == pytest.approx([0.5, 1.0], abs=1e-6)
 
 
+def test_a_vessel_alone_is_safe():
+    assert safety(tracks(track(*NORTH)), RULES.domain).tolist() == [[1.0]]
+
+
 def test_sailed():
     seen = tracks(track(*NORTH), track((9.0, 9.0), 90.0, -1.0))
     seen.there[11:, 0, 0] = False
