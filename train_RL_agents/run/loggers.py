@@ -29,7 +29,7 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.logger import RunLogger
 from train_RL_agents.run.tensorboard import TensorBoard
 from train_RL_agents.utils.errors import first_line
-from train_RL_agents.utils.files import inside, write_atomically
+from train_RL_agents.utils.files import changed_in_place, inside, write_atomically
 
 Make = Callable[[Path, int], Any]
 """Makes a logger of torchrl's."""
@@ -82,7 +82,7 @@ def _csv(path: Path, resumed_at: int) -> Any:
     """A file for each scalar, with lines ``env_steps,value``."""
     folder = inside(path, "csv")
     for each in folder.rglob("*"):
-        inside(folder, str(each.relative_to(folder)))
+        changed_in_place(folder, str(each.relative_to(folder)))
     for file in (folder / "scalars").rglob("*.csv"):
         lines = read_text(file, "a table of scalars").splitlines(keepends=True)
         # A resumed run repeats what came after its checkpoint; a killed one cuts its last line.
@@ -141,7 +141,7 @@ def _mlflow(path: Path, resumed_at: int) -> Any:
         def close(self, timeout: float | None = None) -> None:
             mlflow.end_run()
 
-    store = f"sqlite:///{inside(path, 'mlflow.db').resolve()}"
+    store = f"sqlite:///{changed_in_place(path, 'mlflow.db').resolve()}"
     run = Run(PROJECT, os.environ.get("MLFLOW_TRACKING_URI", store))
     write_atomically(file, run.experiment.info.run_id, own=True)
     mlflow.set_tag("mlflow.runName", f"{path.parent.name}/{path.name}")

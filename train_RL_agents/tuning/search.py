@@ -39,7 +39,7 @@ from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
 from train_RL_agents.utils.compiling import compiled_or_not
 from train_RL_agents.utils.device import resolve_device
 from train_RL_agents.utils.errors import first_line
-from train_RL_agents.utils.files import inside, make_folder, write_atomically
+from train_RL_agents.utils.files import changed_in_place, make_folder, write_atomically
 
 STORAGE, BEST = "study.db", "best.json"
 _NAME = "marinenav"
@@ -192,7 +192,7 @@ class Search:
         self._compiled, self._refused = True, 0
         make_folder(folder)
         require_output(folder / BEST)
-        inside(folder, STORAGE)
+        changed_in_place(folder, STORAGE)
         try:
             self.study = self._opened()
             self._check_same()

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import secrets
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +44,39 @@ def open_own(path: Path, flags: int) -> int:
     """Open a file to write, make it if needed, and never follow a link; a file descriptor.
 
     Raises:
-        ConfigError: when it cannot be opened.
+        ConfigError: when it cannot be opened, or is known by another name, too.
     """
     try:
-        return os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        descriptor = os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written ({error.strerror})") from error
+    try:
+        _require_one_name(path, os.fstat(descriptor))
+    except ConfigError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def changed_in_place(folder: Path, name: str) -> Path:
+    """A file of a folder (see inside) that is changed and not replaced, such as a database.
+
+    Raises:
+        ConfigError: see inside, and when the file is known by another name, too.
+    """
+    path = inside(folder, name)
+    if path.is_file():
+        _require_one_name(path, path.stat())
+    return path
+
+
+def _require_one_name(path: Path, found: os.stat_result) -> None:
+    """Refuse a hard link: what is written to it would be in a file elsewhere, too."""
+    if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+        raise ConfigError(
+            f"{path}: is a hard link, and writing to it would change another file; copy the "
+            "folder, or delete this file"
+        )
 
 
 def sha256_of(path: Path) -> str:
