@@ -118,7 +118,8 @@ def _kept(make: Callable[[], Any], parent: Path) -> Any:
     try:
         return make()
     except (ConfigError, OSError):
-        if not any(parent.glob(f"seed_*/{CHECKPOINTS}/*")):
+        # What fails on one rank alone must not take the folder from those that go on.
+        if Ranks().leads and not any(parent.glob(f"seed_*/{CHECKPOINTS}/*")):
             shutil.rmtree(parent, ignore_errors=True)
         raise
 
