@@ -43,6 +43,11 @@ def test_what_is_no_json_is_refused_in_a_sentence(tmp_path: Path, content: bytes
         files.read_json(path, "a test file")
 
 
+def test_a_key_that_is_there_twice_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"as settings \('b' is there twice\)$"):
+        files.parse_json('{"a": {"c": 0, "b": 1, "b": 1}, "b": 2}', "x", "settings")
+
+
 def test_inputs_are_not_written_over_by_any_name(tmp_path: Path) -> None:
     path, link = tmp_path / "input", tmp_path / "link"
     path.write_text("x")

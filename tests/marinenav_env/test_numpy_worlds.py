@@ -147,12 +147,9 @@ def test_a_robot_that_collides_says_so() -> None:
     assert observation.shape == (1, 37) and observation.dtype == np.float32
 
 
-def test_closing_closes_the_window_and_may_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_closes_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[bool] = []
     one = worlds(num_envs=2)
-    monkeypatch.setattr(
-        one.env, "_renderer", SimpleNamespace(close=lambda: closed.append(True)), raising=False
-    )
+    monkeypatch.setattr(one.env, "_renderer", SimpleNamespace(close=lambda: closed.append(True)))
     one.close()
     assert closed == [True]
-    one.close()

@@ -23,8 +23,8 @@ def test_the_factor_begins_and_grows_as_that_of_torch():
     scale, theirs = LossScale(CPU), torch.amp.GradScaler("cpu")
     assert scale.factor == theirs.get_scale()
     interval = theirs.get_growth_interval()
-    for norm, factor in ((interval - 1, 1.0), (1, 2.0)):
-        for _ in range(norm):
+    for count, factor in ((interval - 1, 1.0), (1, 2.0)):
+        for _ in range(count):
             scale.undo([], [], torch.ones(()))
         assert scale.factor == factor * theirs.get_scale()
 

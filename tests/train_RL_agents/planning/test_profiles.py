@@ -178,6 +178,8 @@ def test_a_run_that_cannot_be_leaves_no_folder(tmp_path, capsys, words, message)
     assert errors.startswith(f"marinenav: error: {message}")
     assert len(errors.splitlines()) == 1 and len(errors) < 420
     assert not any((tmp_path / "runs").glob("*"))
+    # The parent is made before a teacher is looked for.
+    assert message == "t/t/" or not (tmp_path / "runs").exists()
 
 
 def test_a_name_that_is_too_long_does_not_hide_the_reason(capsys):
