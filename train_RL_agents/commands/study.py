@@ -25,7 +25,13 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env.extras import need
     from train_RL_agents.run.jobs import Jobs
     from train_RL_agents.studies.report import write_report
-    from train_RL_agents.studies.runs import evaluate_all, missing, read_study, run_folders
+    from train_RL_agents.studies.runs import (
+        check_suites,
+        evaluate_all,
+        missing,
+        read_study,
+        run_folders,
+    )
     from train_RL_agents.utils.device import resolve_device
 
     if arguments.jobs < 1:
@@ -33,6 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     need("matplotlib.figure", "plot")  # says what is missing before anything is trained
     device = resolve_device(arguments.device)
     study = read_study(arguments.file)
+    check_suites(study)
     out = arguments.out or Path("runs") / arguments.file.stem
     commands = missing(study, out, arguments.argv)
     total = len(run_folders(study, out))

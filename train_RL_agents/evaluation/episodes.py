@@ -23,7 +23,7 @@ from marinenav_env.layout import copy_in
 from marinenav_env.philox import RandomSource
 from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.state import Outcome, Scenario
-from marinenav_env.validation import require
+from marinenav_env.validation import ConfigError
 from marinenav_env.world import WorldState
 from train_RL_agents.utils.captured import Captured
 from train_RL_agents.utils.memory import require_room
@@ -214,14 +214,23 @@ def draw_scenarios(
     return sampler.sample(level, torch.Generator().manual_seed(seed))
 
 
-def require_robots(scenarios: Scenario) -> None:
+def require_robots(scenarios: Scenario, source: str) -> None:
     """Refuse scenarios on whose map there was no room for any robot.
+
+    Args:
+        scenarios: batch [N].
+        source: what they are of, for the message.
 
     Raises:
         ConfigError: when there are some.
     """
-    empty = (~scenarios.robot_mask.any(-1)).sum().item()
-    require(empty == 0, "scenarios without a robot", empty, "0")
+    empty = int((~scenarios.robot_mask.any(-1)).sum().item())
+    if empty:
+        raise ConfigError(
+            f"{source}: {empty:,} of {len(scenarios):,} scenarios have no room for a robot; make "
+            "the map larger (world.scenario.width and height), or robots start nearer to their "
+            "goals"
+        )
 
 
 class _Tally:
@@ -345,7 +354,7 @@ def _world(
     env = MarineNavEnv(
         world, scenarios=scenarios, continuous=continuous, device=device, dtype=dtype, seed=seed
     )
-    require_robots(env.scenario)
+    require_robots(env.scenario, "scenarios")
     return env
 
 

@@ -69,7 +69,7 @@ class History:
         self.scenarios = draw_scenarios(
             self._config.world, schedule.levels(), schedule.num_episodes, schedule.seed
         )
-        require_robots(self.scenarios)
+        require_robots(self.scenarios, "eval_schedule")
         self.rows: list[dict[str, Any]] = []
         """Figures of each evaluation, as in evaluations.csv."""
         self.episodes: list[Episodes] = []

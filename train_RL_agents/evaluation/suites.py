@@ -26,7 +26,7 @@ from train_RL_agents.evaluation.encounter_suites import (
     imazu,
     random_encounters,
 )
-from train_RL_agents.evaluation.episodes import draw_scenarios
+from train_RL_agents.evaluation.episodes import draw_scenarios, require_robots
 from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, encounter_scenarios
 
 
@@ -274,7 +274,7 @@ def make_set(
         The same scenarios for the same arguments, if there is a seed.
 
     Raises:
-        ConfigError: when there is no such suite, or its size is fixed.
+        ConfigError: when there is no such suite, its size is fixed, or the map is too small.
     """
     require(name in SUITES, "--suite", name, f"one of {', '.join(SUITES)}")
     suite = SUITES[name]
@@ -283,4 +283,7 @@ def make_set(
     seed = suite.seed if seed is None else seed
     seed = secrets.randbelow(2**31) if seed is None else seed
     groups, parts = suite.make(world, suite.episodes if episodes is None else episodes, seed)
+    for part in parts:
+        if isinstance(part.scenarios, Scenario):
+            require_robots(part.scenarios, f"suite {name}")
     return ScenarioSet(name, groups, parts, seed)

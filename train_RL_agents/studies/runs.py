@@ -129,6 +129,17 @@ def _slug(name: str) -> str:
     return re.sub(r"[^\w.-]+", "_", name)
 
 
+def check_suites(study: Study) -> None:
+    """Draw all suites once, so that one that cannot be drawn is refused before anything is trained.
+
+    Raises:
+        ConfigError: for the first that cannot be drawn in the world of the first group.
+    """
+    world = next(iter(study.groups.values())).world
+    for suite in study.suites:
+        make_set(suite.name, world, suite.episodes, suite.seed)
+
+
 # Training ---------------------------------------------------------------------------------------
 
 

@@ -75,3 +75,13 @@ def test_what_cannot_be_done_is_refused_before_anything_is_trained(tmp_path, mon
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert "pip install 'marinenav[plot]'" in refused(capsys, *study(tmp_path))
     assert not (tmp_path / "out").exists()
+
+
+def test_a_suite_without_room_is_refused_before_anything_is_trained(tmp_path, capsys):
+    pytest.importorskip("matplotlib", reason="needs the extra plot")
+    argv = study(tmp_path)
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"common": {}}))
+    said = refused(capsys, *argv)
+    assert said.startswith("suite paper: 60 of 60 scenarios have no room for a robot; make the map")
+    assert not (tmp_path / "out").exists()

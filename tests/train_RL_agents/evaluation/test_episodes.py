@@ -506,10 +506,10 @@ def test_draw_scenarios_counts_and_repeats():
 
 def test_a_scenario_without_a_robot_is_refused():
     drawn = draw_scenarios(WorldConfig(), LEVELS[:1], (3,), 0)
-    require_robots(drawn)
+    require_robots(drawn, "levels")
     drawn.robot_mask[1] = False
-    with pytest.raises(ConfigError, match="scenarios without a robot=1: must be 0"):
-        require_robots(drawn)
+    with pytest.raises(ConfigError, match="levels: 1 of 3 scenarios have no room for a robot; "):
+        require_robots(drawn, "levels")
 
 
 def test_memory_is_estimated_by_pairs_and_candidates():
