@@ -31,6 +31,8 @@ TRAINER = {
 }  # fmt: skip
 OWN = {"Rainbow": {"agent.v_min": -1.0, "agent.v_max": 1.5}}
 """Rainbow's atoms lie as close as returns are small here, where nobody collides."""
+SLOW = ("IQN", "DDPG", "SAC", "Rainbow")
+"""The quick tests train one agent of each kind here, and all of them on toys."""
 
 
 def learned(folder, name, **settings):
@@ -44,7 +46,10 @@ def learned(folder, name, **settings):
     return trainer.run, *(row["success_rate"] for row in trainer.history.rows)
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each
+             for each in AGENTS]
+)  # fmt: skip
 def test_a_vessel_alone_learns_to_find_its_goal(tmp_path, name):
     _, before, after = learned(tmp_path, name)
     assert before < 0.3
