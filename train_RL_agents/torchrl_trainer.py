@@ -48,7 +48,7 @@ from train_RL_agents.utils.device import (
     random_stream,
     release_memory,
     resolve_precision,
-    set_precision,
+    set_up_process,
 )
 from train_RL_agents.utils.progress import Clock, Display
 from train_RL_agents.utils.signals import first_signal
@@ -93,8 +93,8 @@ class TorchRLTrainer:
             self.device, self._own = ranks.device(config.device), ranks.share(config)
             if ranks.leads:
                 run.begin()
-        torch.set_num_threads(ranks.threads(config.threads))
-        set_precision(self.device, config.precision, config.tf32)
+        threads = ranks.threads(config.threads)
+        set_up_process(self.device, threads, config.precision, config.tf32)
         self.env_steps, self._before, self._logged_at, self.stopped = 0, 0, 0, False
         self._checked_at, self._rewinds = 0, 0
         self._saved_at: int | None = None

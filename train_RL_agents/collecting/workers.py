@@ -34,7 +34,7 @@ from train_RL_agents.collecting.worlds import training_scenarios, training_world
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.utils.compiling import shield_compilers
-from train_RL_agents.utils.device import random_stream
+from train_RL_agents.utils.device import keep_freed_memory, random_stream
 
 _CPU = torch.device("cpu")
 _SEED_STRIDE = 2_000_000_011
@@ -72,6 +72,7 @@ def make_worker_world(
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
         if settings.get("compile_step"):
             shield_compilers()
+    keep_freed_memory()
     plugins.allow(*allowed)
     env = MarineNavEnv(world, num_envs, scenarios=scenarios, seed=seed, **settings)
     env.env_steps = env_steps

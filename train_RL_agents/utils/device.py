@@ -60,7 +60,8 @@ def keep_freed_memory() -> None:
     """Let the C library keep the memory of freed tensors for the next ones, where it is glibc.
 
     By default it gives large blocks back at once; taking them again, page by page, costs a third of
-    an evaluation, which is not compiled on a CPU. A compiled training loop gains nothing.
+    an evaluation, which is not compiled on a CPU, and more than half of a compiled step of many
+    environments.
     """
     trim_threshold, mmap_threshold, most = -1, -3, 1 << 30  # malloc.h
     # Other systems have no such function; Windows has no library of the process, either.
@@ -68,6 +69,23 @@ def keep_freed_memory() -> None:
         library = ctypes.CDLL(None)
         for threshold in (trim_threshold, mmap_threshold):
             library.mallopt(threshold, most)
+
+
+def set_up_process(device: torch.device, threads: int, precision: str, tf32: bool) -> None:
+    """Set what holds for the whole process: threads, memory and precision.
+
+    Args:
+        device: that is computed on.
+        threads: of the CPU.
+        precision: see TrainConfig.
+        tf32: see TrainConfig.
+
+    Raises:
+        ConfigError: when the device does not support the precision.
+    """
+    torch.set_num_threads(threads)
+    keep_freed_memory()
+    set_precision(device, precision, tf32)
 
 
 def set_precision(device: torch.device, precision: str, tf32: bool) -> None:

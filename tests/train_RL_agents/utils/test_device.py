@@ -4,6 +4,7 @@ import platform
 import subprocess
 import sys
 from contextlib import nullcontext
+from functools import partial
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from train_RL_agents.utils.device import (
     resolve_device,
     resolve_precision,
     set_precision,
+    set_up_process,
 )
 
 
@@ -117,6 +119,20 @@ def test_memory_that_was_freed_is_used_again():
     )
     before, after = map(int, done.stdout.split())
     assert before > 10_000 > 100 > after
+
+
+def test_a_process_gets_threads_memory_and_precision(monkeypatch):
+    called = []
+    for name in ("keep_freed_memory", "set_precision"):
+        note = partial(lambda name, *given: called.append((name, *given)), name)
+        monkeypatch.setattr(f"train_RL_agents.utils.device.{name}", note)
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: called.append(count))
+    set_up_process(torch.device("cpu"), 3, "auto", False)
+    assert called == [
+        3,
+        ("keep_freed_memory",),
+        ("set_precision", torch.device("cpu"), "auto", False),
+    ]
 
 
 @pytest.mark.parametrize("error", [AttributeError, OSError, TypeError])
