@@ -227,14 +227,14 @@ def train(
         (run,) = new_runs(path, words, profile, **options)
     else:
         (run,) = resumed_runs(find_run(Path(resume)), words, **options)
-    finished, folder = run_to_the_end(run, quiet=quiet), run[0]
+    ending, folder = run_to_the_end(run, quiet=quiet), run[0]
     manifest = read_manifest(folder.checkpoints)
     evaluations = {
         each["file"]: {"env_steps": each["env_steps"], **each["metrics"]}
         for each in manifest["policies"]
     }
     best = evaluations.get(manifest.get("best", ""), {})
-    return TrainedRun(folder.path, finished, list(evaluations.values()), best)
+    return TrainedRun(folder.path, ending.finished, list(evaluations.values()), best)
 
 
 def _word(value: Any) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from rich.console import Console
@@ -154,21 +154,27 @@ def resumed_runs(path: Path, words: Sequence[str], **options: Any) -> list[Run]:
     return [(folder, partial(torchrl_trainer.resume, folder, **options)) for folder in folders]
 
 
-def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> bool:
+class Ending(NamedTuple):
+    """How the training of a run ended."""
+
+    finished: bool
+    """Whether it made all its env-steps."""
+    stopped: bool
+    """Whether it was asked to stop, perhaps in its last turn; it has saved and said so."""
+
+
+def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> Ending:
     """Train; compiled code is dropped afterwards, as the number of its variants is limited.
 
     Args:
         run: of new_runs or resumed_runs.
         trace: batches of the collector in a profiler's trace; 0: none.
         quiet: print nothing.
-
-    Returns:
-        Whether it came to its end; else it was asked to stop, and has saved and said so.
     """
     folder, make = run
     wanted, ranks, able = folder.config, Ranks(), True
 
-    def attempt(compiled: bool) -> bool:
+    def attempt(compiled: bool) -> Ending:
         folder.config = replace(wanted, compile=wanted.compile and able and compiled)
         trainer = make()
         if folder.config != wanted:
@@ -195,10 +201,10 @@ def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> bool:
             if ranks.leads and not quiet:
                 print(line, flush=True)
     if ranks.size == 1:
-        stopped = compiled_or_not(attempt, say)
+        ending = compiled_or_not(attempt, say)
     else:
         try:
-            stopped = attempt(True)
+            ending = attempt(True)
         except Exception as error:
             problem = compile_problem(error)
             if not problem:
@@ -207,11 +213,11 @@ def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> bool:
                               f"(process {ranks.rank})") from error  # fmt: skip
     torch.compiler.reset()
     release_memory()
-    return not stopped
+    return ending
 
 
-def _train(trainer: TorchRLTrainer, trace: int, quiet: bool) -> bool:
-    """Train, with a trace if that is wanted; whether it was asked to stop."""
+def _train(trainer: TorchRLTrainer, trace: int, quiet: bool) -> Ending:
+    """Train, with a trace if that is wanted."""
     tracing = Trace(trainer.run.path, trace, trainer.device) if trace else None
     if tracing is not None:
         trainer.callbacks.append(tracing)
@@ -221,4 +227,4 @@ def _train(trainer: TorchRLTrainer, trace: int, quiet: bool) -> bool:
         if not quiet:
             none = "no trace: the run has too few updates"
             print(f"trace: {tracing.path}" if tracing.path else none)
-    return trainer.stopped
+    return Ending(trainer.finished, trainer.stopped)

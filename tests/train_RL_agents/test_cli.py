@@ -15,10 +15,11 @@ from train_RL_agents.commands import COMMANDS
 
 
 class FakeTrainer:
-    """Notes what it is made of; stops on request at the seeds in ``interrupts``."""
+    """Notes what it is made of; is stopped at the seeds in ``interrupts``, early or at the end."""
 
     made: list
     interrupts = ()
+    late = False
 
     def __init__(self, run, quiet=False, bar=True, json_lines=False):
         self.run, self.quiet, self.bar = run, quiet, bar
@@ -27,6 +28,7 @@ class FakeTrainer:
 
     def train(self):
         self.stopped = self.run.seed in self.interrupts
+        self.finished = self.late or not self.stopped
 
 
 @pytest.fixture
@@ -111,6 +113,15 @@ def test_an_interrupted_sweep_stops(trainers, monkeypatch):
     monkeypatch.setattr(FakeTrainer, "interrupts", (0,))
     assert main(["train", "--seed", "0", "1"]) == 130
     assert len(trainers) == 1
+
+
+@pytest.mark.parametrize(("asked", "status", "made"), [(0, 130, 1), (1, 0, 2)])
+def test_asked_to_stop_in_its_last_turn(trainers, monkeypatch, asked, status, made):
+    """The run is complete, but the next one does not begin."""
+    monkeypatch.setattr(FakeTrainer, "interrupts", (asked,))
+    monkeypatch.setattr(FakeTrainer, "late", True)
+    assert main(["train", "--seed", "0", "1"]) == status
+    assert len(trainers) == made
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_a_run_without_generated_code_tries_for_it_when_it_is_resumed(tmp_path, 
 
     problem = "train_RL_agents.utils.compiling.compile_problem"
     monkeypatch.setattr(problem, lambda error: "no compiler")
-    assert run_to_the_end((run, make), quiet=True)
+    assert run_to_the_end((run, make), quiet=True) == (True, False)
     assert tried == [True, False]
     assert RunFolder.open(run.path).config.compile
 

@@ -93,8 +93,10 @@ def run(arguments: argparse.Namespace) -> int:
             words = [*(overrides if "resume" in given else []),
                      *([f"--profile-trace={trace}"] if trace else [])]  # fmt: skip
             return _together([folder.path for folder, _ in runs], words, at_once, display)
-        for each in runs:
-            if not run_to_the_end(each, trace, display["quiet"]):
+        for number, each in enumerate(runs, start=1):
+            ending = run_to_the_end(each, trace, display["quiet"])
+            complete = ending.finished and number == len(runs)
+            if ending.stopped and not complete:
                 return INTERRUPTED
     return 0
 
