@@ -160,7 +160,7 @@ class Ending(NamedTuple):
     finished: bool
     """Whether it made all its env-steps."""
     stopped: bool
-    """Whether it was asked to stop, perhaps in its last turn; it has saved and said so."""
+    """Whether it was asked to stop, perhaps in its last turn."""
 
 
 def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> Ending:

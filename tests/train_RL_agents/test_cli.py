@@ -116,12 +116,15 @@ def test_an_interrupted_sweep_stops(trainers, monkeypatch):
 
 
 @pytest.mark.parametrize(("asked", "status", "made"), [(0, 130, 1), (1, 0, 2)])
-def test_asked_to_stop_in_its_last_turn(trainers, monkeypatch, asked, status, made):
+def test_asked_to_stop_in_its_last_turn(trainers, monkeypatch, capsys, asked, status, made):
     """The run is complete, but the next one does not begin."""
     monkeypatch.setattr(FakeTrainer, "interrupts", (asked,))
     monkeypatch.setattr(FakeTrainer, "late", True)
     assert main(["train", "--seed", "0", "1"]) == status
     assert len(trainers) == made
+    folder = trainers[0].run.path.parent
+    said = f"stopped before the next seed; go on with: marinenav train --resume {folder}\n"
+    assert (said in capsys.readouterr().out) == (status != 0)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ TRAINER = {
 OWN = {"Rainbow": {"agent.v_min": -1.0, "agent.v_max": 1.5}}
 """Rainbow's atoms lie as close as returns are small here, where nobody collides."""
 SLOW = ("IQN", "DDPG", "SAC", "Rainbow")
-"""The quick tests train one agent of each kind here, and all of them on toys."""
+"""The quick tests train the others here, and all of them on toys."""
 
 
 def learned(folder, name, **settings):

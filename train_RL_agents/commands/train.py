@@ -95,8 +95,10 @@ def run(arguments: argparse.Namespace) -> int:
             return _together([folder.path for folder, _ in runs], words, at_once, display)
         for number, each in enumerate(runs, start=1):
             ending = run_to_the_end(each, trace, display["quiet"])
-            complete = ending.finished and number == len(runs)
-            if ending.stopped and not complete:
+            if ending.stopped and not (ending.finished and number == len(runs)):
+                if ending.finished and ranks.leads and not display["quiet"]:
+                    words = ["marinenav", "train", "--resume", str(each[0].path.parent)]
+                    print(f"stopped before the next seed; go on with: {shlex.join(words)}")
                 return INTERRUPTED
     return 0
 

@@ -228,8 +228,7 @@ def require_robots(scenarios: Scenario, source: str) -> None:
     if empty:
         raise ConfigError(
             f"{source}: {empty:,} of {len(scenarios):,} scenarios have no room for a robot; make "
-            "the map larger (world.scenario.width and height), or robots start nearer to their "
-            "goals"
+            "the map larger (world.scenario.width and height) or min_start_goal_dis smaller"
         )
 
 

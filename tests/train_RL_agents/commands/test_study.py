@@ -1,6 +1,7 @@
 """marinenav study."""
 
 import json
+import re
 import sys
 
 import pytest
@@ -77,11 +78,14 @@ def test_what_cannot_be_done_is_refused_before_anything_is_trained(tmp_path, mon
     assert not (tmp_path / "out").exists()
 
 
-def test_a_suite_without_room_is_refused_before_anything_is_trained(tmp_path, capsys):
+@pytest.mark.parametrize("suite", ["paper", "vessels", "weather"])
+def test_a_suite_without_room_is_refused_before_anything_is_trained(tmp_path, capsys, suite):
     pytest.importorskip("matplotlib", reason="needs the extra plot")
     argv = study(tmp_path)
     file = tmp_path / "mine.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"common": {}}))
+    suites = {suite: {"seed": 0}}
+    content = json.loads(file.read_text()) | {"common": {}, "suites": suites}
+    file.write_text(json.dumps(content))
     said = refused(capsys, *argv)
-    assert said.startswith("suite paper: 60 of 60 scenarios have no room for a robot; make the map")
+    assert re.match(r"suite: (\d+) of \1 scenarios have no room for a robot; make the map", said)
     assert not (tmp_path / "out").exists()
