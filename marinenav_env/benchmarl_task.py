@@ -9,7 +9,8 @@ import torchrl.collectors
 from torchrl.data import Composite, Unbounded
 from torchrl.envs import EnvBase
 
-from marinenav_env.env import GROUP, MarineNavEnv
+from marinenav_env.env import MarineNavEnv
+from marinenav_env.specs import GROUP
 
 # BenchMARL 1.5 imports a name that TorchRL 0.14 has dropped.
 if not hasattr(torchrl.collectors, "SyncDataCollector"):

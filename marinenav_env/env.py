@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
-from torchrl.data import Binary, Bounded, Categorical, Composite, Unbounded
 from torchrl.envs import EnvBase
 
 from marinenav_env import plugins
@@ -35,12 +33,12 @@ from marinenav_env.reset_pool import (
     restore,
 )
 from marinenav_env.scenario_file import Episode, fitting, read_scenarios, stack_episodes
+from marinenav_env.specs import GROUP, make_specs
 from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State
 from marinenav_env.validation import ConfigError, require
 from marinenav_env.varying import ParameterSampler
 from marinenav_env.world import StepNoise, World, WorldState
 
-GROUP = "robots"
 _POOL = 2**31
 """Entries of the first batch's reset pool draw as environments from this number on; those of the
 next batch follow, since numbers of environments end at 2^32."""
@@ -229,41 +227,11 @@ class MarineNavEnv(EnvBase):
 
     def _make_specs(self) -> None:
         """Specifications of every key, from the shapes at hand."""
-        envs, robots = shape = self.state.active.shape
-        device = self.device
-
-        def measured(entry: Entry) -> Any:
-            if entry.kind == "mask":
-                return Binary(shape=(*shape, *entry.shape), device=device, dtype=torch.bool)
-            return Unbounded((*shape, *entry.shape), device=device, dtype=self.dtype)
-
-        def grouped(**specs: Any) -> Composite:
-            group = Composite(specs, shape=shape, device=device)
-            return Composite({GROUP: group}, shape=(envs,), device=device)
-
-        def flags(*shape: int) -> dict[str, Binary]:
-            names = ("done", "terminated", "truncated")
-            options: Any = {"device": device, "dtype": torch.bool}
-            return {name: Binary(shape=(*shape, 1), **options) for name in names}
-
-        entries = {name: measured(entry) for name, entry in self.entries.items()}
-        size = sum(math.prod(entry.shape) for entry in self.entries.values())
-        self.observation_spec = grouped(
-            observation=Unbounded((*shape, size), device=device, dtype=self.dtype)
-            if self.flat
-            else Composite(entries, shape=shape, device=device),
-            mask=Binary(shape=shape, device=device, dtype=torch.bool),
-        )
-        pairs = self.num_discrete_actions
-        self.action_spec = grouped(
-            action=Bounded(-1.0, 1.0, shape=(*shape, 2), device=device, dtype=self.dtype)
-            if self.continuous
-            else Categorical(pairs, shape=shape, device=device, dtype=torch.int64)
-        )
-        self.reward_spec = grouped(reward=Unbounded((*shape, 1), device=device, dtype=self.dtype))
-        done = grouped(**flags(envs, robots))
-        done.update(flags(envs))
-        self.done_spec = done
+        pairs = None if self.continuous else self.num_discrete_actions
+        shape = self.num_envs, self.num_robots
+        specs = make_specs(shape, self.entries, self.flat, pairs, self.device, self.dtype)
+        self.observation_spec, self.action_spec = specs.observation, specs.action
+        self.reward_spec, self.done_spec = specs.reward, specs.done
 
     @property
     def num_robots(self) -> int:

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from tensordict import TensorDictBase
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.env import GROUP, Scenarios
+from marinenav_env.env import Scenarios
 from marinenav_env.numpy_worlds import METADATA, NumpyWorlds, Results
 from marinenav_env.rendering import FPS
 from marinenav_env.scripted import SCRIPTED, write_actions
+from marinenav_env.specs import GROUP
 from marinenav_env.validation import require
 
 Policy = Callable[[TensorDictBase], TensorDictBase]

@@ -15,10 +15,11 @@ from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.entries import Entry
-from marinenav_env.env import GROUP, MarineNavEnv, Scenarios
+from marinenav_env.env import MarineNavEnv, Scenarios
 from marinenav_env.observation import flattened
 from marinenav_env.rendering import FPS, MODES
 from marinenav_env.reset_pool import Curriculum, drawn_or_given
+from marinenav_env.specs import GROUP
 from marinenav_env.validation import require
 
 Results = tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]

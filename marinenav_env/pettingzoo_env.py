@@ -7,9 +7,10 @@ from typing import Any
 import torch
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.env import GROUP, Scenarios
+from marinenav_env.env import Scenarios
 from marinenav_env.numpy_worlds import METADATA, NumpyWorlds
 from marinenav_env.rendering import FPS
+from marinenav_env.specs import GROUP
 
 try:
     from pettingzoo import ParallelEnv

@@ -12,7 +12,8 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marinenav_env.env import GROUP, MarineNavEnv
+from marinenav_env.env import MarineNavEnv
+from marinenav_env.specs import GROUP
 from marinenav_env.thrust import ThrustController, to_the_goal
 
 SPEED = 2.5

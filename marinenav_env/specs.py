@@ -1,0 +1,77 @@
+"""Specifications of the keys of MarineNavEnv, for TorchRL."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torchrl.data import Binary, Bounded, Categorical, Composite, Unbounded
+
+from marinenav_env.entries import Entry
+
+GROUP = "robots"
+"""Name of the group of agents."""
+
+
+class Specs(NamedTuple):
+    """Of every key, by kind."""
+
+    observation: Composite
+    action: Composite
+    reward: Composite
+    done: Composite
+
+
+def make_specs(
+    shape: tuple[int, int],
+    entries: Mapping[str, Entry],
+    flat: bool,
+    pairs: int | None,
+    device: torch.device | None,
+    dtype: torch.dtype,
+) -> Specs:
+    """Specifications for E environments x R robots.
+
+    Args:
+        shape: E and R.
+        entries: of the observation, by name.
+        flat: whether observations are one vector per robot.
+        pairs: number of thrust-change pairs that actions are indices of; None: actions are
+            continuous.
+        device: of the tensors.
+        dtype: floating-point type of the tensors.
+    """
+
+    def measured(entry: Entry) -> Any:
+        if entry.kind == "mask":
+            return Binary(shape=(*shape, *entry.shape), device=device, dtype=torch.bool)
+        return Unbounded((*shape, *entry.shape), device=device, dtype=dtype)
+
+    def grouped(**specs: Any) -> Composite:
+        group = Composite(specs, shape=shape, device=device)
+        return Composite({GROUP: group}, shape=shape[:1], device=device)
+
+    def flags(*batch: int) -> dict[str, Binary]:
+        names = ("done", "terminated", "truncated")
+        options: Any = {"device": device, "dtype": torch.bool}
+        return {name: Binary(shape=(*batch, 1), **options) for name in names}
+
+    size = sum(math.prod(entry.shape) for entry in entries.values())
+    measurements = {name: measured(entry) for name, entry in entries.items()}
+    observation = grouped(
+        observation=Unbounded((*shape, size), device=device, dtype=dtype)
+        if flat
+        else Composite(measurements, shape=shape, device=device),
+        mask=Binary(shape=shape, device=device, dtype=torch.bool),
+    )
+    action = grouped(
+        action=Bounded(-1.0, 1.0, shape=(*shape, 2), device=device, dtype=dtype)
+        if pairs is None
+        else Categorical(pairs, shape=shape, device=device, dtype=torch.int64)
+    )
+    reward = grouped(reward=Unbounded((*shape, 1), device=device, dtype=dtype))
+    done = grouped(**flags(*shape))
+    done.update(flags(shape[0]))
+    return Specs(observation, action, reward, done)
