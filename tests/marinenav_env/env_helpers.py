@@ -1,0 +1,93 @@
+"""Environments of every kind, and how tests play them."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from marinenav_env import GROUP, Curriculum, Episode, Level, MarineNavEnv, WorldConfig
+from marinenav_env.config import ScenarioConfig, SensorConfig
+from marinenav_env.scenario import ScenarioSampler
+from tests.marinenav_env.helpers import CPU, random_episode
+
+LEVELS = (Level(2, 1, 1, 20.0), Level(3, 0, 2, 20.0), Level(1, 0, 0, 20.0))
+SMALL = {"pool_size": 12, "refresh_size": 4, "refresh_interval": 3}
+MIXTURE = Curriculum(levels=LEVELS, **SMALL)
+TRAFFIC = Curriculum(
+    (LEVELS[0], Level(3, 0, 0, 0.0, encounter=True, traffic=0.5)), (1.0, 3.0), **SMALL
+)
+VARIED = Curriculum((LEVELS[0], replace(LEVELS[1], noise=2.0, vessel_spread=1.5)), **SMALL)
+SEA = Curriculum(
+    (*TRAFFIC.levels, replace(LEVELS[1], noise=2.0, vessel_spread=1.5, weather=1.0)), **SMALL
+)
+SCHEDULE = Curriculum(levels=LEVELS, timesteps=(0, 40, 80), **SMALL)
+SHORT = WorldConfig(max_steps=7, sensor=SensorConfig(max_objects=3))
+ACTION, MASK, REWARD = (GROUP, "action"), (GROUP, "mask"), (GROUP, "reward")
+
+
+def episodes(count: int = 5) -> list[Episode]:
+    """Episodes of different sizes, every parameter different."""
+    rng = random.Random(0)
+    sizes = [(3, 2, 1), (1, 0, 0), (2, 1, 2), (3, 0, 0), (2, 2, 0)]
+    return [random_episode(rng, *sizes[n % len(sizes)], size=50.0) for n in range(count)]
+
+
+def drawn_scenarios() -> Any:
+    sampler = ScenarioSampler(ScenarioConfig(), LEVELS, CPU, torch.float32)
+    return sampler.sample(torch.arange(6) % 3, torch.Generator().manual_seed(0))
+
+
+KINDS: dict[str, Callable[[], Any]] = {
+    "mixture": lambda: MIXTURE,
+    "schedule": lambda: SCHEDULE,
+    "traffic": lambda: TRAFFIC,
+    "varied": lambda: VARIED,
+    "sea": lambda: SEA,
+    "episodes": episodes,
+    "scenarios": drawn_scenarios,
+}
+
+
+def make(kind: str = "mixture", num_envs: int = 4, **options: Any) -> MarineNavEnv:
+    config = options.pop("config", SHORT)
+    return MarineNavEnv(config, num_envs, scenarios=KINDS[kind](), **options)
+
+
+def actions_of(env: MarineNavEnv, steps: int, seed: int = 0) -> list[Tensor]:
+    """Random actions that do not touch the global random state."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = (steps, env.num_envs, env.num_robots)
+    if env.continuous:
+        unit = torch.rand(*shape, 2, generator=generator, dtype=env.dtype)
+        return list(2.0 * unit - 1.0)
+    return list(torch.randint(env.num_discrete_actions, shape, generator=generator))
+
+
+def advance(
+    env: MarineNavEnv, td: TensorDict, actions: list[Tensor]
+) -> tuple[list[TensorDict], TensorDict]:
+    """Steps with resets; every step's data, and what comes next."""
+    rows = []
+    for action in actions:
+        td.set(ACTION, action)
+        row, td = env.step_and_maybe_reset(td)
+        rows.append(row.clone())
+    return rows, td
+
+
+def play(env: MarineNavEnv, steps: int = 20, seed: int = 0) -> list[TensorDict]:
+    return advance(env, env.reset(), actions_of(env, steps, seed))[0]
+
+
+def equal(first: Any, second: Any) -> bool:
+    """Whether nested tensors are the same bit for bit."""
+    a, b = (dict(td.items(True, True)) for td in (first, second))
+    return a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
+
+
+def same(first: list[TensorDict], second: list[TensorDict]) -> bool:
+    return len(first) == len(second) and all(map(equal, first, second))

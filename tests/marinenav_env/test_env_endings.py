@@ -1,0 +1,163 @@
+"""Endings of robots and episodes in the environment."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from tensordict import TensorDict
+from torchrl.envs.utils import step_mdp
+
+from marinenav_env import GROUP, MarineNavEnv, WorldConfig
+from tests.marinenav_env.env_helpers import ACTION, MASK, REWARD, make, play, same
+from tests.marinenav_env.helpers import simple_episode
+
+FORWARD, STILL = [1.0, 1.0], [0.0, 0.0]
+
+
+def fleet(**settings: Any) -> MarineNavEnv:
+    """Robot 0 arrives soon, robot 1 hits an obstacle later, robot 2 goes nowhere."""
+    given = simple_episode(
+        poses=[(5.0, 5.0, 0.0), (5.0, 40.0, 0.0), (25.0, 5.0, 0.0)],
+        goals=[(9.0, 5.0), (50.0, 40.0), (50.0, 50.0)],
+        obstacles=[(14.0, 40.0, 1.0)],
+    )
+    return MarineNavEnv(WorldConfig(**settings), scenarios=[given])
+
+
+def run(env: MarineNavEnv, steps: int, actions: list[list[float]]) -> list[TensorDict]:
+    """Steps without resets."""
+    td, rows = env.reset(), []
+    for _ in range(steps):
+        td.set(ACTION, torch.tensor([actions]))
+        row = env.step(td)
+        rows.append(row.clone())
+        td = step_mdp(row)
+    return rows
+
+
+def flags(row: TensorDict) -> dict[str, list[Any]]:
+    after = row["next"]
+    return {
+        name: [after[name].flatten().tolist(), after[GROUP, name].flatten().tolist()]
+        for name in ("done", "terminated", "truncated")
+    }
+
+
+def test_a_time_out_truncates_and_does_not_terminate() -> None:
+    rows = run(fleet(max_steps=5), 5, [STILL] * 3)
+    for row in rows[:4]:
+        assert all(values == [[False], [False] * 3] for values in flags(row).values())
+    assert flags(rows[4]) == {
+        "done": [[True], [True] * 3],
+        "terminated": [[False], [False] * 3],
+        "truncated": [[True], [True] * 3],
+    }
+    # No terminal reward, and the observation to bootstrap from is real.
+    assert rows[4]["next", REWARD].flatten().tolist() == pytest.approx([-0.1] * 3, abs=1e-6)
+    assert rows[4]["next", GROUP, "observation", "self_state"].any(-1).all()
+    assert rows[4]["next", MASK].all()
+
+
+def ends(rows: list[TensorDict]) -> dict[int, int]:
+    """The step in which each robot that ends does so."""
+    found: dict[int, int] = {}
+    for t, row in enumerate(rows):
+        for r in row["next", GROUP, "terminated"].flatten().nonzero().flatten().tolist():
+            found.setdefault(r, t)
+    return found
+
+
+def test_done_is_latched_until_the_episode_is_over() -> None:
+    rows = run(fleet(max_steps=30), 30, [FORWARD, FORWARD, STILL])
+    when = ends(rows)
+    assert set(when) == {0, 1} and when[0] < when[1] < 29
+    for t, row in enumerate(rows):
+        terminated = [t >= when[0], t >= when[1], False]
+        last = t == 29
+        assert flags(row) == {
+            "done": [[last], [terminated[0] or last, terminated[1] or last, last]],
+            "terminated": [[False], terminated],
+            "truncated": [[last], [False, False, last]],
+        }
+        # The mask is about the coming step, the root's about this one.
+        assert row["next", MASK].flatten().tolist() == [not end for end in terminated]
+        was_active = [not (t > when[0]), not (t > when[1]), True]
+        assert row[MASK].flatten().tolist() == was_active
+        assert row["next", REWARD].flatten().bool().tolist() == was_active
+
+
+@pytest.mark.parametrize("evaluation", [False, True])
+def test_the_first_collision_ends_an_evaluation_episode(evaluation: bool) -> None:
+    env = fleet(ends_at_first_collision=evaluation)
+    rows = run(env, 20, [FORWARD, FORWARD, STILL])
+    arrival, collision = (ends(rows)[r] for r in (0, 1))
+    assert flags(rows[arrival])["done"] == [[False], [True, False, False]]
+    assert flags(rows[collision]) == {
+        "done": [[evaluation], [True, True, evaluation]],
+        "terminated": [[evaluation], [True, True, False]],
+        "truncated": [[False], [False, False, evaluation]],
+    }
+
+
+def test_an_episode_ends_when_every_robot_has() -> None:
+    given = simple_episode([(5.0, 5.0, 0.0), (5.0, 30.0, 0.0)], [(9.0, 5.0), (9.0, 30.0)])
+    other = simple_episode([(5.0, 5.0, 0.0)], [(9.0, 5.0)])
+    env = MarineNavEnv(scenarios=[given, other])  # one robot is absent
+    td = env.reset()
+    td.set(ACTION, torch.ones(2, 2, 2))
+    for _ in range(20):
+        row = env.step(td)
+        td = step_mdp(row)
+        td.set(ACTION, torch.ones(2, 2, 2))
+        if row["next", "done"].any():
+            break
+    assert row["next", "terminated"].tolist() == [[True], [True]]
+    assert not row["next", "truncated"].any()
+    assert env.state.arrived.tolist() == [[True, True], [True, False]]
+
+
+@pytest.mark.parametrize("continuous", [True, False])
+def test_what_ended_and_absent_robots_are_told_has_no_effect(continuous: bool) -> None:
+    given = [
+        simple_episode([(5.0, 5.0, 0.0), (20.0, 5.0, 0.0)], [(9.0, 5.0), (50.0, 5.0)]),
+        simple_episode([(5.0, 5.0, 0.0)], [(50.0, 5.0)]),
+    ]
+    runs = []
+    for nonsense in (False, True):
+        env = MarineNavEnv(scenarios=given, continuous=continuous)
+        td, rows = env.reset(), []
+        for _ in range(15):
+            full = 24
+            action = torch.ones(2, 2, 2) if continuous else torch.full((2, 2), full)
+            if nonsense:
+                action[~td[MASK]] = -5
+            td.set(ACTION, action)
+            row = env.step(td)
+            rows.append(row.exclude(ACTION).clone())
+            td = step_mdp(row)
+        runs.append(rows)
+        assert env.state.arrived.tolist() == [[True, False], [False, False]]
+    assert same(*runs)
+
+
+def test_continuous_actions_are_clipped() -> None:
+    first, second = (run(fleet(), 5, [[c, -c]] * 3) for c in (1.0, 7.0))
+    assert same([row.exclude(ACTION) for row in first], [row.exclude(ACTION) for row in second])
+
+
+def test_there_is_an_outcome_from_the_first_step_on() -> None:
+    env = make()
+    for begin in (
+        env.reset,
+        partial(env.set_seed, 1),
+        partial(env.load_state_dict, env.state_dict()),
+    ):
+        begin()
+        with pytest.raises(RuntimeError, match=r"^there is no outcome yet: no step has been made$"):
+            _ = env.outcome
+        play(env, 2)
+        assert env.outcome.reward.shape == (4, 3)
+    before = env.outcome
+    env.reset()
+    assert env.outcome is before

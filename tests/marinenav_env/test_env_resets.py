@@ -1,0 +1,299 @@
+"""Resets of the environment, and which scenarios they take."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torchrl.envs import EnvBase
+from torchrl.envs.utils import step_mdp
+
+from marinenav_env import GROUP, Curriculum, MarineNavEnv, WorldConfig
+from tests.marinenav_env.env_helpers import (
+    ACTION,
+    KINDS,
+    LEVELS,
+    MASK,
+    REWARD,
+    SCHEDULE,
+    SHORT,
+    actions_of,
+    advance,
+    episodes,
+    equal,
+    make,
+)
+from tests.marinenav_env.helpers import simple_episode
+
+
+def steered(env: MarineNavEnv) -> Tensor:
+    """[E, R] bool: active robots that are no traffic."""
+    scripted = env.scenario.scripted
+    return env.state.active if scripted is None else env.state.active & ~scripted
+
+
+def fields_of(env: MarineNavEnv) -> dict[str, Tensor]:
+    """Everything that an environment consists of."""
+    parts = {"state": env.state, "scenario": env.scenario, "parameters": env.constants}
+    return {
+        f"{part}.{name}": value.clone()
+        for part, tensors in parts.items()
+        for name, value in tensors.to_tensordict().flatten_keys(".").items()
+        if value.shape[0] == env.num_envs
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_masked_reset_touches_only_what_it_is_asked_to(kind: str) -> None:
+    env = make(kind, config=replace(SHORT, max_steps=100))
+    _, td = advance(env, env.reset(), actions_of(env, 5))
+    before, given = fields_of(env), td.clone()
+    reset = torch.tensor([True, False, False, True])
+    td.set("_reset", reset[:, None])
+    after_td = env.reset(td)
+    after = fields_of(env)
+    assert len(before) > 20
+    for name, value in after.items():
+        assert torch.equal(value[~reset], before[name][~reset]), name
+    assert env.state.steps.bool().tolist() == [False, True, True, False]
+    changed = (after["state.pose"] != before["state.pose"]).flatten(1).any(-1)
+    assert torch.equal(changed, reset)
+    for key, value in after_td.items(True, True):
+        if key != "_reset":
+            assert torch.equal(value[~reset], given[key][~reset]), key
+    observed = after_td[GROUP, "observation", "self_state"]
+    assert (observed != given[GROUP, "observation", "self_state"])[reset].any()
+    assert torch.equal(after_td[MASK], steered(env))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_episodes_that_are_over_start_anew_and_the_others_go_on(kind: str) -> None:
+    env = make(kind)
+    td = env.reset()
+    starts, ended = 0, 0
+    for number, action in enumerate(actions_of(env, 20)):
+        if number == 3:  # so that the episodes do not end all together
+            td.set("_reset", torch.tensor([[True], [False], [True], [False]]))
+            td = env.reset(td)
+        td.set(ACTION, action)
+        row, following = env.step_and_maybe_reset(td)
+        done = row["next", "done"].squeeze(-1)
+        assert torch.equal(done, (row["next", "terminated"] | row["next", "truncated"]).squeeze(-1))
+        assert not following["done"].any() and not following["truncated"].any()
+        assert torch.equal(env.state.steps == 0, done)
+        assert torch.equal(following[MASK], steered(env))
+        ended += int((~env.state.active & env.scenario.robot_mask).sum())
+        # A robot that ended stays done while the episode goes on; an absent one always is.
+        for name in ("done", "terminated"):
+            assert torch.equal(following[GROUP, name].squeeze(-1), ~steered(env))
+        for key, value in row["next"].items(True, True):
+            if key in following.keys(True, True) and key not in ("done", "terminated", "truncated"):
+                assert torch.equal(following[key][~done], value[~done]), key
+        starts += int(done.sum())
+        assert not done.any() or not done.all()
+        td = following
+    assert starts >= 8
+    if kind == "episodes":
+        assert ended > 0
+
+
+class NoHostReads(TorchDispatchMode):
+    """Fails on every operation that must know a tensor's value."""
+
+    READS = ("_local_scalar_dense", "is_nonzero", "nonzero", "masked_select", "unique", "equal")
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        name = func.overloadpacket.__name__
+        masks = [
+            index
+            for index in (args[1] if name.startswith("index") and len(args) > 1 else ()) or ()
+            if isinstance(index, Tensor) and index.dtype == torch.bool
+        ] if name in ("index", "index_put", "index_put_", "_index_put_impl_") else []  # fmt: skip
+        if masks or any(name.strip("_").startswith(read.strip("_")) for read in self.READS):
+            raise AssertionError(f"{name} reads the device")
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def no_host_reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fails on reads by operations and by methods."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("a tensor was read on the host")
+
+    names = ("__bool__", "__float__", "__int__", "__index__", "item", "tolist", "numpy", "cpu")
+    with monkeypatch.context() as patch, NoHostReads():
+        for name in names:
+            patch.setattr(torch.Tensor, name, refuse)
+        yield
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        bool, float, int, lambda t: range(3)[t], lambda t: t.item(), lambda t: t.tolist(),
+        lambda t: t.numpy(), lambda t: t.cpu(), lambda t: t[t > 0], lambda t: t.nonzero(),
+        lambda t: torch.masked_select(t, t > 0), lambda t: torch.equal(t, t), torch.unique,
+        torch.where,
+    ],
+)  # fmt: skip
+def test_the_guard_against_host_reads_works(
+    read: Callable[[Tensor], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensor = torch.tensor([1])
+    with no_host_reads(monkeypatch), pytest.raises(AssertionError, match="read"):
+        read(tensor)
+
+
+@pytest.mark.parametrize("continuous", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_and_resets_read_nothing_on_the_host(
+    kind: str, continuous: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As on a GPU: there, which environments are done is not asked.
+    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    env = make(kind, continuous=continuous)
+    td, actions = env.reset(), actions_of(env, 15)  # refreshes of the pool and time-outs
+    first = env.state.pose.clone()
+    with no_host_reads(monkeypatch):
+        for action in actions:
+            td.set(ACTION, action)
+            td = env.step(td)
+            td = env.maybe_reset(step_mdp(td))
+    assert env.env_steps == 15 * 4
+    assert env.state.steps.max() < 7 and not torch.equal(env.state.pose, first)
+
+
+def test_the_curriculum_goes_by_env_steps() -> None:
+    env = make("schedule")  # levels from 0, 40 and 80 env-steps, 4 environments
+    td = env.reset()
+    robots = {0: 2, 1: 3, 2: 1}
+    seen = []
+    for action in actions_of(env, 30):
+        td.set(ACTION, action)
+        row, td = env.step_and_maybe_reset(td)
+        expected = SCHEDULE.level_at(env.env_steps)
+        fresh = row["next", "done"].squeeze(-1)
+        assert (env.scenario.level[fresh] == expected).all()
+        assert td[MASK].sum(-1)[fresh].eq(robots[expected]).all()
+        seen += env.scenario.level[fresh].tolist()
+    assert env.env_steps == 120 and set(seen) == {0, 1, 2}
+
+
+def test_levels_mix_in_one_padded_batch_by_weight() -> None:
+    count = 4000
+    curriculum = Curriculum(
+        levels=LEVELS, weights=(1.0, 0.0, 3.0), pool_size=4000, refresh_size=500
+    )
+    env = MarineNavEnv(SHORT, count, scenarios=curriculum)
+    td = env.reset()
+    share = env.scenario.level.eq(0).double().mean().item()
+    assert share == pytest.approx(0.25, abs=0.04)  # four deviations, of the pool and of the draw
+    assert set(env.scenario.level.tolist()) == {0, 2}
+    robots = torch.tensor([2, 3, 1])[env.scenario.level]
+    assert torch.equal(td[MASK].sum(-1), robots)
+    assert torch.equal(
+        env.scenario.obstacle_mask.sum(-1), torch.tensor([1, 2, 0])[env.scenario.level]
+    )
+    td.set(ACTION, torch.ones(count, 3, 2))
+    after = env.step(td)["next", GROUP]
+    absent = ~env.scenario.robot_mask
+    for key in ("reward", "truncated", "mask"):
+        assert not after[key][absent].any(), key
+    for key in ("done", "terminated"):
+        assert td[GROUP, key][absent].all() and after[key][absent].all(), key
+    for value in after["observation"].values():
+        assert not value[absent].any()
+
+
+def test_flags_of_an_episode_are_those_of_all_its_robots_absent_ones_included() -> None:
+    given = [
+        simple_episode([(5.0, 5.0, 0.0), (5.0, 30.0, 0.0)], [(9.0, 5.0), (9.0, 30.0)]),
+        simple_episode([(5.0, 5.0, 0.0)], [(9.0, 5.0)]),
+        simple_episode([(5.0, 5.0, 0.0)], [(50.0, 50.0)]),
+    ]
+    env = MarineNavEnv(replace(SHORT, max_steps=10), scenarios=given)
+    td = env.reset()
+    assert td[GROUP, "done"].squeeze(-1).tolist() == [[False, False], [False, True], [False, True]]
+    ways = set()
+    for number in range(10):
+        td.set(ACTION, torch.ones(3, 2, 2))
+        row = env.step(td)["next"]
+        for name in ("done", "terminated"):
+            assert torch.equal(row[name], row[GROUP, name].all(-2)), (number, name)
+        assert torch.equal(row["truncated"], row[GROUP, "truncated"].any(-2))
+        ways |= {
+            (bool(a), bool(b)) for a, b in zip(row["terminated"], row["truncated"], strict=True)
+        }
+        td = row.exclude(REWARD)
+    assert ways == {(False, False), (True, False), (False, True)}
+
+
+def test_given_scenarios_are_gone_through_with_their_parameters() -> None:
+    given = episodes(5)
+    env = MarineNavEnv(WorldConfig(max_steps=3), 2, scenarios=given, dtype=torch.float64)
+    td = env.reset()
+    order = [[0, 2, 4, 1], [1, 3, 0, 2]]
+    for number in range(4):
+        for e in range(2):
+            episode = given[order[e][number]]
+            count = len(episode.start)
+            assert env.scenario.start[e, :count].tolist() == episode.start
+            assert env.scenario.robot_mask[e].sum() == count
+            assert env.constants.vessel.m[e, :count].tolist() == list(episode.world.vessel.m)
+            assert env.constants.rules.goal_reward[e] == episode.world.reward.goal_reward
+        td = advance(env, td, actions_of(env, 3))[1]
+
+
+def with_extras(env: MarineNavEnv) -> TensorDict:
+    """A reset with entries that are not the environment's, at every depth."""
+    td = env.reset()
+    for key in ("extra", (GROUP, "hidden"), ("other", "deep"), REWARD):
+        td.set(key, torch.ones(4, 3, 1))
+    return td
+
+
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_with_resets_is_torchrls_own(kind: str, flat: bool) -> None:
+    ours, theirs = (make(kind, seed=1, flat=flat) for _ in range(2))
+    td, expected = with_extras(ours), with_extras(theirs)
+    started = 0
+    for action in actions_of(ours, 20):
+        td.set(ACTION, action)
+        expected.set(ACTION, action)
+        (row, td), (row_expected, expected) = (
+            ours.step_and_maybe_reset(td),
+            EnvBase.step_and_maybe_reset(theirs, expected),
+        )
+        assert equal(row, row_expected) and equal(td, expected)
+        for a, b in ((row, row_expected), (td, expected)):
+            assert a.device == b.device and a[GROUP].batch_size == b[GROUP].batch_size
+            assert a[GROUP].device == b[GROUP].device
+        started += int(row["next", "done"].sum())
+    assert started >= 4
+    td["other"].set("deep", torch.zeros(4, 3, 1))
+    assert row["other", "deep"].all()  # the step keeps what it had
+
+
+def test_what_a_policy_writes_for_the_next_step_is_kept() -> None:
+    env = make()
+    td = env.reset().set(ACTION, torch.zeros(4, 3, 2)).set(("next", "memory"), torch.ones(4))
+    row, _ = env.step_and_maybe_reset(td)
+    assert row["next", "memory"].all() and (GROUP, "reward") in row["next"].keys(True)
+
+
+def test_a_step_of_another_number_of_environments_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="batch"):
+        make().step_and_maybe_reset(make(num_envs=2).reset())

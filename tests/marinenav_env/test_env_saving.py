@@ -1,0 +1,131 @@
+"""Saving and restoring the environment."""
+
+import io
+from dataclasses import replace
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from marinenav_env import ConfigError, MarineNavEnv
+from tests.marinenav_env.env_helpers import (
+    ACTION,
+    KINDS,
+    SHORT,
+    actions_of,
+    advance,
+    equal,
+    make,
+    play,
+    same,
+)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_restored_run_goes_on_bit_for_bit(kind: str, dtype: torch.dtype) -> None:
+    env = make(kind, seed=1, dtype=dtype)
+    actions = actions_of(env, 40)
+    _, td = advance(env, env.reset(), actions[:11])
+    snapshot, here = env.state_dict(), td.clone()
+    buffer = io.BytesIO()
+    torch.save(snapshot, buffer)
+    buffer.seek(0)
+    loaded = torch.load(buffer, weights_only=True)
+    expected, last = advance(env, td, actions[11:])
+    assert sum(row["next", "done"].any() for row in expected) >= 3
+
+    fresh = make(kind, seed=2, dtype=dtype)
+    play(used := make(kind, seed=3, dtype=dtype), 5)
+    for other, state in ((env, snapshot), (fresh, loaded), (used, snapshot), (env, snapshot)):
+        held = last.clone()
+        other.load_state_dict(state)
+        assert equal(last, held)  # what was handed out earlier stays as it was
+        again = other.reset()
+        assert equal(again, here.exclude(ACTION))
+        assert other.env_steps == 44
+        rows, _ = advance(other, again, actions[11:])
+        assert same(rows, expected)
+
+
+def test_a_state_from_before_the_first_reset_goes_on_with_it() -> None:
+    """A world draws its first episodes at once, and others at its first full reset."""
+    env, other = make(seed=1), make(seed=2)
+    actions, state = actions_of(env, 12), env.state_dict()
+    expected = advance(env, env.reset(), actions)[0]
+    other.load_state_dict(state)
+    assert same(advance(other, other.reset(), actions)[0], expected)
+    env.load_state_dict(state)
+    assert same(advance(env, env.reset(), actions)[0], expected)
+    state = make(seed=1).state_dict()
+    del state["begun"]  # as earlier versions wrote it
+    other.load_state_dict(state)
+    kept = other.state.pose.clone()
+    other.reset()
+    assert torch.equal(other.state.pose, kept)
+
+
+def test_a_state_without_a_counter_of_noise_goes_on_where_it_would_be() -> None:
+    """As earlier versions wrote them."""
+    env, other = make(seed=1), make(seed=1)
+    actions = actions_of(env, 12)
+    _, td = advance(env, env.reset(), actions[:5])
+    state = env.state_dict()
+    assert state.pop("noise")["step"] == 5
+    other.load_state_dict(state)
+    assert same(advance(other, other.reset(), actions[5:])[0], advance(env, td, actions[5:])[0])
+
+
+def test_only_the_first_full_reset_after_loading_goes_on() -> None:
+    env = make(config=replace(SHORT, max_steps=100))
+    advance(env, env.reset(), actions_of(env, 5))
+    state = env.state_dict()
+    env.load_state_dict(state)
+    env.reset()
+    assert env.state.steps.tolist() == [5] * 4
+    env.reset()
+    assert env.state.steps.tolist() == [0] * 4
+    env.load_state_dict(state)
+    td = TensorDict({"_reset": torch.tensor([[True], [False], [False], [False]])}, [4])
+    env.reset(td)
+    assert env.state.steps.tolist() == [0, 5, 5, 5]
+    env.load_state_dict(state)
+    td = env.rand_step(env.fake_tensordict())
+    assert env.state.steps.tolist() == [6] * 4
+    env.reset()
+    assert env.state.steps.tolist() == [0] * 4
+
+
+@pytest.mark.parametrize(
+    ("saved", "into"),
+    [
+        (("mixture", 4), ("mixture", 5)),
+        (("mixture", 1), ("mixture", 4)),  # would broadcast
+        (("mixture", 4), ("scenarios", 4)),
+        (("episodes", 4), ("mixture", 4)),
+        (("scenarios", 4), ("episodes", 4)),
+    ],
+)
+def test_a_state_that_does_not_fit_is_refused(
+    saved: tuple[str, int], into: tuple[str, int]
+) -> None:
+    state = make(*saved).state_dict()
+    with pytest.raises(ConfigError, match=r"^the saved world does not fit this one: "):
+        make(*into).load_state_dict(state)
+
+
+def test_a_state_with_half_a_source_of_noise_is_refused() -> None:
+    env = MarineNavEnv(num_envs=2)
+    state = env.state_dict()
+    del state["noise"]["step"]
+    with pytest.raises(ConfigError, match="the saved world does not fit this one"):
+        env.load_state_dict(state)
+
+
+def test_a_state_after_steps_without_a_reset_goes_on() -> None:
+    env, other = make(seed=1), make(seed=2)
+    env.step(env.fake_tensordict().set(ACTION, torch.zeros(4, 3, 2)))
+    other.load_state_dict(env.state_dict())
+    other.reset()
+    assert torch.equal(other.state.pose, env.state.pose)
+    assert other.state.steps.tolist() == [1] * 4
