@@ -67,9 +67,7 @@ class MarineNavEnv(EnvBase):
     terminated, never truncated), from the reset on. Only the mask says which robots are active.
     Robots that keep course and speed (``Scenario.scripted``) are masked and done, too, with a
     reward of zero, but they are there: they observe, are seen and can be hit.
-
-    Environments whose episode is over are reset by
-    ``maybe_reset`` without reading anything on the host.
+    ``maybe_reset`` resets environments whose episode is over, without a read on the host.
 
     The same seed gives the same rollout, and the global generators are neither read nor advanced.
     Scenarios are drawn from the environment's own generator; the noise follows from the seed, the
