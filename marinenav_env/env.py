@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tensordict import TensorDict, TensorDictBase, is_tensor_collection
+from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torchrl.envs import EnvBase
 
@@ -32,9 +32,11 @@ from marinenav_env.reset_pool import (
     make_sampler,
     restore,
 )
+from marinenav_env.restart import steered
 from marinenav_env.scenario_file import Episode, fitting, read_scenarios, stack_episodes
 from marinenav_env.specs import GROUP, make_specs
 from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State
+from marinenav_env.tensordicts import as_tensordict, carry_over
 from marinenav_env.validation import ConfigError, require
 from marinenav_env.varying import ParameterSampler
 from marinenav_env.world import StepNoise, World, WorldState
@@ -334,11 +336,19 @@ class MarineNavEnv(EnvBase):
         if "next" in tensordict.keys() or "_step" in tensordict.keys():  # noqa: SIM118
             return super().step_and_maybe_reset(tensordict)  # not all of the step is to be made
         self._assert_tensordict_shape(tensordict)
-        step = self._step(tensordict)
+        # The draws are in the order of ``step`` and ``maybe_reset``.
+        noise = self.next_source()
+        self.env_steps += self.num_envs
         self.refresh_pool()
-        self.world_state = self.start_episodes(self.world_state, step.get("done").view(-1))
+        turn = self.world.step_and_reset(
+            self.world_state, tensordict.get((GROUP, "action")), noise, self._pool,
+            self.reset_pool.upcoming(),
+        )  # fmt: skip
+        self.reset_pool.started(turn.outcome.episode_done)
+        self.world_state, self._restored, self._outcome = turn.world, False, turn.outcome
+        step = self._as_tensordict(turn.observation, turn.steered, turn.outcome)
         following = self.to_tensordict(self.world_state)
-        _carry_over(tensordict, following)
+        carry_over(tensordict, following)
         following.get(GROUP).pop("reward", None)
         tensordict.set("next", step)
         return tensordict, following
@@ -383,34 +393,16 @@ class MarineNavEnv(EnvBase):
             world: the world.
             outcome: of the step that led to it; None at the start of a step.
         """
-        active = steered(world.now)
-        group_shape = active.shape
-        device = self.device  # named for every part: otherwise the whole is converted
-        observation: Any = TensorDict(dict(world.now.observation.items()), group_shape, device)
+        return self._as_tensordict(world.now.observation, steered(world.now), outcome)
+
+    def _as_tensordict(
+        self, entries: TensorDictBase, active: Tensor, outcome: Outcome | None
+    ) -> TensorDictBase:
+        """See ``to_tensordict``; ``active`` is what ``steered`` gives."""
+        observation: Any = TensorDict(dict(entries.items()), active.shape, self.device)
         if self.flat:
             observation = flattened(observation, self.entries)
-        group: dict[str, Any] = {"observation": observation, "mask": active}
-        if outcome is None:
-            # During an episode a robot that has ended stays done; an absent one always is.
-            ended = ~active[..., None]
-            never = torch.zeros_like(ended)
-            group |= {"done": ended, "terminated": ended.clone(), "truncated": never}
-            root = {name: never[:, 0].clone() for name in ("done", "terminated", "truncated")}
-        else:
-            over, terminated = outcome.episode_done, outcome.episode_terminated
-            group |= {
-                "reward": outcome.reward[..., None],
-                "done": (outcome.terminated | outcome.truncated)[..., None],
-                "terminated": outcome.terminated[..., None],
-                "truncated": outcome.truncated[..., None],
-            }
-            root = {
-                "done": over[:, None],
-                "terminated": terminated[:, None],
-                "truncated": (over & ~terminated)[:, None],
-            }
-        robots = TensorDict(group, group_shape, device)
-        return TensorDict({GROUP: robots, **root}, group_shape[:1], device)
+        return as_tensordict(observation, active, outcome, self.device)
 
     # Pictures -----------------------------------------------------------------------------------
 
@@ -482,19 +474,3 @@ class MarineNavEnv(EnvBase):
         self.env_steps = state["env_steps"]
         self._begun = self._restored = state.get("begun", True)
         self._outcome = None
-
-
-def steered(now: ResetState) -> Tensor:
-    """The active robots [E, R] that actions steer; the others keep course and speed."""
-    active, scripted = now.state.active, now.scenario.scripted
-    return active if scripted is None else active & ~scripted
-
-
-def _carry_over(before: TensorDictBase, after: TensorDictBase) -> None:
-    """Set what ``after`` lacks of ``before``, at any depth."""
-    for name, value in before.items():
-        nested = is_tensor_collection(value)
-        if name not in after.keys():  # noqa: SIM118
-            after.set(name, value.copy() if nested else value)
-        elif nested:
-            _carry_over(value, after.get(name))

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from marinenav_env import plugins
 from marinenav_env.config import LEVELS, Level, ScenarioConfig
+from marinenav_env.layout import environments_innermost
 from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.state import ResetState, Scenario
 from marinenav_env.validation import Count, at_least, check_fields, is_count, require
@@ -126,15 +127,33 @@ class ResetPool(ABC):
     """batch [P]."""
 
     @abstractmethod
+    def upcoming(self) -> Tensor:
+        """Choose the entry of the pool that each environment would start from next, [E] int64."""
+
+    def started(self, done: Tensor | None) -> None:  # noqa: B027 (the order matters to one kind)
+        """Be told that environments started from their upcoming entries.
+
+        Args:
+            done: [E] bool, which environments; None for all.
+        """
+
+    def rewind(self) -> None:  # noqa: B027 (likewise)
+        """Begin again, before all environments are reset."""
+
     def index(self, done: Tensor | None) -> Tensor:
-        """Choose the entry of the pool that each environment would start from next.
+        """Choose the entries of the pool that environments start from now.
 
         Args:
             done: [E] bool, which environments are reset; None for all.
 
         Returns:
-            [E] int64.
+            [E] int64; without meaning where ``done`` is false.
         """
+        if done is None:
+            self.rewind()
+        chosen = self.upcoming()
+        self.started(done)
+        return chosen
 
     def due(self, env_steps: int) -> list[Tensor]:
         """The scenarios that ``renew`` replaces now; called once per vector step.
@@ -201,9 +220,10 @@ class SampledPool(ResetPool):
         self._rows = torch.arange(size, device=device)
         self._begins = torch.arange(0, curriculum.pool_size, size, device=device).unbind()
         self._cursor, self._ticks = 0, 0
-        self.states = ResetState.cat([self._draw(begin) for begin in self._begins])
+        drawn = ResetState.cat([self._draw(begin) for begin in self._begins])
+        self.states = drawn.apply(environments_innermost)
 
-    def index(self, done: Tensor | None) -> Tensor:
+    def upcoming(self) -> Tensor:
         """Any entry with equal probability."""
         size, device = self.states.batch_size[0], self._generator.device
         return torch.randint(size, (self._num_envs,), generator=self._generator, device=device)
@@ -286,23 +306,22 @@ class FixedPool(ResetPool):
         self._next = self._first.clone()
         self._round = math.lcm(size, num_envs)
 
-    def index(self, done: Tensor | None) -> Tensor:
+    def upcoming(self) -> Tensor:
         """The next of each environment's scenarios."""
-        # In place: a captured reset reads the memory of _next.
-        if done is None:
-            chosen = self._scenario(self._first)
-            self._next.copy_(self._first + len(self._first))
-        else:
-            chosen = self._scenario(self._next)
-            self._next.add_(done, alpha=len(self._first))
-        return chosen
-
-    def _scenario(self, number: Tensor) -> Tensor:
-        """Indices [E] of scenarios for running numbers of episodes [E]."""
-        size, stride = self.states.batch_size[0], len(self._first)
+        number, size, stride = self._next, self.states.batch_size[0], len(self._first)
         # After a round an environment's scenarios repeat; shift them unless it took all P.
         shift = number // self._round if self._round < size * stride else 0
         return (number + shift) % size
+
+    # In place: a captured reset reads the memory of _next.
+
+    def started(self, done: Tensor | None) -> None:
+        """See ResetPool."""
+        self._next.add_(1 if done is None else done, alpha=len(self._first))
+
+    def rewind(self) -> None:
+        """See ResetPool."""
+        self._next.copy_(self._first)
 
     def state_dict(self) -> dict[str, Any]:
         """The pool and the number of each environment's next episode."""

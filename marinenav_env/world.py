@@ -6,10 +6,11 @@ is read on the host, so that it compiles into one graph and can be captured.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
-from tensordict import TensorClass, TensorDict
+from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env.colregs import required_turn
@@ -30,6 +31,7 @@ from marinenav_env.layout import env_first, env_last, environments_innermost, st
 from marinenav_env.observation import described, entry_sensors
 from marinenav_env.perception import Noise, draw_noise, observe
 from marinenav_env.philox import RandomSource
+from marinenav_env.restart import restart, steered, turn
 from marinenav_env.reward import RewardInputs, published_reward, reward_function
 from marinenav_env.state import (
     Observation,
@@ -43,42 +45,8 @@ from marinenav_env.state import (
 from marinenav_env.validation import ConfigError, require
 from marinenav_env.weather import delayed, weather_force
 
-Tensors = TypeVar("Tensors", bound=TensorClass)
-
 _MISSED, _ENTRIES = 1, 2
 """Purposes of random numbers besides perception's 0; each further sensor has the next."""
-
-
-def where(mask: Tensor, new: Tensors, old: Tensors) -> Tensors:
-    """Take environments from ``new`` where the mask [E] is true and from ``old`` elsewhere."""
-
-    def pick(a: Tensor, b: Tensor) -> Tensor:
-        # The old ones come first: the first operand decides the layout of the result.
-        return torch.where(kept.view(-1, *[1] * (b.ndim - 1)), b, a)
-
-    kept = ~mask
-    return new.apply(pick, old)
-
-
-def restart(done: Tensor, pool: Tensors, index: Tensor, old: Tensors) -> Tensors:
-    """Take environments from a pool where ``done`` [E] is true and from ``old`` elsewhere.
-
-    Args:
-        done: [E] bool.
-        pool: what to take from.
-        index: [E] int64, which entry of the pool each environment would take.
-        old: batch [E]; is not changed.
-    """
-    if not host_reads_are_free(done.device):
-        return where(done, pool[index], old)
-    # Only the few that are done are gathered.
-    rows = done.nonzero().squeeze(-1)  # host: see host_reads_are_free
-    chosen = index[rows]
-
-    def pick(a: Tensor, b: Tensor) -> Tensor:
-        return a.clone().index_copy_(0, rows, b.index_select(0, chosen))
-
-    return old.apply(pick, pool)
 
 
 def initial_state(scenario: Scenario, core_radius: Tensor) -> State:
@@ -167,6 +135,19 @@ class StepNoise(NamedTuple):
     """[E, R, M] uniform on [0, 1), of detections; None without weather."""
 
 
+class Turn(NamedTuple):
+    """A control step and the new episodes that follow it."""
+
+    world: WorldState
+    """What the next step starts from."""
+    observation: TensorDict
+    """After the step, before new episodes; batch [E]."""
+    steered: Tensor
+    """[E, R] bool, likewise: the active robots that actions steer."""
+    outcome: Outcome
+    """Of the step."""
+
+
 class World:
     """The world as pure functions of tensors, for one configuration.
 
@@ -196,9 +177,13 @@ class World:
         self.reward = reward_function(config)
         self._advance: Any = self.advance
         self._restart: Any = restart
+        self._turn: Any = None
         if config.kernel == "triton":
             self._advance = self._triton_advance()
-        elif compile_step:
+        if compile_step:
+            # Of the functions as they are: what is compiled is not compiled again within.
+            self._turn = compiled(partial(turn, self._advance), quantiles.device)
+        if compile_step and config.kernel != "triton":
             self._advance = compiled(self.advance, quantiles.device)
         if compile_step and not host_reads_are_free(quantiles.device):
             self._restart = compiled(restart, quantiles.device)
@@ -254,6 +239,33 @@ class World:
         if pool.parameters.batch_size[0] == 1:
             return WorldState(now, pool.parameters)
         return WorldState(now, restart(done, pool.parameters, index, world.parameters))
+
+    def step_and_reset(
+        self,
+        world: WorldState,
+        action: Tensor,
+        noise: StepNoise | RandomSource,
+        pool: WorldState,
+        index: Tensor,
+    ) -> Turn:
+        """``step``, and ``reset`` where it ended an episode; compiled as one function.
+
+        Args:
+            world: before the step; it is not changed.
+            action: see ``step``.
+            noise: see ``step``.
+            pool: see ``reset``.
+            index: see ``reset``.
+        """
+        if self._turn is None:
+            after, outcome = self.step(world, action, noise)
+            following = self.reset(after, outcome.episode_done, pool, index)
+            return Turn(following, after.now.observation, steered(after.now), outcome)
+        # What all environments share is not looked at twice: compiled code checks each tensor.
+        shared = pool.parameters.batch_size[0] == 1
+        others = None if shared else pool.parameters
+        now, parameters, *rest = self._turn(*world, action, noise, pool.now, others, index)
+        return Turn(WorldState(now, world.parameters if shared else parameters), *rest)
 
     def begin(self, pool: WorldState, index: Tensor) -> WorldState:
         """Start new episodes in all environments; see ``reset``."""

@@ -254,30 +254,6 @@ def test_initial_state(busy: World) -> None:
     assert not (state.collided.any() or state.arrived.any() or state.steps.any())
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_restarting_few_equals_choosing_everywhere(busy: World, share: float) -> None:
-    """What a CPU does, against what every other device does."""
-    old, generator = busy.state, torch.Generator().manual_seed(3)
-    count = old.batch_size[0]
-    pool = torch.cat((old, old)).apply(lambda leaf: torch.flip(leaf, [0]))
-    index = torch.randint(2 * count, (count,), generator=generator)
-    done = torch.rand(count, generator=generator) < share
-    before = old.clone()
-    got, expected = world.restart(done, pool, index, old), world.where(done, pool[index], old)
-    for name in ("pose", "velocity_ground", "thrust", "active", "steps"):
-        assert torch.equal(getattr(got, name), getattr(expected, name)), name
-        assert torch.equal(getattr(old, name), getattr(before, name)), name
-
-
-def test_where_takes_whole_environments(busy: World) -> None:
-    mask = torch.tensor([e % 3 == 0 for e in range(len(SIZES))])
-    old, new = busy.state, busy.state.apply(lambda t: ~t if t.dtype is torch.bool else t + 1)
-    got = world.where(mask, new, old)
-    for name, value in got.items():
-        assert torch.equal(value[mask], new.get(name)[mask])
-        assert torch.equal(value[~mask], old.get(name)[~mask])
-
-
 # An episode with every fate ---------------------------------------------------------------------
 
 

@@ -1,0 +1,61 @@
+"""The world under TorchRL's keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase, is_tensor_collection
+from torch import Tensor
+
+from marinenav_env.specs import GROUP
+from marinenav_env.state import Outcome
+
+
+def as_tensordict(
+    observation: TensorDictBase | Tensor,
+    active: Tensor,
+    outcome: Outcome | None,
+    device: torch.device,
+) -> TensorDictBase:
+    """A step, or the start of one, under the keys of MarineNavEnv.
+
+    Args:
+        observation: of all robots, batch [E, R]; or [E, R, D].
+        active: [E, R] bool: the robots that are active and steered by actions.
+        outcome: of the step; None at the start of one.
+        device: of all tensors.
+    """
+    group: dict[str, Any] = {"observation": observation, "mask": active}
+    if outcome is None:
+        # During an episode a robot that has ended stays done; an absent one always is.
+        ended = ~active[..., None]
+        never = torch.zeros_like(ended)
+        group |= {"done": ended, "terminated": ended.clone(), "truncated": never}
+        root = {name: never[:, 0].clone() for name in ("done", "terminated", "truncated")}
+    else:
+        over, terminated = outcome.episode_done, outcome.episode_terminated
+        group |= {
+            "reward": outcome.reward[..., None],
+            "done": (outcome.terminated | outcome.truncated)[..., None],
+            "terminated": outcome.terminated[..., None],
+            "truncated": outcome.truncated[..., None],
+        }
+        root = {
+            "done": over[:, None],
+            "terminated": terminated[:, None],
+            "truncated": (over & ~terminated)[:, None],
+        }
+    # The device is named for every part: otherwise the whole is converted.
+    robots = TensorDict(group, active.shape, device)
+    return TensorDict({GROUP: robots, **root}, active.shape[:1], device)
+
+
+def carry_over(before: TensorDictBase, after: TensorDictBase) -> None:
+    """Set what ``after`` lacks of ``before``, at any depth."""
+    for name, value in before.items():
+        nested = is_tensor_collection(value)
+        if name not in after.keys():  # noqa: SIM118
+            after.set(name, value.copy() if nested else value)
+        elif nested:
+            carry_over(value, after.get(name))

@@ -1,0 +1,63 @@
+"""New episodes in some environments of a batch."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from marinenav_env import world
+from marinenav_env.restart import restart, where
+from tests.marinenav_env.env_helpers import ACTION, KINDS, actions_of, equal, make
+from tests.marinenav_env.helpers import World, random_world
+
+SIZES = [(5, 3, 3), (4, 4, 0), (2, 0, 0), (1, 1, 1)] * 5
+
+
+@pytest.fixture(scope="module")
+def busy() -> World:
+    return random_world(3, SIZES, size=30.0, inactive=0.0)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_restarting_few_equals_choosing_everywhere(busy: World, share: float) -> None:
+    """What a CPU does, against what every other device does."""
+    old, generator = busy.state, torch.Generator().manual_seed(3)
+    count = old.batch_size[0]
+    pool = torch.cat((old, old)).apply(lambda leaf: torch.flip(leaf, [0]))
+    index = torch.randint(2 * count, (count,), generator=generator)
+    done = torch.rand(count, generator=generator) < share
+    before = old.clone()
+    got, expected = restart(done, pool, index, old), where(done, pool[index], old)
+    for name in ("pose", "velocity_ground", "thrust", "active", "steps"):
+        assert torch.equal(getattr(got, name), getattr(expected, name)), name
+        assert torch.equal(getattr(old, name), getattr(before, name)), name
+
+
+def test_where_takes_whole_environments(busy: World) -> None:
+    mask = torch.tensor([e % 3 == 0 for e in range(len(SIZES))])
+    old, new = busy.state, busy.state.apply(lambda t: ~t if t.dtype is torch.bool else t + 1)
+    got = where(mask, new, old)
+    for name, value in got.items():
+        assert torch.equal(value[mask], new.get(name)[mask])
+        assert torch.equal(value[~mask], old.get(name)[~mask])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_and_new_episodes_are_the_same_as_one_function(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is compiled, against what is not."""
+    apart = make(kind, seed=1)
+    as_they_are: Any = lambda function, device: function  # noqa: E731
+    monkeypatch.setattr(world, "compiled", as_they_are)
+    together = make(kind, seed=1, compile_step=True)
+    td, expected = together.reset(), apart.reset()
+    started = 0
+    for action in actions_of(apart, 20):
+        row, td = together.step_and_maybe_reset(td.set(ACTION, action))
+        row_expected, expected = apart.step_and_maybe_reset(expected.set(ACTION, action))
+        assert equal(row, row_expected) and equal(td, expected)
+        for ours, theirs in zip(together.world_state, apart.world_state, strict=True):
+            assert equal(ours.to_tensordict(), theirs.to_tensordict())
+        started += int(row["next", "done"].sum())
+    assert started >= 4
