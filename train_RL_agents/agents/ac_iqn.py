@@ -7,14 +7,15 @@ Fractions are drawn and embedded as in ``iqn``.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from marinenav_env.validation import Fraction, NonNegative, require
-from train_RL_agents.agents.action_critic import ImplicitQuantileCritic
+from marinenav_env.validation import Fraction, NonNegative, above, at_most, require
+from train_RL_agents.agents.action_critic import ImplicitQuantileCritic, best_choice
 from train_RL_agents.agents.base import Agent, Batch, Losses
 from train_RL_agents.agents.losses import quantile_huber, td_target, truncated_targets
 from train_RL_agents.agents.quantile import QuantileConfig, draw_fractions, midpoints, risk_level
@@ -27,7 +28,7 @@ from train_RL_agents.networks.observation import Observation
 class ACIQNConfig(QuantileConfig):
     """Settings of AC-IQN."""
 
-    ADDED: ClassVar[dict[str, Any]] = QuantileConfig.ADDED | {"refine": False}
+    ADDED: ClassVar[dict[str, Any]] = QuantileConfig.ADDED | {"refine": False, "actor_share": 1.0}
     dropped: int = 1
     """Highest quantiles of each critic that targets leave out."""
     target_noise: Fraction = 0.1
@@ -37,6 +38,9 @@ class ACIQNConfig(QuantileConfig):
     climbs: a smoothed value has fewer summits to be stuck on (Nachum et al. 2018)."""
     saturation_penalty: NonNegative = 1e-4
     """Cost of the squared output of the actor before squashing, as in DDPG."""
+    actor_share: Annotated[float, above(0.0), at_most(1.0)] = 0.5
+    """Share of each batch that the actor learns from; the critics learn from all of it. Like the
+    delayed updates of TD3 (Fujimoto et al. 2018), half of it saves time."""
     refine: bool = True
     """Evaluations take the best of nine neighbours of the actor's action, rated by the critics at
     the risk level; false: only where a risk level below 1 is asked for."""
@@ -75,10 +79,13 @@ class ACIQN(Agent[ACIQNConfig]):
         action: Tensor = self.networks["actor"](observation)
         if risk is None and not self.config.refine:
             return {"action": action}
-        level = risk_level(self.config, observation, risk)
-        better = self._best_neighbour(observation, action, level[..., None] * self.tau_midpoints)
+        level = risk_level(self.config, observation, risk)[..., None]
+        # An actor is smooth: where passing on either side is good, it also takes what is between.
+        near = (action[..., None, :] + self.neighbours).clamp(-1.0, 1.0)
+        critics: list[Any] = [self.networks[name] for name in self.critics]
+        better = best_choice(critics, observation, near, level * self.tau_midpoints)
         if not self.config.refine:
-            better = torch.where(level[..., None] < 1.0, better, action)
+            better = torch.where(level < 1.0, better, action)
         return {"action": better}
 
     def select(self, outputs: dict[str, Tensor]) -> Tensor:
@@ -88,15 +95,6 @@ class ACIQN(Agent[ACIQNConfig]):
     def output_networks(self) -> list[str]:
         """The actor, and the critics if they refine its action."""
         return ["actor", *self.critics] if self.config.refine else ["actor"]
-
-    def _best_neighbour(self, observation: Observation, action: Tensor, taus: Tensor) -> Tensor:
-        """Of an action [B, 2] and those half a unit around it, the best by the lower critic."""
-        # An actor is smooth: where passing on either side is good, it also takes what is between.
-        choices = (action[..., None, :] + self.neighbours).clamp(-1.0, 1.0)
-        critics: list[Any] = [self.networks[name] for name in self.critics]
-        values = [critic.mean(observation, choices, taus) for critic in critics]
-        best = torch.stack(values).amin(0).argmax(-1)[..., None, None]
-        return choices.gather(-2, best.expand(*action.shape[:-1], 1, 2)).squeeze(-2)
 
     def explore(self, observation: Observation, noise: None) -> tuple[Tensor, dict[str, Tensor]]:
         """The actor's action."""
@@ -108,37 +106,45 @@ class ACIQN(Agent[ACIQNConfig]):
         known = [self.networks[name](observation, action, taus) for name in self.critics]
         return torch.stack(known).mean(0).sort(-1).values
 
-    def loss_noise(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Fractions [2, N], one from each stratum, and noise [2, B, 2] of next and own actions."""
-        noise = torch.randn(2, batch_size, 2, generator=generator, device=generator.device)
-        return draw_fractions(self.tau_midpoints, generator), noise
+    def loss_noise(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Fractions [2, N], one a stratum, and noise [B, 2] of next and [A, 2] of own actions."""
+        rows = math.ceil(self.config.actor_share * batch_size)
+        noise = torch.randn(batch_size + rows, 2, generator=generator, device=generator.device)
+        return (draw_fractions(self.tau_midpoints, generator), *noise.split((batch_size, rows)))
 
-    def part_of_noise(self, noise: tuple[Tensor, Tensor], rows: slice) -> tuple[Tensor, Tensor]:
-        """All fractions, and the noise of some rows."""
-        return noise[0], noise[1][:, rows]
+    def part_of_noise(self, noise: tuple[Tensor, ...], rows: slice) -> tuple[Tensor, ...]:
+        """All fractions, and the noise of some rows; the actor's are the first of the batch."""
+        return (noise[0], *(each[rows] for each in noise[1:]))
 
-    def loss(self, batch: Batch, noise: tuple[Tensor, Tensor]) -> Losses:
+    def loss(self, batch: Batch, noise: tuple[Tensor, ...]) -> Losses:
         """Quantile regression of the critics; the actor maximises the lower one."""
-        (taus, target_taus), (smoothing, actor_noise) = noise
+        (taus, target_taus), smoothing, actor_noise = noise
+        critics, targets = (
+            [each[name] for name in self.critics] for each in (self.networks, self.targets)
+        )
         with torch.no_grad():
             smoothing = (self.config.target_noise * smoothing).clamp(-0.5, 0.5)
             action = (self.targets["actor"](batch.next_observation) + smoothing).clamp(-1.0, 1.0)
-            networks = [self.targets[name] for name in self.critics]
-            target = each_of(networks, batch.next_observation, action, target_taus)
-            next_quantiles = truncated_targets(torch.stack(target), self.config.dropped)
-            targets = td_target(batch.reward, batch.discount, next_quantiles)
-        networks = [self.networks[name] for name in self.critics]
-        quantiles = each_of(networks, batch.observation, batch.action, taus)
-        errors = [quantile_huber(each, targets, taus, self.config.kappa) for each in quantiles]
-        actor: Any = self.networks["actor"]
-        pre_activation = actor.pre_activation(batch.observation)
-        saturation = self.config.saturation_penalty * pre_activation.square().mean()
-        action = squash(pre_activation + self.config.actor_noise * actor_noise)
-        known = each_of(networks, batch.observation, action, self.tau_midpoints, frozen=True)
-        actor_values = [each.mean(-1) for each in known]
+            known = each_of(targets, batch.next_observation, action, target_taus)
+            next_quantiles = truncated_targets(torch.stack(known), self.config.dropped)
+            target = td_target(batch.reward, batch.discount, next_quantiles)
+        quantiles = each_of(critics, batch.observation, batch.action, taus)
+        errors = [quantile_huber(each, target, taus, self.config.kappa) for each in quantiles]
         return {
             "loss_critic": torch.stack(errors).sum(),
-            "loss_actor": saturation - torch.stack(actor_values).amin(0).mean(),
+            "loss_actor": self._actor_loss(critics, batch, actor_noise),
             "value": quantiles[0].mean(),
-            "target": targets.mean(),
+            "target": target.mean(),
         }
+
+    def _actor_loss(self, critics: list[nn.Module], batch: Batch, noise: Tensor) -> Tensor:
+        """What the actor minimises, on the first A rows; with noise [A, 2]."""
+        rows, actor = len(noise), cast(Actor, self.networks["actor"])
+        own = {name: each[:rows] for name, each in batch.observation.items()}
+        pre_activation = actor.pre_activation(own)
+        action = squash(pre_activation + self.config.actor_noise * noise)
+        known = each_of(critics, batch.observation, action, self.tau_midpoints, rows, frozen=True)
+        value = torch.stack([each.mean(-1) for each in known]).amin(0)
+        saturation = self.config.saturation_penalty * pre_activation.square().mean(-1)
+        # Not their mean: a part of a batch may have fewer of these rows than others, or none.
+        return (saturation - value).sum() / (self.config.actor_share * batch.size)

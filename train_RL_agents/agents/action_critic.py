@@ -6,6 +6,7 @@ pooled quantiles is TQC's (Kuznetsov et al. 2020).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -117,18 +118,24 @@ class ImplicitQuantileCritic(ObservationNetwork):
         self.action_encoder = None if self.late else action_encoder(sizes[0])
         self.output_layer = nn.Linear(width, 1)
 
-    def forward(self, observation: Observation, action: Tensor, taus: Tensor) -> Tensor:
-        """Quantiles [B, N] at fractions [N] or [B, N] of actions [B, 2]."""
+    def forward(
+        self, observation: Observation, action: Tensor, taus: Tensor, rows: int | None = None
+    ) -> Tensor:
+        """Quantiles [B, N] at fractions [N] or [B, N] of actions [B, 2].
+
+        With ``rows`` the observations are those of a larger batch, of which the first B count:
+        compiled code that encodes them all for something else does it once.
+        """
         features, embedded = self.encode(observation), self.cos_embedding(taus)
         if self.action_encoder is None:
-            features = self.late_trunk(features, action)
+            features = self.late_trunk(features, action, rows)
             # (features x embedded) W^T, without an [B, N, 128] intermediate where taus are shared.
             weighted = embedded * self.output_layer.weight
             if taus.ndim == 1:
                 return to_float32(features @ weighted.mT) + self.output_layer.bias
             values = to_float32(weighted @ features[..., None]).squeeze(-1)
             return values + self.output_layer.bias
-        features = self.trunk(features[..., None, :] * embedded, end=1)
+        features = self.trunk(features[:rows, ..., None, :] * embedded, end=1)
         features = features * self.action_encoder(action)[..., None, :]
         features = self.trunk(features, begin=1)
         return to_float32(self.output_layer(features)).squeeze(-1)
@@ -144,7 +151,25 @@ class ImplicitQuantileCritic(ObservationNetwork):
         embedded = self.cos_embedding(taus).mean(-2, keepdim=True)
         return to_float32(self.output_layer(features * embedded)).squeeze(-1)
 
-    def late_trunk(self, features: Tensor, action: Tensor) -> Tensor:
+    def late_trunk(self, features: Tensor, action: Tensor, rows: int | None = None) -> Tensor:
         """Hidden layers before the product with the fractions, [B, 128]."""
-        first = torch.relu(side_by_side(self.hidden_layers[0], features, action))
+        first = torch.relu(side_by_side(self.hidden_layers[0], features, action, rows))
         return self.trunk(first, begin=1)
+
+
+def best_choice(
+    critics: Sequence[ImplicitQuantileCritic], observation: Observation, choices: Tensor,
+    taus: Tensor,
+) -> Tensor:  # fmt: skip
+    """Of K actions the one of the highest value by the lower critic, [B, 2].
+
+    Args:
+        critics: that rate them.
+        observation: [B].
+        choices: [B, K, 2].
+        taus: [B, N] fractions that the value is the mean over.
+    """
+    values = [critic.mean(observation, choices, taus) for critic in critics]
+    best = torch.stack(values).amin(0).argmax(-1)[..., None, None]
+    shape = *best.shape[:-2], 1, choices.shape[-1]
+    return choices.gather(-2, best.expand(shape)).squeeze(-2)

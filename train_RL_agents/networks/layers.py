@@ -66,7 +66,9 @@ def rectified_maximum(values: Tensor, mask: Tensor) -> Tensor:
     return (torch.relu(values) * mask).amax(-2)
 
 
-def side_by_side(layer: nn.Module, features: Tensor, action: Tensor) -> Tensor:
+def side_by_side(
+    layer: nn.Module, features: Tensor, action: Tensor, rows: int | None = None
+) -> Tensor:
     """A layer of ``hidden`` of features and an action, as of both concatenated.
 
     On a CPU the products are apart: that of the same features is computed once for several actions,
@@ -77,15 +79,17 @@ def side_by_side(layer: nn.Module, features: Tensor, action: Tensor) -> Tensor:
         layer: from F + A numbers.
         features: [..., F].
         action: [..., A]; the features are broadcast to its leading shape.
+        rows: how many of the features count, from the first on; None: all.
     """
     if not host_reads_are_free(features.device):
-        features = features.expand(*action.shape[:-1], -1)
+        features = features[:rows].expand(*action.shape[:-1], -1)
         together: Tensor = layer(torch.cat((features, action), -1))
         return together
     parts: list[Any] = [*layer] if isinstance(layer, nn.Sequential) else [layer]
     linear, *norm = parts
     of_features, of_action = linear.weight.split((features.shape[-1], action.shape[-1]), -1)
-    joined = nn.functional.linear(features, of_features)
+    # Before rows are taken: the product with all of them is there anyway.
+    joined = nn.functional.linear(features, of_features)[:rows]
     joined = joined + nn.functional.linear(action, of_action, linear.bias)
     return norm[0](joined) if norm else joined
 

@@ -29,7 +29,7 @@ class Formula(nn.Module):
         self.formula = formula
         self.factor = nn.Parameter(torch.ones(()))
 
-    def forward(self, observation, action, taus):
+    def forward(self, observation, action, taus, rows=None):
         return self.factor * self.formula(action[..., 0, None], action[..., 1, None], taus)
 
     def mean(self, observation, actions, taus):
@@ -53,6 +53,7 @@ class Constant(nn.Module):
 
 def agent_with(actor, *formulas, target=None, **settings):
     """An AC-IQN whose critics are formulas; ``target`` are those of its targets."""
+    settings = {"actor_share": 1.0} | settings
     agent = ACIQN(ACIQNConfig(critics=len(formulas), **settings))
     agent.networks["actor"] = agent.targets["actor"] = Constant(*actor)
     for index, formula in enumerate(formulas):
@@ -91,7 +92,7 @@ def test_published_architecture_by_name():
 def test_one_fraction_from_each_stratum():
     agent = ACIQN(ACIQNConfig(quantiles=8))
     drawn = [agent.loss_noise(5, seeded(seed)) for seed in range(200)]
-    taus = torch.stack([fractions for fractions, _ in drawn])
+    taus = torch.stack([fractions for fractions, *_ in drawn])
     assert taus.shape == (200, 2, 8)
     assert torch.equal((taus * 8).floor(), torch.arange(8.0).expand(200, 2, 8))
     # Uniform within the stratum, and independent for predictions and targets.
@@ -100,9 +101,9 @@ def test_one_fraction_from_each_stratum():
     assert inside.std().item() == close(12**-0.5, abs=0.02)
     correlation = torch.corrcoef(torch.stack((inside[:, 0].flatten(), inside[:, 1].flatten())))
     assert abs(correlation[0, 1].item()) < 0.1
-    assert drawn[0][1].shape == (2, 5, 2)
-    smoothing = torch.cat([noise for _, noise in drawn])
-    assert smoothing.std().item() == close(1.0, abs=0.08)
+    assert [noise.shape for noise in drawn[0][1:]] == [(5, 2), (3, 2)]
+    noise = torch.cat([torch.cat(both) for _, *both in drawn])
+    assert noise.std().item() == close(1.0, abs=0.08)
 
 
 def batch_of(reward, discount, action=(0.0, 0.0)):
@@ -113,7 +114,7 @@ def batch_of(reward, discount, action=(0.0, 0.0)):
     )  # fmt: skip
 
 
-NO_NOISE = torch.zeros(2, 1, 2)
+NO_NOISE = torch.zeros(1, 2), torch.zeros(1, 2)
 
 
 @pytest.mark.parametrize("dropped", [0, 1])
@@ -122,7 +123,7 @@ def test_targets_pool_the_quantiles_but_the_highest(dropped):
             lambda left, right, taus: 5.0 + 0.0 * taus + 0.0 * left]  # fmt: skip
     agent = agent_with((0.0, 0.0), *targets, quantiles=2, dropped=dropped, kappa=1.0)
     taus = torch.tensor([[0.1, 0.6], [0.2, 0.9]])
-    losses = agent.loss(batch_of(1.0, 0.5), (taus, NO_NOISE))
+    losses = agent.loss(batch_of(1.0, 0.5), (taus, *NO_NOISE))
     # At 0.2 and 0.9 the critics say 2, 9 and 5, 5; one a critic is left out.
     kept = (2.0, 5.0, 5.0, 9.0)[: 4 - 2 * dropped]
     targets = [1.0 + 0.5 * value for value in kept]
@@ -141,10 +142,17 @@ def test_targets_pool_the_quantiles_but_the_highest(dropped):
 
 def test_parts_of_a_batch_share_the_fractions_and_have_noise_of_their_own():
     agent = ACIQN(ACIQNConfig(quantiles=4))
-    taus, noise = agent.loss_noise(6, seeded())
-    assert taus.shape == (2, 4) and noise.shape == (2, 6, 2)
-    fractions, part = agent.part_of_noise((taus, noise), slice(1, 4))
-    assert torch.equal(fractions, taus) and torch.equal(part, noise[:, 1:4])
+    taus, smoothing, noise = agent.loss_noise(6, seeded())
+    assert taus.shape == (2, 4) and smoothing.shape == (6, 2) and noise.shape == (3, 2)
+    fractions, *parts = agent.part_of_noise((taus, smoothing, noise), slice(1, 5))
+    assert torch.equal(fractions, taus) and torch.equal(parts[0], smoothing[1:5])
+    assert torch.equal(parts[1], noise[1:3])
+
+
+def test_the_whole_batch_takes_the_numbers_of_before():
+    agent = ACIQN(ACIQNConfig(actor_share=1.0))
+    _, *noise = agent.loss_noise(6, seeded())
+    assert torch.equal(torch.stack(noise), torch.randn(2, 6, 2, generator=seeded()))
 
 
 def test_terminal_targets_are_the_reward():
@@ -155,7 +163,7 @@ def test_terminal_targets_are_the_reward():
 
 def test_settings_of_before_had_neither_refinement_nor_another_threshold():
     assert ACIQN.continuous and ACIQN.supports_risk
-    expected = {"kappa": 1.0, "risk": "neutral", "refine": False}
+    expected = {"kappa": 1.0, "risk": "neutral", "refine": False, "actor_share": 1.0}
     assert expected == ACIQNConfig.ADDED
 
 
@@ -165,8 +173,7 @@ def test_noise_on_target_actions_is_scaled_and_clipped():
     taus = torch.full((2, 16), 0.5)
 
     def target(*noise):
-        smoothing = torch.stack((torch.tensor([noise]), torch.zeros(1, 2)))
-        losses = agent.loss(batch_of(0.0, 1.0), (taus, smoothing))
+        losses = agent.loss(batch_of(0.0, 1.0), (taus, torch.tensor([noise]), torch.zeros(1, 2)))
         return losses["target"].item()
 
     assert target(0.0, 0.0) == close(0.2 - 9.0)
@@ -183,7 +190,7 @@ def test_actor_climbs_the_critic_that_says_less():
             lambda left, right, taus: 100.0 + left + 0.0 * taus]  # fmt: skip
     agent = agent_with((0.0, 0.0), *peak, quantiles=4)
     taus = torch.tensor([[0.0, 0.2, 0.4, 0.6]] * 2)
-    losses = agent.loss(batch_of(0.0, 0.0), (taus, NO_NOISE))
+    losses = agent.loss(batch_of(0.0, 0.0), (taus, *NO_NOISE))
     # The mean over the tau_midpoints of the strata, whatever fractions are drawn.
     assert losses["loss_actor"].item() == close(-(2.0 * 0.5 - 0.25 - 0.0625))
     losses["loss_actor"].backward()
@@ -197,22 +204,41 @@ def test_actor_climbs_the_lower_mean_of_every_row_and_not_the_lower_quantiles():
     formulas = [lambda left, right, taus: 4.0 * taus + 0.0 * left,
                 lambda left, right, taus: 2.5 + 0.0 * taus + 0.0 * left]  # fmt: skip
     agent = agent_with((0.0, 0.0), *formulas, quantiles=4)
-    losses = agent.loss(batch_of(0.0, 0.0), (torch.full((2, 4), 0.5), NO_NOISE))
+    losses = agent.loss(batch_of(0.0, 0.0), (torch.full((2, 4), 0.5), *NO_NOISE))
     assert losses["loss_actor"].item() == close(-2.0)
 
 
 def test_actor_climbs_for_every_row():
     agent = agent_with((0.0, 0.0), lambda left, right, taus: left + 0.0 * taus, actor_noise=1.0)
-    noise = torch.tensor([[[0.0, 0.0]] * 2, [[0.0, 0.0], [1.0, 0.0]]])
-    losses = agent.loss(make_transitions(agent, 2, seeded()), (torch.full((2, 16), 0.5), noise))
+    noise = torch.zeros(2, 2), torch.tensor([[0.0, 0.0], [1.0, 0.0]])
+    losses = agent.loss(make_transitions(agent, 2, seeded()), (torch.full((2, 16), 0.5), *noise))
     assert losses["loss_actor"].item() == close(-(0.0 + 0.5) / 2)  # tan(pi / 4) becomes 0.5
+
+
+def test_actor_climbs_for_its_share_of_the_rows():
+    """As if there were no other rows; the critics learn from all of them."""
+    whole = ACIQN(ACIQNConfig(quantiles=4, actor_share=1.0))
+    half = ACIQN(ACIQNConfig(quantiles=4, actor_share=0.5))
+    half.load_state_dict(whole.state_dict())
+    batch = make_transitions(whole, 6, seeded())
+    taus, smoothing, noise = whole.loss_noise(6, seeded(1))
+    first = whole.part_of_noise((taus, smoothing, noise), slice(0, 3))
+    alone = whole.loss(batch.part(slice(0, 3)), first)
+    together = whole.loss(batch, (taus, smoothing, noise))
+    found = half.loss(batch, (taus, smoothing, noise[:3]))
+    torch.testing.assert_close(found["loss_actor"], alone["loss_actor"])
+    torch.testing.assert_close(found["loss_critic"], together["loss_critic"])
+    assert found["loss_actor"] != together["loss_actor"]
+    # A part without any of these rows.
+    last = half.part_of_noise((taus, smoothing, noise[:3]), slice(3, 6))
+    assert half.loss(batch.part(slice(3, 6)), last)["loss_actor"] == 0.0
 
 
 def test_actor_climbs_under_noise_and_pays_for_saturation():
     agent = agent_with((0.5, 0.0), lambda left, right, taus: left + 0.0 * taus,
                        actor_noise=0.3, saturation_penalty=0.1)  # fmt: skip
-    actor_noise = torch.tensor([[[0.0, 0.0]], [[2.0, 0.0]]])
-    losses = agent.loss(batch_of(0.0, 0.0), (torch.full((2, 16), 0.5), actor_noise))
+    noise = torch.zeros(1, 2), torch.tensor([[2.0, 0.0]])
+    losses = agent.loss(batch_of(0.0, 0.0), (torch.full((2, 16), 0.5), *noise))
     # tan(pi / 4) = 1 becomes action 0.5.
     value = 2.0 / math.pi * math.atan(1.0 + 0.3 * 2.0)
     assert losses["loss_actor"].item() == close(0.1 * 0.5 - value)
@@ -296,7 +322,7 @@ def test_collection_follows_the_actor_alone():
 
 @pytest.mark.parametrize(
     "settings",
-    [{"quantiles": 0}, {"critics": 0}, {"critics": 11}, {"target_noise": -0.1},
+    [{"quantiles": 0}, {"critics": 0}, {"critics": 11}, {"target_noise": -0.1}, {"actor_share": 0},
      {"target_noise": 1.1}, {"kappa": 0.0}, {"quantiles": float("nan")}],
 )  # fmt: skip
 def test_impossible_settings_are_refused(settings):
