@@ -18,7 +18,6 @@ from torch import Tensor
 
 from marinenav_env import plugins
 from marinenav_env.config import LEVELS, Level, ScenarioConfig
-from marinenav_env.layout import environments_innermost
 from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.state import ResetState, Scenario
 from marinenav_env.validation import Count, at_least, check_fields, is_count, require
@@ -220,8 +219,7 @@ class SampledPool(ResetPool):
         self._rows = torch.arange(size, device=device)
         self._begins = torch.arange(0, curriculum.pool_size, size, device=device).unbind()
         self._cursor, self._ticks = 0, 0
-        drawn = ResetState.cat([self._draw(begin) for begin in self._begins])
-        self.states = drawn.apply(environments_innermost)
+        self.states = ResetState.cat([self._draw(begin) for begin in self._begins])
 
     def upcoming(self) -> Tensor:
         """Any entry with equal probability."""

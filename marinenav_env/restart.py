@@ -56,6 +56,14 @@ def steered(now: ResetState) -> Tensor:
     return active if scripted is None else active & ~scripted
 
 
+def restart_in_place(done: Tensor, pool: Tensors, index: Tensor, now: Tensors) -> None:
+    """``restart`` where host reads are free, in the tensors of ``now`` themselves."""
+    rows = done.nonzero().squeeze(-1)  # host: see host_reads_are_free
+    chosen = index[rows]
+    for ours, theirs in zip(now.values(True, True), pool.values(True, True), strict=True):
+        ours.index_copy_(0, rows, theirs.index_select(0, chosen))
+
+
 def turn(
     advance: Advance,
     now: ResetState,
@@ -68,6 +76,9 @@ def turn(
 ) -> tuple[ResetState, Parameters | None, TensorDict, Tensor, Outcome]:
     """``World.step_and_reset`` as one function of tensors, which is compiled.
 
+    Where host reads are free, the new episodes are left to ``restart_in_place``: few environments
+    start one, and their number is not known here.
+
     Args:
         advance: ``World.advance``.
         now: batch [E], before the step.
@@ -79,14 +90,21 @@ def turn(
         index: [E] int64, see ``World.reset``.
 
     Returns:
-        What the next step starts from, its parameters if they may be others, and the rest of Turn.
+        What the next step starts from, its parameters if they may be others, both in tensors of
+        their own, and the rest of Turn.
     """
     scenario, following = now.scenario, None
     state, entries, outcome = advance(now.state, scenario, parameters, action, noise)
     batch, done = state.batch_size, outcome.episode_done
     observation = TensorDict(entries, batch)
     now = ResetState(scenario=scenario, state=state, observation=observation, batch_size=batch)
+    acting = steered(now)
+    if host_reads_are_free(done.device):
+        # State is new, but for what is returned beside it.
+        acting = acting.clone()
+        now.scenario, now.observation = scenario.clone(), observation.clone()
+        following = None if others is None else parameters.clone()
+        return now.apply(stored), following, observation, acting, outcome
     if others is not None:
-        following = where(done, others[index], parameters).apply(stored)
-    started = where(done, pool[index], now).apply(stored)
-    return started, following, observation, steered(now), outcome
+        following = where(done, others[index], parameters)
+    return where(done, pool[index], now), following, observation, acting, outcome

@@ -31,7 +31,7 @@ from marinenav_env.layout import env_first, env_last, environments_innermost, st
 from marinenav_env.observation import described, entry_sensors
 from marinenav_env.perception import Noise, draw_noise, observe
 from marinenav_env.philox import RandomSource
-from marinenav_env.restart import restart, steered, turn
+from marinenav_env.restart import restart, restart_in_place, steered, turn
 from marinenav_env.reward import RewardInputs, published_reward, reward_function
 from marinenav_env.state import (
     Observation,
@@ -265,7 +265,13 @@ class World:
         shared = pool.parameters.batch_size[0] == 1
         others = None if shared else pool.parameters
         now, parameters, *rest = self._turn(*world, action, noise, pool.now, others, index)
-        return Turn(WorldState(now, world.parameters if shared else parameters), *rest)
+        made = Turn(WorldState(now, world.parameters if shared else parameters), *rest)
+        done = made.outcome.episode_done
+        if host_reads_are_free(done.device):
+            restart_in_place(done, pool.now, index, now)
+            if not shared:
+                restart_in_place(done, pool.parameters, index, parameters)
+        return made
 
     def begin(self, pool: WorldState, index: Tensor) -> WorldState:
         """Start new episodes in all environments; see ``reset``."""

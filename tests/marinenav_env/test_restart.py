@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from marinenav_env import restart as restart_module
 from marinenav_env import world
 from marinenav_env.restart import restart, where
 from tests.marinenav_env.env_helpers import ACTION, KINDS, actions_of, equal, make
@@ -42,19 +43,25 @@ def test_where_takes_whole_environments(busy: World) -> None:
         assert torch.equal(value[~mask], old.get(name)[~mask])
 
 
+@pytest.mark.parametrize("free", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_step_and_new_episodes_are_the_same_as_one_function(
-    kind: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, free: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is compiled, against what is not."""
+    """What is compiled on a CPU and on a GPU, against what is not."""
     apart = make(kind, seed=1)
+    for module in (restart_module, world):
+        monkeypatch.setattr(module, "host_reads_are_free", lambda device: free)
     as_they_are: Any = lambda function, device: function  # noqa: E731
     monkeypatch.setattr(world, "compiled", as_they_are)
     together = make(kind, seed=1, compile_step=True)
     td, expected = together.reset(), apart.reset()
     started = 0
     for action in actions_of(apart, 20):
+        before = together.world_state.now.clone()
+        given = together.world_state.now
         row, td = together.step_and_maybe_reset(td.set(ACTION, action))
+        assert equal(given.to_tensordict(), before.to_tensordict())
         row_expected, expected = apart.step_and_maybe_reset(expected.set(ACTION, action))
         assert equal(row, row_expected) and equal(td, expected)
         for ours, theirs in zip(together.world_state, apart.world_state, strict=True):
