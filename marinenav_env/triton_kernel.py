@@ -31,6 +31,7 @@ from marinenav_env.triton_math import (
     wrap_to_pi,
     wrap_to_two_pi,
 )
+from marinenav_env.triton_reward import role_terms, step_reward
 
 _NAN = tl.constexpr(tl.PropagateNan.ALL)
 _PERCEPTION = tl.constexpr(1)
@@ -377,19 +378,6 @@ def _fill_slots(
 
 
 @triton.jit
-def _reward(before, after, phi, collided, arrived, steered, numbers, made, place):
-    """reward.step_reward."""
-    here, _robot, _e, own, _each, mine, _at = place
-    event = tl.where(arrived, tl.load(numbers.goal_reward + mine), 0.0)
-    event = tl.where(collided, tl.load(numbers.collision_penalty + mine), event)
-    shaping = tl.load(numbers.timestep_penalty + mine) + (before - after)
-    reward = shaping + tl.load(numbers.COLREGs_penalty + mine) * phi + event
-    tl.store(made.reward + own, tl.where(steered, reward, 0.0), mask=here)
-    tl.store(made.collided + own, collided, mask=here)
-    tl.store(made.arrived + own, arrived, mask=here)
-
-
-@triton.jit
 def _end_robots(collided, arrived, active, steers, given, made, place):
     """endings.endings of robots; whether each is terminated."""
     here, _robot, _e, own, _each, _mine, _at = place
@@ -427,10 +415,10 @@ def _end_episodes(
 
 @triton.jit
 def kernel(
-    given, hull, numbers, quantiles, made, zones, dt, substeps, max_steps,
+    given, hull, numbers, quantiles, made, zones, penalties, dt, substeps, max_steps,
     E, R, M, C, width, points, lefts, rights, envs,
     LANES: tl.constexpr, K: tl.constexpr, CONTINUOUS: tl.constexpr, SCRIPTED: tl.constexpr,
-    ENDS_AT_FIRST_COLLISION: tl.constexpr,
+    ENDS_AT_FIRST_COLLISION: tl.constexpr, BY_ROLE: tl.constexpr,
 ):  # fmt: skip
     """World.advance.
 
@@ -466,7 +454,15 @@ def kernel(
     after = length(goal[0] - pose[0], goal[1] - pose[1])
     collided = touching & steered
     arrived = (after <= tl.load(numbers.goal_distance + mine)) & active & ~collided
-    _reward(before, after, phi, collided, arrived, steered, numbers, made, place)
+    reward = step_reward(before, after, phi, collided, arrived, numbers, mine)
+    if BY_ROLE:
+        reward += role_terms(
+            pose, cos, sin, ground, goal, count, active, penalties, given, numbers, made, place,
+            sizes,
+        )  # fmt: skip
+    tl.store(made.reward + own, tl.where(steered, reward, 0.0), mask=here)
+    tl.store(made.collided + own, collided, mask=here)
+    tl.store(made.arrived + own, arrived, mask=here)
     energy = tl.load(numbers.power_coefficient + mine) * (tl.abs(thrust[0]) + tl.abs(thrust[1]))
     tl.store(made.energy + own, tl.where(active, energy * (dt * substeps), 0.0), mask=here)
 

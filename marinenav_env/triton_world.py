@@ -1,7 +1,7 @@
 """The world's step as one Triton kernel: what ``World.advance`` computes, with the same noise.
 
 It runs on a GPU in float32, or in Triton's interpreter; weather, sensors besides perception, and
-rewards other than the published one are left to ``World.advance``. What it computes is in
+rewards of the user's are left to ``World.advance``. What it computes is in
 marinenav_env.triton_kernel; here tensors become pointers. Everything in memory has environments
 innermost, see marinenav_env.layout.
 """
@@ -16,9 +16,10 @@ import torch
 import triton
 from torch import Tensor
 
-from marinenav_env.config import WorldConfig
+from marinenav_env.config import ColregsConfig, RewardConfig, WorldConfig
 from marinenav_env.layout import env_first, env_last
 from marinenav_env.philox import RandomSource
+from marinenav_env.reward import reward_by_role, reward_function
 from marinenav_env.state import Observation, Outcome, Parameters, Scenario, State
 from marinenav_env.triton_kernel import kernel
 from marinenav_env.validation import require
@@ -43,6 +44,9 @@ _RULES = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_rewa
 _SOURCE = ("seed", "environment", "step")
 _OUTCOME = ("reward", "collided", "arrived", "colregs", "phi", "energy", "terminated", "truncated",
             "episode_terminated", "episode_done")  # fmt: skip
+_FLAGS = ("CONTINUOUS", "SCRIPTED", "ENDS_AT_FIRST_COLLISION", "BY_ROLE")
+"""Whether actions are continuous, any robot is scripted, an episode ends with the first collision,
+and there are penalties by role."""
 _named: Any = namedtuple  # of computed names, which mypy does not follow
 _Given = _named("_Given", (*_STATE, *_SCENARIO, *_COMMANDS, "scripted", "action", *_SOURCE))
 """What a step is computed from besides parameters."""
@@ -80,8 +84,8 @@ def _blank(active: Tensor, numbers: Tensor, slots: int) -> Any:
 
 @torch.library.custom_op("marinenav::world_step", mutates_args=())
 def _world_step(
-    given: list[Tensor], numbers: Tensor, quantiles: Tensor, zones: list[float], dt: float,
-    sizes: list[int], continuous: bool, scripted: bool, ends_at_first_collision: bool,
+    given: list[Tensor], numbers: Tensor, quantiles: Tensor, zones: list[float],
+    penalties: list[float], dt: float, sizes: list[int], flags: list[bool],
 ) -> list[Tensor]:  # fmt: skip
     """A step as one operator, so that it can be part of compiled code.
 
@@ -90,11 +94,10 @@ def _world_step(
         numbers: [N, R, E or 1] all parameters.
         quantiles: see World.
         zones: of ColregsConfig.
+        penalties: see ``_penalties``.
         dt: length of a substep (s).
         sizes: substeps, steps of an episode, object slots.
-        continuous: whether actions are.
-        scripted: whether any robot is.
-        ends_at_first_collision: see WorldConfig.
+        flags: see _FLAGS.
 
     Returns:
         See _Made.
@@ -112,12 +115,11 @@ def _world_step(
     with torch.cuda.device_of(numbers):
         kernel[(triton.cdiv(envs, share),)](
             memory, tuple(rows[: len(_HULL)]), _Numbers(*rows[len(_HULL) :]),
-            quantiles, made, tuple(zones), dt, substeps, max_steps,
+            quantiles, made, tuple(zones), tuple(penalties), dt, substeps, max_steps,
             envs, robots, robots + memory.obstacle_mask.shape[0], memory.core_circulation.shape[0],
             numbers.shape[-1], quantiles.shape[-1],
             memory.left_thrust_change.shape[0], memory.right_thrust_change.shape[0], share,
-            LANES=lanes, K=slots, CONTINUOUS=continuous, SCRIPTED=scripted,
-            ENDS_AT_FIRST_COLLISION=ends_at_first_collision, num_warps=lanes // 32,
+            LANES=lanes, K=slots, **dict(zip(_FLAGS, flags, strict=True)), num_warps=lanes // 32,
             enable_fp_fusion=True, maxnreg=min(_REGISTERS, 65_536 // lanes),
         )  # fmt: skip
     return list(made)
@@ -125,8 +127,8 @@ def _world_step(
 
 @_world_step.register_fake
 def _(
-    given: list[Tensor], numbers: Tensor, quantiles: Tensor, zones: list[float], dt: float,
-    sizes: list[int], continuous: bool, scripted: bool, ends_at_first_collision: bool,
+    given: list[Tensor], numbers: Tensor, quantiles: Tensor, zones: list[float],
+    penalties: list[float], dt: float, sizes: list[int], flags: list[bool],
 ) -> list[Tensor]:  # fmt: skip
     return list(_blank(given[_Given._fields.index("active")], numbers, sizes[-1]))
 
@@ -138,6 +140,26 @@ def _stacked(parameters: Parameters, robots: int, dtype: torch.dtype) -> Tensor:
     envs = parameters.batch_size[0]
     values = [part.get(name).view(envs, -1) for part, names in parts for name in names]
     return torch.stack([value.expand(envs, robots).T.to(dtype) for value in values])
+
+
+def _zones(rules: ColregsConfig) -> list[float]:
+    """Numbers of the rules of the sea, see triton_kernel._required_turn."""
+    return [
+        rules.min_speed, *rules.crossing_x, *rules.crossing_y, rules.crossing_corner_y,
+        rules.crossing_corner_slope, *rules.crossing_heading, *rules.head_on_x,
+        rules.head_on_half_width, rules.head_on_heading, rules.clearance,
+    ]  # fmt: skip
+
+
+def _penalties(weights: RewardConfig, rules: ColregsConfig) -> list[float]:
+    """Numbers of the penalties by role, see triton_reward.role_terms."""
+    passing = weights.passing_distance or rules.domain
+    return [
+        weights.give_way_penalty, weights.stand_on_penalty, weights.port_turn_penalty,
+        weights.slowing_penalty, weights.astern_penalty, weights.off_course_penalty,
+        weights.steerage_speed, passing, min(weights.passing_margin, passing) / passing,
+        rules.horizon, rules.stand_on_until,
+    ]  # fmt: skip
 
 
 def triton_advance(config: WorldConfig, quantiles: Tensor, continuous: bool) -> Callable[..., Any]:
@@ -154,12 +176,9 @@ def triton_advance(config: WorldConfig, quantiles: Tensor, continuous: bool) -> 
     runs = quantiles.is_cuda or triton.knobs.runtime.interpret
     require(runs, "world.kernel", "triton", "compiled where there is no GPU")
     require(quantiles.dtype == torch.float32, "world.kernel", "triton", "compiled in float64")
-    zones, slots = config.colregs, config.sensor.slots
-    numbers = [
-        zones.min_speed, *zones.crossing_x, *zones.crossing_y, zones.crossing_corner_y,
-        zones.crossing_corner_slope, *zones.crossing_heading, *zones.head_on_x,
-        zones.head_on_half_width, zones.head_on_heading, zones.clearance,
-    ]  # fmt: skip
+    zones, penalties = _zones(config.colregs), _penalties(config.reward, config.colregs)
+    sizes = [config.substeps, config.max_steps, config.sensor.slots]
+    by_role = reward_function(config) is reward_by_role
 
     def advance(
         state: State, scenario: Scenario, parameters: Parameters, action: Tensor,
@@ -177,9 +196,8 @@ def triton_advance(config: WorldConfig, quantiles: Tensor, continuous: bool) -> 
             *(getattr(noise, name) for name in _SOURCE),
         ]
         found = _Made(*_world_step(
-            given, _stacked(parameters, robots, dtype), quantiles, numbers, config.dt,
-            [config.substeps, config.max_steps, slots], continuous, scripted,
-            config.ends_at_first_collision,
+            given, _stacked(parameters, robots, dtype), quantiles, zones, penalties, config.dt,
+            sizes, [continuous, scripted, config.ends_at_first_collision, by_role],
         ))  # fmt: skip
         new = {name: getattr(found, f"new_{name}") for name in _STATE}
         entries = {name: getattr(found, name) for name in Observation.__annotations__}

@@ -32,7 +32,7 @@ from marinenav_env.observation import described, entry_sensors
 from marinenav_env.perception import Noise, draw_noise, observe
 from marinenav_env.philox import RandomSource
 from marinenav_env.restart import restart, restart_in_place, steered, turn
-from marinenav_env.reward import RewardInputs, published_reward, reward_function
+from marinenav_env.reward import RewardInputs, reward_function
 from marinenav_env.state import (
     Observation,
     Outcome,
@@ -194,8 +194,8 @@ class World:
         Raises:
             ConfigError: when it cannot run here or does not know what the configuration asks for.
         """
-        known = self.reward is published_reward and not self.sensors and not self._weather
-        allowed = "compiled with weather, further observation entries or rewards"
+        known = not self.config.reward.function and not self.sensors and not self._weather
+        allowed = "compiled with weather, further observation entries or a reward of your own"
         require(known, "world.kernel", "triton", allowed)
         try:
             from marinenav_env.triton_world import triton_advance

@@ -7,11 +7,20 @@ import pytest
 import torch
 
 from marinenav_env import MarineNavEnv
+from marinenav_env.config import RewardConfig, WorldConfig
+
+BY_ROLE = RewardConfig(give_way_penalty=-1.0)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("continuous", [True, False])
-def test_registers_hold_everything(continuous: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("settings", "continuous"),
+    [({}, True), ({}, False), ({"reward": BY_ROLE}, True)],
+    ids=["continuous", "discrete", "by role"],
+)
+def test_registers_hold_everything(
+    settings: dict[str, Any], continuous: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("triton")
     from marinenav_env import triton_world
     from tools.count_kernels import h200, resources
@@ -27,7 +36,7 @@ def test_registers_hold_everything(continuous: bool, monkeypatch: pytest.MonkeyP
             return compile_only
 
     monkeypatch.setattr(triton_world, "kernel", Compiler())
-    env = MarineNavEnv(num_envs=64, continuous=continuous)
+    env = MarineNavEnv(WorldConfig(**settings), 64, continuous=continuous)
     monkeypatch.setattr(triton_world.triton.knobs.runtime, "interpret", True)
     advance = triton_world.triton_advance(env.config, env.world.quantiles, continuous)
     idle = torch.zeros_like(env.state.thrust)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ from torch import Tensor
 
 from marinenav_env import Curriculum, MarineNavEnv
 from marinenav_env.config import Level, RewardConfig, SensorConfig, WeatherConfig, WorldConfig
+from marinenav_env.layout import env_last
 from marinenav_env.perception import own_state
 from marinenav_env.philox import RandomSource
+from marinenav_env.reward import RewardInputs, reward_by_role, role_terms
+from marinenav_env.roles import ROLES, pairs, roles
 from marinenav_env.scenario_file import parse_scenarios
 from marinenav_env.state import Parameters, Scenario, State
 from marinenav_env.validation import ConfigError
@@ -25,6 +29,13 @@ from tests.marinenav_env.helpers import random_world, recordings
 
 ROOT, MODULE = Path(__file__).parents[2], "tests.marinenav_env.test_triton_world"
 TOLERANCE = 1e-4
+BY_ROLE = RewardConfig(
+    give_way_penalty=-0.7, stand_on_penalty=-0.6, port_turn_penalty=-0.5, slowing_penalty=-0.4,
+    astern_penalty=-0.3, off_course_penalty=-0.2, steerage_speed=0.5, passing_distance=9.0,
+    passing_margin=4.0,
+)  # fmt: skip
+PENALTIES = [item.name for item in fields(BY_ROLE) if item.name.endswith("_penalty")][3:]
+"""Those by role."""
 CONTINUOUS = ["ep011", "ep013", "ep032", "ep100", "ep103", "ep105", "ep107"]
 Act = Callable[[int, State, Scenario], Tensor]
 
@@ -37,7 +48,6 @@ Act = Callable[[int, State, Scenario], Tensor]
     [
         {"sensor": SensorConfig(scan_beams=8)},
         {"weather": WeatherConfig(delay=1)},
-        {"reward": RewardConfig(astern_penalty=-1.0)},
     ],
     ids=lambda setting: next(iter(setting)),
 )
@@ -88,6 +98,8 @@ def differences(
     envs = len(state)
     source = RandomSource.seeded(0, envs, device)
     worst, happened = Counter[str](), Counter[str]()
+    if world.reward is reward_by_role:
+        world.reward = Counted(happened)
     tied = torch.zeros(envs, dtype=torch.bool, device=device)
     ours = theirs = state
     for t in range(steps):
@@ -109,6 +121,42 @@ def differences(
                 largest = (mine - other).abs()[~tied].amax().item()
                 worst[name] = max(worst[name], largest)
     return {"worst": worst, "tied": int(tied.sum()), "envs": envs, "happened": happened}
+
+
+def wilfully(seed: int) -> Act:
+    """``towards_goals`` in half of the environments, random actions in the others."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def act(t: int, state: State, scenario: Scenario) -> Tensor:
+        actions = towards_goals(t, state, scenario)
+        other = 2.0 * torch.rand(actions.shape, generator=generator) - 1.0
+        half = torch.arange(len(actions), device=actions.device) % 2 == 0
+        return torch.where(half[:, None, None], actions, other.to(actions.device))
+
+    return act
+
+
+class Counted:
+    """A reward by role that counts the roles and how often each penalty is due.
+
+    Args:
+        happened: the counts.
+    """
+
+    def __init__(self, happened: Counter[str]) -> None:
+        self.happened = happened
+
+    def __call__(self, step: RewardInputs) -> Tensor:
+        for name in PENALTIES:
+            weights = {each: 0.0 for each in PENALTIES if each != name}
+            config = replace(step.config, reward=replace(step.config.reward, **weights))
+            due = role_terms(step._replace(config=config)) != 0.0
+            self.happened[name] += int((due & step.active).sum())
+        seen = pairs(step.after.pose, step.after.velocity_ground)
+        near = (seen.distance < 20.0) & env_last(step.active) & env_last(step.active)[:, None]
+        for number, role in enumerate(ROLES):
+            self.happened[role] += int(((roles(seen) == number) & near).sum())
+        return reward_by_role(step)
 
 
 def of_env(env: MarineNavEnv, act: Act, steps: int) -> dict[str, Any]:
@@ -135,6 +183,27 @@ def everything_else() -> dict[str, Any]:
         return torch.randint(-1, 26, state.active.shape, generator=generator)
 
     return of_env(env, act, 15)
+
+
+def by_role(device: str = "cpu") -> dict[str, Any]:
+    """Penalties by role of vessels that meet."""
+    levels = (Level(4, 0, 0, encounter=True), Level(5, 0, 2, 30.0))
+    curriculum = Curriculum(levels=levels, pool_size=64, refresh_size=64)
+    config = WorldConfig(max_steps=45, reward=BY_ROLE)
+    env = MarineNavEnv(config, 128, scenarios=curriculum, device=device)
+    return of_env(env, wilfully(0), 45)
+
+
+def plain_penalties() -> dict[str, Any]:
+    """Penalties by role without a speed for steerage and without a margin; traffic.
+
+    Not for long: where the increment of a position is always the same, so is its rounding error.
+    """
+    weights = replace(BY_ROLE, steerage_speed=0.0, passing_distance=0.0, passing_margin=0.0)
+    level = Level(4, 0, 0, encounter=True, traffic=0.3, slow_vessel=True)
+    curriculum = Curriculum(levels=(level,), pool_size=64, refresh_size=64)
+    return of_env(MarineNavEnv(WorldConfig(reward=weights), 64, scenarios=curriculum), wilfully(1),
+                  15)  # fmt: skip
 
 
 def recorded_episodes() -> dict[str, Any]:
@@ -171,7 +240,10 @@ def compiled_whole() -> dict[str, Any]:
     return {"equal": all(torch.equal(one, other) for one, other in pairs)}
 
 
-CASES = (whole_episodes, everything_else, recorded_episodes, any_vessels, compiled_whole)
+CASES = (
+    whole_episodes, everything_else, by_role, plain_penalties, recorded_episodes, any_vessels,
+    compiled_whole,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -194,8 +266,9 @@ def test_the_kernel_equals_advance(interpreted: dict[str, Any], case: str) -> No
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_the_kernel_equals_advance_on_a_gpu() -> None:
-    check(whole_episodes("cuda"))
+@pytest.mark.parametrize("case", [whole_episodes, by_role], ids=lambda case: case.__name__)
+def test_the_kernel_equals_advance_on_a_gpu(case: Callable[[str], dict[str, Any]]) -> None:
+    check(case("cuda"))
 
 
 def check(found: dict[str, Any]) -> None:
@@ -210,6 +283,14 @@ def test_all_of_it_happened(interpreted: dict[str, Any]) -> None:
     for name in ("collided", "arrived", "colregs", "truncated", "episode_done"):
         assert happened[name] > 20, name
     assert interpreted["everything_else"]["happened"]["episode_terminated"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["by_role", "plain_penalties"])
+def test_every_role_and_every_penalty_happened(interpreted: dict[str, Any], case: str) -> None:
+    happened = interpreted[case]["happened"]
+    for name in (*PENALTIES, *ROLES[1:]):
+        assert happened[name] > 20, name
 
 
 @pytest.mark.slow

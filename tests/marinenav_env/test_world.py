@@ -13,7 +13,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from marinenav_env import ConfigError, Curriculum, Level, perception, world
+from marinenav_env import ConfigError, Curriculum, Level, perception, plugins, world
 from marinenav_env.colregs import required_turn
 from marinenav_env.config import (
     MODERATE,
@@ -467,11 +467,13 @@ def test_a_kernel_that_cannot_be_imported_is_refused(monkeypatch: pytest.MonkeyP
         world.World(WorldConfig(kernel="triton"), torch.zeros(1, 2))
 
 
-def test_a_kernel_for_the_published_world_refuses_other_entries_and_rewards() -> None:
-    refused = "must be compiled with weather, further observation entries or rewards$"
+def test_a_kernel_refuses_other_entries_and_rewards(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = "must be compiled with weather, further observation entries or a reward of your own$"
+    own = "marinenav_env.reward:published_reward"
+    monkeypatch.setattr(plugins, "_allowed", {own})
     for other in (
         WorldConfig(kernel="triton", sensor=SensorConfig(scan_beams=4)),
-        WorldConfig(kernel="triton", reward=RewardConfig(astern_penalty=-1.0)),
+        WorldConfig(kernel="triton", reward=RewardConfig(function=own)),
     ):
         with pytest.raises(ConfigError, match=refused):
             world.World(other, torch.zeros(1, 2, dtype=torch.float64))

@@ -1,0 +1,149 @@
+"""Rewards in Triton: marinenav_env.reward for the robot of each lane.
+
+Arguments are those of marinenav_env.triton_kernel.
+"""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, assignment, misc"
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from marinenav_env import reward, roles
+from marinenav_env.triton_math import atan2, length, load, wrap_to_pi
+
+_HEAD_ON, _GIVE_WAY, _STAND_ON, _OVERTAKING, _OVERTAKEN = (
+    tl.constexpr(role)
+    for role in (
+        roles.HEAD_ON, roles.GIVE_WAY, roles.STAND_ON, roles.OVERTAKING, roles.OVERTAKEN,
+    )
+)  # fmt: skip
+_STERN, _RECIPROCAL = tl.constexpr(roles.STERN), tl.constexpr(roles.RECIPROCAL)
+_TURN, _CHANGE = tl.constexpr(reward.TURN), tl.constexpr(reward.CHANGE)
+_ASTERN = tl.constexpr(reward.ASTERN)
+
+
+@triton.jit
+def step_reward(before, after, phi, collided, arrived, numbers, mine):
+    """reward.step_reward."""
+    event = tl.where(arrived, tl.load(numbers.goal_reward + mine), 0.0)
+    event = tl.where(collided, tl.load(numbers.collision_penalty + mine), event)
+    shaping = tl.load(numbers.timestep_penalty + mine) + (before - after)
+    return shaping + tl.load(numbers.COLREGs_penalty + mine) * phi + event
+
+
+@triton.jit
+def _role(bearing, aspect, course):
+    """roles.roles of two vessels that are apart."""
+    to_port = bearing <= 0.0
+    head_on = (tl.abs(course) > _RECIPROCAL) | (to_port & (aspect <= 0.0))
+    role = tl.where(head_on, _HEAD_ON, tl.where(to_port, _STAND_ON, _GIVE_WAY))
+    role = tl.where(tl.abs(bearing) > _STERN, _OVERTAKEN, role)
+    return tl.where(tl.abs(aspect) > _STERN, _OVERTAKING, role)
+
+
+@triton.jit
+def _pair(pose, cos, sin, ground, ahead, least, made, other, each):
+    """roles.pairs and roles.roles of a lane's robot and one other, after reward._under_way.
+
+    ``ahead`` is the own speed ahead, and vessels that meet head-on make ``least`` at least, unless
+    that is 0. Returns the role, the distance, and time and distance of the closest approach.
+    """
+    px, py, heading = load(made.new_pose, other, each, 3)
+    px, py = px - pose[0], py - pose[1]
+    bearing = wrap_to_pi(atan2(py, px) - pose[2])
+    aspect = wrap_to_pi(atan2(-py, -px) - heading)
+    role = _role(bearing, aspect, wrap_to_pi(heading - pose[2]))
+
+    other_cos, other_sin = tl.cos(heading), tl.sin(heading)
+    water_x, water_y = load(made.new_velocity_water, other, each, 2)
+    vx, vy = load(made.new_velocity_ground, other, each, 2)
+    chosen = (role == _HEAD_ON) & (least > 0.0)
+    lacking = tl.where(chosen, tl.maximum(least - ahead, 0.0), 0.0)
+    other_ahead = other_cos * water_x + other_sin * water_y
+    other_lacking = tl.where(chosen, tl.maximum(least - other_ahead, 0.0), 0.0)
+    wx = (vx + other_lacking * other_cos) - (ground[0] + lacking * cos)
+    wy = (vy + other_lacking * other_sin) - (ground[1] + lacking * sin)
+    speed = tl.maximum(length(wx, wy), 1e-6)
+    time, miss = -(px * wx + py * wy) / (speed * speed), (py * wx - px * wy) / speed
+    return role, length(px, py), time, miss
+
+
+@triton.jit
+def _missing(share, margin):
+    """reward._missing."""
+    whole = 1.0 - share
+    steeper = 0.5 * (whole + tl.minimum(whole / tl.maximum(margin, 1e-6), 1.0))
+    return tl.where(margin > 0.0, steeper, whole)
+
+
+@triton.jit
+def _unclear(share, role, margin):
+    """reward._unclear."""
+    wrong_side = tl.minimum(_missing(share, margin), 2.0 * (2.0 + share))
+    too_close = tl.maximum(_missing(tl.abs(share), margin), 0.0)
+    to_starboard = (role == _HEAD_ON) | (role == _GIVE_WAY)
+    clear = tl.where(to_starboard, tl.maximum(wrong_side, 0.0), 0.0)
+    return tl.where(role == _OVERTAKING, too_close, clear)
+
+
+@triton.jit
+def _passages(pose, cos, sin, ground, ahead, active, terms, given, numbers, made, place, sizes):
+    """Of reward.role_terms what follows from the other robots.
+
+    Returns the penalty for keeping clear before its weight, and whether the robot must stand on,
+    meets one head-on or crossing, and meets one head-on that it would pass too close.
+    """
+    _here, _robot, e, _own, each, mine, at = place
+    E, R, _M, _C, width = sizes
+    least, passing, margin, horizon, stand_on_until = terms
+    reach = tl.load(numbers.range + mine)
+    give_way, held = tl.zeros_like(ahead), active & ~active
+    meets, head_on = held, held
+    for i in range(R):
+        other = i * E + e
+        role, distance, time, miss = _pair(pose, cos, sin, ground, ahead, least, made, other, each)
+        sight, share = reach + tl.load(numbers.detect_radius + i * width + at), miss / passing
+        near = (distance <= sight) & (time > 0.0) & (time <= horizon)
+        near = near & active & tl.load(given.active + other)
+        span = tl.maximum(sight - passing, 1e-3)
+        clear = _unclear(share, role, margin) * tl.clamp((sight - distance) / span, 0.0, 1.0)
+        give_way = tl.maximum(give_way, tl.where(near, clear, 0.0))
+        within = near & (tl.abs(share) < 1.0)
+        stands = (role == _STAND_ON) | (role == _OVERTAKEN)
+        held = held | (within & stands & (distance > stand_on_until))
+        overtakes = (role == _OVERTAKING) | (role == _OVERTAKEN)
+        meets = meets | (near & ~overtakes & (tl.abs(share) < 2.0))
+        head_on = head_on | (within & (role == _HEAD_ON))
+    return give_way, held, meets, head_on
+
+
+@triton.jit
+def role_terms(
+    pose, cos, sin, ground, goal, count, active, penalties, given, numbers, made, place, sizes
+):
+    """reward.role_terms; ``penalties`` are numbers of the configuration, see triton_world."""
+    _here, _robot, _e, own, each, _mine, _at = place
+    give_way_penalty, stand_on_penalty, port_turn, slowing, astern, off_course = penalties[:6]
+    old_water = load(given.velocity_water, own, each, 2)
+    water = load(made.new_velocity_water, own, each, 2)
+    heading = tl.load(given.pose + own + 2 * each)
+    old_ahead = tl.cos(heading) * old_water[0] + tl.sin(heading) * old_water[1]
+    ahead = cos * water[0] + sin * water[1]
+    give_way, held, meets, head_on = _passages(
+        pose, cos, sin, ground, ahead, active, penalties[6:], given, numbers, made, place, sizes
+    )
+
+    turn = wrap_to_pi(pose[2] - heading) / _TURN  # to starboard
+    change = length(water[0], water[1]) - length(old_water[0], old_water[1])
+    manoeuvre = tl.minimum(tl.abs(turn) + tl.abs(change) / _CHANGE, 1.0)
+    penalty = give_way_penalty * give_way
+    penalty += stand_on_penalty * tl.where(held & ~(give_way > 0.0), manoeuvre, 0.0)
+    penalty += port_turn * tl.where(meets, tl.clamp(-turn, 0.0, 1.0), 0.0)
+    slower = tl.clamp((old_ahead - ahead) / _CHANGE, 0.0, 1.0) * (1.0 - tl.clamp(turn, 0.0, 1.0))
+    penalty += slowing * tl.where(head_on, slower, 0.0)
+    penalty += astern * tl.clamp(-ahead / _ASTERN, 0.0, 1.0)
+    dx, dy = goal[0] - pose[0], goal[1] - pose[1]
+    across = tl.abs(dx * ground[1] - dy * ground[0]) / tl.maximum(length(dx, dy), 1e-3)
+    return penalty + off_course * tl.where(count == 0, tl.minimum(across, 1.0), 0.0)
