@@ -32,6 +32,7 @@ from marinenav_env.triton_math import (
     wrap_to_two_pi,
 )
 from marinenav_env.triton_reward import role_terms, step_reward
+from marinenav_env.triton_weather import chance_of_a_miss, delayed, missed, weather_force
 
 _NAN = tl.constexpr(tl.PropagateNan.ALL)
 _PERCEPTION = tl.constexpr(1)
@@ -268,7 +269,7 @@ def _place(E, R, width, envs, LANES: tl.constexpr):
 @triton.jit
 def _move(
     given, hull, numbers, made, place, sizes, lefts, rights, dt, substeps, active, steers,
-    CONTINUOUS: tl.constexpr, SCRIPTED: tl.constexpr,
+    CONTINUOUS: tl.constexpr, SCRIPTED: tl.constexpr, WEATHER: tl.constexpr,
 ):  # fmt: skip
     """dynamics.control_step: pose, velocity over ground and thrust after it, which are stored."""
     here, _robot, e, own, each, mine, at = place
@@ -277,11 +278,20 @@ def _move(
     if SCRIPTED:
         nothing = tl.zeros_like(rates[0])
         rates = where(steers, rates, (nothing, nothing))
+    if WEATHER:
+        rates = delayed(rates, given, made, place, width)
     low, high = tl.load(numbers.min_thrust + mine), tl.load(numbers.max_thrust + mine)
     was = load(given.thrust, own, each, 2)
     left = tl.clamp(was[0] + dt * substeps * rates[0], low, high, _NAN)
     right = tl.clamp(was[1] + dt * substeps * rates[1], low, high, _NAN)
     tau = _thruster_forces(left, right, given, numbers, own, each, mine)
+    if WEATHER:
+        seconds = tl.load(given.steps + e).to(tl.float32) * (dt * substeps)
+        mass = tl.load(hull[0] + mine)
+        force = weather_force(seconds, mass, given, numbers, place, width)
+        if SCRIPTED:
+            force = where(steers, force, (nothing, nothing, nothing))
+        tau = tau[0] + force[0], tau[1] + force[1], tau[2] + force[2]
     pose = load(given.pose, own, each, 3)
     water = load(given.velocity_water, own, each, 3)
     new = _moved(
@@ -301,7 +311,7 @@ def _move(
 @triton.jit
 def _perceive(
     pose, cos, sin, active, given, numbers, quantiles, points, made, place, sizes,
-    LANES: tl.constexpr, K: tl.constexpr,
+    LANES: tl.constexpr, K: tl.constexpr, WEATHER: tl.constexpr,
 ):  # fmt: skip
     """perception.observe: the nearest objects, how many fill slots, and whether one is touched."""
     _here, robot, e, _own, _each, mine, at = place
@@ -310,6 +320,8 @@ def _perceive(
     reach, view = tl.load(numbers.range + mine), 0.5 * tl.load(numbers.angle + mine)
     radius = tl.load(numbers.radius + mine)
     touching, count = active & ~active, tl.zeros_like(robot)
+    if WEATHER:
+        chance = chance_of_a_miss(given, at, width)
     gaps, nearest = (), ()
     for _ in tl.static_range(K):
         gaps = gaps + (tl.full([LANES], float("inf"), tl.float32),)
@@ -326,6 +338,8 @@ def _perceive(
         seen = seen & (tl.abs(atan2(sy, sx)) <= view)
         dx, dy, touch = other[0] - x, other[1] - y, other[5] + radius
         touching = touching | (seen & (dx * dx + dy * dy <= touch * touch))
+        if WEATHER:
+            seen = seen & ~missed(number, robot, chance, given, e, R, M)
         count += seen.to(tl.int32)
         gap = tl.where(seen, distance - sr, float("inf"))
         gaps, nearest = _inserted(gaps, nearest, gap, number, K)
@@ -418,7 +432,7 @@ def kernel(
     given, hull, numbers, quantiles, made, zones, penalties, dt, substeps, max_steps,
     E, R, M, C, width, points, lefts, rights, envs,
     LANES: tl.constexpr, K: tl.constexpr, CONTINUOUS: tl.constexpr, SCRIPTED: tl.constexpr,
-    ENDS_AT_FIRST_COLLISION: tl.constexpr, BY_ROLE: tl.constexpr,
+    ENDS_AT_FIRST_COLLISION: tl.constexpr, BY_ROLE: tl.constexpr, WEATHER: tl.constexpr,
 ):  # fmt: skip
     """World.advance.
 
@@ -437,14 +451,15 @@ def kernel(
 
     pose, ground, thrust = _move(
         given, hull, numbers, made, place, sizes, lefts, rights, dt, substeps, active, steers,
-        CONTINUOUS, SCRIPTED,
+        CONTINUOUS, SCRIPTED, WEATHER,
     )  # fmt: skip
     tl.debug_barrier()  # from here on the others' poses and velocities are read
 
     cos, sin = tl.cos(pose[2]), tl.sin(pose[2])
     nearest, count, touching = _perceive(
-        pose, cos, sin, active, given, numbers, quantiles, points, made, place, sizes, LANES, K
-    )
+        pose, cos, sin, active, given, numbers, quantiles, points, made, place, sizes, LANES, K,
+        WEATHER,
+    )  # fmt: skip
     own_state = _own_state(pose, cos, sin, ground, thrust, goal, active, made, place)
     phi = _fill_slots(
         nearest, count, pose, cos, sin, own_state[2], own_state[3], zones, given, numbers,

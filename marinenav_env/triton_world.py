@@ -1,9 +1,8 @@
 """The world's step as one Triton kernel: what ``World.advance`` computes, with the same noise.
 
-It runs on a GPU in float32, or in Triton's interpreter; weather, sensors besides perception, and
-rewards of the user's are left to ``World.advance``. What it computes is in
-marinenav_env.triton_kernel; here tensors become pointers. Everything in memory has environments
-innermost, see marinenav_env.layout.
+It runs on a GPU in float32, or in Triton's interpreter; sensors besides perception, and rewards of
+the user's, are left to ``World.advance``. What it computes is in marinenav_env.triton_kernel; here
+tensors become pointers. Everything in memory has environments innermost, see marinenav_env.layout.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ import torch
 import triton
 from torch import Tensor
 
-from marinenav_env.config import ColregsConfig, RewardConfig, WorldConfig
+from marinenav_env.config import MOST_DELAY, ColregsConfig, RewardConfig, WorldConfig
 from marinenav_env.layout import env_first, env_last
 from marinenav_env.philox import RandomSource
 from marinenav_env.reward import reward_by_role, reward_function
-from marinenav_env.state import Observation, Outcome, Parameters, Scenario, State
+from marinenav_env.state import Observation, Outcome, Parameters, Scenario, State, Weather
 from marinenav_env.triton_kernel import kernel
 from marinenav_env.validation import require
 
@@ -41,29 +40,34 @@ _VESSEL = ("length", "width", "radius", "detect_radius", "goal_distance", "power
            "min_thrust", "max_thrust", "max_thrust_rate")  # fmt: skip
 _SENSOR = ("range", "angle", "pos_std", "vel_std", "r_mean_ratio", "max_objects", "table_row")
 _RULES = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward", "core_radius")
+_WEATHER = ("hull_height", "delay", "missed", "wave_direction", "wind", "wave_frequency",
+            "wave_amplitude", "wave_phase")  # fmt: skip
 _SOURCE = ("seed", "environment", "step")
 _OUTCOME = ("reward", "collided", "arrived", "colregs", "phi", "energy", "terminated", "truncated",
             "episode_terminated", "episode_done")  # fmt: skip
-_FLAGS = ("CONTINUOUS", "SCRIPTED", "ENDS_AT_FIRST_COLLISION", "BY_ROLE")
+_FLAGS = ("CONTINUOUS", "SCRIPTED", "ENDS_AT_FIRST_COLLISION", "BY_ROLE", "WEATHER")
 """Whether actions are continuous, any robot is scripted, an episode ends with the first collision,
-and there are penalties by role."""
+there are penalties by role, and there is weather."""
 _named: Any = namedtuple  # of computed names, which mypy does not follow
-_Given = _named("_Given", (*_STATE, *_SCENARIO, *_COMMANDS, "scripted", "action", *_SOURCE))
+_Given = _named("_Given", (*_STATE, *_SCENARIO, *_COMMANDS, "scripted", "pending", "weather",
+                           "action", *_SOURCE))  # fmt: skip
 """What a step is computed from besides parameters."""
 _Numbers = _named("_Numbers", (*_VESSEL, *_SENSOR, *_RULES))
 _Made = _named(
     "_Made",
-    (*(f"new_{name}" for name in _STATE), "self_state", "objects_state", "objects_mask", *_OUTCOME),
-)
+    (*(f"new_{name}" for name in _STATE), "self_state", "objects_state", "objects_mask", *_OUTCOME,
+     "new_pending"),
+)  # fmt: skip
 """What a step gives."""
 
 
 # From tensors to pointers -----------------------------------------------------------------------
 
 
-def _blank(active: Tensor, numbers: Tensor, slots: int) -> Any:
+def _blank(active: Tensor, numbers: Tensor, slots: int, weather: bool) -> Any:
     """Memory for what a step gives, of the usual logical shapes."""
     envs, robots = active.shape
+    late = MOST_DELAY if weather else 0
 
     def made(dtype: torch.dtype, *shape: int) -> Tensor:
         return env_first(torch.empty((*shape, envs), dtype=dtype, device=active.device))
@@ -78,7 +82,7 @@ def _blank(active: Tensor, numbers: Tensor, slots: int) -> Any:
         real(3), real(3), real(3), real(2), *(flags(robots) for _ in range(3)), made(torch.int64),
         real(7), real(5, slots), flags(slots, robots),
         real(), *(flags(robots) for _ in range(3)), real(), real(),
-        *(flags(robots) for _ in range(2)), flags(), flags(),
+        *(flags(robots) for _ in range(2)), flags(), flags(), real(2, late),
     )  # fmt: skip
 
 
@@ -104,7 +108,7 @@ def _world_step(
     """
     substeps, max_steps, slots = sizes
     memory = _Given(*(env_last(tensor).contiguous() for tensor in given))
-    made = _blank(given[_Given._fields.index("active")], numbers, slots)
+    made = _blank(given[_Given._fields.index("active")], numbers, slots, flags[-1])
     robots, envs = memory.active.shape
     lanes = triton.next_power_of_2(max(_LANES, robots))
     share = lanes // robots
@@ -130,7 +134,7 @@ def _(
     given: list[Tensor], numbers: Tensor, quantiles: Tensor, zones: list[float],
     penalties: list[float], dt: float, sizes: list[int], flags: list[bool],
 ) -> list[Tensor]:  # fmt: skip
-    return list(_blank(given[_Given._fields.index("active")], numbers, sizes[-1]))
+    return list(_blank(given[_Given._fields.index("active")], numbers, sizes[-1], flags[-1]))
 
 
 def _stacked(parameters: Parameters, robots: int, dtype: torch.dtype) -> Tensor:
@@ -140,6 +144,13 @@ def _stacked(parameters: Parameters, robots: int, dtype: torch.dtype) -> Tensor:
     envs = parameters.batch_size[0]
     values = [part.get(name).view(envs, -1) for part, names in parts for name in names]
     return torch.stack([value.expand(envs, robots).T.to(dtype) for value in values])
+
+
+def _rows(weather: Weather) -> Tensor:
+    """Numbers [E or 1, N] of the weather, see triton_weather."""
+    envs, dtype = weather.batch_size[0], weather.wind.dtype
+    rows = [env_last(weather.get(name).view(envs, -1)).to(dtype) for name in _WEATHER]
+    return env_first(torch.cat(rows))
 
 
 def _zones(rules: ColregsConfig) -> list[float]:
@@ -186,20 +197,25 @@ def triton_advance(config: WorldConfig, quantiles: Tensor, continuous: bool) -> 
     ) -> tuple[State, dict[str, Tensor], Outcome]:  # fmt: skip
         """See World.advance."""
         robots, dtype, batch = state.active.shape[1], quantiles.dtype, state.batch_size
-        scripted = scenario.scripted is not None
+        scripted, weather = scenario.scripted is not None, parameters.weather
         given = [
             *(state.get(name) for name in _STATE),
             *(scenario.get(name) for name in _SCENARIO),
             *(parameters.vessel.get(name) for name in _COMMANDS),
             scenario.scripted if scripted else state.active,
+            state.active if weather is None else state.pending,
+            state.active if weather is None else _rows(weather),
             action.to(dtype) if continuous else action,
             *(getattr(noise, name) for name in _SOURCE),
         ]
         found = _Made(*_world_step(
             given, _stacked(parameters, robots, dtype), quantiles, zones, penalties, config.dt,
-            sizes, [continuous, scripted, config.ends_at_first_collision, by_role],
+            sizes,
+            [continuous, scripted, config.ends_at_first_collision, by_role, weather is not None],
         ))  # fmt: skip
         new = {name: getattr(found, f"new_{name}") for name in _STATE}
+        if weather is not None:
+            new["pending"] = found.new_pending
         entries = {name: getattr(found, name) for name in Observation.__annotations__}
         outcome = {name: getattr(found, name) for name in _OUTCOME}
         return State(**new, batch_size=batch), entries, Outcome(**outcome, batch_size=batch)

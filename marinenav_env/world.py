@@ -194,8 +194,8 @@ class World:
         Raises:
             ConfigError: when it cannot run here or does not know what the configuration asks for.
         """
-        known = not self.config.reward.function and not self.sensors and not self._weather
-        allowed = "compiled with weather, further observation entries or a reward of your own"
+        known = not self.config.reward.function and not self.sensors
+        allowed = "compiled with further observation entries or a reward of your own"
         require(known, "world.kernel", "triton", allowed)
         try:
             from marinenav_env.triton_world import triton_advance

@@ -14,8 +14,8 @@ WORLD = (
     "config", "state", "plugins", "current", "drawing", "entries", "encounters", "scenario",
     "thrust", "dynamics", "weather", "roles", "reward", "perception", "range_scan", "reset_pool",
     "varying", "colregs", "parameters", "observation", "scenario_file", "triton_math",
-    "triton_reward", "triton_kernel", "triton_world", "restart", "world", "rendering", "specs",
-    "tensordicts", "env",
+    "triton_reward", "triton_weather", "triton_kernel", "triton_world", "restart", "world",
+    "rendering", "specs", "tensordicts", "env",
     "scripted", "numpy_worlds", "pettingzoo_env", "gymnasium_env", "benchmarl_task",
 )  # fmt: skip
 TRAINER = (
