@@ -171,8 +171,9 @@ class Learner:
         self.updates = 0
         self.batch_size = self.micro_batch = settings.batch_size
         """Transitions that gradients are computed of at once."""
-        # A tensor, as a number would freeze in a graph.
-        self._share, self._tau = torch.zeros((), device=generator.device), tau
+        # On the device, as a number would freeze in a graph. In float64, for shares as by Python.
+        self._made = torch.zeros((), dtype=torch.float64, device=generator.device)
+        self._tau = tau
         self._capture = config.capture and self._alone
         self._step = self._drawn = self._captured(self.step)
 
@@ -228,11 +229,8 @@ class Learner:
         Raises:
             NoRoomError: when memory is short even for one transition; weights are unchanged.
         """
-        updates = self.updates + 1
-        decay = min(self._settings.ema_decay, updates / (updates + 10.0))
-        self._share.fill_(1.0 - decay)
         scalars, priority = (self._step if batch else self._drawn)(*batch)
-        self.updates = updates
+        self.updates += 1
         return scalars, priority
 
     def step(self, batch: Any) -> Updated:
@@ -264,8 +262,14 @@ class Learner:
         if self._tau:
             self.update_targets(self._tau)
         with torch.no_grad():
-            self._averages.lerp_(self._weights, self._share)
+            self._averages.lerp_(self._weights, self._ema_share())
         return norm
+
+    def _ema_share(self) -> Tensor:
+        """Count an update; returns the share of its weights in their moving average."""
+        made = self._made.add_(1.0)
+        decay = (made / (made + 10.0)).clamp_max(self._settings.ema_decay)
+        return (1.0 - decay).to(self._weights.dtype)
 
     def _apply_scaled(self, state: dict[str, Tensor], rate: Any) -> Tensor:
         """``_apply_gradients`` for scaled losses, undone where gradients overflow."""
@@ -395,6 +399,7 @@ class Learner:
         rate = float(rate) if isinstance(rate, Tensor) else rate  # host: loading a checkpoint
         if not (is_count(self.updates) and is_count(parts) and parts and is_number(rate)):
             raise ValueError("counters of updates that are none")
+        self._made.fill_(self.updates)
         if self.updates or given["state"]:  # there was none before the first update
             whole = self.optimizer.state_dict()
             own = self._flat.split(whole)

@@ -78,6 +78,15 @@ def test_averaged_weights_by_hand():
     assert learner.updates == 7
 
 
+@pytest.mark.parametrize("updates", [0, 3, 9_985, 20_000_000])
+def test_the_share_of_the_moving_average_is_counted_on_the_device(updates):
+    learner = learner_of(ema_decay=0.999)
+    learner.load_state_dict(learner.state_dict() | {"updates": updates})
+    for number in range(updates + 1, updates + 9):
+        share = torch.tensor(1.0 - min(0.999, number / (number + 10.0)))
+        assert torch.equal(learner._ema_share(), share)
+
+
 def test_no_averaging_is_the_latest():
     learner = learner_of(ema_decay=0.0)
     for seed in range(2):
