@@ -1,7 +1,7 @@
 """What the tests of the trainer share: random inputs and batches, and a ban on host reads."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest.mock import patch
 
@@ -13,6 +13,7 @@ from marinenav_env import WorldConfig
 from train_RL_agents.agents import Agent, Batch
 from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.networks.observation import ACTIVE, Observation, ObservationSpec
+from train_RL_agents.utils.captured import Captured
 
 SPEC = ObservationSpec.of(WorldConfig())
 """The published observation."""
@@ -97,6 +98,43 @@ def gradient_sizes(losses: Tensor, parameters: Sequence[Tensor]) -> list[float]:
     """Largest absolute entry of the gradient of each parameter; 0 where none arrives."""
     gradients = torch.autograd.grad(losses, parameters, retain_graph=True, allow_unused=True)
     return [0.0 if each is None else float(each.abs().max()) for each in gradients]
+
+
+class Replays:
+    """A recorder of Captured for the CPU, whose replays are calls that leave a note.
+
+    Args:
+        notes: gets a note for each replay.
+        name: the note.
+    """
+
+    def __init__(self, notes: list[str], name: str) -> None:
+        self.notes, self.name = notes, name
+
+    def beside(self) -> Any:
+        return nullcontext()
+
+    def record(self, call: Callable[[], Any], generators: Any) -> tuple[Callable[[], None], Any]:
+        results: list[Any] = []
+
+        def replay() -> None:
+            self.notes.append(self.name)
+            results[:] = call() or ()
+
+        return replay, results
+
+
+@contextmanager
+def replayed() -> Iterator[list[str]]:
+    """Within it, what would be captured on a GPU is recorded; gives the names of all replays."""
+    made, notes = Captured.__init__, list[str]()
+
+    def init(self: Captured, *args: Any, **options: Any) -> None:
+        recorder = Replays(notes, options["name"]) if options.get("capture", True) else None
+        made(self, *args, recorder=recorder, **options)
+
+    with patch.object(Captured, "__init__", init):
+        yield notes
 
 
 class _NoReads(TorchDispatchMode):

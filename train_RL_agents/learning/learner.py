@@ -96,6 +96,20 @@ def joined(parts: list[Losses], counts: list[int]) -> Losses:
     }
 
 
+def repeated(step: Callable[[], Updated], count: int) -> Callable[[], Updated]:
+    """A function that makes several updates and gives the sums of their scalars."""
+
+    def several() -> Updated:
+        sums, _ = step()
+        for _ in range(count - 1):
+            scalars, _ = step()
+            added = torch._foreach_add([*sums.values()], [scalars[name] for name in sums])
+            sums = dict(zip(sums, added, strict=True))
+        return sums, None
+
+    return several
+
+
 def out_of_memory(error: BaseException) -> bool:
     """Whether an error says that there is no room for a tensor, on a GPU or on the CPU."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
@@ -175,16 +189,18 @@ class Learner:
         self._made = torch.zeros((), dtype=torch.float64, device=generator.device)
         self._tau = tau
         self._capture = config.capture and self._alone
-        self._step = self._drawn = self._captured(self.step)
+        self._step = self._drawn = self._several = self._captured(self.step)
 
-    def draw_by(self, step: Callable[[], Updated], generator: torch.Generator) -> None:
+    def draw_by(self, step: Callable[[], Updated], generator: torch.Generator, count: int) -> None:
         """Make updates without a given batch by a function around ``step``, captured as a whole.
 
         Args:
             step: draws a batch and calls ``step``.
             generator: that it draws from, beside the learner's.
+            count: updates of ``update_several``.
         """
         self._drawn = self._captured(step, generator)
+        self._several, self._count = self._captured(repeated(step, count), generator), count
 
     def _captured(self, step: Callable[..., Updated], *generators: torch.Generator) -> Captured:
         return Captured(
@@ -232,6 +248,23 @@ class Learner:
         scalars, priority = (self._step if batch else self._drawn)(*batch)
         self.updates += 1
         return scalars, priority
+
+    def update_several(self) -> Losses:
+        """As many gradient steps as ``draw_by`` was told, in one graph.
+
+        Returns:
+            Sums of the scalars, overwritten by the next call.
+
+        Raises:
+            NoRoomError: see ``update``; steps before the one that lacks memory are made.
+        """
+        try:
+            sums, _ = self._several()
+        except NoRoomError:
+            self.updates = int(self._made)  # host: the run ends
+            raise
+        self.updates += self._count
+        return sums
 
     def step(self, batch: Any) -> Updated:
         """The part of an update that may be captured."""
@@ -351,7 +384,7 @@ class Learner:
                 "trainer.buffer_size smaller in a new run"
             ) from error
         self.micro_batch = (now + 1) // 2
-        for each in (self._step, self._drawn):
+        for each in (self._step, self._drawn, self._several):
             each.reset()
         self._say(
             f"out of memory: updates go on with {self.micro_batch:,} of {size:,} transitions at "
@@ -409,7 +442,7 @@ class Learner:
         if self._scale and "scale" in state:
             self._scale.load_state_dict(state["scale"])
         self.micro_batch = parts
-        for each in (self._step, self._drawn):
+        for each in (self._step, self._drawn, self._several):
             each.reset()
 
 

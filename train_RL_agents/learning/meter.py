@@ -18,12 +18,12 @@ class Meter:
         self._sums: dict[str, Tensor] = {}
         self._counts: dict[str, int] = {}
 
-    def add(self, values: dict[str, Tensor]) -> None:
-        """Add one set of scalars, by one kernel."""
+    def add(self, values: dict[str, Tensor], count: int = 1) -> None:
+        """Add one set of scalars, or the sums of ``count`` sets, by one kernel."""
         for name, value in values.items():
             if name not in self._sums:
                 self._sums[name] = torch.zeros_like(value)
-            self._counts[name] = self._counts.get(name, 0) + 1
+            self._counts[name] = self._counts.get(name, 0) + count
         # Into new tensors, as a captured update overwrites what it gave.
         totals = torch._foreach_add([self._sums[name] for name in values], [*values.values()])
         self._sums.update(zip(values, totals, strict=True))

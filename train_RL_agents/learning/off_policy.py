@@ -21,6 +21,9 @@ from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.utils.captured import Captured
 
+_MOST_TOGETHER = 16
+"""Updates in one CUDA graph."""
+
 
 class OffPolicy(Algorithm):
     """Replay, multi-step rows and the schedule of the updates.
@@ -56,8 +59,11 @@ class OffPolicy(Algorithm):
             capture=setup.stores_in_place and device.type == "cuda",
         )  # fmt: skip
         self._drawn_in_place = setup.stores_in_place and self.replay.on_device
+        self._together = 1
         if self._drawn_in_place:
-            self.learner.draw_by(self._learn, setup.generators["replay"])
+            due = settings.num_envs * settings.vector_steps // settings.train_freq
+            self._together = min(max(due, 1), _MOST_TOGETHER)
+            self.learner.draw_by(self._learn, setup.generators["replay"], self._together)
         self._seen = 0
 
     @classmethod
@@ -112,7 +118,12 @@ class OffPolicy(Algorithm):
     def update(self, env_steps: int) -> None:
         """See Algorithm: one update per ``train_freq`` env-steps."""
         before, self._seen = self._seen, env_steps
-        for _ in range(self._due(env_steps)):
+        due = self._due(env_steps)
+        several = due // self._together if self._together > 1 else 0
+        for _ in range(several):
+            with self._clock.phase("update"):
+                self.meter.add(self.learner.update_several(), self._together)
+        for _ in range(due - several * self._together):
             self._update()
         interval = self.settings.target_update_interval
         for _ in range(env_steps // interval - before // interval if interval else 0):

@@ -10,7 +10,7 @@ from torchrl.collectors import Collector
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.compiling import compiled
 from tests.marinenav_env.helpers import random_episode
-from tests.train_RL_agents.helpers import no_host_reads
+from tests.train_RL_agents.helpers import no_host_reads, replayed
 from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved, train
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.collecting.graphs import GraphCollector
@@ -90,6 +90,36 @@ def test_a_run_is_resumed_exactly(tmp_path, tiny, words):
     assert saved(parts)["env_steps"] == 112
     in_graphs(parts).train()
     assert differences(results(whole), results(parts)) == []
+
+
+def after_turns(trainer, count):
+    """State after some turns of the loop; sums for the log apart."""
+    for _ in range(count):
+        trainer.iterate()
+    state = trainer.algorithm.state_dict() | trainer.collector.state_dict()
+    generators = {name: each.get_state() for name, each in trainer._generators.items()}
+    meter = state.pop("meter")
+    return values(state | {"generators": generators}), meter
+
+
+@pytest.mark.parametrize(
+    ("freq", "together", "replays"), [(8, 1, 7), (4, 2, 7), (1, 8, 7), (6, 1, 10), (3, 2, 10)]
+)
+def test_updates_of_a_turn_are_one_graph(tmp_path, tiny, freq, together, replays):
+    """Ten turns learn; of each graph the first calls are none. All is as of updates one by one."""
+    words = ("agent_type=Rainbow", "trainer.prioritized=true", f"trainer.train_freq={freq}", *LONG,
+             "log_freq=1600")  # fmt: skip
+    single = in_graphs(new_run(tmp_path / "single", *words))
+    single.algorithm._together = 1
+    expected, sums = after_turns(single, 12)
+    with replayed() as notes:
+        trainer = in_graphs(new_run(tmp_path / "graphs", *words))
+        assert trainer.algorithm._together == together
+        found, meter = after_turns(trainer, 12)
+    assert notes.count("the update") == replays
+    assert differences(found, expected) == []
+    torch.testing.assert_close(meter, sums)
+    assert trainer.algorithm.learner._made == trainer.algorithm.learner.updates
 
 
 def test_replay_on_the_host_gets_the_same_rows(tmp_path, tiny):
@@ -266,6 +296,20 @@ def on_host(state):
     if isinstance(state, dict):
         return {key: on_host(value) for key, value in state.items()}
     return state.cpu() if isinstance(state, torch.Tensor) else state
+
+
+@pytest.mark.gpu
+def test_captured_updates_of_a_turn_are_those_one_by_one(tmp_path, tiny, cuda):
+    found = []
+    for together in (1, 2):
+        trainer = on_gpu(tmp_path / str(together), *KINDS[0], "trainer.train_freq=4", *LONG)
+        assert trainer.algorithm._together == 2
+        trainer.algorithm._together = together
+        state, _ = after_turns(trainer, WARM_UPS + 9)
+        graph = trainer.algorithm.learner._several
+        assert (graph._replay is not None) == (together == 2)
+        found.append((state["learner"]["agent"], state["generators"]))
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.gpu
