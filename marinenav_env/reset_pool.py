@@ -165,6 +165,15 @@ class ResetPool(ABC):
         """
         return []
 
+    def due_within(self, first: int, last: int) -> bool:
+        """Whether ``due`` will give something in one of the next calls but the first.
+
+        Args:
+            first: env-steps at the first of these calls.
+            last: env-steps at the last of them.
+        """
+        return False
+
     def renew(self, begin: Tensor) -> None:
         """Replace some entries in place; can be captured.
 
@@ -239,6 +248,13 @@ class SampledPool(ResetPool):
             self._cursor += self._curriculum.refresh_size
             self._cursor %= self._curriculum.pool_size
         return begins
+
+    def due_within(self, first: int, last: int) -> bool:
+        """See ResetPool."""
+        given, calls = self._curriculum, (last - first) // self._num_envs
+        interval, next_tick = given.refresh_interval, self._ticks + 1
+        refreshes = (next_tick + calls) // interval > next_tick // interval
+        return refreshes or given.level_at(first) != given.level_at(last)
 
     def renew(self, begin: Tensor) -> None:
         """See ResetPool."""

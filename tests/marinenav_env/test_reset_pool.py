@@ -94,6 +94,22 @@ def test_a_new_level_redraws_the_whole_pool() -> None:
         assert changed.tolist() == [env_steps in (10, 20)] * 12
 
 
+@pytest.mark.parametrize("calls", [1, 2, 3, 4])
+@pytest.mark.parametrize("timesteps", [(), (0, 20, 70)])
+def test_what_is_due_within_some_calls_is_known_before(
+    calls: int, timesteps: tuple[int, ...]
+) -> None:
+    pool, answers = sampled(timesteps=timesteps, refresh_interval=4), []
+    for first in range(0, 4 * 30, 4 * calls):
+        last = first + 4 * (calls - 1)
+        foreseen = pool.due_within(first, last)
+        found = [bool(pool.due(env_steps)) for env_steps in range(first, last + 1, 4)]
+        assert foreseen == any(found[1:])
+        answers.append(foreseen)
+    assert any(answers) == (calls > 1)
+    assert calls == 4 or not all(answers)
+
+
 @pytest.mark.parametrize(
     ("weights", "expected"),
     [

@@ -21,7 +21,7 @@ CAPTURED, PLAIN = "capture=true", "capture=false"
 KINDS = [
     *((name, CAPTURED) for name in AGENTS),
     ("DQN", PLAIN),
-    ("DQN", "trainer.train_freq=4", CAPTURED),
+    ("DQN", "trainer.train_freq=4", "trainer.steps_per_batch=2", CAPTURED),
     ("PPO", PLAIN),
     ("Rainbow", "trainer.prioritized=true", "trainer.n_steps=3", CAPTURED),
     ("SAC", "trainer.exploration=uniform", "trainer.steps_per_batch=2", PLAIN),

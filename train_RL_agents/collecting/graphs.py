@@ -2,8 +2,9 @@
 
 Policy and world are more than a hundred small kernels, also compiled, which a GPU finishes faster
 than Python can start them. Captured, a vector step is one launch: start new episodes where the last
-step ended one, act, and step the world. Before it the reset pool may be refreshed, in its own
-memory, by a graph of its own; when this is due is decided on the host.
+step ended one, act, and step the world. So are all steps of a batch. Before it the reset pool may
+be refreshed, in its own memory, by a graph of its own; when this is due is decided on the host.
+Batches within which it is due are made step by step.
 
 Python scalars are baked into the graph, so none may change from step to step: epsilon is a tensor,
 and counters are kept out of the graph.
@@ -70,6 +71,10 @@ class GraphCollector:
             self._next_step, device, generators or (), name="a step of the world",
             capture=generators is not None, say=say,
         )  # fmt: skip
+        self._next_batch = Captured(
+            self._make_batch, device, generators or (), name="a batch of steps",
+            capture=generators is not None, say=say,
+        )  # fmt: skip
         self._renew = Captured(
             env.reset_pool.renew, device, [env.generator], say=say,
             name="a refresh of scenarios", capture=generators is not None,
@@ -78,31 +83,53 @@ class GraphCollector:
     @torch.no_grad()
     def collect(self) -> TensorDictBase:
         """The next vector steps [E, T], always in the same tensors."""
-        for number in range(self._count):
-            env_steps = self.env.env_steps + self.env.num_envs
-            if self._ended:
-                self._refresh_pool()
-                self._next()
-            else:
-                self._write_step(None, *self._drawn())
-            self.env.env_steps, self._ended = env_steps, True
-            if self._count > 1:
-                assert self._step is not None
-                copy_all(self._columns[number], self._step.values(True, True))
+        envs, first = self.env.num_envs, self.env.env_steps
+        last = first + (self._count - 1) * envs
+        if self._count > 1 and self._ended and not self.env.reset_pool.due_within(first, last):
+            for env_steps in range(first, last + 1, envs):
+                self._refresh_pool(env_steps)
+            self._next_batch()
+        else:
+            # No graph for a batch whose first step starts no episodes: there are few of these.
+            next_step: Callable[[], Any] = self._next if self._ended else self._next_step
+            for number in range(self._count):
+                self._collect_step(number, next_step)
+        self.env.env_steps, self._ended = last + envs, True
         assert self._batch is not None
         return self._batch
+
+    def _collect_step(self, number: int, next_step: Callable[[], Any]) -> None:
+        """Make one step of a batch, after a refresh of the pool if one is due."""
+        if number or self._ended:
+            self._refresh_pool(self.env.env_steps + number * self.env.num_envs)
+            next_step()
+        else:
+            self._write_step(None, *self._drawn())
+        self._keep(number)
+
+    def _make_batch(self) -> None:
+        """Make all steps of a batch, between which the pool needs no refresh."""
+        for number in range(self._count):
+            self._next_step()
+            self._keep(number)
+
+    def _keep(self, number: int) -> None:
+        """Copy the latest step into the batch, if that is of several."""
+        if self._count > 1:
+            assert self._step is not None
+            copy_all(self._columns[number], self._step.values(True, True))
 
     @torch.no_grad()
     def settle(self) -> None:
         """Start new episodes where the last step ended one: before the world is saved."""
         if self._ended:
-            self._refresh_pool()
+            self._refresh_pool(self.env.env_steps)
             self._write(self.env.start_episodes(self._world, self._over))
         self._ended = False
 
-    def _refresh_pool(self) -> None:
-        """Draw new entries of the reset pool when due."""
-        for begin in self.env.reset_pool.due(self.env.env_steps):
+    def _refresh_pool(self, env_steps: int) -> None:
+        """Draw new entries of the reset pool when due after so many env-steps."""
+        for begin in self.env.reset_pool.due(env_steps):
             self._renew(begin)
 
     def _next_step(self) -> None:

@@ -194,20 +194,29 @@ def fixed_world(**settings):
     return MarineNavEnv(WorldConfig(max_steps=4), scenarios=episodes, **settings)
 
 
-@pytest.mark.parametrize("kind", ["curriculum", "episodes"])
-@pytest.mark.parametrize("steps", [1, 3])
-def test_batches_are_those_of_the_collector(steps, kind):
-    """Every key of every step, and the state that is saved, also when it is saved in between."""
+@pytest.mark.parametrize(
+    ("steps", "interval", "replays"),
+    [(1, 3, 0), (3, 3, 4), (3, 4, 1), (1, None, 0), (3, None, 5)],
+    ids=str,
+)
+def test_batches_are_those_of_the_collector(steps, interval, replays):
+    """Every key of every step, and the state that is saved, also when it is saved in between.
+
+    Batches are graphs unless they begin in the midst of an episode (0, 5, 6 and 9), a refresh falls
+    into them (of interval 4 into 1, 2, 5, 6, 9 and 10), or another level begins within (8). The
+    first three are made by calls.
+    """
 
     def make():
-        if kind == "episodes":
+        if interval is None:
             return fixed_world(num_envs=4, seed=1)
-        curriculum = Curriculum((Level(3, 0, 2, 20.0), Level(2)), timesteps=(0, 60), pool_size=8,
-                                refresh_size=4, refresh_interval=3)  # fmt: skip
+        curriculum = Curriculum((Level(3, 0, 2, 20.0), Level(2)), timesteps=(0, 100), pool_size=8,
+                                refresh_size=4, refresh_interval=interval)  # fmt: skip
         return MarineNavEnv(WorldConfig(max_steps=7), 4, scenarios=curriculum, seed=1)
 
     env, other = make(), make()
-    collector = GraphCollector(env, Uniform(), steps=steps)
+    with replayed() as notes:
+        collector = GraphCollector(env, Uniform(), (), steps=steps)
     reference = iter(Collector(other, Uniform(), frames_per_batch=4 * steps, total_frames=-1,
                                track_traj_ids=False, use_buffers=False,
                                auto_register_policy_transforms=False))  # fmt: skip
@@ -222,6 +231,8 @@ def test_batches_are_those_of_the_collector(steps, kind):
             collector.settle()
             assert differences(values(env.state_dict()), values(other.state_dict())) == []
     assert env.env_steps == other.env_steps == 12 * 4 * steps
+    assert notes.count("a batch of steps") == replays
+    assert (notes.count("a step of the world") > 0) == (replays < 4)
 
 
 def test_what_is_captured_reads_nothing_on_the_host(tmp_path, tiny, monkeypatch):
@@ -285,7 +296,10 @@ def test_captured_is_uncaptured(tmp_path, tiny, cuda, words):
         for number in range(60):
             trainer.collector.policy.set_exploration(1.0 / (number + 1), 0.5)
             turn(trainer)
-        assert trainer.collector._graphs._next.captures == captured
+        graphs = trainer.collector._graphs
+        assert graphs._next.captures == graphs._next_batch.captures == captured
+        several = trainer.config.trainer.vector_steps > 1
+        assert (graphs._next_batch._replay is not None) == (captured and several)
         assert trainer.algorithm._store.captures == captured
         state = {"replay": trainer.algorithm.replay.state_dict()} | trainer.collector.state_dict()
         states.append(on_host(state))
