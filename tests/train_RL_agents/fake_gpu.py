@@ -121,6 +121,9 @@ def fake_gpu() -> Iterator[_FakeGpu]:
         patch.object(Tensor, "backward", backward),
         patch.object(EnvBase, "_reset_check_done", lambda *_: None),
         patch.object(captured, "CudaRecorder", NoGraphs),
+        # Else autocast leaves everything in float32.
+        patch.object(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False),
+        patch.object(torch.cuda, "is_bf16_supported", lambda *_: True),
         _FakeGpu(allow_non_fake_inputs=True) as mode,
     ):
         yield mode

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 import torch
 
-from tests.train_RL_agents.fake_gpu import Loop, fake_gpu
+from tests.train_RL_agents.fake_gpu import GPU, Loop, fake_gpu
 from tests.train_RL_agents.tiny_runs import small_pool
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.policy_wrapper import compiled_explore
@@ -23,6 +23,7 @@ KINDS = [
     ("DQN", PLAIN),
     ("DQN", "trainer.train_freq=4", "trainer.steps_per_batch=2", CAPTURED),
     ("PPO", PLAIN),
+    ("AC-IQN", "precision=bf16", CAPTURED),
     ("Rainbow", "trainer.prioritized=true", "trainer.n_steps=3", CAPTURED),
     ("SAC", "trainer.exploration=uniform", "trainer.steps_per_batch=2", PLAIN),
     ("IQN", "agent.random_fractions=true", PLAIN),
@@ -97,6 +98,14 @@ def test_on_a_gpu_everything_is_compiled_that_gains_by_it(monkeypatch, name, cap
     assert set(compiled) == COMPILED[name, capture] | learning
     # The first pass through a phase that compiles is told of, and does not count as training.
     assert loop.told == (["insert", "update"] if name == "SAC" else ["update"])
+
+
+def test_products_are_in_half_precision_where_asked_for():
+    with fake_gpu():
+        ones = torch.ones(2, 2, device=GPU)
+        for half in (torch.bfloat16, torch.float16):
+            with torch.autocast("cuda", half):
+                assert (ones @ ones).dtype == half
 
 
 def test_what_leaves_it_is_noticed(monkeypatch):
