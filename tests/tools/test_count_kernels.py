@@ -37,6 +37,8 @@ def test_kernels_of_ac_iqn_stay_few():
     found, compiler = counted("AC-IQN", ["trainer.batch_size=256"], ["vector step", "update"])
     assert found["vector step"].total() <= 40
     assert found["update"].total() <= 110
+    half, _ = counted("AC-IQN", ["trainer.batch_size=256", "precision=bf16"], ["update"])
+    assert half["update"].total() <= found["update"].total() + 5
     code = dict(compiler.code)["GraphCollector._write_step"]
     assert "-766435501, tl.int64" in code  # of Philox
     assert not re.search(r"\(-\d{7,}\)\*", code), "a product that does not fit into an index"
