@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
+
+from marinenav_env.draws import COURSES, Draws, first_enough
 
 SEPARATION = math.radians(20.0)
 """Courses of an encounter differ by at least this, where nothing else is said (rad)."""
 HEAD_ON_SPREAD = math.radians(10.0)
 """Largest deviation of a course that is head-on from the opposite one (rad)."""
-COURSES = (math.pi, -math.pi / 2, math.pi / 2)
+BEARINGS = (math.pi, -math.pi / 2, math.pi / 2)
 """Courses of the others where the first heads north, head-on, from starboard and from port (rad);
 crossing courses deviate by up to 90 degrees less the separation."""
 CANDIDATES = 256
@@ -35,38 +36,49 @@ def smallest_angle(course: Tensor, present: Tensor) -> Tensor:
     return torch.where(both, apart, math.pi).amin((-1, -2))
 
 
-def draw_courses(
-    present: Tensor,
-    generator: torch.Generator,
-    dtype: torch.dtype,
-    separation: Tensor | float = SEPARATION,
-) -> Tensor:
+def draw_courses(present: Tensor, draws: Draws, separation: Tensor | float = SEPARATION) -> Tensor:
     """Courses of vessels that meet; the first heads north.
 
     Args:
         present: [P, R] bool, which vessels there are.
-        generator: source of randomness.
-        dtype: floating-point type.
+        draws: source of randomness, of P scenarios.
         separation: by which courses differ at least, where the draws allow; or [P] (rad).
 
     Returns:
         [P, R] (rad, clockwise from north).
     """
     size, robots = present.shape
-    options: dict[str, Any] = {"dtype": dtype, "device": present.device}
-    shape = (size, CANDIDATES, robots - 1)
-    kind = torch.randint(len(COURSES), shape, generator=generator, device=present.device)
-    least = (torch.zeros(size, **options) + separation)[:, None]
-    middle = torch.zeros(shape, **options)
+    least = (torch.zeros(size, dtype=draws.dtype, device=present.device) + separation)[:, None]
+
+    def examine(
+        draws: Draws, rows: Tensor | slice, count: int
+    ) -> tuple[tuple[Tensor, ...], Tensor]:
+        numbers = draws.candidates(COURSES, count, (robots - 1, robots - 1), len(BEARINGS))
+        courses = _candidates(numbers[0], numbers[1], least[rows])
+        closest = smallest_angle(courses, present[rows, None]).clamp_max(least[rows])
+        best = closest >= closest.amax(-1, keepdim=True)
+        number = torch.arange(len(best), device=best.device)
+        chosen = courses[number, best.to(torch.int8).argmax(-1)]
+        return (chosen,), (closest >= least[rows]).any(-1)
+
+    return first_enough(draws, CANDIDATES, examine)[0]
+
+
+def _candidates(kind: Tensor, turn: Tensor, least: Tensor) -> Tensor:
+    """Courses [P, B, R] of candidates (rad).
+
+    Args:
+        kind: [R - 1, P, B] int64, which bearing the others have.
+        turn: [R - 1, P, B] uniform on [0, 1), of the deviation.
+        least: [P, 1] by which courses differ at least (rad).
+    """
+    middle = torch.zeros_like(turn)
     # Filled with scalars, and the separation added: a GPU would wait for a tensor made of numbers.
-    for number, course in enumerate(COURSES):
+    for number, course in enumerate(BEARINGS):
         middle.masked_fill_(kind == number, course)
-    spread = torch.where(kind == 0, HEAD_ON_SPREAD, 0.5 * math.pi - least[..., None])
-    others = middle + spread * (2.0 * torch.rand(shape, generator=generator, **options) - 1.0)
-    courses = torch.nn.functional.pad(others, (1, 0))
-    closest = smallest_angle(courses, present[:, None]).clamp_max(least)
-    best = closest >= closest.amax(-1, keepdim=True)
-    return courses[torch.arange(size, device=best.device), best.to(torch.int8).argmax(-1)]
+    spread = torch.where(kind == 0, HEAD_ON_SPREAD, 0.5 * math.pi - least)
+    others = middle + spread * (2.0 * turn - 1.0)
+    return torch.nn.functional.pad(others.movedim(0, -1), (1, 0)).contiguous()
 
 
 def meeting(

@@ -17,7 +17,20 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import Level, ScenarioConfig
+from marinenav_env.draws import (
+    CORES,
+    HEADINGS,
+    MOTION,
+    OBSTACLES,
+    OFFSETS,
+    REACH,
+    ROBOTS,
+    Draws,
+    first_enough,
+    make_draws,
+)
 from marinenav_env.encounters import SEPARATION, draw_courses, meeting, smallest_angle
+from marinenav_env.philox import RandomSource
 from marinenav_env.state import Scenario
 from marinenav_env.validation import require
 
@@ -104,6 +117,12 @@ def _to_nearest(points: Tensor, others: Tensor, present: Tensor) -> Tensor:
     # [2, P, N, B], so that neighbours in memory are handled together.
     dx, dy = points[:, :, None] - torch.where(present, others, torch.inf)[..., None]
     return dx.square_().add_(dy.square_()).amin(1).sqrt_()
+
+
+def _between(unit: Tensor, ends: tuple[float, float]) -> Tensor:
+    """Numbers between two, from numbers on [0, 1)."""
+    low, high = ends
+    return low + (high - low) * unit
 
 
 def _choose(
@@ -204,27 +223,29 @@ class ScenarioSampler:
         self._has_traffic = any(level.traffic for level in levels)
         self.max_robots, self._max_cores, self._max_obstacles = map(max, zip(*counts, strict=True))
 
-    def sample(self, level: Tensor, generator: torch.Generator) -> Scenario:
+    def sample(self, level: Tensor, generator: torch.Generator | RandomSource) -> Scenario:
         """Draw one scenario per entry.
 
         Args:
             level: [P] int64, index into the levels.
-            generator: source of randomness, on the sampler's device.
+            generator: source of randomness, on the sampler's device; or what the numbers follow
+                from, of P environments.
 
         Returns:
             Scenarios, batch [P].
         """
-        ends, robot_mask = self._robots(level, generator)
+        draws = make_draws(generator, len(level), self._options["dtype"])
+        ends, robot_mask = self._robots(level, draws)
         met = None
         if self._has_encounters:
-            met, meets = self._meeting(level, generator), self._encounter[level][:, None]
+            met, meets = self._meeting(level, draws), self._encounter[level][:, None]
             ends = torch.where(meets, met.ends, ends)
             robot_mask = torch.where(meets, self._present(level), robot_mask)
         # [2, P, 2 R]: what cores and obstacles stay away from.
         taken = torch.cat((ends[:2], ends[2:]), -1), torch.cat((robot_mask, robot_mask), -1)
-        cores = self._cores(level, *taken, generator)
-        obstacles, obstacle_mask = self._obstacles(level, *taken, cores, generator)
-        heading = 2.0 * math.pi * self._uniform(generator, *robot_mask.shape)
+        cores = self._cores(level, *taken, draws)
+        obstacles, obstacle_mask = self._obstacles(level, *taken, cores, draws)
+        heading = 2.0 * math.pi * draws.uniform(HEADINGS, (), robot_mask.shape[1:])
         start, goal = _last(ends[:2]), _last(ends[2:])
         velocity, scripted = start.new_zeros(*robot_mask.shape, 3), None
         if met is not None:
@@ -250,18 +271,30 @@ class ScenarioSampler:
             batch_size=level.shape,
         )
 
-    def _uniform(self, generator: torch.Generator, *shape: int) -> Tensor:
-        return torch.rand(shape, generator=generator, **self._options)
+    def _points(self, unit: Tensor, level: Tensor, margin: float) -> Tensor:
+        """Candidate points [2, P, B] from numbers on [0, 1): on the map less a margin (m)."""
+        return margin + unit * (self._sides[:, level, None] - 2.0 * margin)
 
-    def _draw(self, generator: torch.Generator, level: Tensor, low: float, high: float) -> Tensor:
-        """A number of every candidate, [P, B], uniform between two."""
-        return low + (high - low) * self._uniform(generator, len(level), self.config.draws)
+    def _accepted(
+        self, draws: Draws, wanted: Tensor, choose: Callable[..., tuple[Tensor, Tensor]]
+    ) -> tuple[Tensor, Tensor]:
+        """Accept candidates; see _choose.
 
-    def _points(self, generator: torch.Generator, level: Tensor, margin: float) -> Tensor:
-        """Candidate points [2, P, B], uniform on the map less a margin (m)."""
-        unit = self._uniform(generator, len(level), self.config.draws, 2)
-        room = self._sides[:, level, None] - 2.0 * margin
-        return margin + unit.movedim(-1, 0).contiguous() * room
+        Args:
+            draws: source of randomness.
+            wanted: [P] how many.
+            choose: from the numbers, rows and how many are wanted of some scenarios, and the number
+                of candidates, to those that are accepted and where there is one.
+        """
+
+        def examine(
+            draws: Draws, rows: Tensor | slice, count: int
+        ) -> tuple[tuple[Tensor, ...], Tensor]:
+            accepted, mask = choose(draws, rows, wanted[rows], count)
+            return (accepted.movedim(1, 0), mask), mask.sum(-1) >= wanted[rows]
+
+        accepted, mask = first_enough(draws, self.config.draws, examine)
+        return accepted.movedim(0, 1), mask
 
     def _is_free(
         self, points: Tensor, radius: Tensor | float, level: Tensor, ends: Tensor, present: Tensor
@@ -275,14 +308,15 @@ class ScenarioSampler:
         """[P, R] bool: which robots there are in an encounter."""
         return torch.arange(self.max_robots, device=level.device) < self._counts[level][:, :1]
 
-    def _meeting(self, level: Tensor, generator: torch.Generator) -> _Meeting:
+    def _meeting(self, level: Tensor, draws: Draws) -> _Meeting:
         """Robots whose courses meet at the centre of the map, of every scenario."""
         present = self._present(level)
-        scenarios, robots = present.shape
-        least = self._separation[level]
-        course = draw_courses(present, generator, self._options["dtype"], least)
+        robots = present.shape[-1]
+        # Where there is no encounter, any courses will do.
+        separation = self._separation[level] * self._encounter[level]
+        course = draw_courses(present, draws, separation)
         near, far = ENCOUNTER_DISTANCE
-        before, beyond = near + (far - near) * self._uniform(generator, 2, scenarios, 1)
+        before, beyond = near + (far - near) * draws.uniform(REACH, (2,), (1,))
         # On nearly parallel courses they start farther off, so as to keep apart.
         chord = 2.0 * torch.sin(0.5 * smallest_angle(course, present))[:, None]
         apart = self.config.clear_r + 2.0 * ENCOUNTER_OFFSET
@@ -291,25 +325,25 @@ class ScenarioSampler:
         if self._has_traffic:
             traffic = self._traffic[level][:, None]
             slow = self._slow[level][:, None]
-            course, speed, scripted = self._in_motion(traffic, slow, course, generator)
+            course, speed, scripted = self._in_motion(traffic, slow, course, draws)
             both = present[:, :, None] & present[:, None]
             time = torch.maximum(before / SPEED, (apart / _closing(course, speed, both)))
             travelled = speed * time.clamp_max(LONGEST)
             reach = torch.where(traffic > 0.0, travelled, reach)
-        jitter = 2.0 * self._uniform(generator, 2, scenarios, robots, 2) - 1.0
+        jitter = 2.0 * draws.uniform(OFFSETS, (2,), (robots, 2)) - 1.0
         centre = 0.5 * self._sides[:, level].T[:, None]
         met = meeting(course, reach, beyond.expand(present.shape), centre)
         ends = (torch.stack(met) + ENCOUNTER_OFFSET * jitter).movedim(-1, 1).flatten(0, 1)
         return _Meeting(ends, course, speed, scripted)
 
     def _in_motion(
-        self, traffic: Tensor, steered: Tensor, course: Tensor, generator: torch.Generator
+        self, traffic: Tensor, steered: Tensor, course: Tensor, draws: Draws
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Courses and speeds [P, R], and who keeps them, where ``traffic`` [P, 1] is above 0.
 
         Where ``steered`` [P, 1] holds, the second vessel is slow and does not keep them.
         """
-        chance, vary, turn = self._uniform(generator, 3, *course.shape)
+        chance, vary, turn = draws.uniform(MOTION, (3,), course.shape[1:])
         slot = torch.arange(course.shape[-1], device=course.device)
         slow = ((chance[:, :1] < SLOW_CHANCE) | steered) & (slot == 1) & (traffic > 0.0)
         course = torch.where(slow, SLOW_COURSE * (2.0 * turn - 1.0), course)
@@ -317,63 +351,84 @@ class ScenarioSampler:
         scripted = torch.where(slow, ~steered, (chance < traffic) & (slot > 0))
         return course, torch.where(traffic > 0.0, SPEED * share, 0.0), scripted
 
-    def _robots(self, level: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def _robots(self, level: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
         """Ends [4, P, R] of the robots, x and y of start and goal, and their mask [P, R]."""
-        starts, goals = (self._points(generator, level, self.config.start_margin) for _ in range(2))
-        pairs, clear_r = torch.cat((starts, goals)), self.config.clear_r
+        margin, clear_r = self.config.start_margin, self.config.clear_r
 
-        def clash(one: Tensor) -> Tensor:
-            return (_distance(starts, one[:2]) <= clear_r) | (_distance(goals, one[2:]) <= clear_r)
+        def choose(
+            draws: Draws, rows: Tensor | slice, wanted: Tensor, count: int
+        ) -> tuple[Tensor, Tensor]:
+            starts, goals = (
+                self._points(unit, level[rows], margin)
+                for unit in draws.candidates(ROBOTS, count, (2, 2))
+            )
 
-        far = _distance(starts, goals) >= self._distances[level][:, None]
-        return _choose(pairs, far, self._counts[level, 0], self.max_robots, clash)
+            def clash(one: Tensor) -> Tensor:
+                return (_distance(starts, one[:2]) <= clear_r) | (
+                    _distance(goals, one[2:]) <= clear_r
+                )
 
-    def _cores(
-        self, level: Tensor, ends: Tensor, present: Tensor, generator: torch.Generator
-    ) -> Tensor:
+            far = _distance(starts, goals) >= self._distances[level[rows]][:, None]
+            return _choose(torch.cat((starts, goals)), far, wanted, self.max_robots, clash)
+
+        # Those of an encounter are drawn otherwise.
+        wanted = self._counts[level, 0] * ~self._encounter[level]
+        return self._accepted(draws, wanted, choose)
+
+    def _cores(self, level: Tensor, ends: Tensor, present: Tensor, draws: Draws) -> Tensor:
         """Centres x, y and signed circulations [3, P, C] of the vortex cores."""
         if self._max_cores == 0:
             return ends.new_zeros(3, len(level), 0)
         config, turn = self.config, 2.0 * math.pi
-        points = self._points(generator, level, 0.0)
-        clockwise = self._draw(generator, level, 0.0, 1.0) < 0.5
-        speed, given = self._draw(generator, level, *config.v_range), self._core_speeds[level]
-        speed = torch.where(given[:, None] > 0.0, given[:, None], speed)
-        strength = turn * config.core_radius * speed
 
-        def clash(one: Tensor) -> Tensor:
-            distance, other = _distance(points, one[:2]), one[2].abs()
-            apart = (strength + other) / (turn * config.v_rel_max)
-            stronger, weaker = torch.maximum(strength, other), torch.minimum(strength, other)
-            at_the_other = stronger / (turn * (distance - 2.0 * config.core_radius))
-            edge_speed = weaker / (turn * config.core_radius)
-            same = clockwise == (one[2] > 0.0)
-            return torch.where(same, distance < apart, at_the_other > config.p * edge_speed)
+        def choose(
+            draws: Draws, rows: Tensor | slice, wanted: Tensor, count: int
+        ) -> tuple[Tensor, Tensor]:
+            unit, side, speed = draws.candidates(CORES, count, (2, 1, 1))
+            points, clockwise = self._points(unit, level[rows], 0.0), side[0] < 0.5
+            given = self._core_speeds[level[rows]][:, None]
+            speed = torch.where(given > 0.0, given, _between(speed[0], config.v_range))
+            strength = turn * config.core_radius * speed
 
-        signed = torch.where(clockwise, strength, -strength)
-        free = self._is_free(points, config.core_radius, level, ends, present)
-        candidates = torch.cat((points, signed[None]))
-        return _choose(candidates, free, self._counts[level, 1], self._max_cores, clash)[0]
+            def clash(one: Tensor) -> Tensor:
+                distance, other = _distance(points, one[:2]), one[2].abs()
+                apart = (strength + other) / (turn * config.v_rel_max)
+                stronger, weaker = torch.maximum(strength, other), torch.minimum(strength, other)
+                at_the_other = stronger / (turn * (distance - 2.0 * config.core_radius))
+                edge_speed = weaker / (turn * config.core_radius)
+                same = clockwise == (one[2] > 0.0)
+                return torch.where(same, distance < apart, at_the_other > config.p * edge_speed)
+
+            signed = torch.where(clockwise, strength, -strength)
+            taken = ends[:, rows], present[rows]
+            free = self._is_free(points, config.core_radius, level[rows], *taken)
+            candidates = torch.cat((points, signed[None]))
+            return _choose(candidates, free, wanted, self._max_cores, clash)
+
+        return self._accepted(draws, self._counts[level, 1], choose)[0]
 
     def _obstacles(
-        self,
-        level: Tensor,
-        ends: Tensor,
-        present: Tensor,
-        cores: Tensor,
-        generator: torch.Generator,
+        self, level: Tensor, ends: Tensor, present: Tensor, cores: Tensor, draws: Draws
     ) -> tuple[Tensor, Tensor]:
         """Centres x, y and radii [3, P, O] of the obstacles, and their mask [P, O]."""
         if self._max_obstacles == 0:
             return ends.new_zeros(3, len(level), 0), present[:, :0]
         config = self.config
-        points = self._points(generator, level, config.obstacle_margin)
-        radii = self._draw(generator, level, *config.obs_r_range)
-        free = self._is_free(points, radii, level, ends, present)
-        if self._max_cores:
-            free &= _to_nearest(points, cores[:2], cores[2] != 0.0) > config.core_radius + radii
-        candidates = torch.cat((points, radii[None]))
-        return _choose(
-            candidates, free, self._counts[level, 2], self._max_obstacles,
-            lambda one: _distance(points, one[:2]) <= radii + one[2],
-        )  # fmt: skip
+
+        def choose(
+            draws: Draws, rows: Tensor | slice, wanted: Tensor, count: int
+        ) -> tuple[Tensor, Tensor]:
+            unit, size = draws.candidates(OBSTACLES, count, (2, 1))
+            points = self._points(unit, level[rows], config.obstacle_margin)
+            radii = _between(size[0], config.obs_r_range)
+            free = self._is_free(points, radii, level[rows], ends[:, rows], present[rows])
+            if self._max_cores:
+                near = _to_nearest(points, cores[:2, rows], cores[2, rows] != 0.0)
+                free &= near > config.core_radius + radii
+            candidates = torch.cat((points, radii[None]))
+            return _choose(
+                candidates, free, wanted, self._max_obstacles,
+                lambda one: _distance(points, one[:2]) <= radii + one[2],
+            )  # fmt: skip
+
+        return self._accepted(draws, self._counts[level, 2], choose)

@@ -11,9 +11,9 @@ import train_RL_agents
 
 WORLD = (
     "validation", "extras", "files", "layout", "philox", "endings", "host_reads", "compiling",
-    "config", "state", "plugins", "current", "drawing", "entries", "encounters", "scenario",
-    "thrust", "dynamics", "weather", "roles", "reward", "perception", "range_scan", "reset_pool",
-    "varying", "colregs", "parameters", "observation", "scenario_file", "triton_math",
+    "config", "state", "plugins", "current", "drawing", "entries", "draws", "encounters",
+    "scenario", "thrust", "dynamics", "weather", "roles", "reward", "perception", "range_scan",
+    "reset_pool", "varying", "colregs", "parameters", "observation", "scenario_file", "triton_math",
     "triton_reward", "triton_weather", "triton_kernel", "triton_world", "restart", "world",
     "rendering", "specs", "tensordicts", "env",
     "scripted", "numpy_worlds", "pettingzoo_env", "gymnasium_env", "benchmarl_task",

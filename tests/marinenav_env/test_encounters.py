@@ -5,9 +5,11 @@ from itertools import combinations
 
 import pytest
 import torch
+from torch import Tensor
 
 from marinenav_env import ConfigError, Curriculum, MarineNavEnv
 from marinenav_env.config import Level, ScenarioConfig
+from marinenav_env.draws import GeneratorDraws
 from marinenav_env.encounters import SEPARATION, draw_courses, meeting, smallest_angle
 from marinenav_env.scenario import (
     ENCOUNTER_DISTANCE,
@@ -17,7 +19,6 @@ from marinenav_env.scenario import (
     SPREAD,
     ScenarioSampler,
 )
-from tests.marinenav_env.test_scenario import Recorder
 
 CPU, DOUBLE = torch.device("cpu"), torch.float64
 TURN = 2.0 * math.pi
@@ -27,10 +28,14 @@ def seeded() -> torch.Generator:
     return torch.Generator().manual_seed(0)
 
 
+def draws(size: int) -> GeneratorDraws:
+    return GeneratorDraws(seeded(), size, DOUBLE)
+
+
 @pytest.mark.parametrize("least", [SEPARATION, 0.1])
 @pytest.mark.parametrize("robots", [1, 2, 6])
 def test_courses_keep_apart(robots: int, least: float) -> None:
-    courses = draw_courses(torch.ones(100, robots, dtype=torch.bool), seeded(), DOUBLE, least)
+    courses = draw_courses(torch.ones(100, robots, dtype=torch.bool), draws(100), least)
     assert courses.shape == (100, robots) and not courses[:, 0].any()
     apart = (courses[..., None] - courses[:, None]).abs().remainder(2.0 * math.pi)
     apart = torch.minimum(apart, 2.0 * math.pi - apart)[:, *torch.triu_indices(robots, robots, 1)]
@@ -73,7 +78,7 @@ def test_courses_equal_scalar_code(
     vary = torch.rand(24, candidates, 5, generator=generator, dtype=DOUBLE).tolist()
     middle, spread = (180.0, -90.0, 90.0), (10.0, 90.0 - least, 90.0 - least)
     separation = torch.full((24,), math.radians(least), dtype=DOUBLE)
-    found = draw_courses(torch.tensor(present), seeded(), DOUBLE, separation).tolist()
+    found = draw_courses(torch.tensor(present), draws(24), separation).tolist()
     for row, there in enumerate(present):
         options = [
             [0.0, *(math.radians(middle[k] + spread[k] * (2.0 * u - 1.0))
@@ -86,7 +91,7 @@ def test_courses_equal_scalar_code(
 
 
 def test_two_meet_head_on_and_crossing_from_either_side() -> None:
-    course = draw_courses(torch.ones(300, 2, dtype=torch.bool), seeded(), DOUBLE)[:, 1]
+    course = draw_courses(torch.ones(300, 2, dtype=torch.bool), draws(300))[:, 1]
     shares = [(course.cos() < -0.9).double().mean()]
     shares += [(side * course.sin() > 0.6).double().mean() for side in (1.0, -1.0)]
     assert all(0.2 < share < 0.5 for share in shares), shares
@@ -124,7 +129,9 @@ def test_a_level_of_encounters_beside_a_published_one() -> None:
     assert off[:, :2].cos().min() > math.cos(0.2)
 
 
-def test_encounters_equal_scalar_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encounters_equal_scalar_code(
+    monkeypatch: pytest.MonkeyPatch, drawn_numbers: list[Tensor]
+) -> None:
     """Starts, goals, courses, speeds and traffic, from the random numbers that were drawn."""
     levels = (Level(3, 0, 0, 0.0, encounter=True, map_size=80.0),
               Level(3, 0, 0, 0.0, encounter=True, traffic=0.5),
@@ -132,15 +139,14 @@ def test_encounters_equal_scalar_code(monkeypatch: pytest.MonkeyPatch) -> None:
               Level(3, 0, 0, 0.0, encounter=True, traffic=0.5, slow_vessel=True))  # fmt: skip
     present = [[True] * 3, [True] * 3, [True, True, False], [True] * 3]
     level = torch.arange(4).repeat(30)
-    courses = draw_courses(torch.tensor(present)[level], seeded(), DOUBLE)
+    courses = draw_courses(torch.tensor(present)[level], draws(120))
     # Nearly parallel ones too, which start farther off or have to wait for long.
     courses[::5, 1] = torch.linspace(0.002, 0.3, len(courses[::5]), dtype=DOUBLE)
     monkeypatch.setattr("marinenav_env.scenario.draw_courses", lambda *given: courses)
-    sampler = Recorder(ScenarioConfig(), levels, CPU, DOUBLE)
-    sampler.drawn = []
-    drawn = sampler.sample(level, seeded())
+    drawn_numbers.clear()
+    drawn = ScenarioSampler(ScenarioConfig(), levels, CPU, DOUBLE).sample(level, seeded())
     assert drawn.scripted is not None
-    reach, traffic, jitter = (each.tolist() for each in sampler.drawn[2:5])
+    reach, traffic, jitter = (each.tolist() for each in drawn_numbers[2:5])
     times = set()
     for row, number in enumerate(level.tolist()):
         share, there = levels[number].traffic, present[number]

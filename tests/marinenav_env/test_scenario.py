@@ -12,6 +12,7 @@ from torch import Tensor
 
 from marinenav_env.config import LEVELS, Level, ScenarioConfig
 from marinenav_env.encounters import SEPARATION
+from marinenav_env.philox import RandomSource
 from marinenav_env.scenario import ScenarioSampler, blank_scenarios
 from marinenav_env.state import Scenario
 from marinenav_env.validation import ConfigError
@@ -29,11 +30,14 @@ def draw(
     count: int,
     seed: int = 0,
     dtype: torch.dtype = torch.float64,
+    by_counter: bool = False,
 ) -> Scenario:
     """Scenarios of all levels in turn."""
     sampler = ScenarioSampler(config, levels, CPU, dtype)
-    generator = torch.Generator().manual_seed(seed)
-    return sampler.sample(torch.arange(count) % len(levels), generator)
+    source = (
+        RandomSource.seeded(seed, count, CPU) if by_counter else torch.Generator().manual_seed(seed)
+    )
+    return sampler.sample(torch.arange(count) % len(levels), source)
 
 
 def plain(scenario: Scenario) -> list[oracle.Scenario]:
@@ -93,6 +97,7 @@ def oracle_params(config: ScenarioConfig) -> oracle.ScenarioParams:
     )
 
 
+@pytest.mark.parametrize("by_counter", [False, True])
 @pytest.mark.parametrize(
     ("config", "levels", "count", "dtype", "slack"),
     [
@@ -103,14 +108,15 @@ def oracle_params(config: ScenarioConfig) -> oracle.ScenarioParams:
     ids=["published levels", "mixed with cores", "crowded"],
 )
 def test_every_constraint_holds(
-    config: ScenarioConfig, levels: tuple[Level, ...], count: int, dtype: torch.dtype, slack: float
-) -> None:
+    config: ScenarioConfig, levels: tuple[Level, ...], count: int, dtype: torch.dtype, slack: float,
+    by_counter: bool,
+) -> None:  # fmt: skip
     """10,000 scenarios in all."""
     params = oracle_params(config)
     chunk = 400
     short: Counter[str] = Counter()
     for number in range(count // chunk):
-        scenarios = draw(config, levels, chunk, seed=number, dtype=dtype)
+        scenarios = draw(config, levels, chunk, number, dtype, by_counter)
         assert scenarios.goal.dtype == dtype
         for e, scenario in enumerate(plain(scenarios)):
             level = levels[e % len(levels)]
@@ -160,9 +166,12 @@ def test_blank_scenarios_are_zero() -> None:
         assert not tensor.any(), name
 
 
-def test_the_seed_decides() -> None:
+@pytest.mark.parametrize("by_counter", [False, True])
+def test_the_seed_decides(by_counter: bool) -> None:
     before = torch.get_rng_state()
-    first, again, other = (draw(VARIED, WITH_CORES, 20, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (
+        draw(VARIED, WITH_CORES, 20, seed, by_counter=by_counter) for seed in (1, 1, 2)
+    )
     assert torch.equal(before, torch.get_rng_state())
     assert (first == again).all()
     for name in ("start", "goal", "heading", "core_position", "obstacle_position"):
@@ -179,27 +188,17 @@ def test_slots_may_be_absent_altogether() -> None:
 # The loops, one candidate after another ---------------------------------------------------------
 
 
-class Recorder(ScenarioSampler):
-    """Keeps the random numbers, in the order in which they are drawn."""
-
-    drawn: list[Tensor]
-
-    def _uniform(self, generator: torch.Generator, *shape: int) -> Tensor:
-        numbers = super()._uniform(generator, *shape)
-        self.drawn.append(numbers)
-        return numbers
-
-
 @pytest.mark.parametrize(
     ("level", "draws"), [(WITH_CORES[0], 500), (WITH_CORES[1], 60), (CROWDED, 150), (CROWDED, 1)]
 )
-def test_accepts_what_the_loops_accept_of_the_same_candidates(level: Level, draws: int) -> None:
+def test_accepts_what_the_loops_accept_of_the_same_candidates(
+    level: Level, draws: int, drawn_numbers: list[Tensor]
+) -> None:
     config = ScenarioConfig(v_range=(2.0, 4.0), obs_r_range=(0.5, 2.5), draws=draws)
-    sampler, count = Recorder(config, (level,), CPU, torch.float64), 40
-    sampler.drawn = []
+    sampler, count = ScenarioSampler(config, (level,), CPU, torch.float64), 40
     generator = torch.Generator().manual_seed(draws)
     scenarios = sampler.sample(torch.zeros(count, dtype=torch.int64), generator)
-    numbers = [tensor.tolist() for tensor in sampler.drawn]
+    numbers = [tensor.tolist() for tensor in drawn_numbers]
     p, asked = oracle_params(config), oracle_level(level)
 
     def point(unit: list[float], margin: float) -> tuple[float, float]:
@@ -230,7 +229,7 @@ def test_accepts_what_the_loops_accept_of_the_same_candidates(level: Level, draw
         cores = accept(
             [
                 (*point(at, 0.0), turn < 0.5, 2.0 * math.pi * 0.5 * (2.0 + 2.0 * speed))
-                for at, turn, speed in zip(core_points, turns, speeds, strict=True)
+                for at, (turn,), (speed,) in zip(core_points, turns, speeds, strict=True)
             ],
             level.num_cores,
             lambda c, taken, ends=ends: oracle.core_fits(c, ends, taken, p),
@@ -238,7 +237,7 @@ def test_accepts_what_the_loops_accept_of_the_same_candidates(level: Level, draw
         obstacles = accept(
             [
                 (*point(at, 5.0), 0.5 + 2.0 * size)
-                for at, size in zip(obstacle_points, sizes, strict=True)
+                for at, (size,) in zip(obstacle_points, sizes, strict=True)
             ],
             level.num_obstacles,
             lambda c, taken, ends=ends, cores=cores: oracle.obstacle_fits(c, ends, cores, taken, p),
@@ -274,14 +273,19 @@ FEATURES: dict[str, Callable[[oracle.Scenario], float]] = {
 }
 
 
+@pytest.mark.parametrize("by_counter", [False, True])
 @pytest.mark.parametrize(
-    ("level", "count"), [(Level(5, 3, 4, 40.0), 2000), (CROWDED, 500)], ids=["usual", "crowded"]
+    ("level", "count"), [(Level(5, 3, 4, 40.0), 2000), (CROWDED, 1000)], ids=["usual", "crowded"]
 )
-def test_distribution_is_that_of_the_rejection_loops(level: Level, count: int) -> None:
+def test_distribution_is_that_of_the_rejection_loops(
+    level: Level, count: int, by_counter: bool
+) -> None:
     """Two-sample Kolmogorov-Smirnov at 0.1 % for each feature."""
     rng, params, asked = random.Random(0), oracle_params(VARIED), oracle_level(level)
     expected = [oracle.sample(asked, rng, params) for _ in range(count)]
-    got = [s for seed in range(4) for s in plain(draw(VARIED, (level,), count // 4, seed=seed))]
+    part = count // 4
+    parts = [draw(VARIED, (level,), part, seed, by_counter=by_counter) for seed in range(4)]
+    got = [s for each in parts for s in plain(each)]
     complete = [
         [s for s in side if s["obstacles"] and s["cores"] and len(s["starts"]) > 2]
         for side in (got, expected)

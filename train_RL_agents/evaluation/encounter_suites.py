@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import PerRobot, WorldConfig
+from marinenav_env.draws import GeneratorDraws
 from marinenav_env.encounters import draw_courses, meeting
 from marinenav_env.state import Scenario
 from train_RL_agents.evaluation.rules_suite import in_motion
@@ -115,7 +116,7 @@ def random_encounters(
         drawn.append(_all_there(course, SLOW_SLOT.get(kind), group, world))
     for group, robots in enumerate(FLEETS, start=len(KINDS)):
         present = torch.ones(episodes, robots, dtype=torch.bool)
-        course = draw_courses(present, generator, torch.float64)
+        course = draw_courses(present, GeneratorDraws(generator, episodes, torch.float64))
         half = episodes // 2
         drawn.append(_all_there(course[half:], None, group, world))
         if half:
