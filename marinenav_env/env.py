@@ -29,6 +29,7 @@ from marinenav_env.reset_pool import (
     SampledPool,
     Sampler,
     drawn_or_given,
+    first_entry,
     make_sampler,
     restore,
 )
@@ -41,9 +42,6 @@ from marinenav_env.validation import ConfigError, require
 from marinenav_env.varying import ParameterSampler
 from marinenav_env.world import StepNoise, World, WorldState
 
-_POOL = 2**31
-"""Entries of the first batch's reset pool draw as environments from this number on; those of the
-next batch follow, since numbers of environments end at 2^32."""
 Scenarios = Curriculum | str | Path | Sequence[Episode] | Scenario | Sampler | None
 """What episodes are made of; see MarineNavEnv."""
 
@@ -72,8 +70,8 @@ class MarineNavEnv(EnvBase):
     ``maybe_reset`` resets environments whose episode is over, without a read on the host.
 
     The same seed gives the same rollout, and the global generators are neither read nor advanced.
-    Scenarios are drawn from the environment's own generator; the noise follows from the seed, the
-    number of the environment and that of the step.
+    Scenarios and noise follow from the seed, the number of the environment or of the reset pool's
+    entry, and the step; only a sampler of your own draws from the environment's generator.
 
     Args:
         config: the world; the published one by default.
@@ -85,8 +83,8 @@ class MarineNavEnv(EnvBase):
         device: any torch device.
         dtype: torch.float32 or torch.float64.
         seed: of its random numbers.
-        noise: what its noise follows from, if it is part of a larger batch (E environments); by
-            default the seed. ``set_seed`` leaves it as it is.
+        noise: what noise and scenarios follow from, if it is part of a larger batch (E
+            environments); by default the seed. ``set_seed`` leaves it as it is.
         compile_step: whether the step, and on a GPU the start of episodes, is compiled
             (fullgraph); the first step then takes a while.
 
@@ -131,8 +129,7 @@ class MarineNavEnv(EnvBase):
         self._generator = torch.Generator(self.device)
         self._noise_given = noise is not None
         self._noise = noise or RandomSource.seeded(0, num_envs, self._generator.device)
-        entries = given.pool_size if isinstance(given, Curriculum) else count
-        self._pool_begin = _POOL + self._noise.environment[0] // num_envs * entries
+        self._pool_begin = first_entry(given, self._noise)
         with self._users_errors():
             self._make_world(compile_step)
             self._set_seed(seed)
@@ -190,7 +187,8 @@ class MarineNavEnv(EnvBase):
             if varying.varies:
                 # A batch of one would be taken for parameters that all environments share.
                 level = torch.zeros(max(2, given.pool_size), dtype=torch.int64, device=device)
-                self._varying, constants = varying, varying.sample(level, self._generator)
+                constants = varying.sample(level, self._noise._replace(environment=level))
+                self._varying = varying
                 spread = varying.spread
         self._all_constants = constants
         self.world = World(config, quantiles, self.continuous, compile_step,
@@ -207,22 +205,24 @@ class MarineNavEnv(EnvBase):
         self._begun, self._restored, self._outcome = False, False, None
         if isinstance(self._given, Curriculum):
             self.reset_pool: ResetPool = SampledPool(
-                self._source, self._given, self._make_reset_state, self.num_envs, self._generator
+                self._source, self._given, self._make_reset_state, self._noise, self._generator
             )
         else:
             self.reset_pool = FixedPool(self._source, self._make_reset_state, self.num_envs)
         self._pool = WorldState(self.reset_pool.states, self._all_constants)
         self.world_state = self.world.begin(self._pool, self.reset_pool.index(None))
 
-    def _make_reset_state(self, scenario: Scenario, index: Tensor) -> ResetState:
+    def _make_reset_state(
+        self, scenario: Scenario, index: Tensor, source: RandomSource | None
+    ) -> ResetState:
         """Add the first state and observation to scenarios [P]; see reset_pool.MakeResetState."""
+        source = source or self._noise._replace(environment=index + self._pool_begin)
         if self._varying is not None:
-            drawn = self._varying.sample(scenario.level, self._generator)
+            drawn = self._varying.sample(scenario.level, source)
             for name in drawn.keys(include_nested=True, leaves_only=True):
                 self._all_constants.get(name).index_copy_(0, index, drawn.get(name))
         shared = self._all_constants.batch_size[0] == 1
         own = self._all_constants if shared else self._all_constants[index]
-        source = self._noise._replace(environment=index + self._pool_begin)
         return self.world.first(scenario, own, source)
 
     def _make_specs(self) -> None:
@@ -256,7 +256,7 @@ class MarineNavEnv(EnvBase):
 
     @property
     def generator(self) -> torch.Generator:
-        """Source of scenarios, and of which one an environment starts with."""
+        """What samplers of the user's draw scenarios from."""
         return self._generator
 
     @property
@@ -358,14 +358,14 @@ class MarineNavEnv(EnvBase):
         self.reset_pool.refresh(self.env_steps)
 
     def start_episodes(
-        self, world: WorldState, done: Tensor, index: Tensor | None = None
+        self, world: WorldState, done: Tensor, index: Tensor | RandomSource | None = None
     ) -> WorldState:
         """Start new episodes where ``done`` [E] is true; can be captured.
 
         Args:
             world: before; it is not changed.
             done: [E] bool.
-            index: [E] entries of the pool; None draws them.
+            index: [E] entries of the pool, or what they follow from; None draws them.
         """
         index = self.reset_pool.index(done) if index is None else index
         return self.world.reset(world, done, self._pool, index)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,7 +19,6 @@ from marinenav_env.layout import env_first
 
 Words = tuple[Tensor, Tensor, Tensor, Tensor]
 """Four numbers of 32 bits, in int64."""
-Word = TypeVar("Word", Tensor, int)
 
 _WORD = 0xFFFFFFFF
 _ROUNDS = 10
@@ -32,13 +31,11 @@ _FRACTION = 24
 """Bits of a uniform number, as many as float32 has."""
 
 
-def philox(
-    counter: tuple[Word, Word, Word, Word], key: tuple[Word, Word]
-) -> tuple[Word, Word, Word, Word]:
+def philox(counter: Words, key: tuple[Tensor, Tensor]) -> Words:
     """Philox 4x32-10.
 
     Args:
-        counter: four words, of shapes that broadcast; or whole numbers.
+        counter: four words, of shapes that broadcast.
         key: two words, likewise.
     """
     c0, c1, c2, c3 = counter
@@ -120,16 +117,6 @@ class RandomSource(NamedTuple):
     def below(self, size: int) -> Tensor:
         """A whole number of each environment [E], uniform below a size of up to 2^31."""
         return self.words(1)[0][0] * size >> 32
-
-    def few_below(self, size: int) -> Tensor:
-        """``below`` calculated on the host, which takes less time for a few environments."""
-        first, second = self.seed.tolist()  # host: see host_reads_are_free
-        step, use = int(self.step), _KINDS * self.purpose + self.kind
-        words = (
-            philox((0, environment, step, use), (first, second))[0]
-            for environment in self.environment.tolist()
-        )
-        return torch.tensor([word * size >> 32 for word in words], dtype=torch.int64)
 
     def words(self, *shape: int) -> Words:
         """Four words for each of ``[*shape, E]``."""

@@ -18,9 +18,14 @@ from torch import Tensor
 
 from marinenav_env import plugins
 from marinenav_env.config import LEVELS, Level, ScenarioConfig
+from marinenav_env.draws import LEVEL, START
+from marinenav_env.philox import RandomSource
 from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.state import ResetState, Scenario
 from marinenav_env.validation import Count, at_least, check_fields, is_count, require
+
+_POOL = 2**31
+"""Entries of a reset pool draw as environments from this number on."""
 
 
 class Sampler(Protocol):
@@ -45,8 +50,9 @@ class Sampler(Protocol):
 MakeSampler = Callable[[ScenarioConfig, tuple[Level, ...], torch.device, torch.dtype], Sampler]
 """From the constraints, the levels, a device and a floating-point type to a sampler."""
 
-MakeResetState = Callable[[Scenario, Tensor], ResetState]
-"""From scenarios [P] and their pool index [P] to reset states [P]: adds state and observation."""
+MakeResetState = Callable[[Scenario, Tensor, RandomSource | None], ResetState]
+"""From scenarios [P], their pool index [P] and what random numbers follow from, if they were drawn,
+to reset states [P]: adds state and observation."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +125,23 @@ def make_sampler(
     return sampler
 
 
+def first_entry(scenarios: Any, source: RandomSource) -> Tensor:
+    """Number of a reset pool's first entry as an environment that draws, [] int64.
+
+    All batches have the pool of the published sampler. Of other scenarios each has one of its own,
+    and those of the next batch follow, since numbers of environments end at 2^32.
+
+    Args:
+        scenarios: a Curriculum, or the scenarios.
+        source: of random numbers, E environments.
+    """
+    if isinstance(scenarios, Curriculum):
+        entries = scenarios.pool_size if scenarios.sampler else 0
+    else:
+        entries = len(scenarios)
+    return source.environment[0] // len(source.environment) * entries + _POOL
+
+
 class ResetPool(ABC):
     """States that resets read from; see SampledPool and FixedPool."""
 
@@ -126,8 +149,12 @@ class ResetPool(ABC):
     """batch [P]."""
 
     @abstractmethod
-    def upcoming(self) -> Tensor:
-        """Choose the entry of the pool that each environment would start from next, [E] int64."""
+    def upcoming(self) -> Tensor | RandomSource:
+        """Choose the entry of the pool that each environment would start from next.
+
+        Returns:
+            [E] int64; or what they follow from (see RandomSource.below), until the next call.
+        """
 
     def started(self, done: Tensor | None) -> None:  # noqa: B027 (the order matters to one kind)
         """Be told that environments started from their upcoming entries.
@@ -139,14 +166,14 @@ class ResetPool(ABC):
     def rewind(self) -> None:  # noqa: B027 (likewise)
         """Begin again, before all environments are reset."""
 
-    def index(self, done: Tensor | None) -> Tensor:
-        """Choose the entries of the pool that environments start from now.
+    def index(self, done: Tensor | None) -> Tensor | RandomSource:
+        """Choose the entries of the pool that environments start from now, as ``upcoming`` does.
 
         Args:
             done: [E] bool, which environments are reset; None for all.
 
         Returns:
-            [E] int64; without meaning where ``done`` is false.
+            As ``upcoming``; without meaning where ``done`` is false.
         """
         if done is None:
             self.rewind()
@@ -199,14 +226,16 @@ class ResetPool(ABC):
 class SampledPool(ResetPool):
     """Reset states of drawn scenarios, refreshed during the run.
 
-    A few entries are replaced every few steps, and all of them when the level changes.
+    A few entries are replaced every few steps, and all of them when the level changes. Random
+    numbers follow from the seed, the number of the entry or environment, and how often
+    ``upcoming`` was called.
 
     Args:
         sampler: draws scenarios.
         curriculum: which levels, and how large the pool is.
         make_reset_state: adds state and observation.
-        num_envs: E.
-        generator: source of randomness, shared with the environment.
+        source: of random numbers, E environments; it is not changed.
+        generator: source of randomness of the curriculum's own sampler, if it has one.
     """
 
     def __init__(
@@ -214,12 +243,13 @@ class SampledPool(ResetPool):
         sampler: Sampler,
         curriculum: Curriculum,
         make_reset_state: MakeResetState,
-        num_envs: int,
+        source: RandomSource,
         generator: torch.Generator,
     ) -> None:
         self._sampler, self._curriculum = sampler, curriculum
         self._make_reset_state = make_reset_state
-        self._num_envs, self._generator = num_envs, generator
+        self._source = source._replace(step=source.step.clone())
+        self._first, self._generator = first_entry(curriculum, source), generator
         device, size = generator.device, curriculum.refresh_size
         shares = torch.tensor(curriculum.weights or (1.0,) * len(curriculum.levels))
         self._cumulative = (shares.cumsum(0) / shares.sum()).to(device)
@@ -230,10 +260,11 @@ class SampledPool(ResetPool):
         self._cursor, self._ticks = 0, 0
         self.states = ResetState.cat([self._draw(begin) for begin in self._begins])
 
-    def upcoming(self) -> Tensor:
+    def upcoming(self) -> RandomSource:
         """Any entry with equal probability."""
-        size, device = self.states.batch_size[0], self._generator.device
-        return torch.randint(size, (self._num_envs,), generator=self._generator, device=device)
+        # In place: a captured reset reads the memory of the step.
+        self._source.step.add_(1)
+        return self._source.of(START)
 
     def due(self, env_steps: int) -> list[Tensor]:
         """See ResetPool."""
@@ -251,7 +282,8 @@ class SampledPool(ResetPool):
 
     def due_within(self, first: int, last: int) -> bool:
         """See ResetPool."""
-        given, calls = self._curriculum, (last - first) // self._num_envs
+        given = self._curriculum
+        calls = (last - first) // len(self._source.environment)
         interval, next_tick = given.refresh_interval, self._ticks + 1
         refreshes = (next_tick + calls) // interval > next_tick // interval
         return refreshes or given.level_at(first) != given.level_at(last)
@@ -265,7 +297,8 @@ class SampledPool(ResetPool):
     def state_dict(self) -> dict[str, Any]:
         """Pool, level and counters."""
         counters = {"level": self._level, "cursor": self._cursor, "ticks": self._ticks}
-        return {"starts": self.states.to_tensordict().to_dict(), **counters}
+        step = self._source.step.clone()
+        return {"starts": self.states.to_tensordict().to_dict(), **counters, "step": step}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore them."""
@@ -278,6 +311,8 @@ class SampledPool(ResetPool):
         require(is_count(ticks), "saved ticks", ticks, "a whole number, at least 0")
         self._set_level(level)
         self._cursor, self._ticks = cursor, ticks
+        # States of earlier versions have no step: they go on with other scenarios.
+        restore({"step": self._source.step}, {"step": state.get("step", torch.tensor(ticks))})
 
     def _set_level(self, level: int) -> None:
         """Draw from another level; also in a captured ``renew``, which reads the tensor."""
@@ -286,18 +321,21 @@ class SampledPool(ResetPool):
 
     def _draw(self, begin: Tensor) -> ResetState:
         """Draw refresh_size reset states of the current level or mixture, for entries from one."""
-        size = self._curriculum.refresh_size
+        size, rows = self._curriculum.refresh_size, begin + self._rows
+        source = self._source._replace(environment=self._first + rows)
         if self._curriculum.timesteps:
             level = self._device_level.repeat(size)
         else:
-            chance = torch.rand(size, generator=self._generator, device=self._generator.device)
+            chance = source.of(LEVEL).uniform((size,), torch.float32)
             last = len(self._cumulative) - 1
             level = torch.searchsorted(self._cumulative, chance, right=True).clamp_max(last)
-        scenario = self._sampler.sample(level, self._generator)
+        # Only the published sampler draws by counter.
+        numbers: Any = self._generator if self._curriculum.sampler else source
+        scenario = self._sampler.sample(level, numbers)
         expected = [size, self._sampler.max_robots]
         found = list(scenario.robot_mask.shape)
         require(found == expected, "curriculum.sampler: robot_mask.shape", found, f"{expected}")
-        return self._make_reset_state(scenario, begin + self._rows)
+        return self._make_reset_state(scenario, rows, source)
 
 
 class FixedPool(ResetPool):
@@ -315,7 +353,7 @@ class FixedPool(ResetPool):
 
     def __init__(self, scenario: Scenario, make_reset_state: MakeResetState, num_envs: int) -> None:
         size, device = scenario.batch_size[0], scenario.goal.device
-        self.states = make_reset_state(scenario, torch.arange(size, device=device))
+        self.states = make_reset_state(scenario, torch.arange(size, device=device), None)
         self._first = torch.arange(num_envs, device=device)
         self._next = self._first.clone()
         self._round = math.lcm(size, num_envs)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.layout import stored
+from marinenav_env.philox import RandomSource
 from marinenav_env.state import Outcome, Parameters, ResetState, State
 
 Tensors = TypeVar("Tensors", bound=TensorClass)
@@ -56,12 +57,17 @@ def steered(now: ResetState) -> Tensor:
     return active if scripted is None else active & ~scripted
 
 
+def chosen(index: Tensor | RandomSource, size: int) -> Tensor:
+    """Entries [E] of a pool of a size, or those that follow from a source."""
+    return index.below(size) if isinstance(index, RandomSource) else index
+
+
 def restart_in_place(done: Tensor, pool: Tensors, index: Tensor, now: Tensors) -> None:
     """``restart`` where host reads are free, in the tensors of ``now`` themselves."""
     rows = done.nonzero().squeeze(-1)  # host: see host_reads_are_free
-    chosen = index[rows]
+    entries = index[rows]
     for ours, theirs in zip(now.values(True, True), pool.values(True, True), strict=True):
-        ours.index_copy_(0, rows, theirs.index_select(0, chosen))
+        ours.index_copy_(0, rows, theirs.index_select(0, entries))
 
 
 def turn(
@@ -72,8 +78,8 @@ def turn(
     noise: Any,
     pool: ResetState,
     others: Parameters | None,
-    index: Tensor,
-) -> tuple[ResetState, Parameters | None, TensorDict, Tensor, Outcome]:
+    index: Tensor | RandomSource,
+) -> tuple[ResetState, Parameters | None, Tensor, TensorDict, Tensor, Outcome]:
     """``World.step_and_reset`` as one function of tensors, which is compiled.
 
     Where host reads are free, the new episodes are left to ``restart_in_place``: few environments
@@ -87,13 +93,13 @@ def turn(
         noise: see ``World.step``.
         pool: batch [P], what new episodes start from.
         others: batch [P], their parameters; None where all environments share them.
-        index: [E] int64, see ``World.reset``.
+        index: see ``World.reset``.
 
     Returns:
         What the next step starts from, its parameters if they may be others, both in tensors of
-        their own, and the rest of Turn.
+        their own; the entries of the pool [E]; and the rest of Turn.
     """
-    scenario, following = now.scenario, None
+    scenario, following, index = now.scenario, None, chosen(index, len(pool))
     state, entries, outcome = advance(now.state, scenario, parameters, action, noise)
     batch, done = state.batch_size, outcome.episode_done
     observation = TensorDict(entries, batch)
@@ -104,7 +110,7 @@ def turn(
         acting = acting.clone()
         now.scenario, now.observation = scenario.clone(), observation.clone()
         following = None if others is None else parameters.clone()
-        return now.apply(stored), following, observation, acting, outcome
+        return now.apply(stored), following, index, observation, acting, outcome
     if others is not None:
         following = where(done, others[index], parameters)
-    return where(done, pool[index], now), following, observation, acting, outcome
+    return where(done, pool[index], now), following, index, observation, acting, outcome

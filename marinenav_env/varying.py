@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import MODERATE, MOST_DELAY, Level
+from marinenav_env.draws import VESSELS, WEATHER, CounterDraws, Draws
+from marinenav_env.philox import RandomSource
 from marinenav_env.state import Parameters, Weather
 from marinenav_env.weather import RATIOS, make_weather
 
@@ -48,18 +50,18 @@ class ParameterSampler:
                 self._thrust[number, 1] = SLOW_THRUST
         self._spread = torch.tensor([math.log(level.vessel_spread) for level in levels], **like)
 
-    def sample(self, level: Tensor, generator: torch.Generator) -> Parameters:
+    def sample(self, level: Tensor, source: RandomSource) -> Parameters:
         """Draw the parameters of scenarios.
 
         Args:
             level: [P] int64, index into the levels.
-            generator: source of randomness.
+            source: of the random numbers, P environments.
 
         Returns:
             Batch [P]; factors of vessels are drawn evenly on a logarithmic scale.
         """
-        size = (2, len(level), self._robots)
-        chance = torch.rand(size, generator=generator, device=level.device, dtype=self._noise.dtype)
+        draws = CounterDraws(source, self._noise.dtype)
+        chance = draws.uniform(VESSELS, (2,), (self._robots,))
         factors = torch.exp(self._spread[level][:, None] * (2.0 * chance - 1.0))
         drawn = self._shared[torch.zeros_like(level)]
         for names, factor in zip((HEAVIER, STRONGER), factors, strict=True):
@@ -69,16 +71,13 @@ class ParameterSampler:
         for name in ("pos_std", "vel_std"):
             drawn.sensor.set(name, drawn.sensor.get(name) * self._noise[level][:, None])
         if self._stormy:
-            drawn.weather = self._sample_weather(level, generator, drawn.weather)
+            drawn.weather = self._sample_weather(level, draws, drawn.weather)
         return drawn
 
-    def _sample_weather(
-        self, level: Tensor, generator: torch.Generator, own: Weather | None
-    ) -> Weather:
+    def _sample_weather(self, level: Tensor, draws: Draws, own: Weather | None) -> Weather:
         """Weather [P] of levels that have any; of the others that of the world."""
         strength = self._weather[level]
-        chance = torch.rand(6 + len(RATIOS), len(level), generator=generator, device=level.device,
-                            dtype=strength.dtype)  # fmt: skip
+        chance = draws.uniform(WEATHER, (6 + len(RATIOS),), ())
         most, towards = MODERATE, 2.0 * math.pi * chance[0]
         largest = torch.floor(strength * most.delay + 0.5).clamp_max(MOST_DELAY)
         drawn = make_weather(

@@ -31,7 +31,7 @@ from marinenav_env.layout import env_first, env_last, environments_innermost, st
 from marinenav_env.observation import described, entry_sensors
 from marinenav_env.perception import Noise, draw_noise, observe
 from marinenav_env.philox import RandomSource
-from marinenav_env.restart import restart, restart_in_place, steered, turn
+from marinenav_env.restart import chosen, restart, restart_in_place, steered, turn
 from marinenav_env.reward import RewardInputs, reward_function
 from marinenav_env.state import (
     Observation,
@@ -226,15 +226,19 @@ class World:
         now = ResetState(scenario=scenario, state=state, observation=observation, batch_size=batch)
         return WorldState(now, parameters), outcome
 
-    def reset(self, world: WorldState, done: Tensor, pool: WorldState, index: Tensor) -> WorldState:
+    def reset(
+        self, world: WorldState, done: Tensor, pool: WorldState, index: Tensor | RandomSource
+    ) -> WorldState:
         """Start new episodes in some environments.
 
         Args:
             world: before; it is not changed.
             done: [E] bool, which environments.
             pool: what episodes start from, batch [P].
-            index: [E] int64, the entry of the pool that each environment would start from.
+            index: [E] int64, the entry of the pool that each environment would start from; or what
+                it follows from.
         """
+        index = chosen(index, len(pool.now))
         now = self._restart(done, pool.now, index, world.now)
         if pool.parameters.batch_size[0] == 1:
             return WorldState(now, pool.parameters)
@@ -246,7 +250,7 @@ class World:
         action: Tensor,
         noise: StepNoise | RandomSource,
         pool: WorldState,
-        index: Tensor,
+        index: Tensor | RandomSource,
     ) -> Turn:
         """``step``, and ``reset`` where it ended an episode; compiled as one function.
 
@@ -264,17 +268,18 @@ class World:
         # What all environments share is not looked at twice: compiled code checks each tensor.
         shared = pool.parameters.batch_size[0] == 1
         others = None if shared else pool.parameters
-        now, parameters, *rest = self._turn(*world, action, noise, pool.now, others, index)
-        made = Turn(WorldState(now, world.parameters if shared else parameters), *rest)
+        now, own, entries, *rest = self._turn(*world, action, noise, pool.now, others, index)
+        made = Turn(WorldState(now, world.parameters if shared else own), *rest)
         done = made.outcome.episode_done
         if host_reads_are_free(done.device):
-            restart_in_place(done, pool.now, index, now)
+            restart_in_place(done, pool.now, entries, now)
             if not shared:
-                restart_in_place(done, pool.parameters, index, parameters)
+                restart_in_place(done, pool.parameters, entries, own)
         return made
 
-    def begin(self, pool: WorldState, index: Tensor) -> WorldState:
+    def begin(self, pool: WorldState, index: Tensor | RandomSource) -> WorldState:
         """Start new episodes in all environments; see ``reset``."""
+        index = chosen(index, len(pool.now))
         now = pool.now[index].apply(environments_innermost)
         shared = pool.parameters.batch_size[0] == 1
         return WorldState(now, pool.parameters if shared else pool.parameters[index])

@@ -1,5 +1,6 @@
 """The TorchRL environment."""
 
+import itertools
 import random
 from dataclasses import replace
 from typing import Any
@@ -133,6 +134,61 @@ def test_environments_of_several_processes_have_the_noise_of_one_batch() -> None
     assert not equal(*alike)
 
 
+@pytest.mark.parametrize("kind", ["mixture", "schedule", "sea"])
+def test_environments_of_several_processes_have_the_scenarios_of_one_batch(kind: str) -> None:
+    """Over more refreshes than the pool has parts, and whatever the seeds of the processes."""
+    config = replace(SHORT, max_steps=3)
+    whole = make(kind, 8, config=config, seed=3)
+    noises = [RandomSource.seeded(3, 4, CPU, first) for first in (0, 4)]
+    given = KINDS[kind]()
+    given = replace(given, timesteps=tuple(begin // 2 for begin in given.timesteps))
+    parts = [
+        MarineNavEnv(config, scenarios=given, num_envs=4, seed=seed, noise=noise)
+        for seed, noise in zip((3, 4), noises, strict=True)
+    ]
+    actions, rows = actions_of(whole, 30), (slice(4), slice(4, 8))
+    expected, _ = advance(whole, whole.reset(), actions)
+    halves = [advance(env, env.reset(), [each[own] for each in actions])[0]
+              for env, own in zip(parts, rows, strict=True)]  # fmt: skip
+    assert same([torch.cat(each) for each in zip(*halves, strict=True)], expected)
+    assert same([env.reset_pool.states.to_tensordict() for env in parts],
+                [whole.reset_pool.states.to_tensordict()] * 2)  # fmt: skip
+    levels = torch.cat([env.scenario.level for env in parts])
+    assert torch.equal(levels, whole.scenario.level)
+    assert not torch.equal(parts[0].scenario.start, parts[1].scenario.start)
+
+
+def test_every_reset_starts_other_episodes() -> None:
+    env = make(num_envs=64)
+    starts = [env.reset()[GROUP, "observation", "self_state"].clone() for _ in range(3)]
+    assert not any(torch.equal(*pair) for pair in itertools.combinations(starts, 2))
+    other = make(num_envs=64)
+    other.load_state_dict(env.state_dict())
+    other.reset()  # goes on with the saved episodes
+    assert equal(other.reset(), env.reset())
+
+
+@pytest.mark.parametrize("kind", ["mixture", "sea"])
+def test_no_generator_is_drawn_from(kind: str) -> None:
+    env = make(kind)
+    before = env.generator.get_state()
+    play(env)
+    assert torch.equal(env.generator.get_state(), before)
+
+
+def test_episodes_are_those_of_a_device_without_free_host_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One by one, for the few that are done, or for all."""
+    rollouts = []
+    for few in (64, 0):
+        monkeypatch.setattr("marinenav_env.reset_pool._FEW", few)
+        rollouts.append(play(make("sea", seed=3)))
+    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    rollouts.append(play(make("sea", seed=3)))
+    assert same(rollouts[1], rollouts[0]) and same(rollouts[2], rollouts[0])
+
+
 def test_entries_of_pools_are_numbered_by_batch() -> None:
     """They take the upper half of the numbers, so they meet environments only far beyond use."""
     scenario, last = drawn_scenarios(), 2**29
@@ -145,15 +201,15 @@ def test_entries_of_pools_are_numbered_by_batch() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "graphs"), [("mixture", 1), ("episodes", 1), ("mixture", 2)])
+@pytest.mark.parametrize(("kind", "graphs"), [("mixture", 1), ("episodes", 1), ("mixture", 3)])
 def test_the_compiled_step_equals_the_eager_one(
     kind: str, graphs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In double precision; with fullgraph, so that nothing breaks the graph.
 
-    Two graphs: as on a GPU, where the start of episodes is compiled, too.
+    Three graphs: as on a GPU, where the start of episodes and its choice are compiled, too.
     """
-    if graphs == 2:
+    if graphs == 3:
         monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
     vessel = VesselConfig(m=(380.0, 400.0, 420.0))
     config = replace(SHORT, vessel=vessel, max_steps=12)

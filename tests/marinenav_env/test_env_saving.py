@@ -76,6 +76,20 @@ def test_a_state_without_a_counter_of_noise_goes_on_where_it_would_be() -> None:
     assert same(advance(other, other.reset(), actions[5:])[0], advance(env, td, actions[5:])[0])
 
 
+def test_a_state_that_does_not_count_starts_goes_on() -> None:
+    """As earlier versions wrote them."""
+    env, others = make(seed=1), [make(seed=seed) for seed in (2, 3)]
+    actions = actions_of(env, 30)
+    advance(env, env.reset(), actions[:11])
+    state = env.state_dict()
+    assert state["starts"].pop("step") == 13
+    rows = []
+    for other in others:
+        other.load_state_dict(state)
+        rows.append(advance(other, other.reset(), actions[11:])[0])
+    assert same(*rows)
+
+
 def test_only_the_first_full_reset_after_loading_goes_on() -> None:
     env = make(config=replace(SHORT, max_steps=100))
     advance(env, env.reset(), actions_of(env, 5))

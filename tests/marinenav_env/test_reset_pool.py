@@ -10,6 +10,7 @@ from torch import Tensor
 
 from marinenav_env import ConfigError, MarineNavEnv, WorldConfig, plugins
 from marinenav_env.config import Level, ScenarioConfig
+from marinenav_env.philox import RandomSource
 from marinenav_env.reset_pool import Curriculum, FixedPool, SampledPool, restore
 from marinenav_env.scenario import ScenarioSampler, blank_scenarios
 from marinenav_env.state import Observation, ResetState, Scenario
@@ -19,7 +20,9 @@ from tests.marinenav_env.helpers import CPU
 LEVELS = (Level(1, 0, 0, 10.0), Level(2, 0, 1, 10.0), Level(3, 1, 0, 10.0))
 
 
-def make_reset_state(scenario: Scenario, index: Tensor) -> ResetState:
+def make_reset_state(
+    scenario: Scenario, index: Tensor, source: RandomSource | None = None
+) -> ResetState:
     """Observations are the numbers of the entries."""
     count = scenario.batch_size[0]
     numbers = index[:, None, None].float().expand(*scenario.robot_mask.shape, 1).clone()
@@ -37,8 +40,14 @@ def sampled(num_envs: int = 4, seed: int = 0, **settings: Any) -> SampledPool:
     } | settings
     curriculum = Curriculum(**settings)
     sampler = ScenarioSampler(ScenarioConfig(), curriculum.levels, CPU, torch.float32)
-    generator = torch.Generator().manual_seed(seed)
-    return SampledPool(sampler, curriculum, make_reset_state, num_envs, generator)
+    source = RandomSource.seeded(seed, num_envs, CPU)
+    return SampledPool(sampler, curriculum, make_reset_state, source, torch.Generator())
+
+
+def entries(pool: SampledPool | FixedPool, done: Tensor | None) -> Tensor:
+    """Entries of the pool, also from what they follow from."""
+    index = pool.index(done)
+    return index if isinstance(index, Tensor) else index.below(len(pool.states))
 
 
 def test_schedule_of_levels() -> None:
@@ -70,6 +79,7 @@ def test_refresh_replaces_a_part_of_the_pool_in_turn() -> None:
     before = pool.states.scenario.start.clone()
     fresh: list[list[int]] = []
     for tick in range(1, 16):
+        pool.index(None)
         pool.refresh(env_steps=0)
         now = pool.states.scenario.start
         rows = (now != before).flatten(1).any(-1).nonzero().squeeze(-1).tolist()
@@ -86,6 +96,7 @@ def test_a_new_level_redraws_the_whole_pool() -> None:
     pool = sampled(timesteps=(0, 10, 20), refresh_interval=1000)
     for env_steps, level in ((0, 0), (9, 0), (10, 1), (19, 1), (20, 2), (30, 2)):
         before = pool.states.scenario.start.clone()
+        pool.index(None)
         pool.refresh(env_steps)
         scenario = pool.states.scenario
         assert scenario.level.tolist() == [level] * 12
@@ -132,7 +143,7 @@ def test_mixture_weights(weights: tuple[float, ...], expected: tuple[float, ...]
 
 def test_sampled_entries_are_chosen_evenly() -> None:
     pool = sampled(num_envs=12_000)
-    index = pool.index(None)
+    index = entries(pool, None)
     assert index.shape == (12_000,)
     counts = torch.bincount(index, minlength=12)
     assert len(counts) == 12 and (counts - 1000).abs().max() < 4.0 * 1000**0.5
@@ -144,16 +155,16 @@ def test_fixed_scenarios_are_gone_through_in_order() -> None:
     pool = FixedPool(scenario, make_reset_state, num_envs=2)
     assert (pool.states.scenario == scenario).all()
     taken: list[list[int]] = [[], []]
-    for number, row in enumerate(pool.index(None).tolist()):
+    for number, row in enumerate(entries(pool, None).tolist()):
         taken[number].append(row)
     for done in ([True, False], [True, True], [False, False], [True, True], [True, False]):
         pool.refresh(0)
-        chosen = pool.index(torch.tensor(done)).tolist()
+        chosen = entries(pool, torch.tensor(done)).tolist()
         for e in range(2):
             taken[e] += [chosen[e]] if done[e] else []
     assert taken == [[0, 2, 4, 1, 3], [1, 3, 0]]
-    assert pool.index(None).tolist() == [0, 1]  # from the beginning
-    assert pool.index(torch.tensor([True, True])).tolist() == [2, 3]
+    assert entries(pool, None).tolist() == [0, 1]  # from the beginning
+    assert entries(pool, torch.tensor([True, True])).tolist() == [2, 3]
 
 
 def fixed(scenarios: int, num_envs: int) -> FixedPool:
@@ -164,7 +175,7 @@ def fixed(scenarios: int, num_envs: int) -> FixedPool:
 
 
 def test_more_environments_than_fixed_scenarios() -> None:
-    assert fixed(3, 5).index(None).tolist() == [0, 1, 2, 0, 1]
+    assert entries(fixed(3, 5), None).tolist() == [0, 1, 2, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +187,7 @@ def test_every_environment_takes_every_fixed_scenario_equally_often(
 ) -> None:
     pool = fixed(scenarios, num_envs)
     always = torch.ones(num_envs, dtype=torch.bool)
-    taken = [pool.index(None)] + [pool.index(always) for _ in range(2 * scenarios - 1)]
+    taken = [entries(pool, None)] + [entries(pool, always) for _ in range(2 * scenarios - 1)]
     rows = torch.stack(taken, 1)
     for row in rows.tolist():
         assert sorted(row) == sorted([*range(scenarios)] * 2), row
@@ -287,19 +298,16 @@ def test_state_dict_is_a_snapshot_that_restores_everything(kind: str) -> None:
         found = []
         for step in range(begin, end):
             pool.refresh(4 * step)
-            index = pool.index(torch.arange(4) % 3 == step % 3)
+            index = entries(pool, torch.arange(4) % 3 == step % 3)
             found += [index, pool.states.scenario.start[index], pool.states.scenario.level[index]]
         return found
 
-    pool = make(seed=0)
+    pool = make(seed=0)  # the seed of a drawn one is saved by the environment
     run(pool, 0, 7)
     saved = pool.state_dict()
-    random_state = None if kind == "fixed" else pool._generator.get_state()
     expected = run(pool, 7, 20)
-    for other in (pool, make(seed=1)):
+    for other in (pool, make(seed=int(kind == "fixed"))):
         other.load_state_dict(saved)
-        if random_state is not None:
-            other._generator.set_state(random_state)
         assert all(map(torch.equal, run(other, 7, 20), expected))
 
 
@@ -327,12 +335,12 @@ def test_levels_without_weight_are_never_drawn(
     chance: float, weights: tuple[float, ...], level: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also at the ends of the range that chance is drawn from."""
-    pool, rand = sampled(weights=weights), torch.rand
+    pool, uniform = sampled(weights=weights), RandomSource.uniform
 
-    def given(*shape: Any, **options: Any) -> Tensor:
-        return torch.full((4,), chance) if shape == (4,) else rand(*shape, **options)
+    def given(self: RandomSource, shape: Any, dtype: torch.dtype) -> Tensor:
+        return torch.full((4,), chance) if shape == (4,) else uniform(self, shape, dtype)
 
-    monkeypatch.setattr(torch, "rand", given)
+    monkeypatch.setattr(RandomSource, "uniform", given)
     pool.renew(torch.tensor(4))
     assert pool.states.scenario.level[4:8].tolist() == [level] * 4
 

@@ -10,6 +10,7 @@ from torch._dynamo.testing import CompileCounter
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import MODERATE, MOST_DELAY, WeatherConfig
 from marinenav_env.parameters import build_parameters
+from marinenav_env.philox import RandomSource
 from marinenav_env.varying import ParameterSampler
 from marinenav_env.weather import build_weather, delayed, wave_force, weather_force, wind_force
 from tests.marinenav_env.helpers import (
@@ -150,7 +151,7 @@ def test_levels_draw_weather_up_to_their_strength():
     levels = (Level(3, 0, 0, 30.0), Level(3, 0, 0, 30.0, weather=2.0))
     sampler, level = ParameterSampler(shared, levels, 3), torch.arange(2).repeat(400)
     assert sampler.varies
-    drawn = sampler.sample(level, torch.Generator().manual_seed(0)).weather
+    drawn = sampler.sample(level, RandomSource.seeded(0, len(level), CPU)).weather
     calm, storm = drawn[level == 0], drawn[level == 1]
     for name in ("wind", "wave_amplitude", "delay", "missed"):
         assert not calm.get(name).any()

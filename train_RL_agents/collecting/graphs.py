@@ -144,13 +144,13 @@ class GraphCollector:
         return (policy.draw_noise(shape),) if self._draws else (), self.env.next_source()
 
     def _write_step(
-        self, index: Tensor | None, acting: tuple[Any, ...], source: RandomSource
+        self, index: Tensor | RandomSource | None, acting: tuple[Any, ...], source: RandomSource
     ) -> None:
         """Act and step the world; writes step and state to the static tensors.
 
         Args:
             index: [E] entries of the pool that environments start from where the last step ended
-                an episode; None starts none.
+                an episode, or what they follow from; None starts none.
             acting: further arguments of the policy.
             source: of the noise of the world's step.
         """

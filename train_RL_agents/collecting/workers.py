@@ -40,7 +40,7 @@ _CPU = torch.device("cpu")
 _SEED_STRIDE = 2_000_000_011
 """Between the seeds of workers; odd, and not that between ranks."""
 _RESUME_STRIDE = 10_007
-"""Between seeds that differ by one env-step: a resumed run draws other scenarios."""
+"""Between seeds that differ by one env-step: a resumed run explores otherwise."""
 _LAST_WORDS = 3.0
 """Seconds that TorchRL or Ray has to clean up after the workers."""
 _seed_here = 0

@@ -58,7 +58,7 @@ def noise():
     return RandomSource.seeded(3, 8, torch.device("cpu"), first=8)
 
 
-def test_each_worker_has_its_share_and_scenarios_of_its_own():
+def test_each_worker_has_its_share_of_one_world():
     config = from_dict({"training_schedule.timesteps": [0, 5, 9, 10, 11, 12]},
                        ["trainer.num_envs=8", *TWO, "compile=false"])  # fmt: skip
     made = [make() for make in workers._worlds(config, True, 0, noise(), 12)]
@@ -72,6 +72,8 @@ def test_each_worker_has_its_share_and_scenarios_of_its_own():
     assert environments[:2] == ([8, 9, 10, 11], [12, 13, 14, 15])
     goals = {tuple(env.scenario.goal.flatten().tolist()) for env in made}
     assert len(goals) == 4
+    assert (made[0].reset_pool.states == made[1].reset_pool.states).all()
+    assert not (made[0].reset_pool.states == made[2].reset_pool.states).all()
     # Other processes decide when Ctrl-C ends them.
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
