@@ -21,7 +21,7 @@ from marinenav_env.philox import RandomSource, uniform
 ROBOTS, COURSES, REACH, OFFSETS, MOTION, HEADINGS, CORES, OBSTACLES = range(2**16, 2**16 + 8)
 VESSELS, WEATHER, LEVEL, START = range(2**16 + 8, 2**16 + 12)
 """Purposes of random numbers; those of noise are counted from 0 on."""
-FEW, FURTHER = 16, 4
+FEW, FURTHER = 64, 4
 """Candidates that are examined at first, and the factor from one try to the next."""
 
 Examine = Callable[["Draws", Tensor | slice, int], tuple[tuple[Tensor, ...], Tensor]]

@@ -56,6 +56,7 @@ def test_more_candidates_are_examined_for_few_scenarios_only(
         return numbers(self, purpose, count, size)
 
     monkeypatch.setattr(draws.CounterDraws, "_numbers", counted)
+    monkeypatch.setattr(draws, "FEW", 16)
     drawn(LEVELS)
     counts, rows = zip(*asked, strict=True)
     assert counts == (16, 64, 256) and rows[0] == COUNT > rows[1] > 2 * rows[2] > 0
