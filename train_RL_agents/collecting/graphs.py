@@ -22,7 +22,6 @@ from torch import Tensor
 from marinenav_env import GROUP, MarineNavEnv
 from marinenav_env.compiling import compiled
 from marinenav_env.layout import copy_all, copy_in
-from marinenav_env.philox import RandomSource
 from marinenav_env.world import WorldState
 from train_RL_agents.memory.replay import copied
 from train_RL_agents.utils.captured import Captured
@@ -104,7 +103,7 @@ class GraphCollector:
             self._refresh_pool(self.env.env_steps + number * self.env.num_envs)
             next_step()
         else:
-            self._write_step(None, *self._drawn())
+            self._write_step(False, *self._drawn())
         self._keep(number)
 
     def _make_batch(self) -> None:
@@ -134,30 +133,24 @@ class GraphCollector:
 
     def _next_step(self) -> None:
         """Start new episodes where the last step ended one, and make a step."""
-        index = self.env.reset_pool.index(self._over)
-        self._make_step(index, *self._drawn())
+        self._make_step(True, *self._drawn())
 
-    def _drawn(self) -> tuple[Any, RandomSource]:
-        """Random numbers of a step: what the policy is given, and what the world's follow from."""
-        shape = self.env.state.active.shape
+    def _drawn(self) -> tuple[Any, ...]:
+        """Random numbers of a step that the policy is given; those of the world are by counter."""
         policy: Any = self.policy
-        return (policy.draw_noise(shape),) if self._draws else (), self.env.next_source()
+        return (policy.draw_noise(self.env.state.active.shape),) if self._draws else ()
 
-    def _write_step(
-        self, index: Tensor | RandomSource | None, acting: tuple[Any, ...], source: RandomSource
-    ) -> None:
+    def _write_step(self, starts: bool, *acting: Any) -> None:
         """Act and step the world; writes step and state to the static tensors.
 
         Args:
-            index: [E] entries of the pool that environments start from where the last step ended
-                an episode, or what they follow from; None starts none.
+            starts: whether episodes start where the last step ended one.
             acting: further arguments of the policy.
-            source: of the noise of the world's step.
         """
         env, world = self.env, self._world
-        world = world if index is None else env.start_episodes(world, self._over, index)
+        world = env.start_episodes(world, self._over) if starts else world
         step = self.policy(env.to_tensordict(world), *acting)
-        following, outcome = env.advance(world, step.get((GROUP, "action")), source)
+        following, outcome = env.advance(world, step.get((GROUP, "action")))
         step.set("next", env.to_tensordict(following, outcome))
         if self._step is None:
             self._allocate(step)
