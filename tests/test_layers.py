@@ -10,7 +10,8 @@ import marinenav_env
 import train_RL_agents
 
 WORLD = (
-    "validation", "extras", "files", "layout", "philox", "endings", "host_reads", "compiling",
+    "errors", "layout", "captured",
+    "validation", "extras", "files", "philox", "endings", "host_reads", "compiling",
     "config", "state", "plugins", "current", "drawing", "entries", "draws", "encounters",
     "scenario", "thrust", "dynamics", "weather", "roles", "reward", "perception", "range_scan",
     "reset_pool", "varying", "colregs", "parameters", "observation", "scenario_file", "triton_math",

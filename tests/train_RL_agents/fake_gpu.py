@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torchrl.envs import EnvBase
 
+from marinenav_env import captured
 from marinenav_env.philox import RandomSource
 from tests.train_RL_agents.tiny_runs import tiny_settings
 from train_RL_agents.agents import AGENTS
@@ -26,7 +27,6 @@ from train_RL_agents.evaluation.episodes import Evaluation, draw_scenarios, eval
 from train_RL_agents.learning import ALGORITHMS, OffPolicy, Setup
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.ranks import Ranks
-from train_RL_agents.utils import captured
 from train_RL_agents.utils.progress import Clock, Display
 
 GPU = torch.device("cuda", 0)

@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from marinenav_env import WorldConfig
+from marinenav_env.captured import Captured
 from train_RL_agents.agents import Agent, Batch
 from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.networks.observation import ACTIVE, Observation, ObservationSpec
-from train_RL_agents.utils.captured import Captured
 
 SPEC = ObservationSpec.of(WorldConfig())
 """The published observation."""

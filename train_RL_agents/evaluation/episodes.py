@@ -17,6 +17,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
+from marinenav_env.captured import Captured
 from marinenav_env.compiling import compiled
 from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.layout import copy_in
@@ -25,7 +26,6 @@ from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.state import Outcome, Scenario
 from marinenav_env.validation import ConfigError
 from marinenav_env.world import WorldState
-from train_RL_agents.utils.captured import Captured
 from train_RL_agents.utils.memory import require_room
 
 Policy = Callable[[TensorDictBase], TensorDictBase]

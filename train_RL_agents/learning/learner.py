@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
 
+from marinenav_env.captured import Captured
 from marinenav_env.compiling import compiled
 from marinenav_env.reset_pool import restore
 from marinenav_env.validation import ConfigError, is_count, is_number
@@ -22,7 +23,6 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.flat import FlatWeights
 from train_RL_agents.learning.loss_scale import LossScale
 from train_RL_agents.run.ranks import Ranks
-from train_RL_agents.utils.captured import Captured
 from train_RL_agents.utils.device import resolve_precision
 
 Updated = tuple[dict[str, Tensor], Tensor | None]

@@ -9,6 +9,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP
+from marinenav_env.captured import Captured
 from marinenav_env.compiling import compiled
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
@@ -19,7 +20,6 @@ from train_RL_agents.memory.host import make_replay
 from train_RL_agents.memory.replay import STORED, replay_bytes, tree_bytes
 from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
 from train_RL_agents.policy_wrapper import PolicyWrapper
-from train_RL_agents.utils.captured import Captured
 
 _MOST_TOGETHER = 16
 """Updates in one CUDA graph."""

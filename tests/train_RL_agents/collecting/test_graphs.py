@@ -8,6 +8,7 @@ from tensordict.nn import TensorDictModuleBase
 from torchrl.collectors import Collector
 
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env.captured import WARM_UPS
 from marinenav_env.compiling import compiled
 from tests.marinenav_env.helpers import random_episode
 from tests.train_RL_agents.helpers import no_host_reads, replayed
@@ -15,7 +16,6 @@ from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.collecting.graphs import GraphCollector
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
-from train_RL_agents.utils.captured import WARM_UPS
 
 KINDS = [("agent_type=AC-IQN", "trainer.n_steps=3"), ("agent_type=DQN",),
          ("agent_type=IQN", "trainer.steps_per_batch=2", "trainer.n_steps=2"),

@@ -7,11 +7,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from marinenav_env.captured import WARM_UPS
 from tests.train_RL_agents.helpers import make_batch, seeded
 from tests.train_RL_agents.learners import agent_of, all_equal, learner_of, values_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.learning.meter import Meter
-from train_RL_agents.utils.captured import WARM_UPS
 
 close = pytest.approx
 
