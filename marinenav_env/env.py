@@ -15,6 +15,7 @@ from torch import Tensor
 from torchrl.envs import EnvBase
 
 from marinenav_env import plugins
+from marinenav_env.captured_step import CapturedStep, Stepped
 from marinenav_env.config import WorldConfig
 from marinenav_env.entries import Entry
 from marinenav_env.observation import flattened
@@ -87,6 +88,9 @@ class MarineNavEnv(EnvBase):
             environments); by default the seed. ``set_seed`` leaves it as it is.
         compile_step: whether the step, and on a GPU the start of episodes, is compiled
             (fullgraph); the first step then takes a while.
+        capture_step: whether ``step_and_maybe_reset``, which collectors call, is captured as a CUDA
+            graph; without effect on a CPU. ``world_state`` and ``outcome`` are then overwritten by
+            the next step: assign another state rather than another tensor of it.
 
     Raises:
         ConfigError: for a setting that cannot be used.
@@ -112,6 +116,7 @@ class MarineNavEnv(EnvBase):
         seed: int = 0,
         noise: RandomSource | None = None,
         compile_step: bool = False,
+        capture_step: bool = False,
     ) -> None:
         given = read_scenarios(scenarios) if isinstance(scenarios, str | Path) else scenarios
         self._given = given = drawn_or_given(given)
@@ -123,6 +128,7 @@ class MarineNavEnv(EnvBase):
         super().__init__(device=torch.device(device), batch_size=torch.Size([num_envs]))
         self.num_envs, self.dtype, self.continuous, self.flat = num_envs, dtype, continuous, flat
         self._renderer: Renderer | None = None
+        self._captures = capture_step and self.device.type == "cuda"
         self.config = config = config or WorldConfig()
         if not isinstance(given, Curriculum | Scenario):
             self.config = fitting(config, given)
@@ -211,6 +217,9 @@ class MarineNavEnv(EnvBase):
             self.reset_pool = FixedPool(self._source, self._make_reset_state, self.num_envs)
         self._pool = WorldState(self.reset_pool.states, self._all_constants)
         self.world_state = self.world.begin(self._pool, self.reset_pool.index(None))
+        self._captured: CapturedStep | None = None
+        if self._captures:  # anew, as it reads the pool where that is
+            self._captured = CapturedStep(self._step_and_reset, self.world_state, self._noise)
 
     def _make_reset_state(
         self, scenario: Scenario, index: Tensor, source: RandomSource | None
@@ -340,18 +349,23 @@ class MarineNavEnv(EnvBase):
         noise = self.next_source()
         self.env_steps += self.num_envs
         self.refresh_pool()
-        turn = self.world.step_and_reset(
-            self.world_state, tensordict.get((GROUP, "action")), noise, self._pool,
-            self.reset_pool.upcoming(),
-        )  # fmt: skip
-        self.reset_pool.started(turn.outcome.episode_done)
-        self.world_state, self._restored, self._outcome = turn.world, False, turn.outcome
-        step = self._as_tensordict(turn.observation, turn.steered, turn.outcome)
-        following = self.to_tensordict(self.world_state)
+        make_step = self._captured or self._step_and_reset
+        self.world_state, self._outcome, step, following = make_step(
+            self.world_state, tensordict.get((GROUP, "action")), noise
+        )
+        self._restored = False
         carry_over(tensordict, following)
         following.get(GROUP).pop("reward", None)
         tensordict.set("next", step)
         return tensordict, following
+
+    def _step_and_reset(self, world: WorldState, action: Tensor, noise: RandomSource) -> Stepped:
+        """Make a step and start new episodes where it ended one; can be captured."""
+        index = self.reset_pool.upcoming()
+        turn = self.world.step_and_reset(world, action, noise, self._pool, index)
+        self.reset_pool.started(turn.outcome.episode_done)
+        step = self._as_tensordict(turn.observation, turn.steered, turn.outcome)
+        return Stepped(turn.world, turn.outcome, step, self.to_tensordict(turn.world))
 
     def refresh_pool(self) -> None:
         """Draw new entries of the reset pool when due; call once per vector step, on the host."""

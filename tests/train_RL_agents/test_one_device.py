@@ -3,12 +3,15 @@
 The GPU is faked, so this holds on any machine; what only a real one can show is marked ``gpu``.
 """
 
+from contextlib import nullcontext
 from functools import partial
 
 import pytest
 import torch
 
-from tests.train_RL_agents.fake_gpu import GPU, Loop, fake_gpu
+from marinenav_env import MarineNavEnv
+from marinenav_env.captured import WARM_UPS
+from tests.train_RL_agents.fake_gpu import GPU, Loop, fake_gpu, only
 from tests.train_RL_agents.tiny_runs import small_pool
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.policy_wrapper import compiled_explore
@@ -61,6 +64,17 @@ def test_a_refresh_of_scenarios_stays_on_the_device(words):
         )[1]  # fmt: skip
         loop.collect(drawn.clear)
         assert len(drawn) >= 1
+
+
+def test_a_captured_step_of_the_environment_stays_on_the_device():
+    with fake_gpu() as mode:
+        env = MarineNavEnv(num_envs=3, device=GPU, capture_step=True)
+        td = env.reset()
+        action = torch.zeros(3, env.num_robots, 2, device=GPU)
+        for number in range(WARM_UPS + 3):
+            with only(mode) if number else nullcontext():
+                _, td = env.step_and_maybe_reset(td.set(("robots", "action"), action))
+        assert env._captured._call._replay is not None
 
 
 STEP = {"explore", "turn"}

@@ -1,0 +1,157 @@
+"""Captured steps of the environment: with a stand-in for a graph, and with CUDA graphs."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModule
+from torchrl.collectors import Collector
+
+from marinenav_env import GROUP, MarineNavEnv
+from marinenav_env.captured import WARM_UPS, Captured
+from tests.marinenav_env.env_helpers import ACTION, KINDS, actions_of, make, same
+from tests.marinenav_env.test_captured import Tape
+
+
+class StepTape(Tape):
+    """Records steps of an environment on the CPU, and counts the replays."""
+
+    replays = 0
+
+    def record(self, call: Any, generators: Any) -> Any:
+        step = call.func.__self__
+        now, parameters = step._world
+        self.state = [*now.values(True, True), *parameters.values(True, True)]
+        pool = step._function.__self__.reset_pool
+        self.state += [pool._next if hasattr(pool, "_next") else pool._source.step]
+        replay, results = super().record(call, generators)
+
+        def counted() -> None:
+            self.replays += 1
+            replay()
+
+        return counted, results
+
+
+@pytest.fixture
+def tapes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[StepTape]]:
+    """Environments record their steps as they would capture them on a GPU; gives the recorders."""
+    init, tapes = Captured.__init__, list[StepTape]()
+
+    def recorded(self: Captured, *args: Any, **options: Any) -> None:
+        tapes.append(StepTape())
+        init(self, *args, **options, recorder=tapes[-1])
+
+    monkeypatch.setattr(Captured, "__init__", recorded)
+    return tapes
+
+
+def recording(kind: str, seed: int, **options: Any) -> MarineNavEnv:
+    """An environment whose steps are captured, if ``tapes`` are there."""
+    env = make(kind, **options)
+    env._captures = True
+    env.set_seed(seed)
+    return env
+
+
+def steps(env: MarineNavEnv, td: TensorDict, actions: list[torch.Tensor]) -> tuple[Any, Any]:
+    """Steps as they were returned, with the present outcome, and what comes next."""
+    rows = []
+    for action in actions:
+        row, following = env.step_and_maybe_reset(td.set(ACTION, action))
+        rows += [row, TensorDict(outcome=env.outcome.clone())]
+        td = following.copy()
+        rows.append(following)
+    return rows, td
+
+
+def everything(env: MarineNavEnv) -> list[TensorDict]:
+    """What a rollout may contain: all kinds of steps and resets, and a state that is restored."""
+    actions = actions_of(env, 70)
+    rows, td = steps(env, env.reset(), actions[:12])
+    saved = env.state_dict()
+    more, td = steps(env, td, actions[12:25])
+    rows += more
+    env.load_state_dict(saved)  # in the midst of episodes
+    more, td = steps(env, env.reset(), actions[25:35])
+    rows += more
+    row = env.step(td.set(ACTION, actions[35]))
+    td = env.maybe_reset(env.step_mdp(row))
+    more, td = steps(env, td, actions[36:45])
+    rows += [row, *more]
+    some = torch.tensor([[True], [False], [True], [False]], device=env.device)
+    td = env.reset(TensorDict({"_reset": some}, [4], device=env.device))
+    more, td = steps(env, td, actions[45:55])
+    rows += [*more, *steps(env, env.reset(), actions[55:])[0]]
+    return [*rows, TensorDict(env.state_dict())]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [*((kind, {}) for kind in KINDS), ("mixture", {"continuous": False, "flat": True})],
+    ids=str,
+)
+def test_a_captured_step_is_a_step(
+    tapes: list[StepTape], kind: str, options: dict[str, Any]
+) -> None:
+    """All of them, and none is overwritten by a later one."""
+    env = recording(kind, 1, **options)
+    found, expected = everything(env), everything(make(kind, seed=1, **options))
+    assert sum(row["next", "done"].any() for row in expected if "next" in row) >= 8
+    assert same(found, expected)
+    assert [tape.recorded for tape in tapes] == [1]
+    assert tapes[0].replays == 69 - WARM_UPS
+    env.set_seed(1)
+    assert same(everything(env), expected)
+    assert [tape.replays for tape in tapes] == 2 * [69 - WARM_UPS]
+
+
+def test_torchrls_collector_gets_the_same_batches(tapes: list[StepTape]) -> None:
+    def uniform(generator: torch.Generator) -> Callable[[torch.Tensor], torch.Tensor]:
+        return lambda mask: 2.0 * torch.rand(*mask.shape, 2, generator=generator) - 1.0
+
+    batches = []
+    for env in (make("sea", seed=1), recording("sea", 1)):
+        act = uniform(torch.Generator().manual_seed(0))
+        policy = TensorDictModule(act, [(GROUP, "mask")], [ACTION])
+        collector = Collector(env, policy, frames_per_batch=20, total_frames=200, use_buffers=False,
+                              auto_register_policy_transforms=False)  # fmt: skip
+        batches.append(list(collector))
+    assert same(*batches)
+    assert tapes[0].replays == 50 - WARM_UPS
+
+
+def test_a_policy_that_learns_leaves_the_state_without_gradients(tapes: list[StepTape]) -> None:
+    env = recording("mixture", 1)
+    td = env.reset()
+    for action in actions_of(env, WARM_UPS + 2):
+        _, td = env.step_and_maybe_reset(td.set(ACTION, action.requires_grad_()))
+    assert not env.state.pose.requires_grad
+
+
+def test_a_cpu_has_no_graphs(tapes: list[StepTape]) -> None:
+    env = MarineNavEnv(num_envs=4, capture_step=True)
+    env.rollout(5)
+    assert env._captured is None
+    assert tapes == []
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize(
+    ("kind", "compile"), [*((kind, False) for kind in KINDS), ("sea", True)], ids=str
+)
+def test_captured_is_uncaptured(kind: str, compile: bool) -> None:
+    options: dict[str, Any] = {"seed": 1, "device": "cuda", "compile_step": compile}
+    env = make(kind, capture_step=True, **options)
+    assert same(everything(env), everything(make(kind, **options)))
+    assert env._captured is not None
+    assert env._captured._call._replay is not None
+    td = env.reset().set(ACTION, actions_of(env, 1)[0])
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        env.step_and_maybe_reset(td)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
