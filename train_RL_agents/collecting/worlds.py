@@ -39,6 +39,8 @@ def make_world(
         seed=seed,
         noise=noise,
         compile_step=config.compile,
+        # Without workers; the graph collector captures more.
+        capture_step=config.capture and config.trainer.collector != "local",
     )
 
 

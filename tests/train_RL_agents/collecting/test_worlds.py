@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 
 from marinenav_env import write_scenarios
 from tests.marinenav_env.helpers import simple_episode
+from tests.train_RL_agents.fake_gpu import GPU, fake_gpu
 from tests.train_RL_agents.learners import agent_of
+from tests.train_RL_agents.tiny_runs import small_pool
 from train_RL_agents.collecting.worlds import make_world, training_scenarios, training_world
 from train_RL_agents.config.reading import from_dict
 
@@ -65,3 +68,15 @@ def test_a_world_has_all_environments_and_the_actions_of_the_agent():
         assert torch.equal(env.scenario.goal, again.scenario.goal)
         other = make_world(config, agent, torch.device("cpu"), 5)
         assert not torch.equal(env.scenario.goal, other.scenario.goal)
+
+
+@pytest.mark.parametrize(("words", "captured"), [
+    ((), False), (("trainer.collector=processes",), True),
+    (("trainer.collector=processes", "capture=false"), False),
+])  # fmt: skip
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
+def test_its_step_is_captured_where_no_graph_collector_is(words, captured):
+    config = from_dict({}, [*WORDS, *words])
+    with small_pool(), fake_gpu():
+        env = make_world(config, agent_of("DQN"), GPU, 0)
+    assert (env._captured is not None) == captured
