@@ -37,9 +37,14 @@ def stack_last(tensors: Sequence[Tensor]) -> Tensor:
     return env_first(torch.stack(list(tensors)))
 
 
+_VIEWS_AS_BOOL = torch.__version__ >= "2.15"
+"""Whether numbers can be viewed as bool in compiled code; in 2.11 the compiler raises an error."""
+
+
 def stored(value: Tensor) -> Tensor:
     """A tensor [E, ...] such that compiled code stores it fast: on a CPU it stores bool slowly."""
-    if value.dtype != torch.bool or value.device.type != "cpu" or not torch.compiler.is_compiling():
+    slow = value.dtype == torch.bool and value.device.type == "cpu" and _VIEWS_AS_BOOL
+    if not slow or not torch.compiler.is_compiling():
         return value
     return env_first(torch.where(env_last(value), 1.0, 0.0).to(torch.uint8).view(torch.bool))
 

@@ -8,6 +8,7 @@ import torch
 from tensordict import TensorClass, TensorDict
 from torch import Tensor
 
+from marinenav_env import layout
 from marinenav_env.layout import (
     copy_all,
     copy_in,
@@ -110,6 +111,9 @@ def test_only_flags_are_stored_in_another_way(monkeypatch: pytest.MonkeyPatch) -
     flags, numbers = torch.tensor([[True, False], [False, True]]), torch.tensor([0.0, 2.5])
     assert stored(flags) is flags and stored(numbers) is numbers
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    monkeypatch.setattr(layout, "_VIEWS_AS_BOOL", False)
+    assert stored(flags) is flags
+    monkeypatch.setattr(layout, "_VIEWS_AS_BOOL", True)
     assert stored(flags) is not flags and torch.equal(stored(flags), flags)
     assert stored(numbers) is numbers
     elsewhere = flags.to("meta")
