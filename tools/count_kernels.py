@@ -341,7 +341,7 @@ def resources(code: str) -> dict[str, int]:
 
 _HEURISTICS = re.compile(r"@triton_heuristics\.\w+\(.*?\n\)\n@triton\.jit", re.S)
 """Choose the sizes of blocks when a kernel runs."""
-_BLOCKS = {"YBLOCK": 2, "R0_BLOCK": 16}
+_BLOCKS = {"YBLOCK": 2, "ZBLOCK": 2, "R0_BLOCK": 16}
 _HEAD = """
 import triton
 import triton.language as tl

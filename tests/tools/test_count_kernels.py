@@ -38,7 +38,7 @@ def test_kernels_of_ac_iqn_stay_few():
     found, compiler = counted("AC-IQN", ["trainer.batch_size=256"], ["vector step", "update"])
     # Before that option, inductor combined at most 8 parts.
     combined = hasattr(torch._inductor.config, "combo_kernel_max_num_nodes")
-    step, casts = (40, 5) if combined else (42, 7)
+    step, casts = (40, 5) if combined else (41, 7)
     assert found["vector step"].total() <= step
     assert found["update"].total() <= 110
     half, _ = counted("AC-IQN", ["trainer.batch_size=256", "precision=bf16"], ["update"])
