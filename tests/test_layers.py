@@ -10,11 +10,11 @@ import marinenav_env
 import train_RL_agents
 
 WORLD = (
-    "errors", "layout", "captured",
-    "validation", "extras", "files", "philox", "endings", "host_reads", "compiling",
-    "config", "state", "plugins", "current", "drawing", "entries", "draws", "encounters",
-    "scenario", "thrust", "dynamics", "weather", "roles", "reward", "perception", "range_scan",
-    "reset_pool", "varying", "colregs", "parameters", "observation", "scenario_file", "triton_math",
+    "validation", "extras", "files", "layout", "philox", "endings", "host_reads", "compiling",
+    "config", "state", "plugins", "captured", "current", "drawing", "entries", "draws",
+    "encounters", "scenario", "thrust", "dynamics", "weather", "roles", "reward", "perception",
+    "range_scan", "reset_pool", "varying", "colregs", "parameters", "observation", "scenario_file",
+    "triton_math",
     "triton_reward", "triton_weather", "triton_kernel", "triton_world", "restart", "world",
     "rendering", "specs", "tensordicts", "captured_step", "env",
     "scripted", "numpy_worlds", "pettingzoo_env", "gymnasium_env", "benchmarl_task",

@@ -128,7 +128,7 @@ def test_a_capture_that_fails_costs_nothing_but_the_graph():
     assert not captured.captures
     assert said == [
         "the update goes on without a CUDA graph: the capture failed "
-        "(operation not permitted when stream is capturing)"
+        "(RuntimeError: operation not permitted when stream is capturing)"
     ]
     captured.reset()
     assert captured.captures  # another try

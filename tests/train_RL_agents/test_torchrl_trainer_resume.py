@@ -130,7 +130,7 @@ def test_a_run_that_dies_goes_on_from_its_last_checkpoint(
     run = new_run(tmp_path, "agent_type=DQN", "trainer.n_steps=3", *HARD)
     trainer = TorchRLTrainer(run, quiet=True)
     places = {
-        "step": (trainer.collector.env, "_step"),
+        "step": (trainer.collector.env, "step_and_maybe_reset"),
         "update": (trainer.algorithm.learner.optimizer, "step"),
         "evaluate": (trainer.history, "_arrays"),
         "policy": (torch, "save"),

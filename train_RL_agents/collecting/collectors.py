@@ -16,7 +16,6 @@ from torch import Tensor
 from torchrl.collectors import Collector
 
 from marinenav_env import MarineNavEnv
-from marinenav_env.errors import first_line
 from marinenav_env.philox import RandomSource
 from marinenav_env.restart import steered
 from marinenav_env.validation import require
@@ -27,6 +26,7 @@ from train_RL_agents.collecting.workers import Workers
 from train_RL_agents.collecting.worlds import make_world
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.progress import Clock, Display
 
 

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from typing import NamedTuple
 
-from marinenav_env.errors import first_line
+from train_RL_agents.utils.errors import first_line
 
 IMPORTS: tuple[str, ...] = ()
 """None: what is missing should be told, not end the command."""

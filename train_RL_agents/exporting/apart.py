@@ -21,11 +21,11 @@ import psutil
 import torch
 from torch import Tensor
 
-from marinenav_env.errors import first_line
 from marinenav_env.validation import ConfigError
 from train_RL_agents.exporting.loading import load
 from train_RL_agents.exporting.torchscript import Tensors
 from train_RL_agents.utils.arrays import is_whole
+from train_RL_agents.utils.errors import first_line
 
 try:
     import resource

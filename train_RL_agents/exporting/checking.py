@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from marinenav_env.errors import first_line
 from marinenav_env.files import open_regular
 from marinenav_env.validation import ConfigError
 from train_RL_agents.config.reading import read_json
@@ -17,6 +16,7 @@ from train_RL_agents.exporting.apart import Apart
 from train_RL_agents.exporting.export import CONTRACT, SELECTED, VERSION
 from train_RL_agents.exporting.loading import LOADERS, Call
 from train_RL_agents.utils.arrays import LARGEST
+from train_RL_agents.utils.errors import first_line
 
 _MOST_EXAMPLES, _MOST_TOLERANCE = 100, 0.01
 

@@ -6,11 +6,11 @@ import io
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from marinenav_env.errors import first_line
 from marinenav_env.extras import need
 from marinenav_env.files import require_output
 from marinenav_env.validation import ConfigError
 from train_RL_agents.figures.drawing import Scene
+from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import write_atomically
 
 

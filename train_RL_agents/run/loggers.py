@@ -21,7 +21,6 @@ from torchrl.record.loggers.mlflow import MLFlowLogger
 from torchrl.record.loggers.wandb import WandbLogger
 
 from marinenav_env import plugins
-from marinenav_env.errors import first_line
 from marinenav_env.extras import need
 from marinenav_env.files import read_text
 from marinenav_env.validation import require
@@ -29,6 +28,7 @@ from train_RL_agents.config.reading import flatten, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.logger import RunLogger
 from train_RL_agents.run.tensorboard import TensorBoard
+from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import changed_in_place, inside, write_atomically
 
 Make = Callable[[Path, int], Any]

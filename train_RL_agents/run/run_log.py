@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from marinenav_env.errors import first_line
+from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import open_own
 
 

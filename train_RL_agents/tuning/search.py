@@ -20,7 +20,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from marinenav_env.errors import first_line
 from marinenav_env.extras import need
 from marinenav_env.files import require_output
 from marinenav_env.validation import ConfigError, is_number, require
@@ -39,6 +38,7 @@ from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
 from train_RL_agents.utils.compiling import compiled_or_not
 from train_RL_agents.utils.device import resolve_device
+from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import changed_in_place, make_folder, write_atomically
 
 STORAGE, BEST = "study.db", "best.json"

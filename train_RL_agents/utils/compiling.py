@@ -19,8 +19,8 @@ from typing import TypeVar
 
 import torch
 
-from marinenav_env.errors import first_line
 from train_RL_agents.utils.device import release_memory
+from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import TEMPORARY
 from train_RL_agents.utils.toolchain import (
     cache_folder,

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from marinenav_env.errors import first_line
 from marinenav_env.files import require_output
 from marinenav_env.validation import ConfigError, require
+from train_RL_agents.utils.errors import first_line
 
 TEMPORARY = ".tmp"
 """The end of the names of files that are not complete yet; they begin with a dot."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from marinenav_env.errors import first_line
+from train_RL_agents.utils.errors import first_line
 
 
 @pytest.mark.parametrize(("message", "expected"), [
