@@ -53,7 +53,6 @@ class Constant(nn.Module):
 
 def agent_with(actor, *formulas, target=None, **settings):
     """An AC-IQN whose critics are formulas; ``target`` are those of its targets."""
-    settings = {"actor_share": 1.0} | settings
     agent = ACIQN(ACIQNConfig(critics=len(formulas), **settings))
     agent.networks["actor"] = agent.targets["actor"] = Constant(*actor)
     for index, formula in enumerate(formulas):
@@ -90,7 +89,7 @@ def test_published_architecture_by_name():
 
 
 def test_one_fraction_from_each_stratum():
-    agent = ACIQN(ACIQNConfig(quantiles=8))
+    agent = ACIQN(ACIQNConfig(quantiles=8, actor_share=0.5))
     drawn = [agent.loss_noise(5, seeded(seed)) for seed in range(200)]
     taus = torch.stack([fractions for fractions, *_ in drawn])
     assert taus.shape == (200, 2, 8)
@@ -141,7 +140,7 @@ def test_targets_pool_the_quantiles_but_the_highest(dropped):
 
 
 def test_parts_of_a_batch_share_the_fractions_and_have_noise_of_their_own():
-    agent = ACIQN(ACIQNConfig(quantiles=4))
+    agent = ACIQN(ACIQNConfig(quantiles=4, actor_share=0.5))
     taus, smoothing, noise = agent.loss_noise(6, seeded())
     assert taus.shape == (2, 4) and smoothing.shape == (6, 2) and noise.shape == (3, 2)
     fractions, *parts = agent.part_of_noise((taus, smoothing, noise), slice(1, 5))
@@ -150,7 +149,7 @@ def test_parts_of_a_batch_share_the_fractions_and_have_noise_of_their_own():
 
 
 def test_the_whole_batch_takes_the_numbers_of_before():
-    agent = ACIQN(ACIQNConfig(actor_share=1.0))
+    agent = ACIQN(ACIQNConfig())
     _, *noise = agent.loss_noise(6, seeded())
     assert torch.equal(torch.stack(noise), torch.randn(2, 6, 2, generator=seeded()))
 
@@ -163,7 +162,7 @@ def test_terminal_targets_are_the_reward():
 
 def test_settings_of_before_had_neither_refinement_nor_another_threshold():
     assert ACIQN.continuous and ACIQN.supports_risk
-    expected = {"kappa": 1.0, "risk": "neutral", "refine": False, "actor_share": 1.0}
+    expected = {"kappa": 1.0, "risk": "neutral", "refine": False}
     assert expected == ACIQNConfig.ADDED
 
 
@@ -217,7 +216,7 @@ def test_actor_climbs_for_every_row():
 
 def test_actor_climbs_for_its_share_of_the_rows():
     """As if there were no other rows; the critics learn from all of them."""
-    whole = ACIQN(ACIQNConfig(quantiles=4, actor_share=1.0))
+    whole = ACIQN(ACIQNConfig(quantiles=4))
     half = ACIQN(ACIQNConfig(quantiles=4, actor_share=0.5))
     half.load_state_dict(whole.state_dict())
     batch = make_transitions(whole, 6, seeded())
