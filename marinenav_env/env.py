@@ -218,7 +218,7 @@ class MarineNavEnv(EnvBase):
         self._pool = WorldState(self.reset_pool.states, self._all_constants)
         self.world_state = self.world.begin(self._pool, self.reset_pool.index(None))
         self._captured: CapturedStep | None = None
-        if self._captures:  # anew, as it reads the pool where that is
+        if self._captures:  # another one, as it reads the pool where that is
             self._captured = CapturedStep(self._step_and_reset, self.world_state, self._noise)
 
     def _make_reset_state(
