@@ -265,7 +265,7 @@ class MarineNavEnv(EnvBase):
 
     @property
     def generator(self) -> torch.Generator:
-        """What samplers of the user's draw scenarios from."""
+        """Source of randomness of a sampler of your own."""
         return self._generator
 
     @property

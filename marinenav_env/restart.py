@@ -43,10 +43,10 @@ def restart(done: Tensor, pool: Tensors, index: Tensor, old: Tensors) -> Tensors
         return where(done, pool[index], old)
     # Only the few that are done are gathered.
     rows = done.nonzero().squeeze(-1)  # host: see host_reads_are_free
-    chosen = index[rows]
+    entries = index[rows]
 
     def pick(a: Tensor, b: Tensor) -> Tensor:
-        return a.clone().index_copy_(0, rows, b.index_select(0, chosen))
+        return a.clone().index_copy_(0, rows, b.index_select(0, entries))
 
     return old.apply(pick, pool)
 
