@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
+from torch import nn
 
+_MOST = "combo_kernel_max_num_nodes"
 _ON_GPU: dict[str, Any] = {
     "combo_kernels": True,
-    "combo_kernel_max_num_nodes": 64,
+    _MOST: 64,
     "combo_kernel_peak_memory_pct_threshold": None,
 }
 """Options for a GPU: what is independent becomes one kernel. With tensors as small as these,
@@ -17,19 +20,83 @@ starting a kernel takes longer than running it."""
 
 
 def compiled(
-    function: Callable[..., Any], device: torch.device, dynamic: bool | None = False
+    function: Callable[..., Any],
+    device: torch.device,
+    dynamic: bool | None = False,
+    constant: bool = False,
+    further: dict[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """Compile a function into one graph.
 
     Args:
-        function: of tensors.
+        function: of tensors; with ``constant`` a plain function or a method.
         device: of the tensors.
         dynamic: whether code is to serve several shapes; None: from the second shape on.
+        constant: whether all that the function refers to stays as it is, and arguments have the
+            same structure in every call. Then only tensors among them are checked, which saves the
+            checks of every parameter and module.
+        further: options of Inductor.
     """
-    options = None
+    options = dict(further or {})
     if device.type == "cuda":
         from torch._inductor import config
 
         # Each version knows others.
-        options = {name: value for name, value in _ON_GPU.items() if hasattr(config, name)}
-    return torch.compile(function, fullgraph=True, dynamic=dynamic, options=options)
+        options |= {name: value for name, value in _ON_GPU.items() if hasattr(config, name)}
+        if not hasattr(config, _MOST):
+            _combine_more()
+    if constant:
+        function = _with_own_code(function)
+        options["guard_filter_fn"] = _varying
+    return torch.compile(function, fullgraph=True, dynamic=dynamic, options=options or None)
+
+
+def _combine_more() -> None:
+    """Let a version of Inductor that has no setting for it (2.11) combine as many kernels.
+
+    It groups what is independent by eights; adjacent groups of one level are joined.
+    """
+    from torch._inductor.scheduler import ForeachKernelSchedulerNode
+
+    by_eights = ForeachKernelSchedulerNode._default_group_nodes_for_combo_kernels
+
+    def grouped(scheduler: Any) -> list[list[Any]]:
+        levels = enumerate(scheduler._topological_sort_nodes())
+        level = {node: number for number, nodes in levels for node in nodes}
+        groups: list[list[Any]] = []
+        place = None
+        for nodes in by_eights(scheduler):
+            before, place = place, (level[nodes[0]], nodes[0].get_device())
+            if place == before and len(groups[-1]) + len(nodes) <= _ON_GPU[_MOST]:
+                groups[-1].extend(nodes)
+            else:
+                groups.append(nodes)
+        return groups
+
+    ForeachKernelSchedulerNode.set_group_algorithm_for_combo_kernels(grouped)
+
+
+def _varying(guards: Sequence[Any]) -> list[bool]:
+    """Which of Dynamo's guards to keep: of tensors but parameters, and of global settings."""
+    return [
+        not each.name
+        or (each.guard_type == "TENSOR_MATCH" and not isinstance(each.value, nn.Parameter))
+        for each in guards
+    ]
+
+
+def _with_own_code(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A copy of a function, for which nothing is found that was compiled for another one.
+
+    Dynamo keeps what it compiles by the code of a function. Only guards tell closures of one
+    definition, or methods of several objects, apart.
+    """
+    if isinstance(function, MethodType):
+        return MethodType(_with_own_code(function.__func__), function.__self__)
+    assert isinstance(function, FunctionType)
+    copy = FunctionType(
+        function.__code__.replace(), function.__globals__, function.__name__,
+        function.__defaults__, function.__closure__,
+    )  # fmt: skip
+    copy.__qualname__, copy.__kwdefaults__ = function.__qualname__, function.__kwdefaults__
+    return copy

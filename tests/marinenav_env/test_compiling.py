@@ -1,8 +1,11 @@
 """Functions as generated code."""
 
 import torch
+from torch import nn
 
 from marinenav_env import compiling
+
+CPU = torch.device("cpu")
 
 
 def test_kernels_are_combined_on_a_gpu_as_far_as_the_version_of_torch_can(monkeypatch):
@@ -24,3 +27,82 @@ def test_functions_become_one_graph_of_one_shape_unless_several_are_asked_for(mo
         compiling.compiled(torch.sin, torch.device("cpu"), **options)
     assert [each["dynamic"] for each in asked] == [False, None, True]
     assert all(each["fullgraph"] for each in asked)
+
+
+# Kernels combined ---------------------------------------------------------------------------------
+
+
+class Node:
+    def __init__(self, device="cuda"):
+        self.device = torch.device(device)
+
+    def get_device(self):
+        return self.device
+
+
+def test_groups_of_independent_kernels_are_joined_where_there_is_no_setting(monkeypatch):
+    from torch._inductor.scheduler import ForeachKernelSchedulerNode as Groups
+
+    levels = [[Node() for _ in range(count)] for count in (20, 3, 130)]
+    eights = [level[i : i + 8] for level in levels for i in range(0, len(level), 8)]
+    monkeypatch.setattr(Groups, "_default_group_nodes_for_combo_kernels",
+                        staticmethod(lambda scheduler: [*map(list, eights)]))  # fmt: skip
+    monkeypatch.setattr(Groups, "group_algorithm_for_combo_kernels", None)
+
+    class Scheduler:
+        def _topological_sort_nodes(self):
+            return levels
+
+    compiling._combine_more()
+    groups = Groups.group_algorithm_for_combo_kernels(Scheduler())
+    assert [len(group) for group in groups] == [20, 3, 64, 64, 2]
+    assert [node for group in groups for node in group] == [
+        node for level in levels for node in level
+    ]
+
+
+# What is checked ----------------------------------------------------------------------------------
+
+
+class Layer(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.layer, self.factor = nn.Linear(2, 2), factor
+
+    def call(self, value):
+        return self.factor * self.layer(value)
+
+
+def counting(made):
+    def backend(graph, inputs):
+        made.append(len(inputs))
+        return graph.forward
+
+    return backend
+
+
+def test_constant_functions_check_nothing_but_tensors(monkeypatch):
+    """Two objects of one class each get their own code; other shapes and modes are noticed."""
+    compile, made = torch.compile, []
+    monkeypatch.setattr(torch, "compile", lambda *args, options, **rest: compile(
+        *args, **rest, backend=counting(made),
+        options={key: value for key, value in options.items() if key == "guard_filter_fn"},
+    ))  # fmt: skip
+    torch.compiler.reset()
+    layers = [Layer(2.0), Layer(3.0)]
+    functions = [compiling.compiled(each.call, CPU, constant=True) for each in layers]
+    for _ in range(2):
+        for layer, function in zip(layers, functions, strict=True):
+            value = torch.ones(3, 2)
+            torch.testing.assert_close(function(value), layer.call(value))
+    assert len(made) == 2
+    layers[0].factor = 5.0  # against the contract
+    torch.testing.assert_close(
+        functions[0](torch.ones(3, 2)), 2.0 * layers[0].layer(torch.ones(3, 2))
+    )
+    functions[0](torch.ones(4, 2))
+    assert len(made) == 3
+    with torch.no_grad():
+        assert not functions[0](torch.ones(4, 2)).requires_grad
+    assert len(made) == 4
+    torch.compiler.reset()
