@@ -52,7 +52,7 @@ def test_a_step_and_new_episodes_are_the_same_as_one_function(
     apart = make(kind, seed=1)
     for module in (restart_module, world):
         monkeypatch.setattr(module, "host_reads_are_free", lambda device: free)
-    as_they_are: Any = lambda function, device: function  # noqa: E731
+    as_they_are: Any = lambda function, *_, **__: function  # noqa: E731
     monkeypatch.setattr(world, "compiled", as_they_are)
     together = make(kind, seed=1, compile_step=True)
     td, expected = together.reset(), apart.reset()
@@ -68,3 +68,24 @@ def test_a_step_and_new_episodes_are_the_same_as_one_function(
             assert equal(ours.to_tensordict(), theirs.to_tensordict())
         started += int(row["next", "done"].sum())
     assert started >= 4
+
+
+def test_code_is_generated_once_for_every_structure_of_the_arguments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It does not check the structure itself: with traffic there is a field more."""
+    made: list[Any] = []
+    monkeypatch.setattr(world, "compiled", lambda function, *_, **__: made.append(1) or function)
+    env = make("traffic", seed=1, compile_step=True)
+    td = env.reset()
+    made.clear()
+    for action in actions_of(env, 3):
+        td = env.step_and_maybe_reset(td.set(ACTION, action))[1]
+    assert len(made) == 1
+    state, pool = env.world_state, env.reset_pool.states
+    arguments = (*state, None, env._noise, pool, None, torch.zeros(1))
+    assert env.world._compiled_turn(arguments) is env.world._compiled_turn(arguments)
+    assert len(made) == 2
+    arguments[0].scenario.scripted = None
+    env.world._compiled_turn(arguments)
+    assert len(made) == 3
