@@ -30,6 +30,24 @@ from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.progress import Clock, Display
 
 
+class _Steps:
+    """What TorchRL's collector adds vector steps [E] to, as to a replay buffer."""
+
+    def __init__(self) -> None:
+        self._steps: list[TensorDictBase] = []
+        self.write_count = 0
+
+    def add(self, step: TensorDictBase) -> None:
+        """Take a step, without a copy."""
+        self._steps.append(step)
+        self.write_count += len(step)
+
+    def batch(self) -> TensorDictBase:
+        """The steps [E, T] since the last call."""
+        steps, self._steps = self._steps, []
+        return steps[0].unsqueeze(1) if len(steps) == 1 else torch.stack(steps, 1)
+
+
 class StepCollector:
     """Collects steps with an exploring policy.
 
@@ -138,18 +156,22 @@ class StepCollector:
 
     def _from_collector(self) -> Iterator[TensorDictBase]:
         """Steps that TorchRL's collector makes in this process."""
-        settings = self._config.trainer
-        collector = Collector(
+        settings, steps = self._config.trainer, _Steps()
+        collector: Any = Collector(
             self.env,
             self.policy,
             frames_per_batch=settings.num_envs * settings.vector_steps,
             total_frames=-1,
             track_traj_ids=False,
             use_buffers=False,
+            # In place of batches, which would be copies, also of a single step.
+            replay_buffer=steps,
+            extend_buffer=False,
             no_cuda_sync=True,
             auto_register_policy_transforms=False,
         )
-        return iter(collector)
+        for _ in collector:
+            yield steps.batch()
 
     @property
     def active(self) -> Tensor:

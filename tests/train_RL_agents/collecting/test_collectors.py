@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torchrl.collectors import Collector
 
 from marinenav_env import GROUP
 from tests.train_RL_agents.tiny_runs import differences, new_run
@@ -29,6 +30,22 @@ def test_steps_have_torchrls_keys_and_are_counted(tmp_path, words, steps, in_pla
         assert (GROUP, *([key] if isinstance(key, str) else key)) in found.keys(True)
     for key in ("reward", "done", "terminated", "mask", ("observation", "self_state")):
         assert ("next", GROUP, *([key] if isinstance(key, str) else key)) in found.keys(True)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_steps_are_those_that_torchrls_collector_yields(tmp_path, steps):
+    """It adds them to what it takes for a replay buffer, so that one step is not copied."""
+    words = f"trainer.steps_per_batch={steps}", "seed=3"
+    ours, other = (collector_of(tmp_path / name, *words) for name in "ab")
+    reference = iter(Collector(
+        other.env, other.policy, frames_per_batch=8 * steps, total_frames=-1, use_buffers=False,
+        track_traj_ids=False, auto_register_policy_transforms=False,
+    ))  # fmt: skip
+    for _ in range(30):
+        found, expected = ours.collect(), next(reference)
+        assert {*found.keys(True, True)} == {*expected.keys(True, True)}
+        assert (found == expected).all()
+    assert ours.env.env_steps == other.env.env_steps == 30 * 8 * steps
 
 
 def test_active_robots_are_counted(tmp_path):
