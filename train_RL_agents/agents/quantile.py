@@ -43,9 +43,10 @@ def midpoints(count: int) -> Tensor:
 
 def draw_fractions(tau_midpoints: Tensor, generator: torch.Generator) -> Tensor:
     """Two draws [2, N] of fractions, one from each stratum of given tau_midpoints [N]."""
-    count = tau_midpoints.shape[0]
-    jitter = torch.rand(2, count, generator=generator, device=generator.device)
-    return tau_midpoints + (jitter - 0.5) / count
+    half = 0.5 / tau_midpoints.shape[0]
+    # In their range at once: two kernels of an update fewer.
+    jitter = torch.empty(2, *tau_midpoints.shape, device=generator.device)
+    return tau_midpoints + jitter.uniform_(-half, half, generator=generator)
 
 
 def nearness_risk(observation: Observation, full: float = 10.0) -> Tensor:
