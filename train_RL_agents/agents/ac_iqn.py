@@ -28,7 +28,7 @@ from train_RL_agents.networks.observation import Observation
 class ACIQNConfig(QuantileConfig):
     """Settings of AC-IQN."""
 
-    ADDED: ClassVar[dict[str, Any]] = QuantileConfig.ADDED | {"refine": False}
+    ADDED: ClassVar[dict[str, Any]] = QuantileConfig.ADDED | {"refine": False, "actor_share": 1.0}
     dropped: int = 1
     """Highest quantiles of each critic that targets leave out."""
     target_noise: Fraction = 0.1
@@ -38,9 +38,9 @@ class ACIQNConfig(QuantileConfig):
     climbs: a smoothed value has fewer summits to be stuck on (Nachum et al. 2018)."""
     saturation_penalty: NonNegative = 1e-4
     """Cost of the squared output of the actor before squashing, as in DDPG."""
-    actor_share: Annotated[float, above(0.0), at_most(1.0)] = 1.0
+    actor_share: Annotated[float, above(0.0), at_most(1.0)] = 0.5
     """Share of each batch that the actor learns from; the critics learn from all of it. Like the
-    delayed updates of TD3 (Fujimoto et al. 2018), half of it saves time."""
+    delayed updates of TD3 (Fujimoto et al. 2018), it saves time."""
     refine: bool = True
     """Evaluations take the best of nine neighbours of the actor's action, rated by the critics at
     the risk level; false: only where a risk level below 1 is asked for."""

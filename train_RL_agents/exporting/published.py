@@ -36,7 +36,7 @@ _SCALAR = {"critic": "scalar", "dropped": 0, "action_input": "published"}
 NETWORKS: dict[str, dict[str, Any]] = {
     "AC-IQN": {**_RAW, "critics": 1, "dropped": 0, "embedding": "published", "quantiles": 8,
                "target_noise": 0.0, "saturation_penalty": 0.0, "actor_noise": 0.0, "kappa": 1.0,
-               "risk": "neutral", "refine": False},
+               "risk": "neutral", "refine": False, "actor_share": 1.0},
     "IQN": {**_RAW, "critics": 1, "embedding": "published", "quantiles": 8, "acting_quantiles": 32,
             "random_fractions": True, "double": False, "dueling": False, "risk": "neutral",
             "kappa": 1.0},

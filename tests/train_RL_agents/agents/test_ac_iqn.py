@@ -53,7 +53,7 @@ class Constant(nn.Module):
 
 def agent_with(actor, *formulas, target=None, **settings):
     """An AC-IQN whose critics are formulas; ``target`` are those of its targets."""
-    agent = ACIQN(ACIQNConfig(critics=len(formulas), **settings))
+    agent = ACIQN(ACIQNConfig(critics=len(formulas), actor_share=1.0, **settings))
     agent.networks["actor"] = agent.targets["actor"] = Constant(*actor)
     for index, formula in enumerate(formulas):
         agent.networks[f"critic_{index}"] = Formula(formula)
@@ -149,7 +149,7 @@ def test_parts_of_a_batch_share_the_fractions_and_have_noise_of_their_own():
 
 
 def test_the_whole_batch_takes_the_numbers_of_before():
-    agent = ACIQN(ACIQNConfig())
+    agent = ACIQN(ACIQNConfig(actor_share=1.0))
     _, *noise = agent.loss_noise(6, seeded())
     assert torch.equal(torch.stack(noise), torch.randn(2, 6, 2, generator=seeded()))
 
@@ -162,7 +162,7 @@ def test_terminal_targets_are_the_reward():
 
 def test_settings_of_before_had_neither_refinement_nor_another_threshold():
     assert ACIQN.continuous and ACIQN.supports_risk
-    expected = {"kappa": 1.0, "risk": "neutral", "refine": False}
+    expected = {"kappa": 1.0, "risk": "neutral", "refine": False, "actor_share": 1.0}
     assert expected == ACIQNConfig.ADDED
 
 
@@ -216,7 +216,7 @@ def test_actor_climbs_for_every_row():
 
 def test_actor_climbs_for_its_share_of_the_rows():
     """As if there were no other rows; the critics learn from all of them."""
-    whole = ACIQN(ACIQNConfig(quantiles=4))
+    whole = ACIQN(ACIQNConfig(quantiles=4, actor_share=1.0))
     half = ACIQN(ACIQNConfig(quantiles=4, actor_share=0.5))
     half.load_state_dict(whole.state_dict())
     batch = make_transitions(whole, 6, seeded())
