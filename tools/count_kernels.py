@@ -151,6 +151,8 @@ class Compiler:
     def __call__(self, function: Any, *, options: Any = None, **kwargs: Any) -> Any:
         """See torch.compile."""
         name = getattr(getattr(function, "func", function), "__qualname__", "?")
+        # That one is for Dynamo.
+        patches = {key: value for key, value in (options or {}).items() if key != "guard_filter_fn"}
 
         def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
             begin = len(self.code)
@@ -158,7 +160,7 @@ class Compiler:
                 # Gradients are traced on the CPU, since autograd wants a driver.
                 given = [blank(each, CPU) for each in inputs]
             compile_fx(moved(graph, CPU), given, inner_compile=partial_of(self._inner, name),
-                       config_patches=options)  # fmt: skip
+                       config_patches=patches)  # fmt: skip
             own = [text for _, text in self.code[begin:]]
 
             def call(*args: Any) -> Any:

@@ -427,7 +427,7 @@ class TorchRLTrainer:
         words = {
             resolve_precision(self.device, config.precision): True,
             "TF32": config.tf32 and on_gpu,
-            "fused optimiser": config.fused_optimizer and not (config.compile and on_gpu),
+            "fused optimiser": config.fused_optimizer and not config.compile,
             "compiled": config.compile,
             "captured as a CUDA graph": self.algorithm.learner.captures,
             f"batches in {parts} parts": parts > 1,

@@ -112,13 +112,17 @@ class _OnlyGpu(TorchDispatchMode):
 def fake_gpu() -> Iterator[_FakeGpu]:
     """Within it, everything on ``GPU`` is faked."""
 
-    def backward(loss: Tensor, gradient: Tensor) -> None:
-        assert loss.shape == gradient.shape == ()
-        assert loss.requires_grad
+    grad = torch.autograd.grad
+
+    def given(outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+        if all(each.device.type != "cuda" for each in inputs):
+            return grad(outputs, inputs, *args, **kwargs)
+        assert all(each.requires_grad for each in (*tree_leaves(outputs), *inputs))
+        return tuple(map(torch.zeros_like, inputs))
 
     with (
         patch.object(torch, "Generator", _Generator),
-        patch.object(Tensor, "backward", backward),
+        patch.object(torch.autograd, "grad", given),
         patch.object(EnvBase, "_reset_check_done", lambda *_: None),
         patch.object(captured, "CudaRecorder", NoGraphs),
         # Else autocast leaves everything in float32.

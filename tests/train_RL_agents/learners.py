@@ -40,6 +40,11 @@ def values_of(module):
     return [parameter.detach().clone() for parameter in module.parameters()]
 
 
+def gradients_in(learner):
+    """Of the learned parameters, from the last update: clipped."""
+    return learner._flat.views(learner._weights.grad)
+
+
 def all_equal(first, second):
     return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 

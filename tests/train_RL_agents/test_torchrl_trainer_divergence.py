@@ -33,16 +33,16 @@ NAMES = list(SEEN)
 def spoil_loss(trainer, value):
     """One loss of the next update is not finite."""
     agent = trainer.algorithm.learner.agent
-    losses = trainer.algorithm.learner._losses
+    gradients = trainer.algorithm.learner._gradients
 
-    def spoilt(batch, noise):
-        trainer.algorithm.learner._losses = losses
-        total, found = losses(batch, noise)
+    def spoilt(*given):
+        trainer.algorithm.learner._gradients = gradients
+        gradient, found = gradients(*given)
         name = next(name for name in found if name.startswith("loss"))
-        return value * total, found | {name: value * found[name]}
+        return value * gradient, found | {name: value * found[name]}
 
     assert agent is not None
-    trainer.algorithm.learner._losses = spoilt
+    trainer.algorithm.learner._gradients = spoilt
 
 
 def spoil_weight(trainer, value):
@@ -57,7 +57,7 @@ def spoil_reward(trainer, value):
 
     def spoilt(steps):
         trainer.algorithm.observe = observe
-        steps["next", GROUP, "reward"].view(-1)[0] = value
+        steps["next", GROUP, "reward"][0, 0, 0] = value
         observe(steps)
 
     trainer.algorithm.observe = spoilt

@@ -361,7 +361,8 @@ class TrainConfig(Generic[ConfigType]):
     tf32: bool = False
     """Round the factors of float32 matrix products to 10 bits, on GPUs from Ampere on."""
     fused_optimizer: bool = True
-    """Adam's step as one kernel; else as several over all weights."""
+    """Adam's step as one kernel; else as several over all weights. Without effect on compiled
+    updates."""
     capture: bool = True
     """On a GPU, launch collection and updates as CUDA graphs; without effect on a CPU."""
     loggers: tuple[str, ...] = ("tensorboard",)

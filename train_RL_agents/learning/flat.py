@@ -6,6 +6,7 @@ operation instead of one for every parameter, which networks as small as these g
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -63,10 +64,35 @@ class FlatWeights:
             for begin, each in zip(self._begins, self.parameters, strict=True)
         ]
 
-    def learned_views(self, flat: Tensor) -> list[Tensor]:
-        """The parts of a tensor [N] that belong to the parameters that get gradients."""
-        views = self.views(flat)
-        return [views[index] for index in self._learned]
+    @property
+    def learned_names(self) -> list[str]:
+        """Names among the networks of those that get gradients."""
+        return [*self._learned.values()]
+
+    def joined(self, parts: Sequence[Tensor]) -> Tensor:
+        """Gradients of the learned parameters as one tensor [N], with zeros for the others."""
+        whole, end = [], 0
+        for index, part in zip(self._learned, parts, strict=True):
+            begin = self._begins[index]
+            if begin > end:
+                whole.append(part.new_zeros(begin - end))
+            whole.append(part.reshape(-1))
+            end = begin + part.numel()
+        if len(self.weights) > end:
+            whole.append(self.weights.new_zeros(len(self.weights) - end))
+        return torch.cat(whole)
+
+    def complete(self, parts: Sequence[Tensor | None]) -> list[Tensor]:
+        """The gradients of the learned parameters, of which none may be missing.
+
+        Raises:
+            RuntimeError: when one is, naming the parameter.
+        """
+        named = zip(self._learned.values(), parts, strict=True)
+        lacking = [name for name, part in named if part is None]
+        if lacking:
+            raise RuntimeError(f"no loss sends a gradient to {', '.join(lacking)}")
+        return [part for part in parts if part is not None]
 
     def of(self, name: str) -> Tensor:
         """The weights of one network: a view."""
@@ -82,19 +108,6 @@ class FlatWeights:
             raise RuntimeError(
                 "the networks were moved, cast or laid out again; make this once more"
             )
-
-    def gradients(self) -> list[Tensor]:
-        """Those of the learned parameters.
-
-        Raises:
-            RuntimeError: when one has none, naming the parameter.
-        """
-        found = [each.grad for each in self.learned if each.grad is not None]
-        if len(found) != len(self.learned):
-            lacking = [name for index, name in self._learned.items()
-                       if self.parameters[index].grad is None]  # fmt: skip
-            raise RuntimeError(f"no loss sends a gradient to {', '.join(lacking)}")
-        return found
 
     # The optimiser's state is saved parameter by parameter, so that files do not depend on layout.
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch._functorch.config
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
 
@@ -21,6 +20,13 @@ from train_RL_agents.agents import Agent, Losses
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.flat import FlatWeights
+from train_RL_agents.learning.gradients import (
+    HALVES,
+    Gradients,
+    compiled_gradients,
+    gradients_of,
+    in_half,
+)
 from train_RL_agents.learning.loss_scale import LossScale
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.utils.device import resolve_precision
@@ -33,47 +39,6 @@ BETAS, EPS = (0.9, 0.999), 1e-8
 """Constants of Adam."""
 MOMENTS = {"adam": 2, "rmsprop": 1}
 """Numbers that an optimiser keeps of every weight."""
-
-
-def compiled_losses(losses: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
-    """Compiled losses.
-
-    On a CPU the backward pass recomputes what is cheap: by default masks of ReLUs are kept as
-    booleans, which generated CPU code writes one by one, a third of the time of an update.
-    """
-    torch._functorch.config.aggressive_recomputation = device.type == "cpu"
-    return compiled(losses, device, dynamic=None)
-
-
-HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
-"""Types of matrix products by the name of the precision."""
-
-
-def in_half(losses: LossFunction, device: torch.device, dtype: torch.dtype) -> LossFunction:
-    """Losses with matrix products in bfloat16 or float16.
-
-    Networks give float32 again (``to_float32``), so targets and means over the batch are not
-    rounded. The range of bfloat16 is that of float32; gradients in float16 need a LossScale.
-    """
-
-    def cast(batch: Any, noise: Any) -> Losses:
-        # Without the cache: it would hand copies of weights made for targets, which carry no
-        # gradient, to the networks that learn.
-        with torch.autocast(device.type, dtype, cache_enabled=False):
-            return losses(batch, noise)
-
-    return cast
-
-
-def minimised(losses: LossFunction) -> Callable[[Any, Any], tuple[Tensor, Losses]]:
-    """A function that gives the sum of what is minimised, and all losses without gradients."""
-
-    def summed(batch: Any, noise: Any) -> tuple[Tensor, Losses]:
-        found = losses(batch, noise)
-        own = [loss for name, loss in found.items() if name.startswith("loss")]
-        return torch.stack(own).sum(), {name: value.detach() for name, value in found.items()}
-
-    return summed
 
 
 def joined(parts: list[Losses], counts: list[int]) -> Losses:
@@ -159,8 +124,6 @@ class Learner:
         self.ema = copy.deepcopy(agent).requires_grad_(False)
         self._flat, target = FlatWeights(agent.networks), FlatWeights(agent.targets)
         self._weights = self._flat.weights
-        self._weights.grad = self._gradient = torch.zeros_like(self._weights)
-        self._gradient_views = self._flat.learned_views(self._gradient)
         self._averages = FlatWeights(self.ema.networks).weights
         self._target = target
         self.optimizer = make_optimizer(
@@ -168,27 +131,30 @@ class Learner:
         )
         self._make_state()
         self.learning_rate, self.rate_factor = settings.learning_rate, 1.0
-        losses = losses or agent.loss
-        precision = resolve_precision(generator.device, config.precision)
+        # For generated code, in which a number would freeze.
+        self._rate = torch.tensor(self.learning_rate, device=generator.device)
+        device, losses = generator.device, losses or agent.loss
+        precision = resolve_precision(device, config.precision)
         if precision in HALVES:
-            losses = in_half(losses, generator.device, HALVES[precision])
-        self._scale = LossScale(generator.device) if precision == "fp16" else None
-        total: Callable[..., Any] = minimised(losses)
-        total = compiled_losses(total, generator.device) if config.compile else total
-        self._traced = config.compile and generator.device.type == "cuda"
-        self._apply = self._apply_scaled if self._scale else self._apply_gradients
+            losses = in_half(losses, device, HALVES[precision])
+        self._scale = LossScale(device) if precision == "fp16" else None
+        self._gradients: Gradients = gradients_of(agent, losses, self._flat)
+        self._apply = self._apply_scaled if self._scale else self._apply_gradient
+        self._traced = config.compile
+        self._unchecked: Gradients | None = None
         if self._traced:
-            self._apply = compiled(self._apply, generator.device)
-        self._alone = ranks is None or ranks.size == 1
-        self._losses = total if ranks is None else ranks.share_gradients(agent, total)
-        self._one = torch.ones((), device=generator.device)
+            self._unchecked = self._gradients
+            self._gradients = compiled_gradients(agent, losses, self._flat, device)
+            self._apply = compiled(self._apply, device, constant=True)
+        self._ranks = ranks if ranks is not None and ranks.size > 1 else None
+        self._one = torch.ones((), device=device)
         self.updates = 0
         self.batch_size = self.micro_batch = settings.batch_size
         """Transitions that gradients are computed of at once."""
         # On the device, as a number would freeze in a graph. In float64, for shares as by Python.
-        self._made = torch.zeros((), dtype=torch.float64, device=generator.device)
+        self._made = torch.zeros((), dtype=torch.float64, device=device)
         self._tau = tau
-        self._capture = config.capture and self._alone
+        self._capture = config.capture and self._ranks is None
         self._step = self._drawn = self._several = self._captured(self.step)
 
     def draw_by(self, step: Callable[[], Updated], generator: torch.Generator, count: int) -> None:
@@ -226,6 +192,7 @@ class Learner:
 
     def _set_rate(self, rate: float) -> None:
         self.learning_rate = rate
+        self._rate.fill_(rate)
         for group in self.optimizer.param_groups:
             if isinstance(group["lr"], Tensor):
                 group["lr"].fill_(rate)
@@ -270,27 +237,27 @@ class Learner:
         """The part of an update that may be captured."""
         # Once for the whole batch: parts of it get their parts of this.
         noise = self.agent.loss_noise(batch.size, self._generator)
-        if self._scale:
-            self._gradient.zero_()  # an overflow leaves NaN between the parameters
-        losses = self._gradients(batch, noise)
+        gradient, losses = self._differentiate(batch, noise)
         # Only from here on weights change. This takes less room than the losses have just left.
-        state = self.optimizer.state[self._weights]
-        norm = self._apply(state, self.optimizer.param_groups[0]["lr"])
+        norm = self._apply(gradient, self.optimizer.state[self._weights], self._rate)
         priority = losses.pop("priority", None)
         return losses | {"grad_norm": norm}, priority
 
-    def _apply_gradients(self, state: dict[str, Tensor], rate: Any) -> Tensor:
-        """Clip the gradients, and move all weights; returns the norm before clipping.
+    def _apply_gradient(self, gradient: Tensor, state: dict[str, Tensor], rate: Tensor) -> Tensor:
+        """Clip the gradient, and move all weights; returns its norm before clipping.
 
         Args:
+            gradient: [N]; is changed.
             state: of the optimiser.
-            rate: its step size.
+            rate: its step size, for generated code.
         """
-        limit = self._settings.max_grad_norm
-        norm = nn.utils.clip_grad_norm_(self._weights, limit, foreach=not self._traced)
+        norm = torch.linalg.vector_norm(gradient)
+        # As torch.nn.utils.clip_grad_norm_.
+        gradient.mul_((self._settings.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
         if self._traced:
-            traced_step(self._settings.optimizer, self._weights, state, rate)
+            traced_step(self._settings.optimizer, self._weights, gradient, state, rate)
         else:
+            self._weights.grad = gradient
             self.optimizer.step()
         if self._tau:
             self.update_targets(self._tau)
@@ -304,26 +271,26 @@ class Learner:
         decay = (made / (made + 10.0)).clamp_max(self._settings.ema_decay)
         return (1.0 - decay).to(self._weights.dtype)
 
-    def _apply_scaled(self, state: dict[str, Tensor], rate: Any) -> Tensor:
-        """``_apply_gradients`` for scaled losses, undone where gradients overflow."""
+    def _apply_scaled(self, gradient: Tensor, state: dict[str, Tensor], rate: Tensor) -> Tensor:
+        """``_apply_gradient`` for scaled losses, undone where gradients overflow."""
         assert self._scale is not None
         # Without targets, theirs is an empty tensor that may be on another device.
         targets = [self._target.weights] if self._target.weights.numel() else []
         moved = [self._weights, self._averages, *targets, *state.values()]
         before = [each.clone() for each in moved]
-        self._gradient.div_(self._scale.factor)
         with torch.no_grad():
-            return self._scale.undo(moved, before, self._apply_gradients(state, rate))
+            norm = self._apply_gradient(gradient / self._scale.factor, state, rate)
+            return self._scale.undo(moved, before, norm)
 
     def _make_state(self) -> None:
         """Make what the optimiser keeps, if there is none yet, by a step without gradients."""
         if not self.optimizer.state[self._weights]:
-            self._gradient.zero_()
+            self._weights.grad = torch.zeros_like(self._weights)
             self.optimizer.step()
             self.optimizer.state[self._weights]["step"].zero_()
 
-    def _gradients(self, batch: Any, noise: Any) -> Losses:
-        """Leave gradients, in as many parts as memory requires; returns the losses."""
+    def _differentiate(self, batch: Any, noise: Any) -> tuple[Tensor, Losses]:
+        """The gradient [N], in as many parts as memory requires; and the losses."""
         before = self.micro_batch
         while True:
             try:
@@ -331,7 +298,7 @@ class Learner:
             except (RuntimeError, MemoryError) as error:
                 # A capture that lacks memory is given up by who captures, and ranks that do not
                 # take their batches in equally many parts would wait for each other for ever.
-                if self._capturing() or not self._alone or not out_of_memory(error):
+                if self._capturing() or self._ranks or not out_of_memory(error):
                     raise
                 self._take_smaller_parts(batch.size, before, error)
             # Not before the exception is gone, which holds on to what was computed.
@@ -342,35 +309,42 @@ class Learner:
         on_gpu = self._generator.device.type == "cuda"
         return on_gpu and torch.cuda.is_current_stream_capturing()
 
-    def _accumulate(self, batch: Any, noise: Any) -> Losses:
-        """Add up the gradients of all parts of a batch; returns its losses."""
-        self._forget_gradients()
+    def _accumulate(self, batch: Any, noise: Any) -> tuple[Tensor, Losses]:
+        """Add up the gradients of all parts of a batch."""
+        self._flat.require_in_place()
+        factor = self._scale.factor if self._scale else self._one
         size, parts, counts = batch.size, [], []
+        gradient: Tensor | None = None
         for start in range(0, size, self.micro_batch):
             rows = slice(start, min(start + self.micro_batch, size))
             counts.append(rows.stop - rows.start)
             whole = counts[-1] == size
             part = batch if whole else batch.part(rows)
             own = noise if whole else self.agent.part_of_noise(noise, rows)
-            total, losses = self._losses(part, own)
-            total = total if whole else total * (counts[-1] / size)
-            # Given, as autograd would make a tensor of it.
-            total.backward(self._scale.factor if self._scale else self._one)
+            self._check_once(part, own)
+            share = factor if whole else factor * (counts[-1] / size)
+            found, losses = self._gradients(part, own, share)
+            gradient = found if gradient is None else gradient.add_(found)
             parts.append(losses)
-        self._gather_gradients()
-        return joined(parts, counts)
+        assert gradient is not None
+        if self._ranks:
+            self._ranks.average(gradient)
+        return gradient, joined(parts, counts)
 
-    def _gather_gradients(self) -> None:
-        """Copy the gradients of all parameters into one tensor; each becomes a view of it."""
-        self._flat.require_in_place()
-        torch._foreach_copy_(self._gradient_views, self._flat.gradients())
-        for each, view in zip(self._flat.learned, self._gradient_views, strict=True):
-            each.grad = view
+    def _free(self) -> None:
+        """Give back what a failed attempt took."""
+        if self._generator.device.type == "cuda":
+            torch.cuda.empty_cache()
 
-    def _forget_gradients(self) -> None:
-        """Release the gradients of all parameters, so that new ones are not added to them."""
-        for each in self._flat.learned:
-            each.grad = None
+    def _check_once(self, batch: Any, noise: Any) -> None:
+        """Check by the first row of the first batch that losses reach all parameters.
+
+        Generated code would give those that no loss reaches a gradient of zero.
+        """
+        if self._unchecked is not None:
+            row = slice(0, 1)
+            self._unchecked(batch.part(row), self.agent.part_of_noise(noise, row), self._one)
+            self._unchecked = None
 
     def _take_smaller_parts(self, size: int, before: int, error: BaseException) -> None:
         """Halve the parts that a batch of a size is taken in; they were ``before`` at first."""
@@ -390,12 +364,6 @@ class Learner:
             f"out of memory: updates go on with {self.micro_batch:,} of {size:,} transitions at "
             "once, and the same gradients"
         )
-
-    def _free(self) -> None:
-        """Give back what a failed attempt took."""
-        self._forget_gradients()
-        if self._generator.device.type == "cuda":
-            torch.cuda.empty_cache()
 
     def update_targets(self, tau: float) -> None:
         """Move the target networks towards the learned ones, by a share of the distance."""
@@ -464,30 +432,31 @@ def make_optimizer(name: str, weights: Tensor, rate: float, fused: bool) -> torc
     return torch.optim.Adam([weights], betas=BETAS, eps=EPS, **kind, **options)
 
 
-def traced_step(name: str, weights: Tensor, state: dict[str, Tensor], rate: Tensor) -> None:
-    """The step of an optimiser of make_optimizer on a GPU, as part of generated code.
+def traced_step(
+    name: str, weights: Tensor, gradient: Tensor, state: dict[str, Tensor], rate: Tensor
+) -> None:
+    """The step of an optimiser of make_optimizer, as part of generated code.
 
     ``Optimizer.step`` itself cannot be traced into one graph.
 
     Args:
         name: see make_optimizer.
         weights: what it steps.
+        gradient: of the weights.
         state: of the optimiser.
         rate: step size.
     """
     own = {key: [value] for key, value in state.items()}
-    assert weights.grad is not None
-    moved, gradient = [weights], [weights.grad]
     options: dict[str, Any] = {"lr": rate, "weight_decay": 0.0, "maximize": False}
     options["capturable"] = True
     with torch.no_grad():
         if name == "rmsprop":
             rmsprop(
-                moved, gradient, own["square_avg"], [], [], own["step"], momentum=0.0,
+                [weights], [gradient], own["square_avg"], [], [], own["step"], momentum=0.0,
                 centered=False, foreach=True, **RMSPROP, **options,
             )  # fmt: skip
         else:
             adam(
-                moved, gradient, own["exp_avg"], own["exp_avg_sq"], [], own["step"],
+                [weights], [gradient], own["exp_avg"], own["exp_avg_sq"], [], own["step"],
                 amsgrad=False, beta1=BETAS[0], beta2=BETAS[1], eps=EPS, foreach=False, **options,
             )  # fmt: skip

@@ -37,12 +37,14 @@ class _RectifiedMaximum(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, mask: Tensor) -> Tensor:
+    def forward(values: Tensor, mask: Tensor) -> Tensor:
         """Forward pass."""
-        kept = values.clamp_min(0.0) * mask
-        largest = kept.amax(-2)
-        ctx.save_for_backward(kept, largest)
-        return largest
+        return (values.clamp_min(0.0) * mask).amax(-2)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        """Save what the backward pass needs; apart from it, as torch.func wants."""
+        ctx.save_for_backward(inputs[0].clamp_min(0.0) * inputs[1], output)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:

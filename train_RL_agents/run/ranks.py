@@ -19,11 +19,9 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
+from torch import Tensor
 
 from marinenav_env.validation import ConfigError, is_count, require
-from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
 from train_RL_agents.utils.device import cpu_cores, cpu_threads, resolve_device
@@ -131,11 +129,11 @@ class Ranks:
 
     # Where ranks meet ---------------------------------------------------------------------------
 
-    def share_gradients(self, agent: Agent[Any], losses: Callable[..., Any]) -> Callable[..., Any]:
-        """Losses whose gradients are averaged over the ranks."""
-        if self.size == 1:
-            return losses
-        return DistributedDataParallel(_LossModule(agent, losses), gradient_as_bucket_view=True)
+    def average(self, tensor: Tensor) -> None:
+        """Replace a tensor by its mean over the ranks."""
+        if self.size > 1:
+            dist.all_reduce(tensor)
+            tensor.div_(self.size)
 
     def any(self, flag: bool) -> bool:
         """Whether a flag is true on any rank; every rank gets the same answer."""
@@ -248,21 +246,3 @@ class Ranks:
 
 def _processes(count: int) -> str:
     return "1 process" if count == 1 else f"{count} processes"
-
-
-class _LossModule(nn.Module):
-    """The losses as a module's forward, which is what DistributedDataParallel wraps.
-
-    An agent's losses call several networks, some of them more than once and some without
-    gradients, so there is no network to wrap. Every learned parameter gets a gradient in every
-    update (tested), so unused ones need not be looked for. Only parameters are parts of this
-    module: buffers hold constants, which would be sent around for nothing.
-    """
-
-    def __init__(self, agent: Agent[Any], losses: Callable[..., Any]) -> None:
-        super().__init__()
-        self.learned, self._losses = nn.ParameterList(agent.networks.parameters()), losses
-
-    def forward(self, batch: Any, noise: Any) -> Any:
-        """Losses; see Learner."""
-        return self._losses(batch, noise)

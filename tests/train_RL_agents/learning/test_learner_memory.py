@@ -7,7 +7,13 @@ import torch
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import make_batch, seeded
-from tests.train_RL_agents.learners import all_equal, assert_close_gradients, learner_of, values_of
+from tests.train_RL_agents.learners import (
+    all_equal,
+    assert_close_gradients,
+    gradients_in,
+    learner_of,
+    values_of,
+)
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.learning.learner import NoRoomError, out_of_memory
 
@@ -28,11 +34,8 @@ def test_gradients_of_parts_add_up_to_those_of_the_batch(name, size):
     (expected, priority), (scalars, ours) = whole.update(batch), parts.update(batch)
     torch.testing.assert_close(scalars, expected, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(ours, priority, rtol=1e-4, atol=1e-5)
-    for (key, one), (_, other) in zip(
-        parts.agent.networks.named_parameters(), whole.agent.networks.named_parameters(),
-        strict=True,
-    ):  # fmt: skip
-        assert_close_gradients(one.grad, other.grad, 1e-4), key
+    for one, other in zip(gradients_in(parts), gradients_in(whole), strict=True):
+        assert_close_gradients(one, other, 1e-4)
 
 
 # Out of memory -----------------------------------------------------------------------------------
@@ -46,16 +49,16 @@ FULL = [
 
 def short_of_memory(learner, rows, error=FULL[0]):
     """Let losses fail from so many rows on; returns the sizes that were tried."""
-    losses, tried = learner._losses, []
+    gradients, tried = learner._gradients, []
 
-    def limited(batch, noise):
+    def limited(batch, *further):
         tried.append(batch.size)
-        found = losses(batch, noise)
+        found = gradients(batch, *further)
         if tried[-1] > rows:
             raise error
         return found
 
-    learner._losses = limited
+    learner._gradients = limited
     return tried
 
 
@@ -101,14 +104,14 @@ def test_memory_of_a_gpu_alone_is_given_back(monkeypatch):
 def test_out_of_memory_in_the_midst_of_a_batch():
     """Gradients of parts that went well are not counted twice."""
     learner, roomy = learner_of(acting={"say": lambda text: None}), learner_of()
-    learner.micro_batch, count, losses = 8, iter(range(99)), learner._losses
+    learner.micro_batch, count, gradients = 8, iter(range(99)), learner._gradients
 
-    def second_fails(batch, noise):
+    def second_fails(*given):
         if next(count) == 1:
             raise FULL[0]
-        return losses(batch, noise)
+        return gradients(*given)
 
-    learner._losses = second_fails
+    learner._gradients = second_fails
     batch = make_batch(learner.agent, 16, seeded())
     (scalars, _), (expected, _) = learner.update(batch), roomy.update(batch)
     torch.testing.assert_close(scalars, expected, rtol=1e-4, atol=1e-5)
@@ -128,14 +131,15 @@ def test_without_room_for_one_transition_there_is_one_clear_error():
 
 def test_what_several_updates_made_before_there_was_no_room_is_counted():
     learner = learner_of(batch_size=16, acting={"say": lambda text: None})
-    batch, losses, left = make_batch(learner.agent, 16, seeded()), learner._losses, iter([1, 1])
+    batch, left = make_batch(learner.agent, 16, seeded()), iter([1, 1])
+    gradients = learner._gradients
 
     def third_fails(*given):
         if next(left, 0):
-            return losses(*given)
+            return gradients(*given)
         raise FULL[0]
 
-    learner._losses = third_fails
+    learner._gradients = third_fails
     learner.draw_by(lambda: learner.step(batch), seeded(), 3)
     with pytest.raises(NoRoomError):
         learner.update_several()

@@ -16,7 +16,7 @@ import torch.distributed as dist
 import train_RL_agents
 from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import make_batch, seeded
-from tests.train_RL_agents.learners import agent_of, learner_of
+from tests.train_RL_agents.learners import agent_of, gradients_in, learner_of
 from tests.train_RL_agents.tiny_runs import (
     CPU,
     TINY,
@@ -132,8 +132,9 @@ def test_one_process_is_left_as_it_is():
     ranks, config = Ranks(), from_dict({})
     assert (ranks.size, ranks.leads, ranks.seed(3), ranks.command()) == (1, True, 3, ["marinenav"])
     assert ranks.share(config) is config
-    losses = object()
-    assert ranks.share_gradients(None, losses) is losses
+    tensor = torch.ones(3)
+    ranks.average(tensor)
+    assert tensor.tolist() == [1.0, 1.0, 1.0]
     assert ranks.led(lambda: 4) == 4
     with pytest.raises(ConfigError), ranks.together():
         raise ConfigError("here")
@@ -155,9 +156,11 @@ def test_processes_do_not_choose_the_same_device():
 @pytest.mark.parametrize("name", AGENTS)
 def test_every_learned_parameter_gets_a_gradient(name):
     learner = learner_of(name)
-    learner.update(make_batch(learner.agent, 4, seeded()))
-    assert all(each.grad is not None for each in learner.agent.networks.parameters()
-               if each.requires_grad)  # fmt: skip
+    learner.update(make_batch(learner.agent, 4, seeded()))  # else an error
+    for each, gradient in zip(
+        learner.agent.networks.parameters(), gradients_in(learner), strict=True
+    ):
+        assert gradient.any() == each.requires_grad
 
 
 def test_two_ranks_take_the_step_of_the_whole_batch(tmp_path):

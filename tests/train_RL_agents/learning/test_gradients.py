@@ -1,0 +1,143 @@
+"""Losses and their gradients as one function, and the pass that merges what is computed twice."""
+
+import operator
+
+import pytest
+import torch
+
+from tests.train_RL_agents.helpers import make_batch, seeded
+from tests.train_RL_agents.learners import CPU, agent_of, assert_close_gradients
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.learning.common_subexpressions import CommonSubexpressions
+from train_RL_agents.learning.flat import FlatWeights
+from train_RL_agents.learning.gradients import compiled_gradients, gradients_of, in_half
+
+ONE = torch.tensor(1.0)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_gradients_are_those_of_the_sum_of_what_is_minimised(name):
+    agent = agent_of(name)
+    batch, noise = make_batch(agent, 16, seeded()), agent.loss_noise(16, seeded(1))
+    flat = FlatWeights(agent.networks)
+    gradient, losses = gradients_of(agent, agent.loss, flat)(batch, noise, torch.tensor(3.0))
+    found = agent.loss(batch, noise)
+    sum(value for key, value in found.items() if key.startswith("loss")).backward()
+    for each, ours in zip(agent.networks.parameters(), flat.views(gradient), strict=True):
+        torch.testing.assert_close(ours, 3.0 * each.grad, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(losses, found)
+    assert not any(value.requires_grad for value in losses.values())
+
+
+def test_a_parameter_that_no_loss_reaches_is_named():
+    agent = agent_of("DQN")
+    batch = make_batch(agent, 4, seeded())
+
+    def losses(batch, noise):
+        return {"loss": agent.networks["critic_0"](batch.observation).sum()}
+
+    gradients = gradients_of(agent, losses, FlatWeights(agent.networks))
+    with pytest.raises(RuntimeError, match=r"no loss sends a gradient to critic_1\.self_encoder"):
+        gradients(batch, None, ONE)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_bfloat16_is_close_and_reduces_in_float32(name):
+    """Losses to 0.5%; gradients to 10%, as factors have 8 bits and errors are random."""
+    agent = agent_of(name)
+    batch, noise = make_batch(agent, 256, seeded()), agent.loss_noise(256, seeded(1))
+    flat = FlatWeights(agent.networks)
+    gradients, exact = gradients_of(agent, agent.loss, flat)(batch, noise, ONE)
+    losses = in_half(agent.loss, CPU, torch.bfloat16)
+    ours, rounded = gradients_of(agent, losses, flat)(batch, noise, ONE)
+    assert any(not torch.equal(rounded[key], value) for key, value in exact.items())
+    for key, value in exact.items():
+        assert rounded[key].dtype == torch.float32, key
+        torch.testing.assert_close(rounded[key], value, rtol=5e-3, atol=5e-3, msg=key)
+    assert_close_gradients(ours, gradients, 0.1)
+    assert all(weight.dtype == torch.float32 for weight in agent.parameters())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AGENTS)
+def test_compiled_bfloat16_agrees_with_the_eager_one(name):
+    agent = agent_of(name)
+    losses, flat = in_half(agent.loss, CPU, torch.bfloat16), FlatWeights(agent.networks)
+    batch, noise = make_batch(agent, 64, seeded()), agent.loss_noise(64, seeded(1))
+    gradients, values = gradients_of(agent, losses, flat)(batch, noise, ONE)
+    torch.compiler.reset()
+    fast, ours = compiled_gradients(agent, losses, flat, CPU)(batch, noise, ONE)
+    torch.compiler.reset()
+    torch.testing.assert_close(ours, values, rtol=5e-3, atol=5e-3)
+    assert_close_gradients(fast, gradients, 0.1)
+
+
+@pytest.mark.slow
+def test_each_learner_has_code_of_its_own():
+    """Modules and settings are not checked when compiled gradients are called."""
+    torch.compiler.reset()
+    found = []
+    for kappa in (0.1, 10.0):
+        agent = agent_of("IQN", kappa=kappa)
+        batch, noise = make_batch(agent, 8, seeded()), agent.loss_noise(8, seeded(1))
+        flat = FlatWeights(agent.networks)
+        plain = gradients_of(agent, agent.loss, flat)(batch, noise, ONE)
+        fast = compiled_gradients(agent, agent.loss, flat, CPU)
+        for _ in range(2):
+            found.append(fast(batch, noise, ONE))
+            torch.testing.assert_close(found[-1], plain, rtol=1e-3, atol=1e-5)
+    assert (found[0][0] - found[-1][0]).norm() > 0.1 * found[0][0].norm()
+    torch.compiler.reset()
+
+
+# Common subexpressions ---------------------------------------------------------------------------
+
+
+def merged(function, *given):
+    """The operators of a function's graph before and after the pass, and the graph."""
+    graph = torch.fx.experimental.proxy_tensor.make_fx(function)(*given)
+    before = [node.target for node in graph.graph.nodes if node.op == "call_function"]
+    CommonSubexpressions()(graph.graph)
+    graph.graph.lint()
+    graph.recompile()
+    after = [node.target for node in graph.graph.nodes if node.op == "call_function"]
+    torch.testing.assert_close(graph(*given), function(*given))
+    return before, after, graph
+
+
+def test_what_is_computed_twice_is_computed_once():
+    def twice(value, weight):
+        parts = [(value @ each).split(2, -1)[0].exp() for each in (weight, weight.detach())]
+        return parts[0] * 2 + parts[1]
+
+    before, after, _ = merged(twice, torch.randn(3, 4), torch.randn(4, 4))
+    aten = torch.ops.aten
+    for each in (aten.mm.default, aten.exp.default, aten.split.Tensor, operator.getitem):
+        assert before.count(each) == 2 * after.count(each) > 0
+    assert {aten.detach.default, aten.alias.default} & {*before} and not (
+        {aten.detach.default, aten.alias.default} & {*after}
+    )
+
+
+def test_other_arguments_types_and_random_numbers_stay_apart():
+    def apart(value):
+        return value * 1.0 + value * 2.0 + value.sum(0) + value.sum(1), torch.rand(2) + torch.rand(
+            2
+        )
+
+    graph = torch.fx.experimental.proxy_tensor.make_fx(apart)(torch.ones(2, 2))
+    count = len(graph.graph.nodes)
+    CommonSubexpressions()(graph.graph)
+    assert len(graph.graph.nodes) == count
+
+
+def test_results_are_not_merged():
+    """The caller may change one of them in place."""
+    _, _, graph = merged(lambda value: (value + 1.0, value + 1.0), torch.ones(2))
+    first, second = graph(torch.ones(2))
+    first.zero_()
+    assert second.tolist() == [2.0, 2.0]
+
+
+def test_two_passes_are_one_for_the_cache():
+    assert CommonSubexpressions().uuid() == CommonSubexpressions().uuid()
