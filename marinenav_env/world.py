@@ -288,7 +288,8 @@ class World:
         now, parameters, _, noise, pool, others, index = arguments
         optional = (now.scenario.scripted, pool.scenario.scripted, now.state.pending,
                     parameters.weather, others)  # fmt: skip
-        key = (type(noise), type(index), *(each is None for each in optional))
+        # On a CPU the code holds no tensor of the pool, only its size.
+        key = (type(noise), type(index), len(pool), *(each is None for each in optional))
         found = self._turns.get(key)
         if found is None:
             step = self._turn

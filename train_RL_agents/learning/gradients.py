@@ -110,4 +110,13 @@ def compiled_gradients(
 
     # A hundred parameters, which never change, would take longer to check than to use.
     further = {"post_grad_custom_pre_pass": CommonSubexpressions()}
-    return compiled(gradients, device, None, constant=True, further=further)
+    made: dict[tuple[bool, ...], Gradients] = {}
+
+    def chosen(batch: Any, noise: Any, factor: Tensor) -> tuple[Tensor, Losses]:
+        # What is None in a batch is no tensor, so generated code does not check it.
+        key = tuple(each is None for each in batch)
+        if key not in made:
+            made[key] = compiled(gradients, device, None, constant=True, further=further)
+        return made[key](batch, noise, factor)
+
+    return chosen

@@ -147,6 +147,9 @@ class Learner:
             self._gradients = compiled_gradients(agent, losses, self._flat, device)
             self._apply = compiled(self._apply, device, constant=True)
         self._ranks = ranks if ranks is not None and ranks.size > 1 else None
+        if self._ranks:
+            # Hosts that differ may have drawn other last bits from the same seed.
+            self._ranks.copy_first([self._weights, self._target.weights, self._averages])
         self._one = torch.ones((), device=device)
         self.updates = 0
         self.batch_size = self.micro_batch = settings.batch_size
@@ -288,6 +291,7 @@ class Learner:
             self._weights.grad = torch.zeros_like(self._weights)
             self.optimizer.step()
             self.optimizer.state[self._weights]["step"].zero_()
+            self._weights.grad = None
 
     def _differentiate(self, batch: Any, noise: Any) -> tuple[Tensor, Losses]:
         """The gradient [N], in as many parts as memory requires; and the losses."""

@@ -242,7 +242,7 @@ def test_one_transition_that_has_no_room_is_an_error_that_leaves_the_parts():
 @pytest.mark.parametrize(("count", "text"), [(2, "out of memory"), (1, "shapes do not fit")])
 def test_other_errors_and_those_of_one_process_among_several_come_up(count, text):
     """Processes that take other parts would wait for each other."""
-    ranks = SimpleNamespace(size=count)
+    ranks = SimpleNamespace(size=count, copy_first=lambda tensors: None)
     learner = learner_of(batch_size=10, acting={"ranks": ranks})
     tried = without_room(learner, 5, text)
     with pytest.raises(RuntimeError, match=text):
@@ -378,8 +378,12 @@ def test_gradients_and_the_step_are_compiled(monkeypatch, flag):
         return function
 
     monkeypatch.setattr(torch, "compile", compile)
-    learner_of("DQN", acting={"compile": flag})
-    assert names == (["gradients", "_apply_gradient"] if flag else [])
+    learner = learner_of("DQN", acting={"compile": flag})
+    batch = make_batch(learner.agent, 4, seeded())
+    # With weights, which would not be checked, the batch is another one.
+    for each in (batch, batch, batch._replace(weights=torch.ones(4))):
+        learner._differentiate(each, learner.agent.loss_noise(4, learner._generator))
+    assert names == (["_apply_gradient", "gradients", "gradients"] if flag else [])
 
 
 @pytest.mark.slow
