@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -23,18 +23,19 @@ def compiled(
     function: Callable[..., Any],
     device: torch.device,
     dynamic: bool | None = False,
-    constant: bool = False,
+    structure: Callable[..., Hashable] | None = None,
     further: dict[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """Compile a function into one graph.
 
     Args:
-        function: of tensors; with ``constant`` a plain function or a method.
+        function: of tensors; with ``structure`` a plain function or a method.
         device: of the tensors.
         dynamic: whether code is to serve several shapes; None: from the second shape on.
-        constant: whether all that the function refers to stays as it is, and arguments have the
-            same structure in every call. Then only tensors among them are checked, which saves the
-            checks of every parameter and module.
+        structure: gives, from the arguments, all that the code depends on beside the shapes of
+            tensors, such as which of them are None. Code is then kept for each structure, and only
+            tensors are checked at a call, not every parameter, module and field. What else the
+            function refers to must stay as it is. None: Dynamo checks everything.
         further: options of Inductor.
     """
     options = dict(further or {})
@@ -45,10 +46,19 @@ def compiled(
         options |= {name: value for name, value in _ON_GPU.items() if hasattr(config, name)}
         if not hasattr(config, _MOST):
             _combine_more()
-    if constant:
-        function = _with_own_code(function)
-        options["guard_filter_fn"] = _varying
-    return torch.compile(function, fullgraph=True, dynamic=dynamic, options=options or None)
+    if structure is None:
+        return torch.compile(function, fullgraph=True, dynamic=dynamic, options=options or None)
+    options["guard_filter_fn"] = _varying
+    made: dict[Hashable, Callable[..., Any]] = {}
+
+    def call(*arguments: Any) -> Any:
+        key = structure(*arguments)
+        if key not in made:
+            own = _with_own_code(function)
+            made[key] = torch.compile(own, fullgraph=True, dynamic=dynamic, options=options)
+        return made[key](*arguments)
+
+    return call
 
 
 def _combine_more() -> None:

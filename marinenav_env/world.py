@@ -6,7 +6,6 @@ is read on the host, so that it compiles into one graph and can be captured.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -31,7 +30,14 @@ from marinenav_env.layout import env_first, env_last, environments_innermost, st
 from marinenav_env.observation import described, entry_sensors
 from marinenav_env.perception import Noise, draw_noise, observe
 from marinenav_env.philox import RandomSource
-from marinenav_env.restart import chosen, restart, restart_in_place, steered, turn
+from marinenav_env.restart import (
+    chosen,
+    restart,
+    restart_in_place,
+    steered,
+    turn,
+    turn_structure,
+)
 from marinenav_env.reward import RewardInputs, reward_function
 from marinenav_env.state import (
     Observation,
@@ -178,12 +184,16 @@ class World:
         self._advance: Any = self.advance
         self._restart: Any = restart
         self._turn: Any = None
-        self._turns: dict[tuple[Any, ...], Any] = {}
         if config.kernel == "triton":
             self._advance = self._triton_advance()
         if compile_step:
             # Of the functions as they are: what is compiled is not compiled again within.
-            self._turn = partial(turn, self._advance)
+            step = self._advance
+
+            def own_turn(*arguments: Any) -> Any:
+                return turn(step, *arguments)
+
+            self._turn = compiled(own_turn, quantiles.device, structure=turn_structure)
         if compile_step and config.kernel != "triton":
             self._advance = compiled(self.advance, quantiles.device)
         if compile_step and not host_reads_are_free(quantiles.device):
@@ -269,8 +279,7 @@ class World:
         # What all environments share is not looked at twice: compiled code checks each tensor.
         shared = pool.parameters.batch_size[0] == 1
         others = None if shared else pool.parameters
-        arguments = (*world, action, noise, pool.now, others, index)
-        now, own, entries, *rest = self._compiled_turn(arguments)(*arguments)
+        now, own, entries, *rest = self._turn(*world, action, noise, pool.now, others, index)
         made = Turn(WorldState(now, world.parameters if shared else own), *rest)
         done = made.outcome.episode_done
         if host_reads_are_free(done.device):
@@ -278,27 +287,6 @@ class World:
             if not shared:
                 restart_in_place(done, pool.parameters, entries, own)
         return made
-
-    def _compiled_turn(self, arguments: tuple[Any, ...]) -> Any:
-        """``restart.turn`` compiled for arguments of one structure.
-
-        Dynamo would check it at every call, field by field, which takes a fifth of a step of few
-        environments. It differs where there is no weather, or no scripted vessel.
-        """
-        now, parameters, _, noise, pool, others, index = arguments
-        optional = (now.scenario.scripted, pool.scenario.scripted, now.state.pending,
-                    parameters.weather, others)  # fmt: skip
-        # On a CPU the code holds no tensor of the pool, only its size.
-        key = (type(noise), type(index), len(pool), *(each is None for each in optional))
-        found = self._turns.get(key)
-        if found is None:
-            step = self._turn
-
-            def turn(*arguments: Any) -> Any:
-                return step(*arguments)
-
-            found = self._turns[key] = compiled(turn, self.quantiles.device, constant=True)
-        return found
 
     def begin(self, pool: WorldState, index: Tensor | RandomSource) -> WorldState:
         """Start new episodes in all environments; see ``reset``."""

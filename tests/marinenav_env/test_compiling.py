@@ -81,7 +81,7 @@ def counting(made):
     return backend
 
 
-def test_constant_functions_check_nothing_but_tensors(monkeypatch):
+def test_with_a_structure_nothing_but_tensors_is_checked(monkeypatch):
     """Two objects of one class each get their own code; other shapes and modes are noticed."""
     compile, made = torch.compile, []
     monkeypatch.setattr(torch, "compile", lambda *args, options, **rest: compile(
@@ -90,7 +90,7 @@ def test_constant_functions_check_nothing_but_tensors(monkeypatch):
     ))  # fmt: skip
     torch.compiler.reset()
     layers = [Layer(2.0), Layer(3.0)]
-    functions = [compiling.compiled(each.call, CPU, constant=True) for each in layers]
+    functions = [compiling.compiled(each.call, CPU, structure=lambda *_: None) for each in layers]
     for _ in range(2):
         for layer, function in zip(layers, functions, strict=True):
             value = torch.ones(3, 2)
@@ -106,3 +106,16 @@ def test_constant_functions_check_nothing_but_tensors(monkeypatch):
         assert not functions[0](torch.ones(4, 2)).requires_grad
     assert len(made) == 4
     torch.compiler.reset()
+
+
+def test_code_is_made_once_for_every_structure(monkeypatch):
+    made = []
+    monkeypatch.setattr(torch, "compile", lambda function, **_: made.append(function) or function)
+
+    def doubled(value, further=None):
+        return 2 * value
+
+    function = compiling.compiled(doubled, CPU, structure=lambda value, further=None: further)
+    assert not made
+    assert [function(1), function(2), function(3, "other"), function(4)] == [2, 4, 6, 8]
+    assert len(made) == 2 and made[0].__code__ is not made[1].__code__

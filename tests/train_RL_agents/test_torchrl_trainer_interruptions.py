@@ -239,8 +239,8 @@ def test_a_signal_during_the_last_batch_does_no_harm(tmp_path):
 @pytest.fixture
 def start():
     """Starts commands, and leaves none behind."""
-    heeds_ctrl_c = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    with programs("train_RL_agents", end=subprocess.Popen.kill, preexec_fn=heeds_ctrl_c) as begin:
+    accepts_ctrl_c = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with programs("train_RL_agents", end=subprocess.Popen.kill, preexec_fn=accepts_ctrl_c) as begin:
         yield begin
 
 

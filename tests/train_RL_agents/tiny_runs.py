@@ -96,7 +96,7 @@ def usual_signals() -> Iterator[None]:
     """Within it, Ctrl-C raises also where it is ignored, and a SIGTERM does not end the tests."""
 
     def terminate(*arguments: Any) -> None:
-        raise RuntimeError("SIGTERM was not heeded")
+        raise RuntimeError("SIGTERM had no effect")
 
     handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: terminate}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}

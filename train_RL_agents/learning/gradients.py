@@ -12,6 +12,7 @@ from torch.func import functional_call, grad_and_value
 from marinenav_env.compiling import compiled
 from train_RL_agents.agents import Agent, Losses
 from train_RL_agents.agents.base import LossFunction
+from train_RL_agents.learning.common_subexpressions import CommonSubexpressions
 from train_RL_agents.learning.flat import FlatWeights
 
 Gradients = Callable[[Any, Any, Tensor], tuple[Tensor, Losses]]
@@ -66,8 +67,8 @@ def gradients_of(agent: Agent[Any], losses: LossFunction, flat: FlatWeights) -> 
         losses: of it.
         flat: its weights.
 
-    Raises (the function):
-        RuntimeError: when no loss sends a gradient to a parameter, naming it.
+    Returns:
+        A function that raises RuntimeError when no loss sends a gradient to a parameter.
     """
     minimised = _Minimised(agent, losses)
 
@@ -93,8 +94,6 @@ def compiled_gradients(
         flat: likewise.
         device: of all of them.
     """
-    from train_RL_agents.learning.common_subexpressions import CommonSubexpressions
-
     minimised = _Minimised(agent, losses)
     names = [f"agent.networks.{name}" for name in flat.learned_names]
 
@@ -108,15 +107,9 @@ def compiled_gradients(
             parts, (_, found) = grad_and_value(total, has_aux=True)(flat.learned)
             return flat.joined(parts), found
 
-    # A hundred parameters, which never change, would take longer to check than to use.
+    def structure(batch: Any, noise: Any, factor: Tensor) -> tuple[bool, ...]:
+        return tuple(each is None for each in batch)
+
     further = {"post_grad_custom_pre_pass": CommonSubexpressions()}
-    made: dict[tuple[bool, ...], Gradients] = {}
-
-    def chosen(batch: Any, noise: Any, factor: Tensor) -> tuple[Tensor, Losses]:
-        # What is None in a batch is no tensor, so generated code does not check it.
-        key = tuple(each is None for each in batch)
-        if key not in made:
-            made[key] = compiled(gradients, device, None, constant=True, further=further)
-        return made[key](batch, noise, factor)
-
-    return chosen
+    # A hundred parameters, which never change, would take longer to check than to use.
+    return compiled(gradients, device, None, structure, further)
