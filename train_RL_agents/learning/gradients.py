@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value
+from torch.utils._pytree import tree_leaves
 
 from marinenav_env.compiling import compiled
 from train_RL_agents.agents import Agent, Losses
@@ -107,8 +108,12 @@ def compiled_gradients(
             parts, (_, found) = grad_and_value(total, has_aux=True)(flat.learned)
             return flat.joined(parts), found
 
-    def structure(batch: Any, noise: Any, factor: Tensor) -> tuple[bool, ...]:
-        return tuple(each is None for each in batch)
+    def structure(batch: Any, noise: Any, factor: Tensor) -> tuple[int, ...]:
+        # Dynamo takes sizes of 0 and 1 for constants, and keeps a limited number of variants.
+        # Parts of a batch may be as small, and those of the noise differ from them.
+        tensors = [each for each in tree_leaves(noise) if isinstance(each, Tensor)]
+        few = [min(size, 2) for each in tensors for size in each.shape[:1]]
+        return (*(each is None for each in batch), *few)
 
     further = {"post_grad_custom_pre_pass": CommonSubexpressions()}
     # A hundred parameters, which never change, would take longer to check than to use.
