@@ -430,6 +430,9 @@ class TorchRLTrainer:
             "fused optimiser": config.fused_optimizer and not config.compile,
             "compiled": config.compile,
             "captured as a CUDA graph": self.algorithm.learner.captures,
+            "not captured, since processes exchange gradients": (
+                on_gpu and config.capture and self.ranks.size > 1
+            ),
             f"batches in {parts} parts": parts > 1,
         }
         return ", ".join(word for word, holds in words.items() if holds)
