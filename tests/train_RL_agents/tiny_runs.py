@@ -256,7 +256,7 @@ def train_and_die(folder: Path, moment: str, count: int) -> None:
     with small_pool():
         trainer = begin(RunFolder.open(folder))
         places: dict[str, tuple[Any, str]] = {
-            "step": (trainer.collector.env, "_step"),
+            "step": (trainer.collector.env, "step_and_maybe_reset"),
             "update": (trainer.algorithm.learner.optimizer, "step"),
             "write": (torch, "save"),
             "written": (os, "fsync"),

@@ -208,7 +208,8 @@ def voyage(name, scenario, weather, steps):
     """Poses [T + 1, R, 3] of a voyage without noise, at most so many steps, in Python."""
     loaded = pretrained(name)
     given = data_in(page_of(name))["scenarios"][scenario]["episode"]
-    episode = Episode(**given, world=replace(loaded.config.world, sensor=QUIET, weather=weather))
+    sensor = replace(QUIET, max_objects=loaded.config.world.sensor.max_objects)
+    episode = Episode(**given, world=replace(loaded.config.world, sensor=sensor, weather=weather))
     env = MarineNavEnv(scenarios=[episode], continuous=loaded.agent.continuous, dtype=torch.float64)
     policy = PolicyWrapper(copy.deepcopy(loaded.agent).double().eval())
     step, poses = env.reset(), [env.state.pose[0]]

@@ -195,7 +195,7 @@ def test_ctrl_c_saves_all_and_all_go_on(tmp_path, command):
     assert process.returncode == 130
     assert output.count("stopped and saved; go on with: ") == 2
     (parent,) = (tmp_path / "runs").iterdir()
-    assert f"go on with all: marinenav train --resume {parent} --jobs 2" in output
+    assert f"continue all: marinenav train --resume {parent} --jobs 2" in output
     for seed in (0, 1):
         state = read_checked(parent / f"seed_{seed}" / "checkpoints" / STATE, TRAINING, CPU)
         assert state["env_steps"] > 0
