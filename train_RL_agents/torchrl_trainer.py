@@ -44,12 +44,7 @@ from train_RL_agents.utils.compiling import (
     end_compilers,
     shield_compilers,
 )
-from train_RL_agents.utils.device import (
-    random_stream,
-    release_memory,
-    resolve_precision,
-    set_up_process,
-)
+from train_RL_agents.utils.device import random_stream, release_memory, set_up_process
 from train_RL_agents.utils.progress import Clock, Display
 from train_RL_agents.utils.signals import first_signal
 
@@ -408,7 +403,7 @@ class TorchRLTrainer:
     @contextmanager
     def _running(self) -> Iterator[None]:
         """Show progress and handle signals; end workers, whatever ends the run."""
-        self.display.say(f"updates: {self._update_mode()}")
+        self.display.say(f"updates: {self.algorithm.learner.mode()}")
         self.display.start(self.env_steps, self.config.compile)
         try:
             with first_signal(self._asked_to_stop):
@@ -419,23 +414,6 @@ class TorchRLTrainer:
             self.display.stop()
             if hasattr(self, "collector"):  # there is none when a rewind could not be set up
                 self.collector.close()
-
-    def _update_mode(self) -> str:
-        """Describe how updates are computed."""
-        config, on_gpu = self.config, self.device.type == "cuda"
-        parts = self.algorithm.learner.micro_batches
-        words = {
-            resolve_precision(self.device, config.precision): True,
-            "TF32": config.tf32 and on_gpu,
-            "fused optimiser": config.fused_optimizer and not config.compile,
-            "compiled": config.compile,
-            "captured as a CUDA graph": self.algorithm.learner.captures,
-            "not captured, since processes exchange gradients": (
-                on_gpu and config.capture and self.ranks.size > 1
-            ),
-            f"batches in {parts} parts": parts > 1,
-        }
-        return ", ".join(word for word, holds in words.items() if holds)
 
     def _compiled(self, phase: str, seconds: float) -> None:
         """Say how long the first pass through a phase took, which compiles it."""

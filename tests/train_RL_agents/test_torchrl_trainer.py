@@ -307,14 +307,3 @@ def test_evaluations_agree_with_those_of_the_saved_policies(tmp_path, capsys):
         assert figures == entry["metrics"]
         assert float(row["avg_return"]) == figures["avg_return"]
     assert arrays(run)["rewards"][1].mean() == pytest.approx(figures["avg_return"])
-
-
-# What is said -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("size", [1, 2])
-def test_several_processes_on_gpus_say_why_updates_are_not_captured(tmp_path, size):
-    trainer = TorchRLTrainer(new_run(tmp_path, "capture=true"), quiet=True)
-    trainer.device, trainer.ranks.size = torch.device("cuda"), size
-    expected = "not captured, since processes exchange gradients"
-    assert (expected in trainer._update_mode()) == (size == 2)

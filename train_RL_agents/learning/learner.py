@@ -120,6 +120,7 @@ class Learner:
         losses: LossFunction | None = None,
     ) -> None:
         self.agent, self._generator, self._say = agent, generator, say
+        self._config = config
         self._settings = settings = config.trainer
         self.ema = copy.deepcopy(agent).requires_grad_(False)
         self._flat, target = FlatWeights(agent.networks), FlatWeights(agent.targets)
@@ -134,7 +135,7 @@ class Learner:
         # For generated code, in which a number would freeze.
         self._rate = torch.tensor(self.learning_rate, device=generator.device)
         device, losses = generator.device, losses or agent.loss
-        precision = resolve_precision(device, config.precision)
+        self._precision = precision = resolve_precision(device, config.precision)
         if precision in HALVES:
             losses = in_half(losses, device, HALVES[precision])
         self._scale = LossScale(device) if precision == "fp16" else None
@@ -186,6 +187,21 @@ class Learner:
     def captures(self) -> bool:
         """Whether updates are captured as a CUDA graph."""
         return self._step.captures
+
+    def mode(self) -> str:
+        """Describe how updates are computed."""
+        config, on_gpu = self._config, self._generator.device.type == "cuda"
+        shared = on_gpu and config.capture and self._ranks is not None
+        words = {
+            self._precision: True,
+            "TF32": config.tf32 and on_gpu,
+            "fused optimiser": config.fused_optimizer and not config.compile,
+            "compiled": config.compile,
+            "captured as a CUDA graph": self.captures,
+            "not captured, since processes exchange gradients": shared,
+            f"batches in {self.micro_batches} parts": self.micro_batches > 1,
+        }
+        return ", ".join(word for word, holds in words.items() if holds)
 
     def set_progress(self, progress: float) -> None:
         """Set the step size for this share of the run done."""

@@ -316,3 +316,15 @@ def test_a_restored_learner_goes_on_identically(name):
             values_of(getattr(other.agent, part)), values_of(getattr(learner.agent, part))
         )
     assert all_equal(values_of(other.ema.networks), values_of(learner.ema.networks))
+
+
+# How updates are computed ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ranks", [None, SimpleNamespace(size=2)])
+def test_several_processes_on_gpus_say_why_updates_are_not_captured(ranks):
+    learner = learner_of("DQN", acting={"capture": True})
+    assert learner.mode() == "fp32, fused optimiser"
+    learner._generator, learner._ranks = SimpleNamespace(device=torch.device("cuda")), ranks
+    expected = "not captured, since processes exchange gradients"
+    assert (expected in learner.mode()) == (ranks is not None)
