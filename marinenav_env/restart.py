@@ -108,8 +108,10 @@ def turn(
     if host_reads_are_free(done.device):
         # State is new, but for what is returned beside it.
         acting = acting.clone()
-        now.scenario, now.observation = scenario.clone(), observation.clone()
-        following = None if others is None else parameters.clone()
+        now.scenario, now.observation = (
+            each.apply(Tensor.clone) for each in (scenario, observation)
+        )
+        following = None if others is None else parameters.apply(Tensor.clone)
         return now.apply(stored), following, index, observation, acting, outcome
     if others is not None:
         following = where(done, others[index], parameters)
