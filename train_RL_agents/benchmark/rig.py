@@ -23,7 +23,8 @@ from train_RL_agents.collecting.graphs import GraphCollector
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.off_policy import OffPolicy
 from train_RL_agents.memory.host import HostReplay, make_replay
-from train_RL_agents.memory.replay import STORED, Replay
+from train_RL_agents.memory.packing import STORED
+from train_RL_agents.memory.replay import Replay
 from train_RL_agents.memory.transitions import batch_of
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, log

@@ -17,7 +17,8 @@ from train_RL_agents.learning.algorithm import Algorithm, Demand, Item, Setup
 from train_RL_agents.learning.imitation import imitation_errors
 from train_RL_agents.learning.learner import Updated
 from train_RL_agents.memory.host import make_replay
-from train_RL_agents.memory.replay import STORED, replay_bytes, tree_bytes
+from train_RL_agents.memory.packing import STORED, Rows
+from train_RL_agents.memory.replay import replay_bytes, tree_bytes
 from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
@@ -45,11 +46,9 @@ class OffPolicy(Algorithm):
         alone = compile_rows and not setup.stores_in_place
         self.streams = MultiStep(settings.n_steps, settings.gamma, settings.reward_scale, alone)
         self.streams.in_place = setup.stores_in_place
-        self.example_row = example_row(setup.example, self.streams)
+        self.example_row = example_row(setup.example)
         self._robots = setup.example.get((GROUP, "mask")).shape
-        self.replay = make_replay(
-            self.example_row, settings, setup.generators["replay"], device, compile_rows
-        )
+        self.replay = make_replay(self.example_row, settings, setup.generators["replay"], device)
         if compile_rows:
             setup.clock.compiles("insert")
         together = compile_rows and setup.stores_in_place
@@ -71,7 +70,7 @@ class OffPolicy(Algorithm):
         """See Algorithm."""
         settings = config.trainer
         assert isinstance(settings, OffPolicyConfig)
-        row = example_row(step, MultiStep(settings.n_steps, 1.0, 1.0))
+        row = example_row(step)
         rows, priorities = replay_bytes(row, settings.buffer_size, settings.prioritized)
         closing = settings.num_envs * settings.steps_per_batch * settings.n_steps
         robots = step.get((GROUP, "mask")).shape[-1]
@@ -98,21 +97,21 @@ class OffPolicy(Algorithm):
         with self._clock.phase("insert"):
             rows = self._store(steps)
             if rows is not None:
-                self.replay.extend(rows)
+                self.replay.insert(rows)
 
-    def _observe(self, steps: TensorDictBase) -> TensorDictBase | None:
+    def _observe(self, steps: TensorDictBase) -> Rows | None:
         """See ``_store_rows``; the first call makes the windows."""
         write = self._write_rows if self.streams.made else self._store_rows
-        rows: TensorDictBase | None = write(steps)
+        rows: Rows | None = write(steps)
         return rows
 
-    def _store_rows(self, steps: TensorDictBase) -> TensorDictBase | None:
+    def _store_rows(self, steps: TensorDictBase) -> Rows | None:
         """Make rows; a replay on the device takes them, another is given them."""
         self.add_rewards(steps)
         rows = self.streams.rows(steps)
         if not self.replay.on_device:
             return rows
-        self.replay.extend(rows)
+        self.replay.insert(rows)
         return None
 
     def update(self, env_steps: int) -> None:

@@ -22,7 +22,8 @@ from torch import Tensor
 from marinenav_env.reset_pool import restore
 from marinenav_env.validation import require
 from train_RL_agents.config.schema import OffPolicyConfig
-from train_RL_agents.memory.replay import SLOT, STORED, WEIGHTS, Replay, copied, select
+from train_RL_agents.memory.packing import STORED, Rows
+from train_RL_agents.memory.replay import SLOT, WEIGHTS, Replay, copied
 
 CPU = torch.device("cpu")
 AHEAD = 2
@@ -128,9 +129,26 @@ class HostReplay:
 
     def extend(self, rows: TensorDictBase) -> None:
         """Insert the rows [B] whose STORED is true."""
-        self.filled = (self.filled + rows.get(STORED).sum()).clamp_max(self.capacity)
-        arrived = self._prefetcher.send(rows)
-        self._ask(lambda: self._ring.extend(arrived()))
+        self.insert(self._ring.packing.rows(rows))
+
+    def insert(self, rows: Rows) -> None:
+        """Insert rows [B]."""
+        packed, stored = rows
+        size = len(next(iter(packed.values())))
+        marked = packed if stored is None else packed | {STORED: stored}
+        self.filled = (self.filled + (size if stored is None else stored.sum())).clamp_max(
+            self.capacity
+        )
+        arrived = self._prefetcher.send(TensorDict(marked, [size]))
+
+        def insert() -> None:
+            given = dict(arrived().items())
+            chosen = given.pop(STORED, None)
+            if chosen is not None:
+                given = {kind: each[chosen] for kind, each in given.items()}
+            self._ring.insert(Rows(given, None))
+
+        self._ask(insert)
 
     def sample(self) -> TensorDictBase:
         """Draw transitions [batch_size], with SLOT and, if prioritised, WEIGHTS."""
@@ -192,7 +210,7 @@ class HostReplay:
             slots = rows[SLOT]
             fine = bool(((slots >= 0) & (slots < self.capacity)).all())  # host: on the host
             require(fine, "replay drawn", "slots", f"below {self.capacity}")
-            batch = select(self._ring._rows, slots).set(SLOT, slots)
+            batch = self._ring.rows_at(slots)
             if self._ring.priorities is not None:
                 batch.set(WEIGHTS, torch.zeros(slots.shape))
             restore(batch, rows)
@@ -204,7 +222,6 @@ def make_replay(
     settings: OffPolicyConfig,
     generator: torch.Generator,
     device: torch.device,
-    compile: bool = False,
 ) -> Replay | HostReplay:
     """The replay that the settings ask for.
 
@@ -213,10 +230,9 @@ def make_replay(
         settings: sizes, storage and priorities.
         generator: source of randomness, where the rows are held.
         device: of the training.
-        compile: whether rows on the device are read by generated code.
     """
     alpha = settings.priority_exponent if settings.prioritized else None
     sizes = settings.buffer_size, settings.batch_size
     if settings.replay_storage == "host":
         return HostReplay(example, *sizes, generator, device, alpha)
-    return Replay(example, *sizes, generator, alpha, compile)
+    return Replay(example, *sizes, generator, alpha)

@@ -1,11 +1,10 @@
 """Replay on the device: a ring of single robots' transitions, written and read without the host.
 
-Rows lie in a TensorDict. TorchRL's ``ReplayBuffer`` is not used: its writers and samplers count in
-Python integers and store every row they are given. Here robots that have ended must not be stored,
-and how many are active is only known on the device; so the cursor and the number of filled slots
-are tensors, and rows that are not stored go to spare slots past the end that are never sampled.
-Where host reads are free, they are left out. Nor is TorchRL's storage, which reads and writes the
-rows at a tensor of slots 1.2 to 1.7 times as slowly on a CPU and would replace three lines.
+TorchRL's ``ReplayBuffer`` is not used: its writers and samplers count in Python integers and store
+every row they are given. Here robots that have ended must not be stored, and how many are active is
+only known on the device; so the cursor and the number of filled slots are tensors, and rows that
+are not stored go to spare slots past the end that are never sampled. Nor is TorchRL's storage,
+which reads and writes every tensor of the rows by itself, see ``packing``.
 """
 
 from __future__ import annotations
@@ -16,23 +15,13 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marinenav_env.compiling import compiled
-from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.reset_pool import restore
 from marinenav_env.validation import require
+from train_RL_agents.memory.packing import Packing, Rows
 from train_RL_agents.memory.prioritized import SPARE, BlockSums, Priorities
 
-STORED = "stored"
-"""Key of the [B] bool that says which rows ``extend`` keeps."""
 SLOT, WEIGHTS = "slot", "weights"
 """Keys of a drawn row: where it is stored, and its importance weight."""
-
-
-def select(rows: TensorDictBase, index: Tensor) -> TensorDictBase:
-    """Rows at indices [B]; on a CPU faster than indexing, which gives the same."""
-    return rows.apply(
-        lambda leaf: leaf.index_select(0, index), batch_size=[*index.shape, *rows.batch_size[1:]]
-    )
 
 
 def copied(rows: TensorDictBase) -> TensorDictBase:
@@ -69,7 +58,6 @@ class Replay:
         batch_size: transitions drawn by ``sample``.
         generator: source of randomness; its device is the buffer's.
         alpha: exponent of priorities; None draws uniformly.
-        compile: whether rows are read by generated code.
     """
 
     on_device: ClassVar[bool] = True
@@ -82,36 +70,41 @@ class Replay:
         batch_size: int,
         generator: torch.Generator,
         alpha: float | None = None,
-        compile: bool = False,
     ) -> None:
         device, slots = generator.device, capacity + SPARE
-        self._select: Any = compiled(select, device) if compile else select
         self.capacity, self._batch_size, self._generator = capacity, batch_size, generator
-        self._rows = example.apply(
-            lambda leaf: torch.zeros((slots, *leaf.shape), dtype=leaf.dtype, device=device),
-            batch_size=[slots, *example.batch_size],
-            device=device,
-        )
+        self.packing = Packing(example)
+        """Which columns of the rows are which of their leaves."""
+        self._packed = self.packing.zeros(slots, device)
+        self._rows = self.packing.unpack(self._packed)
         self._cursor = torch.zeros((), dtype=torch.int64, device=device)
         self.filled = torch.zeros((), dtype=torch.int64, device=device)
         """Transitions held, int64 scalar on the device."""
         self.priorities = None if alpha is None else Priorities(capacity, generator, alpha)
 
     def extend(self, rows: TensorDictBase) -> None:
-        """Insert the rows [B] whose STORED is true. Of several for a slot any one is kept."""
-        stored, rows = rows.get(STORED), rows.exclude(STORED)
-        rank = stored.cumsum(0)
-        slots = (self._cursor + rank - 1) % self.capacity
-        if host_reads_are_free(stored.device):
-            kept = stored.nonzero().squeeze(-1)  # host: see host_reads_are_free
-            rows, slots = select(rows, kept), slots[kept]
+        """Insert the rows [B] whose STORED is true; see ``insert``."""
+        self.insert(self.packing.rows(rows))
+
+    def insert(self, rows: Rows) -> None:
+        """Insert rows [B]. Of several for a slot any one is kept."""
+        packed, stored = rows
+        device, size = self.filled.device, len(next(iter(packed.values())))
+        if not size:
+            return
+        number: Tensor = torch.arange(size, device=device)
+        added: Tensor | int = size
+        if stored is None:
+            slots = (self._cursor + number) % self.capacity
         else:
-            spare = torch.arange(len(stored), device=stored.device) % SPARE
-            slots = torch.where(stored, slots, self.capacity + spare)
-        for name, leaf in rows.items(include_nested=True, leaves_only=True):
-            self._rows.get(name).index_copy_(0, slots, leaf)
-        self._cursor.copy_((self._cursor + rank[-1]) % self.capacity)
-        self.filled.copy_((self.filled + rank[-1]).clamp_max(self.capacity))
+            rank = stored.cumsum(0)
+            slots = (self._cursor + rank - 1) % self.capacity
+            slots = torch.where(stored, slots, self.capacity + number % SPARE)
+            added = rank[-1]
+        for kind, matrix in packed.items():
+            self._packed[kind].index_copy_(0, slots, matrix)
+        self._cursor.add_(added).remainder_(self.capacity)
+        self.filled.add_(added).clamp_max_(self.capacity)
         if self.priorities is not None:
             self.priorities.add(slots)
 
@@ -122,14 +115,18 @@ class Replay:
         """
         if self.priorities is not None:
             slots, weights = self.priorities.draw(self._batch_size, self.filled)
-            return self._select(self._rows, slots).set(SLOT, slots).set(WEIGHTS, weights)
+            return self.rows_at(slots).set(WEIGHTS, weights)
         # float64: a float32 uniform cannot reach every slot of a large buffer.
         chance = torch.rand(
             self._batch_size, generator=self._generator, device=self._generator.device,
             dtype=torch.float64,
         )  # fmt: skip
-        slots = (chance * self.filled).to(torch.int64)
-        return self._select(self._rows, slots).set(SLOT, slots)
+        return self.rows_at((chance * self.filled).to(torch.int64))
+
+    def rows_at(self, slots: Tensor) -> TensorDictBase:
+        """Copies of the rows at slots [B], with SLOT."""
+        drawn = {kind: matrix.index_select(0, slots) for kind, matrix in self._packed.items()}
+        return self.packing.unpack(drawn).set(SLOT, slots)
 
     def update_priority(self, drawn: TensorDictBase, priority: Tensor | None) -> None:
         """Set the priorities of drawn transitions from the sizes of their errors [B]."""

@@ -3,17 +3,49 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from marinenav_env import GROUP
-from marinenav_env.layout import copy_in
+from marinenav_env.host_reads import host_reads_are_free
+from marinenav_env.layout import copy_all
 from marinenav_env.reset_pool import restore
 from train_RL_agents.agents.base import Batch
-from train_RL_agents.memory.replay import STORED, WEIGHTS, copied
+from train_RL_agents.memory.packing import STORED, Packed, Packing, Rows, kind_of
+from train_RL_agents.memory.replay import WEIGHTS
 from train_RL_agents.networks.observation import observation_of
+
+
+class Windows(NamedTuple):
+    """Windows [n, E, R], the youngest first."""
+
+    first: Packed
+    """First observation and action, [n, E, R, W]."""
+    reward: Tensor
+    """Discounted sum of the rewards so far."""
+    discount: Tensor
+    """Of the next reward."""
+    open: Tensor
+    """Whether there is one, bool."""
+
+
+class _Packings(NamedTuple):
+    """Packings of the two ends of a window."""
+
+    first: Packing
+    last: Packing
+
+    @classmethod
+    def of(cls, row: TensorDictBase) -> _Packings:
+        """Those of a robot's observation and action."""
+        seen = {"observation": row.get("observation")}
+        return cls(
+            *map(Packing, (TensorDict(seen | {"action": row.get("action")}), TensorDict(seen)))
+        )
 
 
 class MultiStep:
@@ -37,64 +69,78 @@ class MultiStep:
         self.n_steps, self.gamma, self.reward_scale = n_steps, gamma, reward_scale
         self.in_place = False
         """Whether open windows stay in the same memory, as a captured step needs."""
-        self._open: TensorDictBase | None = None
+        self._open: Windows | None = None
+        self._packings: _Packings | None = None
         self._advance: Any = partial(advance_windows, gamma=gamma, reward_scale=reward_scale)
         if compile:
             self._advance = torch.compile(self._advance, fullgraph=True, dynamic=False)
 
     @property
     def made(self) -> bool:
-        """Whether there are windows, if any are needed."""
-        return self.n_steps == 1 or self._open is not None
+        """Whether everything is made that the first step makes."""
+        return self._packings is not None and (self.n_steps == 1 or self._open is not None)
 
-    def rows(self, batch: TensorDictBase) -> TensorDictBase:
+    def rows(self, batch: TensorDictBase) -> Rows:
         """Rows that close during a batch.
 
         Args:
             batch: [E, T] from the collector.
 
         Returns:
-            [T * n * E * R] rows; STORED tells which are real.
+            Rows with the columns of ``example_row``. Where host reads are free, only those that
+            close; else [T * n * E * R] rows, of which ``stored`` tells which close.
         """
-        steps = [self._step(batch[:, t]) for t in range(batch.shape[1])]
-        return steps[0] if len(steps) == 1 else torch.cat(steps)
-
-    def _step(self, step: TensorDictBase) -> TensorDictBase:
-        """Rows [n * E * R] that close in one vector step [E]."""
-        group, following = step.get(GROUP), step.get(("next", GROUP))
-        reward = following.get("reward").squeeze(-1)
-        opening = TensorDict(
-            {
-                "observation": group.get("observation"),
-                "action": group.get("action"),
-                "reward": torch.zeros_like(reward),
-                "discount": torch.ones_like(reward),
-                STORED: group.get("mask"),
-            },
-            reward.shape,
+        group, following = batch.get(GROUP), batch.get(("next", GROUP))
+        steps = [self._step(group[:, t], following[:, t]) for t in range(batch.shape[1])]
+        if len(steps) == 1:
+            return steps[0]
+        packed, stored = zip(*steps, strict=True)
+        return Rows(
+            {kind: torch.cat([each[kind] for each in packed]) for kind in packed[0]},
+            None if stored[0] is None else torch.cat(stored),
         )
-        if self._open is None and self.n_steps > 1:
-            self._open = opening.apply(
-                lambda leaf: leaf.new_zeros(self.n_steps, *leaf.shape),
-                batch_size=[self.n_steps, *opening.shape],
-            )
-        rows, windows = self._advance(opening, following, self._open)
-        if self.in_place and self.n_steps > 1:
-            copy_in(self._open, windows)
-        elif self.n_steps > 1:
-            self._open = windows
+
+    def _step(self, group: TensorDictBase, following: TensorDictBase) -> Rows:
+        """Rows that close in one vector step [E, R]."""
+        if self._packings is None:
+            self._packings = _Packings.of(group[0, 0])
+        before = self._open
+        if before is None and self.n_steps > 1:
+            before = self._blank(following.get("reward").squeeze(-1))
+        rows, windows = self._advance(self._packings, group, following, before)
+        if self.in_place and before is not None:
+            copy_all(tree_leaves(before), tree_leaves(windows))
+            windows = before
+        self._open = windows if self.n_steps > 1 else None
         return rows
+
+    def _blank(self, reward: Tensor) -> Windows:
+        """No windows, for rewards [E, R]."""
+        assert self._packings is not None
+        shape = self.n_steps, *reward.shape
+        first = {
+            kind: torch.zeros(*shape, width, dtype=getattr(torch, kind), device=reward.device)
+            for kind, width in self._packings.first.widths.items()
+        }
+        none = reward.new_zeros(shape)
+        return Windows(first, none, none.clone(), none.to(torch.bool))
 
     def state_dict(self) -> dict[str, Any]:
         """The open windows."""
-        return {"open": None if self._open is None else copied(self._open).to_dict()}
+        if self._open is None or self._packings is None:
+            return {"open": None}
+        first, reward, discount, opened = self._open
+        windows = self._packings.first.unpack(first).to_dict()
+        windows |= {"reward": reward, "discount": discount, STORED: opened}
+        copies: dict[str, Any] = tree_map_only(Tensor, _dense, windows)
+        return {"open": copies}
 
     def load_state_dict(self, state: dict[str, Any], blank: TensorDictBase) -> None:
         """Restore them.
 
         Args:
             state: what ``state_dict`` gave.
-            blank: windows [n, E, R] of the same shapes and types, which become the open ones.
+            blank: windows [n, E, R] of the same shapes and types.
 
         Raises:
             KeyError: when there are none, but are needed.
@@ -102,9 +148,12 @@ class MultiStep:
         """
         # States of before have none where none are needed.
         given = state.get("open") if self.n_steps == 1 else state["open"]
+        self._open = None
         if given is not None:
             restore(blank, given)
-        self._open = None if given is None else blank
+            self._packings = _Packings.of(blank[0, 0, 0])
+            numbers = (blank.get(name) for name in ("reward", "discount", STORED))
+            self._open = Windows(self._packings.first.pack(blank), *numbers)
 
     def restart(self) -> None:
         """Drop the open windows."""
@@ -112,60 +161,90 @@ class MultiStep:
 
 
 def advance_windows(
-    opening: TensorDictBase,
+    packings: _Packings,
+    group: TensorDictBase,
     following: TensorDictBase,
-    before: TensorDictBase | None,
+    before: Windows | None,
     *,
     gamma: float,
     reward_scale: float,
-) -> tuple[TensorDictBase, TensorDictBase]:
+) -> tuple[Rows, Windows]:
     """Take all windows of all robots one step further.
 
     Args:
-        opening: [E, R] windows that open at this step, with nothing in them yet.
-        following: [E, R] what the step led to.
-        before: [n, E, R] windows after the last step, the youngest first; None if n is 1.
+        packings: of the ends of windows.
+        group: [E, R] what the step started from.
+        following: [E, R] what it led to.
+        before: [n, E, R] windows after the last step; None if n is 1.
         gamma: discount per step.
         reward_scale: factor on rewards.
 
     Returns:
-        Rows [n * E * R], of which STORED marks those that close; and the windows [n, E, R], of
-        which it marks those that stay open. They may share memory, with n = 1 also with what is
-        given.
+        Rows, see ``MultiStep.rows``, and the windows that stay open.
     """
-    # Age k = 0 opens now; the window of age n - 1 closes at the end of this step.
-    if before is None:
-        windows = opening[None]
+    gained, ended = reward_scale * _each(following, "reward"), _each(following, "done")
+    none, one = torch.zeros_like(gained), torch.ones_like(gained)
+    opening = Windows(packings.first.pack(group), none, one, group.get("mask"))
+    first, reward, discount, opened = _pushed(opening, before)
+    reward, discount = reward + discount * gained, discount * gamma
+    # The window of age n - 1 closes at the end of this step.
+    age = torch.arange(len(opened), device=ended.device)[:, None, None]
+    closes = (opened & (ended | (age == len(opened) - 1))).flatten()
+    numbers = torch.stack((reward, discount * ~_each(following, "terminated")), -1)
+    last = packings.last.pack(following)
+
+    if host_reads_are_free(closes.device):
+        chosen, stored = closes.nonzero().squeeze(-1), None  # host: see host_reads_are_free
     else:
-        windows = opening.apply(
-            lambda new, old: torch.cat((new[None], old[:-1])), before, batch_size=before.batch_size
-        )
-    n_steps, ended = windows.shape[0], following.get("done").squeeze(-1)
-    reward = reward_scale * following.get("reward").squeeze(-1)
-    discount = windows.get("discount")
-    windows.set("reward", windows.get("reward") + discount * reward)
-    windows.set("discount", discount * gamma)
-    age = torch.arange(n_steps, device=ended.device)[:, None, None]
-    open_now = windows.get(STORED)
-
-    rows = windows.clone(recurse=False)
-    alive = ~following.get("terminated").squeeze(-1)
-    rows.set("discount", windows.get("discount") * alive)
-    rows.set("next_observation", following.get("observation").expand(windows.shape))
-    rows.set(STORED, open_now & (ended | (age == n_steps - 1)))
-    windows.set(STORED, open_now & ~ended)
-    return rows.reshape(-1), windows
+        chosen, stored = torch.arange(len(closes), device=closes.device), closes
+    parts = {kind: [each.flatten(0, 2).index_select(0, chosen)] for kind, each in first.items()}
+    parts.setdefault(kind_of(numbers), []).append(numbers.flatten(0, 2).index_select(0, chosen))
+    robot = chosen % ended.numel()
+    for kind, each in last.items():
+        parts.setdefault(kind, []).append(each.flatten(0, 1).index_select(0, robot))
+    packed = {kind: torch.cat(each, -1) for kind, each in parts.items()}
+    return Rows(packed, stored), Windows(first, reward, discount, opened & ~ended)
 
 
-def example_row(step: TensorDictBase, streams: MultiStep) -> TensorDictBase:
+def _each(following: TensorDictBase, name: str) -> Tensor:
+    """A number of each robot, [E, R]."""
+    value: Tensor = following.get(name)
+    return value.squeeze(-1)
+
+
+def _pushed(opening: Windows, before: Windows | None) -> Windows:
+    """Windows of which the youngest are new and the oldest gone."""
+
+    def push(new: Tensor, old: Tensor | None) -> Tensor:
+        return new[None] if old is None else torch.cat((new[None], old[:-1]))
+
+    old_first, *olds = before or ({}, None, None, None)
+    first = {kind: push(each, old_first.get(kind)) for kind, each in opening.first.items()}
+    return Windows(first, *(push(new, old) for new, old in zip(opening[1:], olds, strict=True)))
+
+
+def _dense(tensor: Tensor) -> Tensor:
+    """A copy that is no view of a larger tensor."""
+    return tensor.clone(memory_format=torch.contiguous_format)
+
+
+def example_row(step: TensorDictBase) -> TensorDict:
     """A row of replay without batch dimensions, for shapes and types.
 
     Args:
         step: of the world, [E].
-        streams: like those that will make the rows; its windows are left alone.
     """
-    fresh = MultiStep(streams.n_steps, streams.gamma, streams.reward_scale)
-    return fresh.rows(step[:, None])[0].exclude(STORED)
+    group, following = step.get(GROUP)[0, 0], step.get(("next", GROUP))[0, 0]
+    reward = following.get("reward").squeeze(-1)
+    return TensorDict(
+        {
+            "observation": group.get("observation"),
+            "action": group.get("action"),
+            "reward": reward,
+            "discount": torch.ones_like(reward),
+            "next_observation": following.get("observation"),
+        }
+    )
 
 
 def batch_of(rows: TensorDictBase) -> Batch:

@@ -7,7 +7,7 @@ from marinenav_env import GROUP
 from tests.train_RL_agents.tiny_runs import new_run
 from train_RL_agents.learning.off_policy import OffPolicy
 from train_RL_agents.memory.prioritized import SPARE
-from train_RL_agents.memory.replay import select, tree_bytes
+from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -43,11 +43,6 @@ def test_the_first_step_counts_towards_the_targets_too(tmp_path):
     algorithm.learner.update_targets = moved.append
     algorithm.update(1)
     assert len(moved) == 1
-
-
-def test_rows_are_not_read_by_generated_code_on_a_cpu(tmp_path):
-    trainer = TorchRLTrainer(new_run(tmp_path, "compile=true"), quiet=True)
-    assert trainer.algorithm.replay._select is select
 
 
 def test_without_an_interval_targets_move_with_every_update(tmp_path):

@@ -72,8 +72,8 @@ def test_without_priorities_of_a_batch_those_of_its_rows_stay():
 
 def test_how_fast_the_background_is_changes_nothing(monkeypatch):
     quick, slow = (HostReplay(example(), 40, 16, seeded(3), CPU, 0.5) for _ in range(2))
-    extend = slow._ring.extend
-    monkeypatch.setattr(slow._ring, "extend", lambda rows: (time.sleep(0.005), extend(rows)))
+    insert = slow._ring.insert
+    monkeypatch.setattr(slow._ring, "insert", lambda rows: (time.sleep(0.005), insert(rows)))
     for number in range(10):
         for one, other in zip(turn(quick, number), turn(slow, number), strict=True):
             assert differences(one.to_dict(), other.to_dict()) == []
@@ -81,8 +81,8 @@ def test_how_fast_the_background_is_changes_nothing(monkeypatch):
 
 def test_the_loop_does_not_wait_for_insertions(monkeypatch):
     replay = HostReplay(example(), 40, 16, seeded(), CPU)
-    extend = replay._ring.extend
-    monkeypatch.setattr(replay._ring, "extend", lambda rows: (time.sleep(0.2), extend(rows)))
+    insert = replay._ring.insert
+    monkeypatch.setattr(replay._ring, "insert", lambda rows: (time.sleep(0.2), insert(rows)))
     began = time.perf_counter()
     rows = rows_of([1, 2], [True, False])
     replay.extend(rows)
@@ -116,7 +116,7 @@ def test_errors_of_the_background_come_up(monkeypatch):
     def fail(rows):
         raise RuntimeError("out of order")
 
-    monkeypatch.setattr(replay._ring, "extend", fail)
+    monkeypatch.setattr(replay._ring, "insert", fail)
     with pytest.raises(RuntimeError, match="out of order"):
         replay.extend(rows_of([1], [True]))
         replay.state_dict()

@@ -8,8 +8,9 @@ import torch
 from tensordict import TensorDict
 
 from tests.train_RL_agents.helpers import no_host_reads, seeded
+from train_RL_agents.memory.packing import STORED
 from train_RL_agents.memory.prioritized import BlockSums
-from train_RL_agents.memory.replay import SLOT, STORED, WEIGHTS, Replay
+from train_RL_agents.memory.replay import SLOT, WEIGHTS, Replay
 
 pytestmark = pytest.mark.usefixtures("either_way")
 CPU = torch.device("cpu")

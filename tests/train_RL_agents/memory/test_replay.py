@@ -8,16 +8,9 @@ from tensordict import TensorDict
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import no_host_reads, seeded
+from train_RL_agents.memory.packing import STORED
 from train_RL_agents.memory.prioritized import SPARE
-from train_RL_agents.memory.replay import (
-    SLOT,
-    STORED,
-    WEIGHTS,
-    Replay,
-    replay_bytes,
-    select,
-    tree_bytes,
-)
+from train_RL_agents.memory.replay import SLOT, WEIGHTS, Replay, replay_bytes, tree_bytes
 
 pytestmark = pytest.mark.usefixtures("either_way")
 
@@ -138,12 +131,6 @@ def test_rows_are_copied_in_and_out():
     given["action"].fill_(99)
     replay.sample()["action"].fill_(98)
     assert held(replay) == [3]
-
-
-def test_rows_of_several_robots_are_chosen_together():
-    rows = rows_of(torch.arange(12).reshape(4, 3), [[True] * 3] * 4)
-    chosen = select(rows, torch.tensor([2, 0]))
-    assert chosen.batch_size == (2, 3) and chosen["action"].tolist() == [[6, 7, 8], [0, 1, 2]]
 
 
 def test_before_anything_is_stored_a_blank_row_is_drawn():

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import pytest
 import torch
 from tensordict import TensorDict
+from torch.utils._pytree import tree_leaves
 from torchrl.collectors import Collector
 
 from marinenav_env import GROUP, Episode, MarineNavEnv, WorldConfig
 from tests.train_RL_agents.helpers import no_host_reads
-from train_RL_agents.memory.replay import STORED
+from train_RL_agents.memory.packing import STORED, Packing
 from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
 
 GAMMA, SCALE = 0.9, 0.1
@@ -164,15 +165,17 @@ def windows(episode, n, complete):
     return rows
 
 
-def stored(rows):
-    """The rows that replay would keep."""
-    return rows[rows[STORED]].exclude(STORED)
+def stored(streams, batch):
+    """The rows that a batch closes, as replay would keep them."""
+    packed, marked = streams.rows(batch)
+    rows = Packing(example_row(batch[:, 0])).unpack(packed)
+    return rows if marked is None else rows[marked]
 
 
 def as_dictionary(rows, closing):
-    """Stored rows as expected_rows has them; every part of an observation must agree."""
+    """Rows as expected_rows has them; every part of an observation must agree."""
     found = {}
-    for row in stored(rows):
+    for row in rows:
         tags = []
         for name in ("observation", "next_observation"):
             tag = row[name, "self_state"][0]
@@ -203,24 +206,22 @@ def one_robot(*steps):
 
 def run(steps, n, per_batch=1):
     """All rows of a stream, with the vector step in which each closed."""
-    streams, found = MultiStep(n, GAMMA, SCALE), {}
+    streams, one_by_one, found = MultiStep(n, GAMMA, SCALE), MultiStep(n, GAMMA, SCALE), {}
     for begin in range(0, len(steps), per_batch):
-        rows = streams.rows(collected(steps[begin : begin + per_batch]))
-        envs, robots = len(steps[0]), len(steps[0][0])
-        size = n * envs * robots
-        taken = len(steps[begin : begin + per_batch])
-        assert rows.batch_size == (taken * size,)
-        for offset in range(taken):
-            part = as_dictionary(rows[offset * size : (offset + 1) * size], begin + offset)
-            assert not part.keys() & found.keys(), "stored twice"
-            found |= part
+        batch = collected(steps[begin : begin + per_batch])
+        rows = stored(streams, batch)
+        counts = [len(stored(one_by_one, batch[:, t : t + 1])) for t in range(batch.shape[1])]
+        for offset, part in enumerate(rows.split(counts)):
+            closed = as_dictionary(part, begin + offset)
+            assert not closed.keys() & found.keys(), "stored twice"
+            found |= closed
     return found
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("per_batch", [1, 4, 7])
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
-def test_random_streams(n, per_batch, seed):
+def test_random_streams(n, per_batch, seed, either_way):
     world = Stream(envs=3, robots=3, seed=seed)
     steps = [world.step() for _ in range(84)]
     found = run(steps, n, per_batch)
@@ -306,7 +307,7 @@ def test_streams_do_not_mix():
     streams = MultiStep(2, 1.0, 1.0)
     found = {}
     for t in range(4):
-        found |= as_dictionary(streams.rows(collected([[[a[t], b[t]]]])), t)
+        found |= as_dictionary(stored(streams, collected([[[a[t], b[t]]]])), t)
     sums = {tag: row[2] for tag, row in found.items()}
     assert sums == {
         1.0: 11.0,  # both steps of the first episode
@@ -330,7 +331,7 @@ def test_resumed_streams_give_identical_rows(n, split):
     world = Stream(envs=3, robots=2, seed=5)
     steps = [world.step() for _ in range(40)]
     whole = MultiStep(n, GAMMA, SCALE)
-    rows = [whole.rows(collected([step])) for step in steps]
+    rows = [stored(whole, collected([step])) for step in steps]
     first = MultiStep(n, GAMMA, SCALE)
     for step in steps[:split]:
         first.rows(collected([step]))
@@ -342,23 +343,37 @@ def test_resumed_streams_give_identical_rows(n, split):
     state = torch.load(stream, weights_only=True)
     second.load_state_dict(state, blank_windows(state))
     for step, expected in zip(steps[split:], rows[split:], strict=True):
-        got = second.rows(collected([step]))
-        assert torch.equal(got[STORED], expected[STORED])
-        same = stored(got) == stored(expected)
+        same = stored(second, collected([step])) == expected
         assert all(bool(leaf.all()) for leaf in same.values(True, True))
+
+
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("per_batch", [1, 4])
+def test_where_the_host_must_not_ask_all_rows_are_made(n, per_batch, monkeypatch):
+    """As many in every batch, and those that close are the same in the same order."""
+    world = Stream(envs=2, robots=3, seed=4)
+    batches = [collected([world.step() for _ in range(per_batch)]) for _ in range(9)]
+    streams = MultiStep(n, GAMMA, SCALE)
+    few = [streams.rows(batch) for batch in batches]
+    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    streams = MultiStep(n, GAMMA, SCALE)
+    for batch, (expected, marked) in zip(batches, few, strict=True):
+        packed, closing = streams.rows(batch)
+        assert marked is None and closing.shape == (per_batch * n * 2 * 3,)
+        torch.testing.assert_close({k: each[closing] for k, each in packed.items()}, expected)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 3])
-def test_generated_code_makes_the_same_rows(n):
+def test_generated_code_makes_the_same_rows(n, never_ask):
     torch.compiler.reset()
     before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     plain, fast = (MultiStep(n, GAMMA, SCALE, compile=flag) for flag in (False, True))
     stream = Stream(3, 2, seed=1)
     for _ in range(12):
         batch = collected([stream.step()])
-        ours, expected = (each.rows(batch).to_dict() for each in (fast, plain))
-        torch.testing.assert_close(ours, expected)
+        ours, expected = (each.rows(batch) for each in (fast, plain))
+        torch.testing.assert_close(tuple(ours), tuple(expected))
     # A second one if tensordict has just met its first window.
     assert before < torch._dynamo.utils.counters["stats"]["unique_graphs"] <= before + 2
     torch.compiler.reset()
@@ -367,7 +382,7 @@ def test_generated_code_makes_the_same_rows(n):
 @pytest.mark.parametrize("n", [1, 2])
 def test_windows_are_made_with_the_first_step_unless_none_are_needed(n):
     streams = MultiStep(n, GAMMA, SCALE)
-    assert streams.made == (n == 1)
+    assert not streams.made
     streams.rows(collected([Stream(envs=1, robots=2, seed=1).step()]))
     assert streams.made and (streams.state_dict() == {"open": None}) == (n == 1)
 
@@ -378,15 +393,17 @@ def test_states_of_before_have_no_windows_where_none_are_needed():
         MultiStep(2, GAMMA, SCALE).load_state_dict({}, TensorDict())
 
 
-@pytest.mark.parametrize("n", [1, 3])
-def test_an_example_row_is_one_row_of_those_that_a_step_gives(n):
-    world = Stream(envs=1, robots=1, seed=1)
-    (step,), streams = collected([world.step()]).unbind(1), MultiStep(n, GAMMA, SCALE)
-    row = example_row(step, streams)
-    assert row.batch_size == () and streams.made == (n == 1)
-    rows = streams.rows(step[:, None]).exclude(STORED)
-    kinds = {name: (each.shape, each.dtype) for name, each in row.items(True, True)}
-    assert kinds == {name: (each.shape[1:], each.dtype) for name, each in rows.items(True, True)}
+def test_rows_have_the_columns_of_an_example_row():
+    """Whatever the order in which a step names its entries."""
+    world = Stream(envs=1, robots=1, seed=1, death=0.0, cut=0.0)
+    batch, turned = (collected([world.step()]) for _ in range(2))
+    for group in (turned[GROUP], turned["next", GROUP]):
+        entries = group["observation"].to_dict()
+        group["observation"] = {name: entries[name] for name in sorted(entries, reverse=True)}
+    row, streams = example_row(batch[:, 0]), MultiStep(1, GAMMA, SCALE)
+    assert row.batch_size == ()
+    found = as_dictionary(Packing(row).unpack(streams.rows(turned).packed), 0)
+    assert [*found] == [2.0]
 
 
 @pytest.mark.parametrize("n", [1, 3])
@@ -395,10 +412,10 @@ def test_open_windows_stay_in_their_memory_where_a_captured_step_needs_it(n):
     fixed.in_place, addresses = True, set()
     for _ in range(8):
         step, before = collected([world.step()]), plain._open
-        ours, expected = (each.rows(step.clone()).to_dict() for each in (fixed, plain))
-        torch.testing.assert_close(ours, expected)
+        ours, expected = (each.rows(step.clone()) for each in (fixed, plain))
+        torch.testing.assert_close(tuple(ours), tuple(expected))
         if n > 1:
-            addresses.add(tuple(leaf.data_ptr() for leaf in fixed._open.values(True, True)))
+            addresses.add(tuple(leaf.data_ptr() for leaf in tree_leaves(fixed._open)))
             assert plain._open is not before
     assert len(addresses) == (n > 1)
 
@@ -421,22 +438,22 @@ def test_loading_an_untouched_state_forgets_open_windows():
         streams.rows(collected([step]))
     untouched = MultiStep(3, GAMMA, SCALE).state_dict()
     streams.load_state_dict(untouched, blank_windows(untouched))
-    assert not streams.rows(collected([steps[3]]))[STORED].any()
+    assert not len(stored(streams, collected([steps[3]])))
 
 
 @pytest.mark.parametrize("n", [1, 3])
-def test_no_host_reads(n):
+def test_no_host_reads(n, never_ask):
     world = Stream(envs=2, robots=2, seed=2)
     batches = [collected([world.step() for _ in range(2)]) for _ in range(4)]
     streams = MultiStep(n, GAMMA, SCALE)
     with no_host_reads():
-        kept = [streams.rows(batch)[STORED] for batch in batches]
+        kept = [streams.rows(batch).stored for batch in batches]
     assert torch.cat(kept).any() and {len(each) for each in kept} == {2 * n * 2 * 2}
 
 
 def test_batch_of_puts_every_field_in_its_place():
     steps = one_robot(Step(1.0, True, 4, 10.0, 2.0, truncated=True))
-    batch = batch_of(stored(MultiStep(1, GAMMA, SCALE).rows(collected(steps))))
+    batch = batch_of(stored(MultiStep(1, GAMMA, SCALE), collected(steps)))
     assert batch.action.tolist() == [4]
     assert batch.reward.tolist() == pytest.approx([1.0])
     assert batch.discount.tolist() == pytest.approx([0.9])
@@ -494,7 +511,7 @@ def test_collector_on_the_real_world(n, per_batch):
     streams, parts, rows = MultiStep(n, GAMMA, SCALE), [], []
     for batch in collector:
         parts.append(batch.clone())
-        rows.append(stored(streams.rows(batch)))
+        rows.append(stored(streams, batch))
     collector.shutdown()
     whole, rows = torch.cat(parts, 1), torch.cat(rows)
     assert whole.batch_size == (envs, 60)

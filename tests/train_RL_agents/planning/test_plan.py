@@ -125,17 +125,18 @@ def test_an_on_policy_run_that_does_not_fit_is_refused(monkeypatch):
 FILL = """
 import psutil, torch
 from marinenav_env import MarineNavEnv
-from train_RL_agents.memory.replay import STORED, Replay, replay_bytes
-from train_RL_agents.memory.transitions import MultiStep, example_row
+from train_RL_agents.memory.packing import STORED
+from train_RL_agents.memory.replay import Replay, replay_bytes
+from train_RL_agents.memory.transitions import example_row
 
 step = MarineNavEnv(num_envs=2).fake_tensordict()
-row, capacity = example_row(step, MultiStep(3, 0.99, 0.1)), 600_000
-rows = row.expand(capacity // 20).clone()
-rows.set(STORED, torch.ones(capacity // 20, dtype=torch.bool))
+row, capacity = example_row(step), 600_000
+rows = row.expand(capacity // 200).clone()
+rows.set(STORED, torch.ones(capacity // 200, dtype=torch.bool))
 Replay(row, 10, 4, torch.Generator()).extend(rows[:5])
 before = psutil.Process().memory_info().rss
 replay = Replay(row, capacity, 4, torch.Generator())
-for _ in range(20):
+for _ in range(200):
     replay.extend(rows)
 assert int(replay.filled) == capacity
 print(sum(replay_bytes(row, capacity, False)), psutil.Process().memory_info().rss - before)

@@ -1,0 +1,113 @@
+"""Rows of replay as one matrix for each type of number, which takes one operation to read or write.
+
+A row has about ten tensors. Drawn one by one from a large replay, each of them is a miss in the
+processor's caches of its own, and each takes a kernel of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from marinenav_env.host_reads import host_reads_are_free
+
+STORED = "stored"
+"""Key of the [B] bool that says which rows replay keeps."""
+
+Packed = dict[str, Tensor]
+"""Matrices [..., W] by the name of their type, such as ``float32``."""
+
+
+class Rows(NamedTuple):
+    """Rows for replay."""
+
+    packed: Packed
+    """[B, W] each."""
+    stored: Tensor | None
+    """[B] bool, which to keep; None: all."""
+
+
+class _Column(NamedTuple):
+    """Where the numbers of a leaf are."""
+
+    key: tuple[str, ...]
+    kind: str
+    begin: int
+    end: int
+    shape: torch.Size
+
+
+class Packing:
+    """Which columns of the matrices hold which leaf: in the order of the keys, nested ones by name.
+
+    Args:
+        example: one row, a TensorDict without batch dimensions, for shapes and types.
+    """
+
+    def __init__(self, example: TensorDictBase) -> None:
+        self.widths: dict[str, int] = {}
+        """Columns of each matrix."""
+        self._columns: list[_Column] = []
+        for key, leaf in _leaves(example):
+            kind, begin = kind_of(leaf), self.widths.get(kind_of(leaf), 0)
+            self.widths[kind] = begin + leaf.numel()
+            self._columns.append(_Column(key, kind, begin, self.widths[kind], leaf.shape))
+
+    def zeros(self, size: int, device: torch.device) -> Packed:
+        """Matrices of so many blank rows."""
+        return {
+            kind: torch.zeros(size, width, dtype=getattr(torch, kind), device=device)
+            for kind, width in self.widths.items()
+        }
+
+    def pack(self, rows: TensorDictBase) -> Packed:
+        """Rows of any batch shape as matrices; leaves that are no columns are left out."""
+        batch, parts = rows.batch_size, {kind: list[Tensor]() for kind in self.widths}
+        turned = [*reversed(range(len(batch)))]
+        for column in self._columns:
+            leaf = rows.get(column.key)
+            # Steps of the world have environments innermost: the layout is turned once for all.
+            columns = leaf.permute((*range(len(batch), leaf.ndim), *turned))
+            parts[column.kind].append(columns.reshape(column.end - column.begin, batch.numel()))
+        return {
+            kind: torch.cat(each).t().contiguous().view(*batch[::-1], width).permute((*turned, -1))
+            for (kind, width), each in zip(self.widths.items(), parts.values(), strict=True)
+        }
+
+    def unpack(self, packed: Packed) -> TensorDict:
+        """Matrices as rows, which are views of them."""
+        batch: torch.Size | None = None
+        rows: dict[str, Any] = {}
+        for key, kind, begin, end, shape in self._columns:
+            matrix = packed[kind]
+            batch, level = matrix.shape[:-1], rows
+            for name in key[:-1]:
+                level = level.setdefault(name, {})
+            level[key[-1]] = matrix[..., begin:end].view((*batch, *shape))
+        return TensorDict(rows, batch, device=next(iter(packed.values())).device)
+
+    def rows(self, given: TensorDictBase) -> Rows:
+        """Pack rows [B] with STORED; where host reads are free, only those that it marks."""
+        stored = given.get(STORED)
+        if host_reads_are_free(stored.device):
+            return Rows(self.pack(given[stored]), None)  # host: see host_reads_are_free
+        return Rows(self.pack(given), stored)
+
+
+def kind_of(leaf: Tensor) -> str:
+    """The name of a tensor's type."""
+    return str(leaf.dtype).removeprefix("torch.")
+
+
+def _leaves(tree: TensorDictBase) -> Iterator[tuple[tuple[str, ...], Tensor]]:
+    """Leaves with their keys; below the first level in the order of their names."""
+    for name, value in tree.items():
+        if isinstance(value, Tensor):
+            yield (name,), value
+        else:
+            inner = ((key, leaf) for key, leaf in _leaves(value))
+            yield from sorted((((name, *key), leaf) for key, leaf in inner), key=lambda it: it[0])
