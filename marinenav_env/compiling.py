@@ -22,20 +22,21 @@ starting a kernel takes longer than running it."""
 def compiled(
     function: Callable[..., Any],
     device: torch.device,
-    dynamic: bool | None = False,
     structure: Callable[..., Hashable] | None = None,
+    checks_tensors: bool = True,
     further: dict[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Compile a function into one graph.
+    """Compile a function into one graph, for the shapes that it is called with.
 
     Args:
         function: of tensors; with ``structure`` a plain function or a method.
         device: of the tensors.
-        dynamic: whether code is to serve several shapes; None: from the second shape on.
-        structure: gives, from the arguments, all that the code depends on beside the shapes of
-            tensors, such as which of them are None. Code is then kept for each structure, and only
-            tensors are checked at a call, not every parameter, module and field. What else the
-            function refers to must stay as it is. None: Dynamo checks everything.
+        structure: gives, from the arguments, all that the code depends on beside its tensors, such
+            as which of them are None. Code is then kept for each structure, and only tensors are
+            checked at a call, not every parameter, module and field. What else the function refers
+            to must stay as it is. None: Dynamo checks everything.
+        checks_tensors: whether tensors are checked, too; if not, ``structure`` gives also their
+            sizes where they vary. Generated code refuses tensors of another size or layout.
         further: options of Inductor.
     """
     options = dict(further or {})
@@ -47,15 +48,15 @@ def compiled(
         if not hasattr(config, _MOST):
             _combine_more()
     if structure is None:
-        return torch.compile(function, fullgraph=True, dynamic=dynamic, options=options or None)
-    options["guard_filter_fn"] = _varying
+        return torch.compile(function, fullgraph=True, dynamic=False, options=options or None)
+    options["guard_filter_fn"] = _of_tensors if checks_tensors else _of_settings
     made: dict[Hashable, Callable[..., Any]] = {}
 
     def call(*arguments: Any) -> Any:
         key = structure(*arguments)
         if key not in made:
             own = _with_own_code(function)
-            made[key] = torch.compile(own, fullgraph=True, dynamic=dynamic, options=options)
+            made[key] = torch.compile(own, fullgraph=True, dynamic=False, options=options)
         return made[key](*arguments)
 
     return call
@@ -86,7 +87,12 @@ def _combine_more() -> None:
     ForeachKernelSchedulerNode.set_group_algorithm_for_combo_kernels(grouped)
 
 
-def _varying(guards: Sequence[Any]) -> list[bool]:
+def _of_settings(guards: Sequence[Any]) -> list[bool]:
+    """Which of Dynamo's guards to keep: of global settings, such as whether gradients are made."""
+    return [not each.name for each in guards]
+
+
+def _of_tensors(guards: Sequence[Any]) -> list[bool]:
     """Which of Dynamo's guards to keep: of tensors but parameters, and of global settings."""
     return [
         not each.name

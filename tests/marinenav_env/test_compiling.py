@@ -1,5 +1,6 @@
 """Functions as generated code."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -20,13 +21,11 @@ def test_kernels_are_combined_on_a_gpu_as_far_as_the_version_of_torch_can(monkey
     assert "option_of_a_later_version" not in on_gpu
 
 
-def test_functions_become_one_graph_of_one_shape_unless_several_are_asked_for(monkeypatch):
+def test_functions_become_one_graph_of_one_shape(monkeypatch):
     asked = []
     monkeypatch.setattr(torch, "compile", lambda function, **options: asked.append(options))
-    for options in ({}, {"dynamic": None}, {"dynamic": True}):
-        compiling.compiled(torch.sin, torch.device("cpu"), **options)
-    assert [each["dynamic"] for each in asked] == [False, None, True]
-    assert all(each["fullgraph"] for each in asked)
+    compiling.compiled(torch.sin, torch.device("cpu"))
+    assert not asked[0]["dynamic"] and asked[0]["fullgraph"]
 
 
 # Kernels combined ---------------------------------------------------------------------------------
@@ -81,14 +80,21 @@ def counting(made):
     return backend
 
 
-def test_with_a_structure_nothing_but_tensors_is_checked(monkeypatch):
-    """Two objects of one class each get their own code; other shapes and modes are noticed."""
+@pytest.fixture
+def made(monkeypatch):
+    """Numbers of inputs of the graphs that are made, without generated code."""
     compile, made = torch.compile, []
     monkeypatch.setattr(torch, "compile", lambda *args, options, **rest: compile(
         *args, **rest, backend=counting(made),
         options={key: value for key, value in options.items() if key == "guard_filter_fn"},
     ))  # fmt: skip
     torch.compiler.reset()
+    yield made
+    torch.compiler.reset()
+
+
+def test_with_a_structure_nothing_but_tensors_is_checked(made):
+    """Two objects of one class each get their own code; other shapes and modes are noticed."""
     layers = [Layer(2.0), Layer(3.0)]
     functions = [compiling.compiled(each.call, CPU, structure=lambda *_: None) for each in layers]
     for _ in range(2):
@@ -105,6 +111,31 @@ def test_with_a_structure_nothing_but_tensors_is_checked(monkeypatch):
     with torch.no_grad():
         assert not functions[0](torch.ones(4, 2)).requires_grad
     assert len(made) == 4
+
+
+def test_tensors_need_not_be_checked_where_the_structure_tells_their_sizes(made):
+    """Modes are checked all the same."""
+    layer = Layer(2.0)
+    function = compiling.compiled(layer.call, CPU, structure=len, checks_tensors=False)
+    for size in (3, 4, 3, 4):
+        value = torch.ones(size, 2)
+        torch.testing.assert_close(function(value), layer.call(value))
+    assert len(made) == 2
+    with torch.no_grad():
+        assert not function(torch.ones(4, 2)).requires_grad
+    assert len(made) == 3
+
+
+@pytest.mark.slow
+def test_generated_code_refuses_tensors_of_another_size_or_layout():
+    torch.compiler.reset()
+    function = compiling.compiled(
+        (lambda value: 2.0 * value), CPU, structure=lambda _: None, checks_tensors=False
+    )
+    assert function(torch.ones(3, 2)).tolist() == [[2.0, 2.0]] * 3
+    for other in (torch.ones(4, 2), torch.ones(2, 3).t()):
+        with pytest.raises(AssertionError, match="expected size"):
+            function(other)
     torch.compiler.reset()
 
 

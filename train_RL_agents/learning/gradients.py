@@ -108,13 +108,13 @@ def compiled_gradients(
             parts, (_, found) = grad_and_value(total, has_aux=True)(flat.learned)
             return flat.joined(parts), found
 
-    def structure(batch: Any, noise: Any, factor: Tensor) -> tuple[int, ...]:
-        # Dynamo takes sizes of 0 and 1 for constants, and keeps a limited number of variants.
-        # Parts of a batch may be as small, and those of the noise differ from them.
-        tensors = [each for each in tree_leaves(noise) if isinstance(each, Tensor)]
-        few = [min(size, 2) for each in tensors for size in each.shape[:1]]
-        return (*(each is None for each in batch), *few)
+    def structure(batch: Any, noise: Any, factor: Tensor) -> tuple[Any, ...]:
+        # Parts of a batch are smaller, and parts of the noise may differ from them. The fields of
+        # a batch are of one layout, as they are drawn or copied together.
+        rows = [each.shape for each in tree_leaves(noise) if isinstance(each, Tensor)]
+        layout = batch.size, batch.action.stride()
+        return (*layout, *rows, *(each is None for each in batch))
 
     further = {"post_grad_custom_pre_pass": CommonSubexpressions()}
     # A hundred parameters, which never change, would take longer to check than to use.
-    return compiled(gradients, device, None, structure, further)
+    return compiled(gradients, device, structure, checks_tensors=False, further=further)

@@ -66,7 +66,8 @@ class Packing:
 
     def pack(self, rows: TensorDictBase) -> Packed:
         """Rows of any batch shape as matrices; leaves that are no columns are left out."""
-        batch, parts = rows.batch_size, {kind: list[Tensor]() for kind in self.widths}
+        parts: dict[str, list[Tensor]] = {kind: [] for kind in self.widths}
+        batch = rows.batch_size
         turned = [*reversed(range(len(batch)))]
         for column in self._columns:
             leaf = rows.get(column.key)
