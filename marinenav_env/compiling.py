@@ -35,8 +35,9 @@ def compiled(
             as which of them are None. Code is then kept for each structure, and only tensors are
             checked at a call, not every parameter, module and field. What else the function refers
             to must stay as it is. None: Dynamo checks everything.
-        checks_tensors: whether tensors are checked, too; if not, ``structure`` gives also their
-            sizes where they vary. Generated code refuses tensors of another size or layout.
+        checks_tensors: whether tensors are checked, too; if not, ``structure`` also gives their
+            sizes, strides and types where these may vary. Generated code refuses other sizes and
+            strides, but does not notice other types.
         further: options of Inductor.
     """
     options = dict(further or {})
@@ -88,7 +89,7 @@ def _combine_more() -> None:
 
 
 def _of_settings(guards: Sequence[Any]) -> list[bool]:
-    """Which of Dynamo's guards to keep: of global settings, such as whether gradients are made."""
+    """Which of Dynamo's guards to keep: of global settings, such as the gradient mode."""
     return [not each.name for each in guards]
 
 

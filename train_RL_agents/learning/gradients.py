@@ -109,11 +109,11 @@ def compiled_gradients(
             return flat.joined(parts), found
 
     def structure(batch: Any, noise: Any, factor: Tensor) -> tuple[Any, ...]:
-        # Parts of a batch are smaller, and parts of the noise may differ from them. The fields of
-        # a batch are of one layout, as they are drawn or copied together.
-        rows = [each.shape for each in tree_leaves(noise) if isinstance(each, Tensor)]
-        layout = batch.size, batch.action.stride()
-        return (*layout, *rows, *(each is None for each in batch))
+        # Parts of a batch are smaller, and copies of drawn rows have another layout than these.
+        return tuple(
+            (each.shape, each.stride(), each.dtype) if isinstance(each, Tensor) else each
+            for each in tree_leaves((batch, noise))
+        )
 
     further = {"post_grad_custom_pre_pass": CommonSubexpressions()}
     # A hundred parameters, which never change, would take longer to check than to use.

@@ -1,7 +1,7 @@
 """Rows of replay as one matrix for each type of number, which takes one operation to read or write.
 
-A row has about ten tensors. Drawn one by one from a large replay, each of them is a miss in the
-processor's caches of its own, and each takes a kernel of its own.
+A row has about ten tensors. Gathering them one by one costs a cache miss and a kernel each. Here
+one operation gathers all columns of a type.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class _Column(NamedTuple):
 
 
 class Packing:
-    """Which columns of the matrices hold which leaf: in the order of the keys, nested ones by name.
+    """Maps the leaves of a row to columns.
+
+    Leaves are in the order of the keys; those of a nested key are sorted by name.
 
     Args:
         example: one row, a TensorDict without batch dimensions, for shapes and types.

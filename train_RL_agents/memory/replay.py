@@ -87,7 +87,7 @@ class Replay:
         self.insert(self.packing.rows(rows))
 
     def insert(self, rows: Rows) -> None:
-        """Insert rows [B]. Of several for a slot any one is kept."""
+        """Insert rows [B], at most as many as the capacity."""
         packed, stored = rows
         device, size = self.filled.device, len(next(iter(packed.values())))
         if not size:
@@ -141,12 +141,14 @@ class Replay:
     def state_dict(self) -> dict[str, Any]:
         """Filled slots only."""
         filled = int(self.filled)  # host: saving a checkpoint
-        rows = self._rows[:filled]
-        # A GPU need not have room for a second replay.
-        rows = copied(rows) if rows.device.type == "cpu" else rows.cpu()  # host: likewise
+        # Matrices are copied whole: a GPU need not have room for parts of a second replay.
+        packed = {
+            kind: each[:filled].to("cpu", copy=True)  # host: likewise
+            for kind, each in self._packed.items()
+        }
         return {
             "capacity": self.capacity,
-            "rows": rows.to_dict(),
+            "rows": self.packing.unpack(packed).to_dict(),
             "cursor": self._cursor.clone(),
             "filled": self.filled.clone(),
             "sampler": {} if self.priorities is None else self.priorities.state_dict(filled),
@@ -166,7 +168,16 @@ class Replay:
             value = int(counters[name])  # host: loading a checkpoint
             require(0 <= value <= most, f"replay {name}", value, f"from 0 to {most}")
         filled = int(counters["filled"])  # host: likewise
-        restore(self._rows[:filled], state["rows"])
+        held = {kind: each[:filled] for kind, each in self._packed.items()}
+        # As when saving.
+        given = {
+            kind: each if each.device.type == "cpu" else torch.empty_like(each, device="cpu")
+            for kind, each in held.items()
+        }
+        restore(self.packing.unpack(given), state["rows"])
+        for kind, each in held.items():
+            if each is not given[kind]:
+                each.copy_(given[kind])
         self._cursor.copy_(counters["cursor"])
         self.filled.copy_(counters["filled"])
         if self.priorities is not None:

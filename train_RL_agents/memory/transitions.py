@@ -28,9 +28,9 @@ class Windows(NamedTuple):
     reward: Tensor
     """Discounted sum of the rewards so far."""
     discount: Tensor
-    """Of the next reward."""
+    """Discount of the next reward."""
     open: Tensor
-    """Whether there is one, bool."""
+    """Whether the window is open, bool."""
 
 
 class _Packings(NamedTuple):
@@ -41,7 +41,7 @@ class _Packings(NamedTuple):
 
     @classmethod
     def of(cls, row: TensorDictBase) -> _Packings:
-        """Those of a robot's observation and action."""
+        """Packings of a robot's observation and action."""
         seen = {"observation": row.get("observation")}
         return cls(
             *map(Packing, (TensorDict(seen | {"action": row.get("action")}), TensorDict(seen)))
@@ -60,7 +60,7 @@ class MultiStep:
         n_steps: n.
         gamma: discount per step.
         reward_scale: factor on rewards.
-        compile: whether the windows are advanced by generated code.
+        compile: whether the windows are advanced by generated code, where host reads are not free.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class MultiStep:
 
     @property
     def made(self) -> bool:
-        """Whether everything is made that the first step makes."""
+        """Whether the first step has set up packings and windows."""
         return self._packings is not None and (self.n_steps == 1 or self._open is not None)
 
     def rows(self, batch: TensorDictBase) -> Rows:
@@ -115,7 +115,7 @@ class MultiStep:
         return rows
 
     def _blank(self, reward: Tensor) -> Windows:
-        """No windows, for rewards [E, R]."""
+        """Windows of which none is open, for rewards [E, R]."""
         assert self._packings is not None
         shape = self.n_steps, *reward.shape
         first = {
@@ -140,7 +140,7 @@ class MultiStep:
 
         Args:
             state: what ``state_dict`` gave.
-            blank: windows [n, E, R] of the same shapes and types.
+            blank: windows [n, E, R] of the same shapes and types; the state is written to them.
 
         Raises:
             KeyError: when there are none, but are needed.
@@ -153,7 +153,10 @@ class MultiStep:
             restore(blank, given)
             self._packings = _Packings.of(blank[0, 0, 0])
             numbers = (blank.get(name) for name in ("reward", "discount", STORED))
-            self._open = Windows(self._packings.first.pack(blank), *numbers)
+            first = self._packings.first.pack(blank)
+            # As the first step makes them: those of a captured step stay where they are.
+            first = {kind: each.contiguous() for kind, each in first.items()}
+            self._open = Windows(first, *numbers)
 
     def restart(self) -> None:
         """Drop the open windows."""

@@ -4,6 +4,7 @@ import operator
 
 import pytest
 import torch
+from torch.utils._pytree import tree_map_only
 
 from tests.train_RL_agents.helpers import make_batch, seeded
 from tests.train_RL_agents.learners import CPU, agent_of, assert_close_gradients
@@ -87,6 +88,25 @@ def test_each_learner_has_code_of_its_own():
             found.append(fast(batch, noise, ONE))
             torch.testing.assert_close(found[-1], plain, rtol=1e-3, atol=1e-5)
     assert (found[0][0] - found[-1][0]).norm() > 0.1 * found[0][0].norm()
+    torch.compiler.reset()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["DQN", "SAC"])
+def test_batches_and_noise_may_be_of_another_layout_or_type(name):
+    """A captured update learns from copies of what replay gives, and goes on without them."""
+    agent = agent_of(name)
+    batch, noise = make_batch(agent, 8, seeded()), agent.loss_noise(8, seeded(1))
+    flat = FlatWeights(agent.networks)
+    plain = gradients_of(agent, agent.loss, flat)(batch, noise, ONE)
+    torch.compiler.reset()
+    fast = compiled_gradients(agent, agent.loss, flat, CPU)
+    apart = lambda each: torch.stack((each, each), -1)[..., 0]  # noqa: E731
+    strided = [tree_map_only(torch.Tensor, apart, each) for each in (batch, noise)]
+    for given in ((batch, noise), (strided[0], noise), (batch, strided[1]), (batch, noise)):
+        torch.testing.assert_close(fast(*given, ONE), plain, rtol=1e-3, atol=1e-5)
+    double = batch._replace(reward=batch.reward.double())
+    torch.testing.assert_close(fast(double, noise, ONE)[0], plain[0], rtol=1e-3, atol=1e-5)
     torch.compiler.reset()
 
 

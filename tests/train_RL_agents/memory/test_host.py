@@ -15,6 +15,7 @@ from train_RL_agents.config.schema import OffPolicyConfig
 from train_RL_agents.memory.host import AHEAD, HostReplay, make_replay
 from train_RL_agents.memory.replay import SLOT, WEIGHTS, Replay
 
+pytestmark = pytest.mark.usefixtures("either_way")
 CPU = torch.device("cpu")
 
 

@@ -198,10 +198,13 @@ def test_state_holds_filled_slots_only_and_restores_everything(stored):
     capacity = 8
     replay = filled_replay(capacity, range(1, stored + 1), seed=4)
     state = replay.state_dict()
-    for tensor in (state["rows"]["action"], state["rows"]["observation"]["x"]):
-        assert tensor.shape[0] == min(stored, capacity)
-        # A view of the whole storage would be written to disk in full.
-        assert tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+    leaves = list(TensorDict(state["rows"]).values(True, True))
+    assert all(tensor.shape[0] == min(stored, capacity) for tensor in leaves)
+    # Views of the whole storage would be written to disk in full.
+    storages = {
+        each.data_ptr(): each.nbytes() for each in map(torch.Tensor.untyped_storage, leaves)
+    }
+    assert sum(storages.values()) == min(stored, capacity) * tree_bytes(example())
     stream = io.BytesIO()
     torch.save(state, stream)
     stream.seek(0)

@@ -342,6 +342,11 @@ def test_resumed_streams_give_identical_rows(n, split):
     second = MultiStep(n, GAMMA, SCALE)
     state = torch.load(stream, weights_only=True)
     second.load_state_dict(state, blank_windows(state))
+    layouts = [
+        [leaf.stride() for leaf in tree_leaves(each._open) if leaf is not None]
+        for each in (whole, second)
+    ]
+    assert layouts[0] == layouts[1]
     for step, expected in zip(steps[split:], rows[split:], strict=True):
         same = stored(second, collected([step])) == expected
         assert all(bool(leaf.all()) for leaf in same.values(True, True))
