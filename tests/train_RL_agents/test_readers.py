@@ -8,6 +8,8 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
+
+pytest.importorskip("hypothesis", reason="needs the extra test")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
