@@ -6,7 +6,7 @@ one operation gathers all columns of a type.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -59,10 +59,10 @@ class Packing:
             self.widths[kind] = begin + leaf.numel()
             self._columns.append(_Column(key, kind, begin, self.widths[kind], leaf.shape))
 
-    def zeros(self, size: int, device: torch.device) -> Packed:
-        """Matrices of so many blank rows."""
+    def zeros(self, batch: Sequence[int], device: torch.device) -> Packed:
+        """Matrices of blank rows of a batch shape."""
         return {
-            kind: torch.zeros(size, width, dtype=getattr(torch, kind), device=device)
+            kind: torch.zeros(*batch, width, dtype=getattr(torch, kind), device=device)
             for kind, width in self.widths.items()
         }
 
@@ -83,15 +83,15 @@ class Packing:
 
     def unpack(self, packed: Packed) -> TensorDict:
         """Matrices as rows, which are views of them."""
-        batch: torch.Size | None = None
+        first = next(iter(packed.values()))
+        batch = first.shape[:-1]
         rows: dict[str, Any] = {}
         for key, kind, begin, end, shape in self._columns:
-            matrix = packed[kind]
-            batch, level = matrix.shape[:-1], rows
+            level = rows
             for name in key[:-1]:
                 level = level.setdefault(name, {})
-            level[key[-1]] = matrix[..., begin:end].view((*batch, *shape))
-        return TensorDict(rows, batch, device=next(iter(packed.values())).device)
+            level[key[-1]] = packed[kind][..., begin:end].view((*batch, *shape))
+        return TensorDict(rows, batch, device=first.device)
 
     def rows(self, given: TensorDictBase) -> Rows:
         """Pack rows [B] with STORED; where host reads are free, only those that it marks."""

@@ -75,8 +75,7 @@ class Replay:
         self.capacity, self._batch_size, self._generator = capacity, batch_size, generator
         self.packing = Packing(example)
         """Which columns of the rows are which of their leaves."""
-        self._packed = self.packing.zeros(slots, device)
-        self._rows = self.packing.unpack(self._packed)
+        self._packed = self.packing.zeros([slots], device)
         self._cursor = torch.zeros((), dtype=torch.int64, device=device)
         self.filled = torch.zeros((), dtype=torch.int64, device=device)
         """Transitions held, int64 scalar on the device."""

@@ -118,11 +118,7 @@ class MultiStep:
         """Windows of which none is open, for rewards [E, R]."""
         assert self._packings is not None
         shape = self.n_steps, *reward.shape
-        first = {
-            kind: torch.zeros(*shape, width, dtype=getattr(torch, kind), device=reward.device)
-            for kind, width in self._packings.first.widths.items()
-        }
-        none = reward.new_zeros(shape)
+        first, none = self._packings.first.zeros(shape, reward.device), reward.new_zeros(shape)
         return Windows(first, none, none.clone(), none.to(torch.bool))
 
     def state_dict(self) -> dict[str, Any]:

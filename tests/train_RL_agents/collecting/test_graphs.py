@@ -146,9 +146,9 @@ def memory(trainer):
     env, replay, collector = trainer.collector.env, trainer.algorithm.replay, trainer.collector
     graphs = collector._graphs
     trees = [env.world_state.now, graphs._world.now, graphs._step, graphs._batch,
-             env.reset_pool.states, replay._rows]  # fmt: skip
+             env.reset_pool.states]  # fmt: skip
     single = [graphs._over, replay._cursor, replay.filled, collector.policy.exploration,
-              *tree_leaves(trainer.algorithm.streams._open)]  # fmt: skip
+              *replay._packed.values(), *tree_leaves(trainer.algorithm.streams._open)]  # fmt: skip
     return [pointer for tree in trees for pointer in pointers(tree)] + [
         tensor.data_ptr() for tensor in single
     ]

@@ -60,7 +60,7 @@ def test_what_is_packed_is_unpacked(batch):
 
 def test_unpacked_rows_are_views():
     packing = Packing(example())
-    packed = packing.zeros(4, torch.device("cpu"))
+    packed = packing.zeros([4], torch.device("cpu"))
     packing.unpack(packed)["seen", "y"].fill_(2.0)
     assert packed["float32"].sum(1).tolist() == [12.0] * 4
 

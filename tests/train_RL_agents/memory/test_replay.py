@@ -110,7 +110,7 @@ def test_rows_that_are_not_stored_lie_apart(never_ask):
     replay = filled_replay(5, [1, 2, 3])
     given = torch.arange(10, 10 + 2 * SPARE)
     replay.extend(rows_of(given, [False] * len(given)))
-    spare = replay._rows["action"][5:]
+    spare = replay.rows_at(torch.arange(5, 5 + SPARE))["action"]
     assert sorted((spare - 10).remainder(SPARE).tolist()) == list(range(SPARE))
 
 
@@ -264,7 +264,7 @@ def test_priorities_are_told_what_is_drawn_and_stored():
 
 def test_bytes_are_those_of_all_slots():
     replay = Replay(example(), 40, 4, seeded(), alpha=0.5)
-    expected = tree_bytes(replay._rows), replay.priorities.sums.nbytes()
+    expected = sum(each.nbytes for each in replay._packed.values()), replay.priorities.sums.nbytes()
     assert replay_bytes(example(), 40, True) == expected
     assert replay_bytes(example(), 40, False) == (expected[0], 0)
     assert tree_bytes(example()) == 2 * 4 + 3 + 8

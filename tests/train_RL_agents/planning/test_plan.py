@@ -54,7 +54,7 @@ def test_exact_items_are_what_is_allocated(tmp_path, tiny, words):
     trainer = trainer_of(tmp_path, *words)
     learner, replay = trainer.algorithm.learner, trainer.algorithm.replay
     found = plan(trainer.config, CPU)
-    held = leaf_bytes(replay._rows.values(True, True))
+    held = leaf_bytes(replay._packed.values())
     priorities = replay.priorities
     assert found.size("replay") == held + leaf_bytes(
         vars(priorities.sums).values() if priorities else []
