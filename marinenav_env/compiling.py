@@ -54,6 +54,8 @@ def compiled(
     made: dict[Hashable, Callable[..., Any]] = {}
 
     def call(*arguments: Any) -> Any:
+        if torch.compiler.is_compiling():  # as a part of other compiled code
+            return function(*arguments)
         key = structure(*arguments)
         if key not in made:
             own = _with_own_code(function)

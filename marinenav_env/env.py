@@ -219,7 +219,7 @@ class MarineNavEnv(EnvBase):
         self.world_state = self.world.begin(self._pool, self.reset_pool.index(None))
         self._captured: CapturedStep | None = None
         if self._captures:  # another one, as it reads the pool where that is
-            self._captured = CapturedStep(self._step_and_reset, self.world_state, self._noise)
+            self._captured = CapturedStep(self.step_and_reset, self.world_state, self._noise)
 
     def _make_reset_state(
         self, scenario: Scenario, index: Tensor, source: RandomSource | None
@@ -349,7 +349,7 @@ class MarineNavEnv(EnvBase):
         noise = self.next_source()
         self.env_steps += self.num_envs
         self.refresh_pool()
-        make_step = self._captured or self._step_and_reset
+        make_step = self._captured or self.step_and_reset
         self.world_state, self._outcome, step, following = make_step(
             self.world_state, tensordict.get((GROUP, "action")), noise
         )
@@ -359,30 +359,41 @@ class MarineNavEnv(EnvBase):
         tensordict.set("next", step)
         return tensordict, following
 
-    def _step_and_reset(self, world: WorldState, action: Tensor, noise: RandomSource) -> Stepped:
-        """Make a step and start new episodes where it ended one; can be captured."""
+    def step_and_reset(self, world: WorldState, action: Tensor, noise: RandomSource) -> Stepped:
+        """Make a step and start new episodes where it ended one; can be captured.
+
+        Args:
+            world: before the step; it is not changed.
+            action: see ``World.step``.
+            noise: what the noise of the step follows from.
+        """
         index = self.reset_pool.upcoming()
         turn = self.world.step_and_reset(world, action, noise, self._pool, index)
         self.reset_pool.started(turn.outcome.episode_done)
         step = self._as_tensordict(turn.observation, turn.steered, turn.outcome)
         return Stepped(turn.world, turn.outcome, step, self.to_tensordict(turn.world))
 
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Within it, ``step_and_reset`` can be tried: its counters are then put back."""
+        counters = [self._noise.step, self.reset_pool.counter]
+        before = [each.clone() for each in counters]
+        yield
+        for each, value in zip(counters, before, strict=True):
+            each.copy_(value)
+
     def refresh_pool(self) -> None:
         """Draw new entries of the reset pool when due; call once per vector step, on the host."""
         self.reset_pool.refresh(self.env_steps)
 
-    def start_episodes(
-        self, world: WorldState, done: Tensor, index: Tensor | RandomSource | None = None
-    ) -> WorldState:
+    def start_episodes(self, world: WorldState, done: Tensor) -> WorldState:
         """Start new episodes where ``done`` [E] is true; can be captured.
 
         Args:
             world: before; it is not changed.
             done: [E] bool.
-            index: [E] entries of the pool, or what they follow from; None draws them.
         """
-        index = self.reset_pool.index(done) if index is None else index
-        return self.world.reset(world, done, self._pool, index)
+        return self.world.reset(world, done, self._pool, self.reset_pool.index(done))
 
     def next_source(self) -> RandomSource:
         """What the noise of the next step follows from; another one in each call."""

@@ -147,6 +147,8 @@ class ResetPool(ABC):
 
     states: ResetState
     """batch [P]."""
+    counter: Tensor
+    """Changed in place by ``upcoming`` or ``started``, and all that they change."""
 
     @abstractmethod
     def upcoming(self) -> Tensor | RandomSource:
@@ -259,6 +261,7 @@ class SampledPool(ResetPool):
         self._begins = torch.arange(0, curriculum.pool_size, size, device=device).unbind()
         self._cursor, self._ticks = 0, 0
         self.states = ResetState.cat([self._draw(begin) for begin in self._begins])
+        self.counter = self._source.step
 
     def upcoming(self) -> RandomSource:
         """Any entry with equal probability."""
@@ -355,34 +358,34 @@ class FixedPool(ResetPool):
         size, device = scenario.batch_size[0], scenario.goal.device
         self.states = make_reset_state(scenario, torch.arange(size, device=device), None)
         self._first = torch.arange(num_envs, device=device)
-        self._next = self._first.clone()
+        self.counter = self._first.clone()
         self._round = math.lcm(size, num_envs)
 
     def upcoming(self) -> Tensor:
         """The next of each environment's scenarios."""
-        number, size, stride = self._next, self.states.batch_size[0], len(self._first)
+        number, size, stride = self.counter, self.states.batch_size[0], len(self._first)
         # After a round an environment's scenarios repeat; shift them unless it took all P.
         shift = number // self._round if self._round < size * stride else 0
         return (number + shift) % size
 
-    # In place: a captured reset reads the memory of _next.
+    # In place: a captured reset reads the memory of the counter.
 
     def started(self, done: Tensor | None) -> None:
         """See ResetPool."""
-        self._next.add_(1 if done is None else done, alpha=len(self._first))
+        self.counter.add_(1 if done is None else done, alpha=len(self._first))
 
     def rewind(self) -> None:
         """See ResetPool."""
-        self._next.copy_(self._first)
+        self.counter.copy_(self._first)
 
     def state_dict(self) -> dict[str, Any]:
         """The pool and the number of each environment's next episode."""
-        return {"starts": self.states.to_tensordict().to_dict(), "next": self._next.clone()}
+        return {"starts": self.states.to_tensordict().to_dict(), "next": self.counter.clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore them."""
         restore(self.states, state["starts"])
-        self._next.copy_(state["next"])
+        self.counter.copy_(state["next"])
 
 
 def restore(target: Any, values: dict[Any, Any]) -> None:

@@ -24,8 +24,7 @@ class StepTape(Tape):
         step = call.func.__self__
         now, parameters = step._world
         self.state = [*now.values(True, True), *parameters.values(True, True)]
-        pool = step._function.__self__.reset_pool
-        self.state += [pool._next if hasattr(pool, "_next") else pool._source.step]
+        self.state += [step._function.__self__.reset_pool.counter]
         replay, results = super().record(call, generators)
 
         def counted() -> None:

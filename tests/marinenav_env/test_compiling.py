@@ -126,6 +126,15 @@ def test_tensors_need_not_be_checked_where_the_structure_tells_their_sizes(made)
     assert len(made) == 3
 
 
+def test_within_other_compiled_code_it_is_a_part_of_that(made):
+    layer = Layer(2.0)
+    inner = compiling.compiled(layer.call, CPU, structure=lambda _: None)
+    outer = compiling.compiled((lambda value: inner(value) + 1.0), CPU, lambda _: None)
+    value = torch.ones(3, 2)
+    torch.testing.assert_close(outer(value), layer.call(value) + 1.0)
+    assert len(made) == 1
+
+
 @pytest.mark.slow
 def test_generated_code_refuses_tensors_of_another_size_or_layout():
     torch.compiler.reset()

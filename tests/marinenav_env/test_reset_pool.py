@@ -199,14 +199,14 @@ def test_every_environment_takes_every_fixed_scenario_equally_often(
 def test_the_place_in_a_fixed_list_stays_in_its_memory() -> None:
     """As a captured reset needs it."""
     pool = fixed(3, 4)
-    before = pool._next.data_ptr()
+    before = pool.counter.data_ptr()
     pool.index(None)
     pool.index(torch.tensor([True, False, True, False]))
     pool.load_state_dict(pool.state_dict())
-    assert pool._next.data_ptr() == before
+    assert pool.counter.data_ptr() == before
     saved = pool.state_dict()
     pool.index(torch.tensor([True] * 4))
-    assert not torch.equal(saved["next"], pool._next)
+    assert not torch.equal(saved["next"], pool.counter)
 
 
 # A sampler of the user's --------------------------------------------------------------------------

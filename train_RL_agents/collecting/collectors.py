@@ -119,7 +119,7 @@ class StepCollector:
         if self.in_place:
             self._graphs = GraphCollector(
                 self.env, self.policy, self._drawn_from, self._display.say,
-                self._config.trainer.vector_steps, self._config.compile,
+                self._config.trainer.vector_steps, self._config.compile, self._config.capture,
             )  # fmt: skip
             return self._graphs.collect
         if self._config.trainer.collector != "local":
@@ -191,8 +191,6 @@ class StepCollector:
         # Worlds of workers stay with them: a resumed run starts new ones, with new streams.
         if self._workers is not None:
             return {"world": None}
-        if self._graphs is not None:
-            self._graphs.settle()
         return {"world": self.env.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any], env_steps: int) -> None:

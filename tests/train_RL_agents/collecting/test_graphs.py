@@ -1,6 +1,7 @@
 """The graph collector against TorchRL's Collector, and captured against uncaptured."""
 
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -147,7 +148,7 @@ def memory(trainer):
     graphs = collector._graphs
     trees = [env.world_state.now, graphs._world.now, graphs._step, graphs._batch,
              env.reset_pool.states]  # fmt: skip
-    single = [graphs._over, replay._cursor, replay.filled, collector.policy.exploration,
+    single = [replay._cursor, replay.filled, collector.policy.exploration,
               *replay._packed.values(), *tree_leaves(trainer.algorithm.streams._open)]  # fmt: skip
     return [pointer for tree in trees for pointer in pointers(tree)] + [
         tensor.data_ptr() for tensor in single
@@ -196,15 +197,14 @@ def fixed_world(**settings):
 
 @pytest.mark.parametrize(
     ("steps", "interval", "replays"),
-    [(1, 3, 0), (3, 3, 4), (3, 4, 1), (1, None, 0), (3, None, 5)],
+    [(1, 3, 0), (3, 3, 0), (3, 4, 3), (1, None, 0), (3, None, 9)],
     ids=str,
 )
 def test_batches_are_those_of_the_collector(steps, interval, replays):
     """Every key of every step, and the state that is saved, also when it is saved in between.
 
-    Batches are graphs unless they begin in the midst of an episode (0, 5, 6 and 9), a refresh falls
-    into them (of interval 4 into 1, 2, 5, 6, 9 and 10), or another level begins within (8). The
-    first three are made by calls.
+    Batches are graphs unless a refresh falls into them after their first step: of interval 4 into
+    2, 3, 6, 7, 10 and 11, of interval 3 into all. The first three are made by calls.
     """
 
     def make():
@@ -214,9 +214,9 @@ def test_batches_are_those_of_the_collector(steps, interval, replays):
                                 refresh_size=4, refresh_interval=interval)  # fmt: skip
         return MarineNavEnv(WorldConfig(max_steps=7), 4, scenarios=curriculum, seed=1)
 
-    env, other = make(), make()
+    env, other, policy = make(), make(), Uniform()
     with replayed() as notes:
-        collector = GraphCollector(env, Uniform(), (), steps=steps)
+        collector = GraphCollector(env, policy, [policy.generator], steps=steps)
     reference = iter(Collector(other, Uniform(), frames_per_batch=4 * steps, total_frames=-1,
                                track_traj_ids=False, use_buffers=False,
                                auto_register_policy_transforms=False))  # fmt: skip
@@ -228,11 +228,10 @@ def test_batches_are_those_of_the_collector(steps, interval, replays):
         for key in found:
             assert torch.equal(batch[key], expected[key]), (number, key)
         if number in (4, 5, 8):
-            collector.settle()
             assert differences(values(env.state_dict()), values(other.state_dict())) == []
     assert env.env_steps == other.env_steps == 12 * 4 * steps
     assert notes.count("a batch of steps") == replays
-    assert (notes.count("a step of the world") > 0) == (replays < 4)
+    assert (notes.count("a step of the world") > 0) == (replays < 9)
 
 
 def test_what_is_captured_reads_nothing_on_the_host(tmp_path, tiny, monkeypatch):
@@ -292,7 +291,8 @@ def test_captured_is_uncaptured(tmp_path, tiny, cuda, words):
     for captured in (False, True):
         trainer = on_gpu(tmp_path / str(captured), *words)
         if not captured:
-            trainer.collector._drawn_from = trainer.algorithm._store._recorder = None
+            trainer.collector._config = replace(trainer.config, capture=False)
+            trainer.algorithm._store._recorder = None
         for number in range(60):
             trainer.collector.policy.set_exploration(1.0 / (number + 1), 0.5)
             turn(trainer)
