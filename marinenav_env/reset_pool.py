@@ -19,6 +19,8 @@ from torch import Tensor
 from marinenav_env import plugins
 from marinenav_env.config import LEVELS, Level, ScenarioConfig
 from marinenav_env.draws import LEVEL, START
+from marinenav_env.host_reads import host_reads_are_free
+from marinenav_env.layout import environments_innermost
 from marinenav_env.philox import RandomSource
 from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.state import ResetState, Scenario
@@ -260,7 +262,7 @@ class SampledPool(ResetPool):
         self._rows = torch.arange(size, device=device)
         self._begins = torch.arange(0, curriculum.pool_size, size, device=device).unbind()
         self._cursor, self._ticks = 0, 0
-        self.states = ResetState.cat([self._draw(begin) for begin in self._begins])
+        self.states = _in_memory(ResetState.cat([self._draw(begin) for begin in self._begins]))
         self.counter = self._source.step
 
     def upcoming(self) -> RandomSource:
@@ -356,7 +358,9 @@ class FixedPool(ResetPool):
 
     def __init__(self, scenario: Scenario, make_reset_state: MakeResetState, num_envs: int) -> None:
         size, device = scenario.batch_size[0], scenario.goal.device
-        self.states = make_reset_state(scenario, torch.arange(size, device=device), None)
+        self.states = _in_memory(
+            make_reset_state(scenario, torch.arange(size, device=device), None)
+        )
         self._first = torch.arange(num_envs, device=device)
         self.counter = self._first.clone()
         self._round = math.lcm(size, num_envs)
@@ -386,6 +390,16 @@ class FixedPool(ResetPool):
         """Restore them."""
         restore(self.states, state["starts"])
         self.counter.copy_(state["next"])
+
+
+def _in_memory(states: ResetState) -> ResetState:
+    """The states, with entries adjacent in memory where a step reads them in its kernels.
+
+    On a CPU the few entries that episodes start from are gathered, one after another.
+    """
+    if host_reads_are_free(states.scenario.goal.device):
+        return states
+    return states.apply(environments_innermost)
 
 
 def restore(target: Any, values: dict[Any, Any]) -> None:

@@ -79,7 +79,7 @@ def turn(
     pool: ResetState,
     others: Parameters | None,
     index: Tensor | RandomSource,
-) -> tuple[ResetState, Parameters | None, Tensor, TensorDict, Tensor, Outcome]:
+) -> tuple[ResetState, Parameters | None, Tensor | None, TensorDict, Tensor, Outcome]:
     """``World.step_and_reset`` as one function of tensors, which is compiled.
 
     Where host reads are free, the new episodes are left to ``restart_in_place``: few environments
@@ -97,7 +97,8 @@ def turn(
 
     Returns:
         What the next step starts from, its parameters if they may be others, both in tensors of
-        their own; the entries of the pool [E]; and the rest of Turn.
+        their own; the entries of the pool [E] if new episodes are left to ``restart_in_place``; and
+        the rest of Turn.
     """
     scenario, following, index = now.scenario, None, chosen(index, len(pool))
     state, entries, outcome = advance(now.state, scenario, parameters, action, noise)
@@ -115,7 +116,7 @@ def turn(
         return now.apply(stored), following, index, observation, acting, outcome
     if others is not None:
         following = where(done, others[index], parameters)
-    return where(done, pool[index], now), following, index, observation, acting, outcome
+    return where(done, pool[index], now), following, None, observation, acting, outcome
 
 
 def turn_structure(

@@ -409,7 +409,7 @@ def _end_robots(collided, arrived, active, steers, given, made, place):
 def _end_episodes(
     terminated, max_steps, given, made, place, sizes, ENDS_AT_FIRST_COLLISION: tl.constexpr
 ):
-    """endings.endings of episodes."""
+    """endings.endings of episodes; whether each is over."""
     here, robot, e, own, _each, _mine, _at = place
     E, R, _M, _C, _width = sizes
     over, any_collided = robot >= 0, robot < 0
@@ -425,16 +425,38 @@ def _end_episodes(
     tl.store(made.new_steps + e, steps, mask=first)
     tl.store(made.episode_terminated + e, over, mask=first)
     tl.store(made.episode_done + e, done, mask=first)
+    return done
+
+
+@triton.jit
+def _start_episodes(done, starts, place, sizes):
+    """restart.restart of scenario, state and observation.
+
+    Tensors are [rows, E], in the pool [rows, entries]. Rows of robots follow one another, so that
+    of what this step made, a lane reads only what it has stored itself: there is no barrier.
+    """
+    here, robot, e, _own, _each, _mine, _at = place
+    E, R, _M, _C, _width = sizes
+    following, latest, pool, rows, entries, index = starts
+    entry = tl.load(index + e).to(tl.int32)
+    for i in tl.static_range(len(following)):
+        for start in range(0, rows[i], R):
+            row = start + robot
+            one = here & (row < rows[i])
+            old = tl.load(latest[i] + row * E + e, mask=one)
+            new = tl.load(pool[i] + row * entries + entry, mask=one & done)
+            tl.store(following[i] + row * E + e, tl.where(done, new, old), mask=one)
 
 
 @triton.jit
 def kernel(
     given, hull, numbers, quantiles, made, zones, penalties, dt, substeps, max_steps,
-    E, R, M, C, width, points, lefts, rights, envs,
+    E, R, M, C, width, points, lefts, rights, envs, starts,
     LANES: tl.constexpr, K: tl.constexpr, CONTINUOUS: tl.constexpr, SCRIPTED: tl.constexpr,
     ENDS_AT_FIRST_COLLISION: tl.constexpr, BY_ROLE: tl.constexpr, WEATHER: tl.constexpr,
+    STARTS: tl.constexpr,
 ):  # fmt: skip
-    """World.advance.
+    """World.advance, or with STARTS restart.turn.
 
     E environments, ``envs`` of them a program, R robots, M objects, C cores; parameters are
     [R, width], width being E or 1, and there are so many commands of the left and the right.
@@ -483,4 +505,6 @@ def kernel(
 
     terminated = _end_robots(collided, arrived, active, steers, given, made, place)
     tl.debug_barrier()  # from here on the others' flags are read
-    _end_episodes(terminated, max_steps, given, made, place, sizes, ENDS_AT_FIRST_COLLISION)
+    done = _end_episodes(terminated, max_steps, given, made, place, sizes, ENDS_AT_FIRST_COLLISION)
+    if STARTS:
+        _start_episodes(done, starts, place, sizes)

@@ -184,23 +184,24 @@ class World:
         self._advance: Any = self.advance
         self._restart: Any = restart
         self._turn: Any = None
+        own_turn = self._uncompiled_turn
         if config.kernel == "triton":
-            self._advance = self._triton_advance()
+            kernel = self._triton_world()
+            self._advance, self._turn = kernel.advance, kernel.turn
+            own_turn = kernel.turn
         if compile_step:
-            # Of the functions as they are: what is compiled is not compiled again within.
-            step = self._advance
-
-            def own_turn(*arguments: Any) -> Any:
-                return turn(step, *arguments)
-
             self._turn = compiled(own_turn, quantiles.device, structure=turn_structure)
         if compile_step and config.kernel != "triton":
             self._advance = compiled(self.advance, quantiles.device)
         if compile_step and not host_reads_are_free(quantiles.device):
             self._restart = compiled(restart, quantiles.device)
 
-    def _triton_advance(self) -> Any:
-        """``advance`` as one Triton kernel.
+    def _uncompiled_turn(self, *arguments: Any) -> Any:
+        """``turn`` of what is not compiled, which is not compiled again within."""
+        return turn(self.advance, *arguments)
+
+    def _triton_world(self) -> Any:
+        """``advance`` and ``turn`` as one Triton kernel.
 
         Raises:
             ConfigError: when it cannot run here or does not know what the configuration asks for.
@@ -209,10 +210,10 @@ class World:
         allowed = "compiled with further observation entries or a reward of your own"
         require(known, "world.kernel", "triton", allowed)
         try:
-            from marinenav_env.triton_world import triton_advance
+            from marinenav_env.triton_world import TritonWorld
         except ImportError as error:
             raise ConfigError("world.kernel=triton: triton is not installed") from error
-        return triton_advance(self.config, self.quantiles, self.continuous)
+        return TritonWorld(self.config, self.quantiles, self.continuous)
 
     def step(
         self, world: WorldState, action: Tensor, noise: StepNoise | RandomSource
@@ -281,8 +282,8 @@ class World:
         others = None if shared else pool.parameters
         now, own, entries, *rest = self._turn(*world, action, noise, pool.now, others, index)
         made = Turn(WorldState(now, world.parameters if shared else own), *rest)
-        done = made.outcome.episode_done
-        if host_reads_are_free(done.device):
+        if entries is not None:
+            done = made.outcome.episode_done
             restart_in_place(done, pool.now, entries, now)
             if not shared:
                 restart_in_place(done, pool.parameters, entries, own)

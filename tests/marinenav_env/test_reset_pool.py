@@ -1,6 +1,7 @@
 """The pools that episodes start from, and the curriculum."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,11 +11,13 @@ from torch import Tensor
 
 from marinenav_env import ConfigError, MarineNavEnv, WorldConfig, plugins
 from marinenav_env.config import Level, ScenarioConfig
+from marinenav_env.layout import env_last
 from marinenav_env.philox import RandomSource
 from marinenav_env.reset_pool import Curriculum, FixedPool, SampledPool, restore
 from marinenav_env.scenario import ScenarioSampler, blank_scenarios
 from marinenav_env.state import Observation, ResetState, Scenario
 from marinenav_env.world import initial_state
+from tests.marinenav_env.env_helpers import equal
 from tests.marinenav_env.helpers import CPU
 
 LEVELS = (Level(1, 0, 0, 10.0), Level(2, 0, 1, 10.0), Level(3, 1, 0, 10.0))
@@ -207,6 +210,19 @@ def test_the_place_in_a_fixed_list_stays_in_its_memory() -> None:
     saved = pool.state_dict()
     pool.index(torch.tensor([True] * 4))
     assert not torch.equal(saved["next"], pool.counter)
+
+
+@pytest.mark.parametrize("make", [sampled, lambda: fixed(8, 4)], ids=["sampled", "fixed"])
+def test_entries_are_adjacent_where_a_step_reads_them_in_its_kernels(
+    make: Callable[[], SampledPool | FixedPool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = make()
+    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    pool = make()
+    assert equal(pool.states.to_tensordict(), there.states.to_tensordict())
+    for _ in range(2):
+        assert all(env_last(each).is_contiguous() for each in pool.states.values(True, True))
+        pool.load_state_dict(there.state_dict())
 
 
 # A sampler of the user's --------------------------------------------------------------------------

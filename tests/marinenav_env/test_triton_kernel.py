@@ -30,10 +30,10 @@ def test_registers_hold_everything(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("triton")
-    from marinenav_env import triton_world
+    from marinenav_env import triton_operator, triton_world
     from tools.count_kernels import h200, resources
 
-    kernel, binaries = triton_world.kernel, []
+    kernel, binaries = triton_operator.kernel, []
 
     class Compiler:
         def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
@@ -43,15 +43,19 @@ def test_registers_hold_everything(
 
             return compile_only
 
-    monkeypatch.setattr(triton_world, "kernel", Compiler())
+    monkeypatch.setattr(triton_operator, "kernel", Compiler())
     env = MarineNavEnv(num_envs=64, **settings)
     monkeypatch.setattr(triton_world.triton.knobs.runtime, "interpret", True)
-    advance = triton_world.triton_advance(env.config, env.world.quantiles, env.continuous)
+    world = triton_world.TritonWorld(env.config, env.world.quantiles, env.continuous)
     idle = torch.zeros_like(env.state.thrust)
     action = idle if env.continuous else idle[..., 0].to(torch.int64)
     monkeypatch.setattr(triton_world.triton.knobs.runtime, "interpret", False)
+    now, parameters = env.world_state
     with h200():
-        advance(env.state, env.scenario, env.constants, action, env.next_source())
-    used = resources(binaries[0])
-    assert 32 < used["REG"] <= 112, used
-    assert used["SPILL"] == 0, used
+        world.advance(now.state, now.scenario, parameters, action, env.next_source())
+        world.turn(now, parameters, action, env.next_source(), env.reset_pool.states, None,
+                   env.reset_pool.upcoming())  # fmt: skip
+    assert len(binaries) == 2
+    for used in map(resources, binaries):
+        assert 32 < used["REG"] <= 112, used
+        assert used["SPILL"] == 0, used

@@ -2,10 +2,6 @@
 
 import json
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +12,9 @@ import triton.language as tl  # noqa: E402
 
 from marinenav_env import philox, triton_math  # noqa: E402
 from tests.marinenav_env.helpers import CPU  # noqa: E402
+from tests.marinenav_env.triton_interpreter import interpreted  # noqa: E402
 
-ROOT, MODULE = Path(__file__).parents[2], "tests.marinenav_env.test_triton_math"
+MODULE = "tests.marinenav_env.test_triton_math"
 
 
 @triton.jit
@@ -76,26 +73,22 @@ def compare_angles() -> list[float]:
 
 
 @pytest.fixture(scope="module")
-def interpreted() -> dict[str, Any]:
-    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-m", MODULE], cwd=ROOT, env=environment,
-                          capture_output=True, text=True)  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+def found() -> dict[str, Any]:
+    results: dict[str, Any] = interpreted(MODULE)
+    return results
 
 
 @pytest.mark.slow
-def test_angles_are_those_of_torch(interpreted: dict[str, Any]) -> None:
-    atan2, asin, wrapped, largest = interpreted["angles"]
+def test_angles_are_those_of_torch(found: dict[str, Any]) -> None:
+    atan2, asin, wrapped, largest = found["angles"]
     assert atan2 < 4e-7 and asin < 4e-6 and wrapped < 4e-6
     assert largest <= math.pi + 1e-6
 
 
 @pytest.mark.slow
-def test_random_numbers_are_those_of_torch(interpreted: dict[str, Any]) -> None:
+def test_random_numbers_are_those_of_torch(found: dict[str, Any]) -> None:
     """Words and uniform numbers exactly, normal ones to rounding."""
-    found = interpreted["random"]
+    found = found["random"]
     assert found["words"] and found["uniform"]
     assert found["normal"] < 4e-6
 

@@ -1,20 +1,17 @@
 """The world's step as one Triton kernel, against ``World.advance`` on the same noise."""
 
 import json
-import os
-import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from marinenav_env import Curriculum, MarineNavEnv
+from marinenav_env import GROUP, Curriculum, MarineNavEnv
 from marinenav_env.config import Level, RewardConfig, SensorConfig, WeatherConfig, WorldConfig
 from marinenav_env.layout import env_last
 from marinenav_env.perception import own_state
@@ -22,12 +19,14 @@ from marinenav_env.philox import RandomSource
 from marinenav_env.reward import RewardInputs, reward_by_role, role_terms
 from marinenav_env.roles import ROLES, pairs, roles
 from marinenav_env.scenario_file import parse_scenarios
-from marinenav_env.state import Parameters, Scenario, State
+from marinenav_env.state import Observation, Parameters, Scenario, State
 from marinenav_env.validation import ConfigError
-from marinenav_env.world import World
+from marinenav_env.world import World, WorldState
+from tests.marinenav_env.env_helpers import ACTION, KINDS, SHORT, actions_of, equal, make
 from tests.marinenav_env.helpers import random_world, recordings
+from tests.marinenav_env.triton_interpreter import interpreted
 
-ROOT, MODULE = Path(__file__).parents[2], "tests.marinenav_env.test_triton_world"
+MODULE = "tests.marinenav_env.test_triton_world"
 TOLERANCE = 1e-4
 BY_ROLE = RewardConfig(
     give_way_penalty=-0.7, stand_on_penalty=-0.6, port_turn_penalty=-0.5, slowing_penalty=-0.4,
@@ -95,12 +94,12 @@ def differences(
     Where a flag differs, a distance was on an edge to rounding: that environment counts as tied,
     and is not compared from there on.
     """
-    from marinenav_env import triton_world
+    from marinenav_env import triton_operator, triton_world
 
     device = state.pose.device
     if device.type == "cpu":
-        triton_world._LANES = 1024  # the interpreter takes as long for many lanes as for few
-    kernel = triton_world.triton_advance(world.config, world.quantiles, world.continuous)
+        triton_operator._LANES = 1024  # the interpreter takes as long for many lanes as for few
+    kernel = triton_world.TritonWorld(world.config, world.quantiles, world.continuous).advance
     envs = len(state)
     source = RandomSource.seeded(0, envs, device)
     worst, happened, weather = Counter[str](), Counter[str](), parameters.weather
@@ -259,42 +258,82 @@ def any_vessels() -> dict[str, Any]:
 
 
 def compiled_whole() -> dict[str, Any]:
-    """A step as part of a compiled function, and as it is."""
+    """A step, and one with new episodes, as part of a compiled function, and as they are."""
     curriculum = Curriculum(levels=(Level(2, 0, 0, 30.0),), pool_size=8, refresh_size=8)
-    equal = []
+    same = []
     for setting in ({}, {"weather": ROUGH, "reward": BY_ROLE}):
-        torch.compiler.reset()
-        env = MarineNavEnv(WorldConfig(kernel="triton", **setting), 8, scenarios=curriculum)
-        step = torch.compile(env.world.step, backend="aot_eager", fullgraph=True)
+        env = MarineNavEnv(WorldConfig(kernel="triton", max_steps=1, **setting), 8,
+                           scenarios=curriculum)  # fmt: skip
         given = env.world_state, torch.ones(8, 2, 2), env.next_source()
-        both = zip(step(*given)[0].now.values(True, True),
-                   env.world.step(*given)[0].now.values(True, True), strict=True)  # fmt: skip
-        equal.append(all(torch.equal(one, other) for one, other in both))
-    return {"equal": equal}
+        starting = *given, WorldState(env.reset_pool.states, env.constants), torch.arange(8)
+        for step, arguments in ((env.world.step, given), (env.world.step_and_reset, starting)):
+            torch.compiler.reset()
+            found, expected = (
+                function(*arguments)[0].now.to_tensordict()
+                for function in (torch.compile(step, backend="aot_eager", fullgraph=True), step)
+            )
+            same.append(equal(found, expected))
+    return {"equal": same}
+
+
+def new_episodes(device: str = "cpu") -> dict[str, Any]:
+    """Steps that end episodes, and start others from every kind of pool, in the same kernel."""
+    return {kind: episodes_of(kind, device) for kind in KINDS}
+
+
+def episodes_of(kind: str, device: str) -> dict[str, Any]:
+    """An environment of a kind with the kernel against one without it; episodes of seven steps.
+
+    Where the kernel takes something as it is, from the pool or from before the step, it must be
+    the same bit for bit.
+    """
+    ours, theirs = (
+        make(kind, 16, config=replace(SHORT, kernel=kernel), seed=1, device=device)
+        for kernel in ("triton", "compiled")
+    )
+    td, expected_td = ours.reset(), theirs.reset()
+    for each in (ours, theirs):  # else most episodes would end together
+        each.state.steps.copy_(torch.arange(16) % 7)
+    started, exact, worst = 0, True, 0.0
+    for action in actions_of(theirs, 20):
+        action = action.to(device)
+        row, td = ours.step_and_maybe_reset(td.set(ACTION, action))
+        expected, expected_td = theirs.step_and_maybe_reset(expected_td.set(ACTION, action))
+        done = expected["next", "done"].view(-1)
+        for name in Observation.__annotations__:
+            first, last = (each[GROUP, "observation", name] for each in (expected_td, row["next"]))
+            mask = done.view(-1, *[1] * (first.ndim - 1))
+            exact &= torch.equal(td[GROUP, "observation", name], torch.where(mask, first, last))
+        now, expected_now = ours.world_state.now, theirs.world_state.now
+        exact &= equal(now.scenario.to_tensordict(), expected_now.scenario.to_tensordict())
+        exact &= equal(now.state[done].to_tensordict(), expected_now.state[done].to_tensordict())
+        exact &= equal(ours.constants.to_tensordict(), theirs.constants.to_tensordict())
+        for (name, mine), (_, other) in zip(
+            sorted(row.items(True, True), key=str), sorted(expected.items(True, True), key=str),
+            strict=True,
+        ):  # fmt: skip
+            assert (mine.shape, mine.dtype) == (other.shape, other.dtype), name
+            worst = max(worst, (mine.double() - other.double()).abs().max().item())
+        started += int(done.sum())
+    return {"started": started, "exact": exact, "worst": worst}
 
 
 CASES = (
     whole_episodes, everything_else, by_role, plain_penalties, rough, any_weather,
-    recorded_episodes, any_vessels, compiled_whole,
+    recorded_episodes, any_vessels, compiled_whole, new_episodes,
 )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def interpreted() -> Iterator[dict[str, Any]]:
-    pytest.importorskip("triton")
-    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-m", MODULE], cwd=ROOT, env=environment,
-                          capture_output=True, text=True)  # fmt: skip
-    if "only 0-dimensional arrays can be converted" in done.stderr:
-        pytest.skip("the interpreter of this triton needs an older numpy")
-    assert done.returncode == 0, done.stderr
-    yield json.loads(done.stdout)
+def found() -> dict[str, Any]:
+    results: dict[str, Any] = interpreted(MODULE)
+    return results
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [case.__name__ for case in CASES[:-1]])
-def test_the_kernel_equals_advance(interpreted: dict[str, Any], case: str) -> None:
-    check(interpreted[case])
+@pytest.mark.parametrize("case", [case.__name__ for case in CASES[:-2]])
+def test_the_kernel_equals_advance(found: dict[str, Any], case: str) -> None:
+    check(found[case])
 
 
 @pytest.mark.gpu
@@ -311,33 +350,51 @@ def check(found: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-def test_all_of_it_happened(interpreted: dict[str, Any]) -> None:
+def test_all_of_it_happened(found: dict[str, Any]) -> None:
     """Else the comparison would show nothing."""
-    happened = interpreted["whole_episodes"]["happened"]
+    happened = found["whole_episodes"]["happened"]
     for name in ("collided", "arrived", "colregs", "truncated", "episode_done"):
         assert happened[name] > 20, name
-    assert interpreted["everything_else"]["happened"]["episode_terminated"]
+    assert found["everything_else"]["happened"]["episode_terminated"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["by_role", "plain_penalties", "any_weather"])
-def test_every_role_and_every_penalty_happened(interpreted: dict[str, Any], case: str) -> None:
-    happened = interpreted[case]["happened"]
+def test_every_role_and_every_penalty_happened(found: dict[str, Any], case: str) -> None:
+    happened = found[case]["happened"]
     for name in (*PENALTIES, *ROLES[1:]):
         assert happened[name] > 20, name
 
 
 @pytest.mark.slow
-def test_every_fault_happened(interpreted: dict[str, Any]) -> None:
-    assert interpreted["rough"]["delays"] == [2]
-    assert set(interpreted["any_weather"]["delays"]) == {0, 1, 2}
+def test_every_fault_happened(found: dict[str, Any]) -> None:
+    assert found["rough"]["delays"] == [2]
+    assert set(found["any_weather"]["delays"]) == {0, 1, 2}
     for case in ("rough", "any_weather"):
-        assert interpreted[case]["happened"]["missed"] > 20
+        assert found[case]["happened"]["missed"] > 20
 
 
 @pytest.mark.slow
-def test_the_kernel_can_be_part_of_compiled_code(interpreted: dict[str, Any]) -> None:
-    assert interpreted["compiled_whole"]["equal"] == [True, True]
+def test_the_kernel_can_be_part_of_compiled_code(found: dict[str, Any]) -> None:
+    assert found["compiled_whole"]["equal"] == [True] * 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_kernel_starts_episodes(found: dict[str, Any], kind: str) -> None:
+    check_episodes(found["new_episodes"][kind])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_kernel_starts_episodes_on_a_gpu(kind: str) -> None:
+    check_episodes(episodes_of(kind, "cuda"))
+
+
+def check_episodes(found: dict[str, Any]) -> None:
+    assert found["started"] >= 40 and found["exact"], found
+    assert found["worst"] <= TOLERANCE, found
 
 
 if __name__ == "__main__":

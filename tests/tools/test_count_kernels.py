@@ -34,6 +34,14 @@ def test_operators_over_lists_start_a_kernel_for_so_many_tensors():
 
 
 @pytest.mark.slow
+def test_with_the_worlds_kernel_a_step_has_fewer():
+    """Policy, noise and insertion, besides the kernel."""
+    pytest.importorskip("triton")
+    found, _ = counted("AC-IQN", ["world.kernel=triton"], ["vector step"])
+    assert found["vector step"].total() <= 26
+
+
+@pytest.mark.slow
 def test_kernels_of_ac_iqn_stay_few():
     found, compiler = counted("AC-IQN", ["trainer.batch_size=256"], ["vector step", "update"])
     assert found["vector step"].total() <= 40

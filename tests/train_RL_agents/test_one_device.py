@@ -77,7 +77,7 @@ def test_a_captured_step_of_the_environment_stays_on_the_device():
         assert env._captured._call._replay is not None
 
 
-STEP = {"explore", "own_turn"}
+STEP = {"explore", "_uncompiled_turn"}
 COMPILED = {
     ("SAC", CAPTURED): {*STEP, "_write_step", "_store_rows"},
     ("SAC", PLAIN): {*STEP, "advance_windows"},
@@ -105,7 +105,7 @@ def test_on_a_gpu_everything_is_compiled_that_gains_by_it(monkeypatch, name, cap
         loop = Loop(mode, name, "compile=true", capture)
         loop.collect()
         assert set(compiled) == COMPILED[name, capture]
-        assert compiled.count("explore") == compiled.count("own_turn")
+        assert compiled.count("explore") == compiled.count("_uncompiled_turn")
         loop.learn()
     compiled_explore.cache_clear()
     assert set(compiled) == COMPILED[name, capture] | {"gradients", "_apply_gradient"}
