@@ -154,6 +154,15 @@ class Turn(NamedTuple):
     """Of the step."""
 
 
+def knows_kernel(config: WorldConfig) -> bool:
+    """Whether the Triton kernel computes all that a configuration asks for.
+
+    It knows perception and the rewards of the package; further observation entries and a reward of
+    the user's are left to PyTorch's operators.
+    """
+    return not config.reward.function and not entry_sensors(config)
+
+
 class World:
     """The world as pure functions of tensors, for one configuration.
 
@@ -206,7 +215,7 @@ class World:
         Raises:
             ConfigError: when it cannot run here or does not know what the configuration asks for.
         """
-        known = not self.config.reward.function and not self.sensors
+        known = knows_kernel(self.config)
         allowed = "compiled with further observation entries or a reward of your own"
         require(known, "world.kernel", "triton", allowed)
         try:

@@ -17,6 +17,7 @@ from marinenav_env.validation import ConfigError, require
 from train_RL_agents import torchrl_trainer
 from train_RL_agents.config.reading import load_config, override, stated_keys
 from train_RL_agents.config.resuming import RESUMABLE
+from train_RL_agents.planning.kernels import choose_kernel
 from train_RL_agents.planning.plan import check, table
 from train_RL_agents.planning.profiles import Sized, planned
 from train_RL_agents.run.checkpoint import CHECKPOINTS, STATE
@@ -87,7 +88,10 @@ def new_runs(
     ranks = Ranks()
     with ranks.together():
         sized = sized_config(path, words, profile, at_once)
-        config = sized.config
+    quiet = options.get("quiet") or options.get("json_lines") or not ranks.leads
+    console = Console(quiet=quiet, highlight=False)
+    say = partial(console.print, markup=False, soft_wrap=True)
+    config, choice = ranks.led(partial(choose_kernel, sized.config, sized.plan.device, say))
 
     def create() -> list[RunFolder]:
         """All at once, so that --resume finds the seeds whose turn had not come."""
@@ -98,12 +102,12 @@ def new_runs(
     folders = ranks.led(create)
     parent = folders[0].path.parent
     line = _headline(parent, config.agent_type, str(sized.plan.device), sized.chosen)
-    quiet = options.get("quiet") or options.get("json_lines") or not ranks.leads
-    console = Console(quiet=quiet, highlight=False)
-    console.print(line, markup=False, soft_wrap=True)
+    heading = [line, choice] if choice else [line]
+    for each in heading:
+        say(each)
     console.print(table(sized.plan))
     for folder in folders:
-        folder.heading = [line]
+        folder.heading = heading
     first, *others = [
         (folder, partial(torchrl_trainer.TorchRLTrainer, folder, **options)) for folder in folders
     ]

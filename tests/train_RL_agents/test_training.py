@@ -1,17 +1,19 @@
 """Starting runs and resuming them: what is left where one is refused."""
 
+import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.tiny_runs import new_run
+from tests.train_RL_agents.tiny_runs import TINY, new_run
 from train_RL_agents.planning import profiles
 from train_RL_agents.planning.plan import plan
 from train_RL_agents.run.checkpoint import STATE
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import resume
-from train_RL_agents.training import _kept, run_to_the_end, sized_config
+from train_RL_agents.training import _kept, new_runs, run_to_the_end, sized_config
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -73,3 +75,20 @@ def test_memory_is_planned_for_as_many_runs_as_there_are(monkeypatch, seeds, cou
     sized_config(None, [f"seed={seeds}"], "none", at_once=3)
     assert found == [counted]
     assert len(plans) == 1  # reading thousands of scenarios takes seconds
+
+
+def test_a_run_keeps_the_kernel_that_was_chosen_for_it(tmp_path, monkeypatch, capsys):
+    def choose(config, device, say):
+        say("measuring")
+        return replace(config, world=replace(config.world, kernel="compiled")), "world.kernel: so"
+
+    monkeypatch.setattr("train_RL_agents.training.choose_kernel", choose)
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(TINY | {"save_dir": str(tmp_path / "runs")}))
+    runs = new_runs(file, ["seed=1,2"])
+    for folder, _ in runs:
+        assert folder.config.world.kernel == "compiled"
+        assert RunFolder.open(folder.path).config.world.kernel == "compiled"
+        assert folder.heading[1:] == ["world.kernel: so"]
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "measuring" and said[2] == "world.kernel: so"
