@@ -41,9 +41,10 @@ SUBSTEPS = 4
 """Substeps of the simulation in a control step."""
 TEMPERATURE = 1.0
 """Cost by which a plan loses a factor e of its weight (s)."""
-COLLISION, NEAR, MARGIN = 100.0, 4.0, 2.0
-"""Cost of a collision (s), of each second and metre within the margin (1/m), the margin (m)."""
-WRONG_SIDE, SIDE = 3.0, 8.0
+COLLISION, NEAR, MARGIN = 100.0, 6.0, 4.0
+"""Cost of a collision (s), of each second and metre within the margin (1/m), the margin (m). The
+margin is for what a plan does not know: others turn, too, and a vessel follows its plan late."""
+WRONG_SIDE, SIDE = 10.0, 8.0
 """Cost of each metre by which a vessel is not passed at a distance on the right side (s/m, m)."""
 STANDS_STILL = 0.3
 """Objects slower than this have no course (m/s)."""
