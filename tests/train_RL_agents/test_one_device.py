@@ -79,7 +79,7 @@ def test_a_captured_step_of_the_environment_stays_on_the_device():
 
 STEP = {"explore", "_uncompiled_turn"}
 COMPILED = {
-    ("SAC", CAPTURED): {*STEP, "_write_step", "_store_rows"},
+    ("SAC", CAPTURED): {*STEP, "_written_step", "_written_world", "_store_rows"},
     ("SAC", PLAIN): {*STEP, "advance_windows"},
     ("PPO", PLAIN): STEP,
 }

@@ -63,7 +63,10 @@ class GraphCollector:
         own = parameters.batch_size[0] > 1
         self._world = WorldState(now.clone(), parameters.clone() if own else parameters)
         env.world_state = self._world
-        self._make_step = compiled(self._write_step, device) if compile else self._write_step
+        self._write_step, self._write_world = self._written_step, self._written_world
+        if compile:
+            self._write_step = compiled(self._written_step, device)
+            self._write_world = compiled(self._written_world, device)
         self._next = Captured(
             self._next_step, device, generators, name="a step of the world", capture=capture,
             say=say,
@@ -112,23 +115,33 @@ class GraphCollector:
 
     def _next_step(self) -> None:
         """Make a step, with the random numbers that the policy is given."""
-        self._make_step(*self._drawn())
+        following = self._write_step(self._world, *self._drawn())
+        self._write_world(following)
 
     def _drawn(self) -> tuple[Any, ...]:
         """Random numbers of a step that the policy is given; those of the world are by counter."""
         policy: Any = self.policy
         return (policy.draw_noise(self.env.state.active.shape),) if self._draws else ()
 
-    def _write_step(self, *acting: Any) -> None:
-        """Make a step; writes it and the state to the static tensors.
+    def _written_step(self, world: WorldState, *acting: Any) -> WorldState:
+        """Make a step, write it to its static tensors and return what the next starts from.
+
+        That is written to the static state by another function: torch 2.11 generates wrong code for
+        one that writes what it also reads.
 
         Args:
+            world: before the step.
             acting: further arguments of the policy.
         """
-        step, following = self._stepped(self._world, *acting)
+        step, following = self._stepped(world, *acting)
         copy_in(self._step, step)
+        return following
+
+    def _written_world(self, following: WorldState) -> None:
+        """Write a state to the static one."""
         copy_in(self._world.now, following.now)
-        copy_in(self._world.parameters, following.parameters)
+        if following.parameters is not self._world.parameters:
+            copy_in(self._world.parameters, following.parameters)
 
     def _stepped(self, world: WorldState, *acting: Any) -> tuple[TensorDictBase, WorldState]:
         """Act and step the world: the step under TorchRL's keys, and what the next starts from."""
