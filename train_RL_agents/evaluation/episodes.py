@@ -20,10 +20,10 @@ from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.captured import Captured
 from marinenav_env.compiling import compiled
 from marinenav_env.host_reads import host_reads_are_free
-from marinenav_env.layout import copy_in
+from marinenav_env.layout import copy_all, copy_in
 from marinenav_env.philox import RandomSource
 from marinenav_env.scenario import ScenarioSampler
-from marinenav_env.state import Outcome, Scenario
+from marinenav_env.state import Outcome, ResetState, Scenario
 from marinenav_env.validation import ConfigError
 from marinenav_env.world import WorldState
 from train_RL_agents.utils.memory import require_room
@@ -240,44 +240,57 @@ class _Tally:
     """
 
     def __init__(self, env: MarineNavEnv) -> None:
-        self.counting = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
-        self.collided = torch.zeros_like(self.counting)
-        self.arrived = torch.zeros_like(env.state.active)
+        counting = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
         self.sums = {
-            name: torch.zeros_like(env.state.pose[..., 0]) for name in ("time", "energy", "return")
-        }
+            "counting": counting,
+            "collided": torch.zeros_like(counting),
+            "arrived": torch.zeros_like(env.state.active),
+            **{name: torch.zeros_like(env.state.pose[..., 0])
+               for name in ("time", "energy", "return")},
+        }  # fmt: skip
         self.seconds = env.config.dt * env.config.substeps
 
     def clear(self) -> None:
         """Begin again, in the same tensors."""
-        self.counting.fill_(True)
-        for each in (self.collided, self.arrived, *self.sums.values()):
-            each.zero_()
+        for name, each in self.sums.items():
+            each.fill_(name == "counting")
 
-    def add(self, discount: float | Tensor, moment: Moment) -> None:
+    def after(
+        self, sums: dict[str, Tensor], discount: float | Tensor, moment: Moment
+    ) -> dict[str, Tensor]:
+        """The sums of some episodes after a step of theirs; returns count it with a discount."""
+        outcome, counting = moment.outcome, sums["counting"]
+        active = moment.before.now.state.active & counting[:, None]
+        collided = outcome.collided.any(-1)
+        return {
+            "counting": counting & ~collided & ~outcome.episode_done,
+            "collided": sums["collided"] | (collided & counting),
+            "arrived": sums["arrived"] | outcome.arrived,
+            "time": sums["time"] + self.seconds * active,
+            "energy": sums["energy"] + outcome.energy * active,
+            "return": sums["return"] + discount * outcome.reward * active,
+        }
+
+    def add(self, discount: float, moment: Moment) -> None:
         """Add a step; returns count it with a discount."""
         rows: Tensor | slice = moment.rows
-        rows = rows if len(moment.rows) < len(self.counting) else slice(None)
-        outcome, counting = moment.outcome, self.counting[rows]
-        active = moment.before.now.state.active & counting[:, None]
-        self.sums["time"][rows] += self.seconds * active
-        self.sums["energy"][rows] += outcome.energy * active
-        self.sums["return"][rows] += discount * outcome.reward * active
-        self.arrived[rows] |= outcome.arrived
-        collided = outcome.collided.any(-1)
-        self.collided[rows] |= collided & counting
-        self.counting[rows] &= ~collided & ~outcome.episode_done
+        rows = rows if len(moment.rows) < len(self.sums["counting"]) else slice(None)
+        own = {name: each[rows] for name, each in self.sums.items()}
+        for name, value in self.after(own, discount, moment).items():
+            self.sums[name][rows] = value
 
     def episodes(self, scenario: Scenario) -> Episodes:
         """Outcomes of the episodes, once all have ended."""
         present, robots = scenario.robot_mask, scenario.robot_mask.sum(-1)
-        means = {name: (total.sum(-1) / robots).double().cpu() for name, total in self.sums.items()}
+        sums = self.sums
+        means = {name: (sums[name].sum(-1) / robots).double().cpu()
+                 for name in ("time", "energy", "return")}  # fmt: skip
         return Episodes(
             level=scenario.level.cpu(),
-            success=(self.arrived | ~present).all(-1).cpu(),
-            collision=self.collided.cpu(),
+            success=(sums["arrived"] | ~present).all(-1).cpu(),
+            collision=sums["collided"].cpu(),
             robots=robots.cpu(),
-            robots_arrived=self.arrived.sum(-1).cpu(),
+            robots_arrived=sums["arrived"].sum(-1).cpu(),
             time=means["time"],
             energy=means["energy"],
             returns=means["return"],
@@ -387,11 +400,14 @@ class Evaluation:
         self._world, self._tally = WorldState(now.clone(), parameters), _Tally(env)
         self._rows = torch.arange(env.num_envs, device=device)
         self._discount = torch.ones((), dtype=torch.float64, device=device)
-        self._make_step = compiled(self._step, device) if compile else self._step
+        self._make_step, self._write = self._step, self._written
+        if compile:
+            self._make_step, self._write = (
+                compiled(each, device) for each in (self._step, self._written)
+            )
         self._next = Captured(
-            lambda: self._make_step(env.next_source()), device,
-            name="an evaluation step", capture=capture, say=say,
-        )  # fmt: skip
+            self._next_step, device, name="an evaluation step", capture=capture, say=say
+        )
 
     def run(self, watch: Watch | None = None) -> Episodes:
         """See ``evaluate``."""
@@ -408,16 +424,31 @@ class Evaluation:
                 watch(moment, env)
         return self._tally.episodes(env.scenario)
 
-    def _step(self, source: RandomSource) -> Moment:
+    def _next_step(self) -> Moment:
         """A control step of all episodes; leaves what it led to."""
+        moment, sums = self._make_step(self._env.next_source())
+        self._write(moment.after.now, sums)
+        # As it is: code that torch 2.11 generates leaves out copies of a scalar in float64.
+        self._discount.mul_(GAMMA)
+        return moment
+
+    def _step(self, source: RandomSource) -> tuple[Moment, dict[str, Tensor]]:
+        """A control step, and the sums after it; nothing is written (see ``_written``)."""
         before = WorldState(self._world.now.clone(), self._world.parameters)
         acted = self.policy(self._env.to_tensordict(before))
         after, outcome = self._env.world.step(before, acted.get((GROUP, "action")), source)
         moment = Moment(self._rows, acted, before, after, outcome)
-        self._tally.add(self._discount, moment)
-        self._discount.mul_(GAMMA)
-        copy_in(self._world.now, after.now)
-        return moment
+        sums = self._tally.after(self._tally.sums, self._discount, moment)
+        return moment, sums
+
+    def _written(self, now: ResetState, sums: dict[str, Tensor]) -> None:
+        """Write what a step led to to the static tensors.
+
+        It is a function of its own since torch 2.11 may generate wrong code for one that writes
+        what it also reads.
+        """
+        copy_in(self._world.now, now)
+        copy_all(self._tally.sums.values(), [sums[name] for name in self._tally.sums])
 
 
 def evaluation_of(
