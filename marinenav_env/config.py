@@ -329,8 +329,8 @@ class WorldConfig:
     """Whether an episode ends with the first collision of any robot, as in evaluation."""
     kernel: Literal["auto", "compiled", "triton"] = "auto"
     """What computes a step: PyTorch's operators, which the setting compile has compiled, or one
-    Triton kernel on a GPU, to rounding the same; auto: compiled, and for a new training on a GPU
-    the one that is faster there."""
+    Triton kernel on a GPU, to rounding the same; auto: compiled, but for runs that ``train`` begins
+    on a GPU the faster one there."""
     vessel: VesselConfig = field(default_factory=VesselConfig)
     """Hull, thrusters, hydrodynamics."""
     sensor: SensorConfig = field(default_factory=SensorConfig)

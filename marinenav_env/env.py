@@ -362,6 +362,8 @@ class MarineNavEnv(EnvBase):
     def step_and_reset(self, world: WorldState, action: Tensor, noise: RandomSource) -> Stepped:
         """Make a step and start new episodes where it ended one; can be captured.
 
+        The counter of the reset pool goes on, but the environment stays in its state.
+
         Args:
             world: before the step; it is not changed.
             action: see ``World.step``.
@@ -378,9 +380,11 @@ class MarineNavEnv(EnvBase):
         """Within it, ``step_and_reset`` can be tried: its counters are then put back."""
         counters = [self._noise.step, self.reset_pool.counter]
         before = [each.clone() for each in counters]
-        yield
-        for each, value in zip(counters, before, strict=True):
-            each.copy_(value)
+        try:
+            yield
+        finally:
+            for each, value in zip(counters, before, strict=True):
+                each.copy_(value)
 
     def refresh_pool(self) -> None:
         """Draw new entries of the reset pool when due; call once per vector step, on the host."""

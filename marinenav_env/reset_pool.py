@@ -150,7 +150,7 @@ class ResetPool(ABC):
     states: ResetState
     """batch [P]."""
     counter: Tensor
-    """Changed in place by ``upcoming`` or ``started``, and all that they change."""
+    """What ``upcoming`` or ``started`` changes, in place; they change nothing else."""
 
     @abstractmethod
     def upcoming(self) -> Tensor | RandomSource:

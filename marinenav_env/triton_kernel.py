@@ -4,8 +4,8 @@ A program has a block of environments, and a lane for each of their robots. All 
 registers. Lanes tell each other where their robots are, and what has ended, by memory, with a
 barrier between. Each part names the function that computes the same with PyTorch's operators.
 
-``given``, ``numbers`` and ``made`` are the pointers of marinenav_env.triton_world; ``place`` says
-which robot a lane has, and ``sizes`` how many there are of what (see _place and kernel).
+``given``, ``numbers`` and ``made`` are the pointers of marinenav_env.triton_operator; ``place``
+says which robot a lane has, and ``sizes`` how many there are of what (see _place and kernel).
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, assignment, misc"
@@ -432,8 +432,9 @@ def _end_episodes(
 def _start_episodes(done, starts, place, sizes):
     """restart.restart of scenario, state and observation.
 
-    Tensors are [rows, E], in the pool [rows, entries]. Rows of robots follow one another, so that
-    of what this step made, a lane reads only what it has stored itself: there is no barrier.
+    Tensors are [rows, E], in the pool [rows, entries]. In what this step made, there are R rows, or
+    a multiple, of which each R-th is the same robot's, or a single row, which the first robot's
+    lane has stored: a lane reads only what it has stored itself, and there is no barrier.
     """
     here, robot, e, _own, _each, _mine, _at = place
     E, R, _M, _C, _width = sizes

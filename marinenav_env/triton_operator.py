@@ -93,6 +93,8 @@ def world_step(
         states = len(pool) - len(kept) - len(ENTRIES)
         latest = *map(_in_memory, kept), *made[:states], *(getattr(made, each) for each in ENTRIES)
         counts = tuple(each.numel() // envs for each in following)
+        # Else a lane would read what another one stores, see _start_episodes.
+        assert all(count == 1 or count % robots == 0 for count in counts[len(kept) :])
         starts = _Starts(
             tuple(following), latest, tuple(map(_in_memory, pool)), counts, len(pool[0]), index
         )

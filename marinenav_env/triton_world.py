@@ -12,7 +12,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env.config import ColregsConfig, WorldConfig
-from marinenav_env.layout import env_first, env_last
+from marinenav_env.layout import env_first, env_last, environments_innermost
 from marinenav_env.philox import RandomSource
 from marinenav_env.restart import chosen, steered, where
 from marinenav_env.reward import reward_by_role, reward_function
@@ -95,7 +95,8 @@ class TritonWorld:
             scenario.scripted if scripted else state.active,
             state.active if weather is None else state.pending,
             state.active if weather is None else _rows(weather),
-            action.to(dtype) if self._continuous else action,
+            # The policy has another layout; here compiled code can give it this one.
+            environments_innermost(action.to(dtype) if self._continuous else action),
             *(getattr(noise, name) for name in SOURCE),
         ]
         flags = [

@@ -17,6 +17,7 @@ from marinenav_env.validation import ConfigError, require
 from train_RL_agents import torchrl_trainer
 from train_RL_agents.config.reading import load_config, override, stated_keys
 from train_RL_agents.config.resuming import RESUMABLE
+from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.planning.kernels import choose_kernel
 from train_RL_agents.planning.plan import check, table
 from train_RL_agents.planning.profiles import Sized, planned
@@ -91,7 +92,9 @@ def new_runs(
     quiet = options.get("quiet") or options.get("json_lines") or not ranks.leads
     console = Console(quiet=quiet, highlight=False)
     say = partial(console.print, markup=False, soft_wrap=True)
-    config, choice = ranks.led(partial(choose_kernel, sized.config, sized.plan.device, say))
+    own = ranks.share(sized.config)
+    kernel, choice = ranks.led(partial(choose_kernel, own, sized.plan.device, say))
+    config = _with_kernel(sized.config, kernel)
 
     def create() -> list[RunFolder]:
         """All at once, so that --resume finds the seeds whose turn had not come."""
@@ -112,6 +115,18 @@ def new_runs(
         (folder, partial(torchrl_trainer.TorchRLTrainer, folder, **options)) for folder in folders
     ]
     return [(first[0], partial(_kept, first[1], parent)), *others]
+
+
+def _with_kernel(config: TrainConfig[Any], kernel: str) -> TrainConfig[Any]:
+    """The configuration with another kernel of the world."""
+    world: Any = replace(config.world, kernel=kernel)  # type: ignore[arg-type]
+    return replace(config, world=world)
+
+
+def _without_code(config: TrainConfig[Any]) -> TrainConfig[Any]:
+    """The configuration without generated code, which a Triton kernel is, too."""
+    kernel = "auto" if config.world.kernel == "triton" else config.world.kernel
+    return replace(_with_kernel(config, kernel), compile=False)
 
 
 def _kept(make: Callable[[], Any], parent: Path) -> Any:
@@ -179,7 +194,7 @@ def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> Ending:
     wanted, ranks, able = folder.config, Ranks(), True
 
     def attempt(compiled: bool) -> Ending:
-        folder.config = replace(wanted, compile=wanted.compile and able and compiled)
+        folder.config = wanted if able and compiled else _without_code(wanted)
         trainer = make()
         if folder.config != wanted:
             # The next resume may have a compiler.

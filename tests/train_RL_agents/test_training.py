@@ -1,7 +1,6 @@
 """Starting runs and resuming them: what is left where one is refused."""
 
 import json
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -47,6 +46,20 @@ def test_a_run_without_generated_code_tries_for_it_when_it_is_resumed(tmp_path, 
     assert RunFolder.open(run.path).config.compile
 
 
+@pytest.mark.usefixtures("surroundings")
+def test_without_generated_code_there_is_no_triton_kernel_either(tmp_path, monkeypatch):
+    run, tried = new_run(tmp_path, "compile=true", "world.kernel=triton"), []
+
+    def make():
+        tried.append((run.config.compile, run.config.world.kernel))
+        raise RuntimeError
+
+    monkeypatch.setattr("train_RL_agents.utils.compiling.compile_problem", lambda error: "no gcc")
+    with pytest.raises(RuntimeError):
+        run_to_the_end((run, make), quiet=True)
+    assert tried == [(True, "triton"), (False, "auto")]
+
+
 @pytest.mark.parametrize("problem", ["the cache is damaged; delete it", ""])
 def test_of_several_processes_one_without_generated_code_ends(tmp_path, monkeypatch, problem):
     run = new_run(tmp_path, "compile=true")
@@ -80,7 +93,7 @@ def test_memory_is_planned_for_as_many_runs_as_there_are(monkeypatch, seeds, cou
 def test_a_run_keeps_the_kernel_that_was_chosen_for_it(tmp_path, monkeypatch, capsys):
     def choose(config, device, say):
         say("measuring")
-        return replace(config, world=replace(config.world, kernel="compiled")), "world.kernel: so"
+        return "compiled", "world.kernel: so"
 
     monkeypatch.setattr("train_RL_agents.training.choose_kernel", choose)
     file = tmp_path / "config.json"

@@ -35,7 +35,8 @@ class GraphCollector:
     Args:
         env: the world; collection continues from its present state.
         policy: writes the actions of a step; what else it writes is collected, too. To be compiled
-            it also has ``draw_noise``, see PolicyWrapper.
+            it also has ``draw_noise``, see PolicyWrapper. It is called once more than steps are
+            collected.
         generators: all that policy and world draw from.
         say: prints a line if the capture fails.
         steps: vector steps T of a batch.
@@ -47,7 +48,7 @@ class GraphCollector:
         self,
         env: MarineNavEnv,
         policy: Callable[..., TensorDictBase],
-        generators: Sequence[torch.Generator] = (),
+        generators: Sequence[torch.Generator],
         say: Callable[[str], None] = print,
         steps: int = 1,
         compile: bool = False,
@@ -157,10 +158,12 @@ class GraphCollector:
         It is not compiled, which would take time for code that is used once.
         """
         before = [each.get_state() for each in generators]
-        with self.env.undone(), torch.compiler.set_stance("force_eager"):
-            step, _ = self._stepped(self.env.world_state, *self._drawn())
-        for each, state in zip(generators, before, strict=True):
-            each.set_state(state)
+        try:
+            with self.env.undone(), torch.compiler.set_stance("force_eager"):
+                step, _ = self._stepped(self.env.world_state, *self._drawn())
+        finally:
+            for each, state in zip(generators, before, strict=True):
+                each.set_state(state)
         return copied(step)
 
     def _blank_batch(self) -> TensorDictBase:

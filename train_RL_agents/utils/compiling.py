@@ -33,6 +33,8 @@ Made = TypeVar("Made")
 
 _NOT_COMPILING = ("output_code.py", "utils.py")
 """Files of the compiler that generated code is called from."""
+_TRITON = ("build", "compiler")
+"""Modules in which Triton fails to compile."""
 _DAMAGE = (ImportError, SyntaxError, NameError, AttributeError, EOFError)
 """What reading damaged code leads to."""
 _FULL = os.strerror(errno.ENOSPC)
@@ -140,7 +142,10 @@ def _from_compiler(error: BaseException) -> bool:
         return True
     frames = [Path(each.filename) for each in traceback.extract_tb(error.__traceback__)]
     inductor = [path.name for path in frames if "_inductor" in path.parts]
-    return bool(inductor) and inductor[-1] not in _NOT_COMPILING
+    if inductor:
+        return inductor[-1] not in _NOT_COMPILING
+    # A kernel that is written in Triton is compiled when it is called first.
+    return bool(frames) and "triton" in frames[-1].parts and frames[-1].stem in _TRITON
 
 
 def without_code(problem: str) -> str:

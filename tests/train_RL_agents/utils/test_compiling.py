@@ -53,6 +53,22 @@ def test_what_fails_to_compile_is_done_once_more_without():
     assert said == ["without generated code, which is slower: the compiler failed (no pass)"]
 
 
+@pytest.mark.parametrize(
+    ("module", "known"),
+    [("triton/runtime/build.py", True), ("triton/backends/nvidia/compiler.py", True),
+     ("triton/runtime/jit.py", False), ("own/build.py", False)],
+)  # fmt: skip
+def test_kernels_that_triton_cannot_compile_are_no_generated_code_either(
+    monkeypatch, module, known
+):
+    monkeypatch.setattr("train_RL_agents.utils.compiling.compiler_problem", str)
+    code = compile("raise RuntimeError('no C compiler')", f"/packages/{module}", "exec")
+    with pytest.raises(RuntimeError) as caught:
+        exec(code)
+    expected = "the compiler failed (no C compiler)" if known else ""
+    assert compile_problem(caught.value) == expected
+
+
 def test_generated_code_that_is_no_python_is_damage(tmp_path, monkeypatch):
     monkeypatch.setattr("train_RL_agents.utils.compiling.compiler_problem", str)
     (tmp_path / "code.py").write_text("def call(")
