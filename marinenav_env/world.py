@@ -206,7 +206,7 @@ class World:
             self._restart = compiled(restart, quantiles.device)
 
     def _uncompiled_turn(self, *arguments: Any) -> Any:
-        """``turn`` of what is not compiled, which is not compiled again within."""
+        """``turn`` with ``advance`` as it is, not the compiled one: it is compiled as a whole."""
         return turn(self.advance, *arguments)
 
     def _triton_world(self) -> Any:
