@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from marinenav_env.products import LargeProducts, onednn_is_faster
+
 _MOST = "combo_kernel_max_num_nodes"
 _ON_GPU: dict[str, Any] = {
     "combo_kernels": True,
@@ -17,6 +19,9 @@ _ON_GPU: dict[str, Any] = {
 }
 """Options for a GPU: what is independent becomes one kernel. With tensors as small as these,
 starting a kernel takes longer than running it."""
+
+_BY_ONEDNN: dict[str, Any] = {"post_grad_custom_post_pass": LargeProducts()}
+"""Options for such a CPU. Dynamo shares code only between functions with the same object here."""
 
 
 def compiled(
@@ -28,6 +33,8 @@ def compiled(
 ) -> Callable[..., Any]:
     """Compile a function into one graph, for the shapes that it is called with.
 
+    Large matrix products are computed by oneDNN on a CPU where that is faster, see products.
+
     Args:
         function: of tensors; with ``structure`` a plain function or a method.
         device: of the tensors.
@@ -38,7 +45,7 @@ def compiled(
         checks_tensors: whether tensors are checked, too; if not, ``structure`` also gives their
             sizes, strides and types where these may vary. Generated code refuses other sizes and
             strides, but does not notice other types.
-        further: options of Inductor.
+        further: options of Inductor; not ``post_grad_custom_post_pass``.
     """
     options = dict(further or {})
     if device.type == "cuda":
@@ -48,6 +55,8 @@ def compiled(
         options |= {name: value for name, value in _ON_GPU.items() if hasattr(config, name)}
         if not hasattr(config, _MOST):
             _combine_more()
+    elif device.type == "cpu" and onednn_is_faster():
+        options |= _BY_ONEDNN
     if structure is None:
         return torch.compile(function, fullgraph=True, dynamic=False, options=options or None)
     options["guard_filter_fn"] = _of_tensors if checks_tensors else _of_settings

@@ -10,8 +10,8 @@ import marinenav_env
 import train_RL_agents
 
 WORLD = (
-    "validation", "extras", "files", "layout", "philox", "endings", "host_reads", "compiling",
-    "config", "state", "plugins", "captured", "current", "drawing", "entries", "draws",
+    "validation", "extras", "files", "layout", "philox", "endings", "host_reads", "products",
+    "compiling", "config", "state", "plugins", "captured", "current", "drawing", "entries", "draws",
     "encounters", "scenario", "thrust", "dynamics", "weather", "roles", "reward", "perception",
     "range_scan", "reset_pool", "varying", "colregs", "parameters", "observation", "scenario_file",
     "triton_math", "triton_reward", "triton_weather", "triton_kernel", "triton_operator", "restart",

@@ -1,0 +1,105 @@
+"""Matrix products of generated code by the faster library of a CPU.
+
+PyTorch multiplies matrices in float32 by MKL. Where a processor with AVX-512 is not Intel's, MKL
+uses AVX2; oneDNN, which PyTorch has as well, uses AVX-512 and is twice as fast.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
+from torch.fx import Graph, Node
+
+LEAST = 1 << 22
+"""Multiplications of a large product. A call of oneDNN takes 10 us longer than one of MKL."""
+_PRODUCTS = (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
+_EXACT = ("none", "ieee")
+"""Settings, no setting among them, with which products in float32 are not less exact."""
+_setting = Lock()
+"""Held while the setting is another one, which is that of the whole process."""
+_library = torch.library.Library("marinenav", "FRAGMENT")
+_library.define(
+    "product(Tensor left, Tensor right, Tensor? bias) -> Tensor",
+    tags=(torch.Tag.flexible_layout, torch.Tag.pt2_compliant_tag),
+)
+
+
+def onednn_is_faster() -> bool:
+    """Whether large products in float32 are faster by oneDNN, and as exact.
+
+    Where there are AMX instructions, oneDNN would round to bfloat16, see ``product``.
+    """
+    known = torch.cpu.get_capabilities()
+    libraries = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
+    wide = known.get("avx512_f", False) and not known.get("amx_tile", False)
+    return libraries and wide and "AMD" in known.get("cpu_name", "")
+
+
+@torch.library.impl(_library, "product", "CPU")
+def product(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
+    """The product of matrices by oneDNN.
+
+    PyTorch hands over to oneDNN where a setting allows products to be less exact. A processor
+    without fast instructions for that computes in float32 all the same. A setting that allows it
+    already stays.
+
+    Args:
+        left: [M, K] float32, of any strides.
+        right: [K, N], likewise.
+        bias: is added; expands to [M, N]. None for none.
+
+    Returns:
+        [M, N].
+    """
+    mkldnn: Any = torch.backends.mkldnn
+    with _setting:
+        before = mkldnn.matmul.fp32_precision
+        try:
+            if before in _EXACT:
+                mkldnn.matmul.fp32_precision = "bf16"
+            return torch.mm(left, right) if bias is None else torch.addmm(bias, left, right)
+        finally:
+            if before in _EXACT:
+                mkldnn.matmul.fp32_precision = before
+
+
+def _shape(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
+    """What ``product`` gives, without its values."""
+    return left.new_empty(left.shape[0], right.shape[1])
+
+
+torch.library.register_fake("marinenav::product", _shape)
+
+
+class LargeProducts(CustomGraphPass):
+    """A pass over graphs that Inductor compiles: large products in float32 become ``product``."""
+
+    def __call__(self, graph: Graph) -> None:
+        """Change a graph in place."""
+        for node in list(graph.nodes):
+            if node.target in _PRODUCTS and not node.kwargs and _is_large(node):
+                *bias, left, right = node.args
+                arguments = (left, right, bias[0] if bias else None)
+                with graph.inserting_before(node):
+                    new = graph.call_function(torch.ops.marinenav.product.default, arguments)
+                new.meta.update(node.meta)
+                node.replace_all_uses_with(new)
+                graph.erase_node(node)
+
+    def uuid(self) -> Any:
+        """Part of the key of Inductor's cache."""
+        return get_hash_for_files((__file__,))
+
+
+def _is_large(node: Node) -> bool:
+    """Whether a product is in float32, takes enough multiplications, and is not of a vector."""
+    left: Any = node.args[-2]
+    if "val" not in node.meta or "val" not in left.meta:
+        return False
+    result, inner = node.meta["val"], left.meta["val"].shape[1]
+    large = result.numel() * inner >= LEAST and min(*result.shape, inner) > 1
+    return bool(result.dtype == torch.float32 and large)
