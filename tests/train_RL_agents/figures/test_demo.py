@@ -75,16 +75,24 @@ def in_javascript(observed):
     return [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
 
 
-def recorded_observations(count):
-    """Observations of active robots of the recorded episodes."""
+def recorded_observations(count, slots):
+    """Observations of active robots of the recorded episodes, with so many slots of objects."""
     found = {name: [] for name in ("self_obs", "objects", "mask")}
     for _, arrays in recordings().values():
         active = arrays["self_obs"].any(-1)
         for name, rows in found.items():
             rows.append(arrays[name][active])
+    for name in ("objects", "mask"):
+        found[name] = [absent_added(rows, slots) for rows in found[name]]
     names = zip(("self_state", "objects_state", "objects_mask"), found.values(), strict=True)
     chosen = np.random.default_rng(0).permutation(sum(map(len, found["mask"])))[:count]
     return {name: torch.from_numpy(np.concatenate(rows)[chosen]).double() for name, rows in names}
+
+
+def absent_added(rows, slots):
+    """Rows [B, K, ...] of objects, or of their mask, with zeros for the slots that they lack."""
+    missing = np.zeros((len(rows), slots - rows.shape[1], *rows.shape[2:]), rows.dtype)
+    return np.concatenate((rows, missing), 1)
 
 
 def agree(check, agent, observed):
@@ -282,7 +290,8 @@ def test_chromium_reproduces_the_recorded_episodes(open_demo):
 @pytest.mark.parametrize("name", AGENTS)
 def test_chromium_acts_as_python_on_1000_observations(open_demo, name):
     agent = pretrained(name).agent
-    drawn, real = Deployed(agent).observations(500, seed=3), recorded_observations(500)
+    drawn = Deployed(agent).observations(500, seed=3)
+    real = recorded_observations(500, drawn["objects_mask"].shape[1])
     both = {entry: torch.cat((drawn[entry], real[entry])) for entry in drawn}
     agree(in_page(open_demo()), agent, both)
 
