@@ -92,9 +92,7 @@ def new_runs(
     quiet = options.get("quiet") or options.get("json_lines") or not ranks.leads
     console = Console(quiet=quiet, highlight=False)
     say = partial(console.print, markup=False, soft_wrap=True)
-    own = ranks.share(sized.config)
-    kernel, choice = ranks.led(partial(choose_kernel, own, sized.plan.device, say))
-    config = _with_kernel(sized.config, kernel)
+    config = sized.config
 
     def create() -> list[RunFolder]:
         """All at once, so that --resume finds the seeds whose turn had not come."""
@@ -104,6 +102,12 @@ def new_runs(
 
     folders = ranks.led(create)
     parent = folders[0].path.parent
+    # Not before there are folders: what is refused is refused before minutes of measuring.
+    kernel, choice = ranks.led(
+        partial(_choose_kernel, folders, ranks.share(config), sized.plan.device, say)
+    )
+    for folder in folders:
+        folder.config = _with_kernel(folder.config, kernel)
     line = _headline(parent, config.agent_type, str(sized.plan.device), sized.chosen)
     heading = [line, choice] if choice else [line]
     for each in heading:
@@ -115,6 +119,24 @@ def new_runs(
         (folder, partial(torchrl_trainer.TorchRLTrainer, folder, **options)) for folder in folders
     ]
     return [(first[0], partial(_kept, first[1], parent)), *others]
+
+
+def _choose_kernel(
+    folders: Sequence[RunFolder],
+    own: TrainConfig[Any],
+    device: torch.device,
+    say: Callable[[str], None],
+) -> tuple[str, str]:
+    """See choose_kernel; the choice is kept in new run folders, which go if it is stopped."""
+    try:
+        kernel, choice = choose_kernel(own, device, say)
+        for folder in folders if choice else ():
+            folder.config = _with_kernel(folder.config, kernel)
+            folder.write_config()
+    except BaseException:
+        shutil.rmtree(folders[0].path.parent, ignore_errors=True)
+        raise
+    return kernel, choice
 
 
 def _with_kernel(config: TrainConfig[Any], kernel: str) -> TrainConfig[Any]:
