@@ -93,21 +93,18 @@ def new_runs(
     console = Console(quiet=quiet, highlight=False)
     say = partial(console.print, markup=False, soft_wrap=True)
     config = sized.config
+    choose = partial(choose_kernel, ranks.share(config), sized.plan.device, say)
 
-    def create() -> list[RunFolder]:
+    def create() -> tuple[list[RunFolder], str]:
         """All at once, so that --resume finds the seeds whose turn had not come."""
         parent = RunFolder.make_parent(config)
         make = partial(RunFolder.create, config, argv=argv, parent=parent)
-        return [_kept(partial(make, seed), parent) for seed in config.seed]
+        folders = [_kept(partial(make, seed), parent) for seed in config.seed]
+        # Kernels last: what is refused is refused before minutes of measuring.
+        return folders, _keep_choice(choose, folders)
 
-    folders = ranks.led(create)
+    folders, choice = ranks.led(create)
     parent = folders[0].path.parent
-    # Not before there are folders: what is refused is refused before minutes of measuring.
-    kernel, choice = ranks.led(
-        partial(_choose_kernel, folders, ranks.share(config), sized.plan.device, say)
-    )
-    for folder in folders:
-        folder.config = _with_kernel(folder.config, kernel)
     line = _headline(parent, config.agent_type, str(sized.plan.device), sized.chosen)
     heading = [line, choice] if choice else [line]
     for each in heading:
@@ -121,22 +118,25 @@ def new_runs(
     return [(first[0], partial(_kept, first[1], parent)), *others]
 
 
-def _choose_kernel(
-    folders: Sequence[RunFolder],
-    own: TrainConfig[Any],
-    device: torch.device,
-    say: Callable[[str], None],
-) -> tuple[str, str]:
-    """See choose_kernel; the choice is kept in new run folders, which go if it is stopped."""
+def _keep_choice(choose: Callable[[], tuple[str, str]], folders: Sequence[RunFolder]) -> str:
+    """Choose the world's kernel for new run folders, which go if that is stopped.
+
+    Args:
+        choose: see choose_kernel.
+        folders: keep the choice.
+
+    Returns:
+        How it was chosen; empty if there was no choice.
+    """
     try:
-        kernel, choice = choose_kernel(own, device, say)
+        kernel, choice = choose()
         for folder in folders if choice else ():
             folder.config = _with_kernel(folder.config, kernel)
             folder.write_config()
     except BaseException:
         shutil.rmtree(folders[0].path.parent, ignore_errors=True)
         raise
-    return kernel, choice
+    return choice
 
 
 def _with_kernel(config: TrainConfig[Any], kernel: str) -> TrainConfig[Any]:
