@@ -82,17 +82,14 @@ def recorded_observations(count, slots):
         active = arrays["self_obs"].any(-1)
         for name, rows in found.items():
             rows.append(arrays[name][active])
-    for name in ("objects", "mask"):
-        found[name] = [absent_added(rows, slots) for rows in found[name]]
+    for name in ("objects", "mask"):  # absent objects are zeros
+        missing = slots - found[name][0].shape[1]
+        found[name] = [
+            np.pad(rows, [(0, 0), (0, missing), (0, 0)][: rows.ndim]) for rows in found[name]
+        ]
     names = zip(("self_state", "objects_state", "objects_mask"), found.values(), strict=True)
     chosen = np.random.default_rng(0).permutation(sum(map(len, found["mask"])))[:count]
     return {name: torch.from_numpy(np.concatenate(rows)[chosen]).double() for name, rows in names}
-
-
-def absent_added(rows, slots):
-    """Rows [B, K, ...] of objects, or of their mask, with zeros for the slots that they lack."""
-    missing = np.zeros((len(rows), slots - rows.shape[1], *rows.shape[2:]), rows.dtype)
-    return np.concatenate((rows, missing), 1)
 
 
 def agree(check, agent, observed):
