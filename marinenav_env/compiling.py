@@ -21,7 +21,8 @@ _ON_GPU: dict[str, Any] = {
 starting a kernel takes longer than running it."""
 
 _BY_ONEDNN: dict[str, Any] = {"post_grad_custom_post_pass": LargeProducts()}
-"""Options for such a CPU. Dynamo shares code only between functions with the same object here."""
+"""Options for a CPU on which oneDNN is faster. There is one object of the pass, since Dynamo shares
+code only between calls with equal options."""
 
 
 def compiled(

@@ -15,12 +15,12 @@ from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_file
 from torch.fx import Graph, Node
 
 LEAST = 1 << 22
-"""Multiplications of a large product. A call of oneDNN takes 10 us longer than one of MKL."""
+"""Multiplications from which a product is large: a call of oneDNN takes 10 us longer than MKL's."""
 _PRODUCTS = (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
 _EXACT = ("none", "ieee")
-"""Settings, no setting among them, with which products in float32 are not less exact."""
+"""Values of PyTorch's setting that keep products exact to float32; none: it is not set."""
 _setting = Lock()
-"""Held while the setting is another one, which is that of the whole process."""
+"""Held while that setting, which is one for the whole process, is changed."""
 _library = torch.library.Library("marinenav", "FRAGMENT")
 _library.define(
     "product(Tensor left, Tensor right, Tensor? bias) -> Tensor",
@@ -43,9 +43,9 @@ def onednn_is_faster() -> bool:
 def product(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
     """The product of matrices by oneDNN.
 
-    PyTorch hands over to oneDNN where a setting allows products to be less exact. A processor
-    without fast instructions for that computes in float32 all the same. A setting that allows it
-    already stays.
+    PyTorch calls oneDNN only if its setting allows products to be computed in bfloat16. On a
+    processor without AMX, oneDNN computes in float32 nevertheless. A value of the setting that
+    already allows less than float32 is not changed.
 
     Args:
         left: [M, K] float32, of any strides.
