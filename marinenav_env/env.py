@@ -415,6 +415,12 @@ class MarineNavEnv(EnvBase):
         """
         return self.world.step(world, action, self.next_source() if noise is None else noise)
 
+    def step_without_reset(
+        self, world: WorldState, action: Tensor, noise: RandomSource
+    ) -> tuple[WorldState, Outcome]:
+        """Step a world of as many environments by this one's code; see World."""
+        return self.world.step_without_reset(world, action, noise, self._pool)
+
     def to_tensordict(self, world: WorldState, outcome: Outcome | None = None) -> TensorDictBase:
         """A world under TorchRL's keys.
 

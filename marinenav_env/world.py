@@ -289,6 +289,8 @@ class World:
         # What all environments share is not looked at twice: compiled code checks each tensor.
         shared = pool.parameters.batch_size[0] == 1
         others = None if shared else pool.parameters
+        # One layout, since code is generated for each.
+        action = environments_innermost(action)
         now, own, entries, *rest = self._turn(*world, action, noise, pool.now, others, index)
         made = Turn(WorldState(now, world.parameters if shared else own), *rest)
         if entries is not None:
@@ -297,6 +299,27 @@ class World:
             if not shared:
                 restart_in_place(done, pool.parameters, entries, own)
         return made
+
+    def step_without_reset(
+        self, world: WorldState, action: Tensor, noise: RandomSource, pool: WorldState
+    ) -> tuple[WorldState, Outcome]:
+        """Make a ``step`` by the compiled code of ``step_and_reset``, and start no episodes.
+
+        It serves evaluations in a training world: nothing else has to be compiled for them. Only
+        where host reads are free, since elsewhere that code also starts episodes.
+
+        Args:
+            world: before the step; it is not changed.
+            action: see ``step``.
+            noise: what the noise of the step follows from.
+            pool: of ``step_and_reset``; the code depends on its size.
+        """
+        if self._turn is None:
+            return self.step(world, action, noise)
+        others = None if world.parameters.batch_size[0] == 1 else pool.parameters
+        action, index = environments_innermost(action), noise._replace(step=noise.step.clone())
+        now, _, _, _, _, outcome = self._turn(*world, action, noise, pool.now, others, index)
+        return WorldState(now, world.parameters), outcome
 
     def begin(self, pool: WorldState, index: Tensor | RandomSource) -> WorldState:
         """Start new episodes in all environments; see ``reset``."""

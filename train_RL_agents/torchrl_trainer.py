@@ -8,14 +8,16 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.philox import RandomSource
 from marinenav_env.scenario_file import episodes_of
 from marinenav_env.validation import ConfigError, is_count, require
+from train_RL_agents.agents import Agent
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.collecting.waiting import StoppedWaitingError
 from train_RL_agents.config.building import make_agent
@@ -155,8 +157,13 @@ class TorchRLTrainer:
         self.collector.on_restart = self.algorithm.restart
         # Ranks stop together, at the end of a turn.
         self.collector.stopping = lambda: self.stopped and self.ranks.size == 1
-        probe = partial(EvaluationProbe, device=device, draws=config.draw_evaluations)
-        self.history = History(self.run, device, probe)
+        env = self.collector.env
+        compiled = config.compile and host_reads_are_free(device)
+        self.history = History(self.run, device, self._probe, env if compiled else None)
+
+    def _probe(self, agent: Agent[Any], levels: Tensor, draws: bool) -> EvaluationProbe:
+        """See History."""
+        return EvaluationProbe(agent, levels, self.device, draws and self.config.draw_evaluations)
 
     def _start(self) -> None:
         """Load the weights that a new run starts from, and record what it is evaluated on."""
@@ -291,7 +298,7 @@ class TorchRLTrainer:
     def _evaluate(self) -> None:
         agent, history = self.algorithm.learner.ema, self.history
         with self.clock.phase("evaluate"):
-            history.evaluate(agent, self.env_steps)
+            history.evaluate(agent, self.env_steps, self.finished)
         times = {"train_time": self.clock.training, "wall_time": self.clock.total}
         overall, best = history.record(agent, self.env_steps, times, self.finished)
         self.display.evaluation(self.env_steps, times["wall_time"], overall, best)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,12 +80,33 @@ def run(arguments: argparse.Namespace) -> int:
     for name in _OUTPUTS:
         if name in given:
             require_output(given[name])
-    evaluation = evaluate_all(found, given, device)
+    with _progress() as progress:
+        evaluation = evaluate_all(found, given, device, progress)
     tables.show(evaluation.results, evaluation.heading)
     _write_all(given, evaluation)
     if evaluation.recording is not None:
         save(evaluation.recording, given["record"])
     return 0
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Show a bar for each policy on a terminal's standard error, which is gone in the end."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    console, tasks = Console(stderr=True), dict[str, Any]()
+    shown = Progress(*columns, TextColumn("episodes"), console=console, transient=True,
+                     disable=not console.is_terminal)  # fmt: skip
+
+    def show(policy: str, ended: int, total: int) -> None:
+        if policy not in tasks:
+            tasks[policy] = shown.add_task(policy)
+        shown.update(tasks[policy], completed=ended, total=total)
+
+    with shown:
+        yield show
 
 
 def _write_all(given: dict[str, Any], evaluation: Evaluation) -> None:

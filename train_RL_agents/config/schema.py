@@ -387,7 +387,8 @@ class TrainConfig(Generic[ConfigType]):
     eval_schedule: EvalSchedule = field(default_factory=EvalSchedule)
     """Evaluation scenarios."""
     draw_evaluations: bool = True
-    """Draw an episode of each level after every evaluation, for TensorBoard; needs matplotlib."""
+    """Draw an episode of each level, for TensorBoard, after the last evaluation and after others in
+    at most 2% of the time; needs matplotlib."""
     save_replay: bool = True
     """Keep the replay buffer in the latest checkpoint: needed to resume exactly."""
 

@@ -17,7 +17,7 @@ from marinenav_env.validation import require
 from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.evaluation import episodes as evaluation
-from train_RL_agents.evaluation.episodes import Episodes, Policy, Watch, step_bytes
+from train_RL_agents.evaluation.episodes import Episodes, Policy, Progress, Watch, step_bytes
 from train_RL_agents.evaluation.recording import Recording, concatenate, record
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.networks.observation import OBSERVATION, observation_of
@@ -208,6 +208,7 @@ def run_set(
     device: torch.device,
     name: str | None = None,
     watch: Watch | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Episodes, Recording | None]:
     """Run all scenarios of a set once.
 
@@ -219,6 +220,7 @@ def run_set(
         device: where to run.
         name: of the policy in a recording; nothing is recorded if None.
         watch: looks on.
+        progress: is told how many episodes of the set have ended.
 
     Returns:
         What happened, by episode, in the order of the set; and the recording.
@@ -231,10 +233,13 @@ def run_set(
         require_room(f"running {len(part.scenarios):,} episodes", _part_bytes(part, name))
     policy, continuous = steering(found, world, acting)
     episodes, recordings = [], []
+    ended = 0
     for part in chosen.parts:
         observed = with_slots_of(found, part.world)
         options: dict[str, Any] = {"continuous": continuous, "device": device, "seed": chosen.seed,
-                                   "drop_ended": not acting.stochastic, "watch": watch}  # fmt: skip
+                                   "drop_ended": not acting.stochastic, "watch": watch,
+                                   "progress": _further(progress, ended, len(chosen))}  # fmt: skip
+        ended += len(part.scenarios)
         steers = only_own(policy, None if continuous else world.vessel) if part.only_own else policy
         if name is None:
             episodes.append(evaluation.evaluate(steers, part.scenarios, observed, **options))
@@ -253,6 +258,11 @@ def run_set(
         return joined, None
     scale = None if isinstance(found, str) else returns_scale(found)
     return joined, replace(concatenate(recordings), reward_scale=scale)
+
+
+def _further(progress: Progress | None, before: int, total: int) -> Progress | None:
+    """Count the episodes of a part of a set after those of the parts before it."""
+    return None if progress is None else lambda ended, _: progress(before + ended, total)
 
 
 def _part_bytes(part: Part, name: str | None) -> int:

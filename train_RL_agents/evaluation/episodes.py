@@ -59,6 +59,10 @@ Watch = Callable[[Moment, MarineNavEnv], None]
 """Called with every step, and with the world in which all N episodes started."""
 
 
+Progress = Callable[[int, int], None]
+"""Called now and then with the number of episodes that have ended, and of all."""
+
+
 def finite(content: Any) -> Any:
     """Nested figures with None for values that are not finite, which JSON does not have."""
     if isinstance(content, dict):
@@ -232,7 +236,7 @@ def require_robots(scenarios: Scenario, source: str) -> None:
         )
 
 
-class _Tally:
+class Tally:
     """Accumulates outcomes of episodes, each up to its first collision.
 
     Args:
@@ -256,11 +260,18 @@ class _Tally:
             each.fill_(name == "counting")
 
     def after(
-        self, sums: dict[str, Tensor], discount: float | Tensor, moment: Moment
+        self, sums: dict[str, Tensor], discount: float | Tensor, acted: Tensor, outcome: Outcome
     ) -> dict[str, Tensor]:
-        """The sums of some episodes after a step of theirs; returns count it with a discount."""
-        outcome, counting = moment.outcome, sums["counting"]
-        active = moment.before.now.state.active & counting[:, None]
+        """Return the sums of some episodes after a step of theirs.
+
+        Args:
+            sums: before it, [B, ...] each.
+            discount: of the step's reward in the returns.
+            acted: [B, R] bool: robots that were active before it.
+            outcome: of the step, batch [B].
+        """
+        counting = sums["counting"]
+        active = acted & counting[:, None]
         collided = outcome.collided.any(-1)
         return {
             "counting": counting & ~collided & ~outcome.episode_done,
@@ -271,13 +282,19 @@ class _Tally:
             "return": sums["return"] + discount * outcome.reward * active,
         }
 
-    def add(self, discount: float, moment: Moment) -> None:
-        """Add a step; returns count it with a discount."""
-        rows: Tensor | slice = moment.rows
-        rows = rows if len(moment.rows) < len(self.sums["counting"]) else slice(None)
-        own = {name: each[rows] for name, each in self.sums.items()}
-        for name, value in self.after(own, discount, moment).items():
-            self.sums[name][rows] = value
+    def add(self, discount: float, rows: Tensor, acted: Tensor, outcome: Outcome) -> None:
+        """Add a step of some episodes.
+
+        Args:
+            discount: of its reward in the returns.
+            rows: [B] int64: which episodes.
+            acted: [B, R] bool: robots that were active before it.
+            outcome: of the step, batch [B].
+        """
+        chosen: Tensor | slice = rows if len(rows) < len(self.sums["counting"]) else slice(None)
+        own = {name: each[chosen] for name, each in self.sums.items()}
+        for name, value in self.after(own, discount, acted, outcome).items():
+            self.sums[name][chosen] = value
 
     def episodes(self, scenario: Scenario) -> Episodes:
         """Outcomes of the episodes, once all have ended."""
@@ -309,6 +326,7 @@ def evaluate(
     dtype: torch.dtype = torch.float32,
     drop_ended: bool = True,
     watch: Watch | None = None,
+    progress: Progress | None = None,
 ) -> Episodes:
     """Run every scenario once, all in one batch.
 
@@ -325,6 +343,7 @@ def evaluate(
         dtype: of the world.
         drop_ended: whether the batch may shrink; false for policies that draw random numbers.
         watch: looks on.
+        progress: is told how many episodes have ended.
 
     Returns:
         What happened, by episode. The same arguments give the same numbers.
@@ -332,13 +351,15 @@ def evaluate(
     Raises:
         ConfigError: when a scenario has no robot.
     """
-    env = _world(scenarios, world, continuous, device, dtype, seed)
+    env = evaluation_world(scenarios, world, continuous, device, dtype, seed)
     if not host_reads_are_free(device):
-        return Evaluation(policy, env, seed).run(watch)
+        return Evaluation(policy, env, seed).run(watch, progress)
     step, now = env.reset(), env.world_state
-    tally, rows = _Tally(env), torch.arange(env.num_envs, device=device)
+    tally, rows = Tally(env), torch.arange(env.num_envs, device=device)
     for number in range(world.max_steps):
         running = now.now.state.active.any(-1)
+        if progress is not None and number % CHECK_EVERY == 0:
+            progress(env.num_envs - int(running.sum()), env.num_envs)
         if not running.any():
             break
         kept = _kept(running) if drop_ended else None
@@ -348,15 +369,15 @@ def evaluate(
         acted = policy(step)
         source = env.next_source()._replace(environment=rows)
         after, outcome = env.world.step(now, acted.get((GROUP, "action")), source)
-        moment, now = Moment(rows, acted, now, after, outcome), after
         if watch is not None:
-            watch(moment, env)
-        tally.add(GAMMA**number, moment)
+            watch(Moment(rows, acted, now, after, outcome), env)
+        tally.add(GAMMA**number, rows, now.now.state.active, outcome)
+        now = after
         step = env.to_tensordict(now, outcome).exclude((GROUP, "reward"))
     return tally.episodes(env.scenario)
 
 
-def _world(
+def evaluation_world(
     scenarios: Scenario | Sequence[Episode], world: WorldConfig, continuous: bool,
     device: torch.device, dtype: torch.dtype, seed: int,
 ) -> MarineNavEnv:  # fmt: skip
@@ -397,7 +418,7 @@ class Evaluation:
         self.policy, self._env, self._seed = policy, env, seed
         device = env.generator.device
         now, parameters = env.world_state
-        self._world, self._tally = WorldState(now.clone(), parameters), _Tally(env)
+        self._world, self._tally = WorldState(now.clone(), parameters), Tally(env)
         self._rows = torch.arange(env.num_envs, device=device)
         self._discount = torch.ones((), dtype=torch.float64, device=device)
         self._make_step, self._write = self._step, self._written
@@ -409,7 +430,7 @@ class Evaluation:
             self._next_step, device, name="an evaluation step", capture=capture, say=say
         )
 
-    def run(self, watch: Watch | None = None) -> Episodes:
+    def run(self, watch: Watch | None = None, progress: Progress | None = None) -> Episodes:
         """See ``evaluate``."""
         env = self._env
         env.set_seed(self._seed)
@@ -417,8 +438,12 @@ class Evaluation:
         self._tally.clear()
         self._discount.fill_(1.0)
         for number in range(env.config.max_steps):
-            if number % CHECK_EVERY == 0 and not self._world.now.state.active.any():
-                break
+            if number % CHECK_EVERY == 0:
+                running = int(self._world.now.state.active.any(-1).sum())
+                if progress is not None:
+                    progress(env.num_envs - running, env.num_envs)
+                if not running:
+                    break
             moment = self._next()
             if watch is not None:
                 watch(moment, env)
@@ -438,7 +463,8 @@ class Evaluation:
         acted = self.policy(self._env.to_tensordict(before))
         after, outcome = self._env.world.step(before, acted.get((GROUP, "action")), source)
         moment = Moment(self._rows, acted, before, after, outcome)
-        sums = self._tally.after(self._tally.sums, self._discount, moment)
+        acted = before.now.state.active
+        sums = self._tally.after(self._tally.sums, self._discount, acted, outcome)
         return moment, sums
 
     def _written(self, now: ResetState, sums: dict[str, Tensor]) -> None:
@@ -456,7 +482,7 @@ def evaluation_of(
     continuous: bool, device: torch.device, seed: int, **options: Any,
 ) -> Evaluation:  # fmt: skip
     """An evaluation to be run several times; see ``evaluate`` and Evaluation."""
-    env = _world(scenarios, world, continuous, device, torch.float32, seed)
+    env = evaluation_world(scenarios, world, continuous, device, torch.float32, seed)
     return Evaluation(policy, env, seed, **options)
 
 

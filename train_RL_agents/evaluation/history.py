@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,10 +16,11 @@ from marinenav_env import MarineNavEnv
 from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.validation import is_count, is_number
 from train_RL_agents.agents import Agent
+from train_RL_agents.evaluation.batched import BatchedEvaluation, same_code
 from train_RL_agents.evaluation.episodes import (
     Episodes,
-    Evaluation,
     Moment,
+    Progress,
     draw_scenarios,
     evaluate,
     evaluation_of,
@@ -28,6 +31,9 @@ from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.checkpoint import save_policy
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.tags import results
+
+_DRAWING = 0.02
+"""Share of the time of a run that pictures may take; the last evaluation always has them."""
 
 
 class Probe(Protocol):
@@ -53,15 +59,18 @@ class History:
     Args:
         run: where it is written; knows the configuration.
         device: where evaluations run.
-        make_probe: makes an observer of one evaluation, from the agent and the levels [N] of its
-            scenarios.
+        make_probe: makes an observer of one evaluation, from the agent, the levels [N] of its
+            scenarios and whether a picture is wanted.
+        compiled_env: a compiled training world on a CPU, whose code evaluations run in; None if
+            there is none.
     """
 
     def __init__(
         self,
         run: RunFolder,
         device: torch.device,
-        make_probe: Callable[[Agent[Any], Tensor], Probe],
+        make_probe: Callable[[Agent[Any], Tensor, bool], Probe],
+        compiled_env: MarineNavEnv | None = None,
     ) -> None:
         self._run, self._config, self._device = run, run.config, device
         self._make_probe = make_probe
@@ -74,27 +83,49 @@ class History:
         """Figures of each evaluation, as in evaluations.csv."""
         self.episodes: list[Episodes] = []
         """What happened in each of them."""
-        self._again: Evaluation | None = None
-        """On a GPU: of the agent below, captured once."""
+        self._compiled_env = compiled_env
+        self._evaluate: Callable[..., Episodes] | None = None
+        """Runs the fixed set with the agent below; what is compiled for it is kept."""
         self._agent: Agent[Any] | None = None
+        self._began, self._drawing = time.perf_counter(), 0.0
 
-    def evaluate(self, agent: Agent[Any], env_steps: int) -> None:
-        """Run the fixed set, and give TensorBoard the returns that came, and the tracks."""
-        probe = self._make_probe(agent, self.scenarios.level)
-        options: dict[str, Any] = {
-            "continuous": agent.continuous, "device": self._device,
-            "seed": self._config.eval_schedule.seed,
-        }  # fmt: skip
-        policy, given = PolicyWrapper(agent), (self.scenarios, self._config.world)
-        if host_reads_are_free(self._device):
-            episodes = evaluate(policy, *given, watch=probe, **options)
-        else:
-            if self._again is None or self._agent is not agent:
-                options |= {"compile": self._config.compile, "capture": self._config.capture}
-                self._agent, self._again = agent, evaluation_of(policy, *given, **options)
-            episodes = self._again.run(probe)
+    def evaluate(
+        self, agent: Agent[Any], env_steps: int, last: bool = False,
+        progress: Progress | None = None,
+    ) -> None:  # fmt: skip
+        """Run the fixed set, and give TensorBoard the returns that came, and the tracks.
+
+        Args:
+            agent: to evaluate.
+            env_steps: when.
+            last: whether the run ends with it.
+            progress: is told how many episodes have ended.
+        """
+        elapsed = time.perf_counter() - self._began
+        probe = self._make_probe(
+            agent, self.scenarios.level, last or self._drawing <= _DRAWING * elapsed
+        )
+        if self._evaluate is None or self._agent is not agent:
+            self._agent, self._evaluate = agent, self._runner(agent)
+        episodes = self._evaluate(watch=probe, progress=progress)
         self.episodes.append(episodes)
+        began = time.perf_counter()
         self._show(episodes, probe, env_steps)
+        self._drawing += time.perf_counter() - began
+
+    def _runner(self, agent: Agent[Any]) -> Callable[..., Episodes]:
+        """Choose how the fixed set is run: see BatchedEvaluation, ``evaluate`` and Evaluation."""
+        config, env = self._config, self._compiled_env
+        seed, given = config.eval_schedule.seed, (self.scenarios, config.world)
+        if env is not None and same_code(env.config, config.world):
+            return BatchedEvaluation(agent, *given, env, seed).run
+        options: dict[str, Any] = {
+            "continuous": agent.continuous, "device": self._device, "seed": seed
+        }  # fmt: skip
+        if host_reads_are_free(self._device):
+            return partial(evaluate, PolicyWrapper(agent), *given, **options)
+        options |= {"compile": config.compile, "capture": config.capture}
+        return evaluation_of(PolicyWrapper(agent), *given, **options).run
 
     def record(
         self, agent: Agent[Any], env_steps: int, times: dict[str, float], last: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from torch import Tensor
 from marinenav_env import WorldConfig
 from marinenav_env.state import Scenario
 from train_RL_agents.evaluation.contenders import ActingOptions, run_set
-from train_RL_agents.evaluation.episodes import Episodes
+from train_RL_agents.evaluation.episodes import Episodes, Progress
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.seamanship import marks, sailed, summary, tracks
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
@@ -26,19 +27,21 @@ def run_marked(
     acting: ActingOptions,
     device: torch.device,
     name: str,
+    progress: Progress | None = None,
 ) -> tuple[Episodes, Recording, dict[str, Summary]]:
     """Run a set of encounters, and every vessel of it alone; see ``run_set`` for the arguments.
 
     Returns:
         What happened, the recording, and the marks by group and overall.
     """
-    episodes, recording = run_set(found, chosen, world, acting, device, name)
+    options: dict[str, Any] = {"name": name, "progress": progress}
+    episodes, recording = run_set(found, chosen, world, acting, device, **options)
     assert recording is not None
     only_own = chosen.parts[0].only_own
     robots = recording.robot_mask.shape[-1]
     columns = []
     for slot in range(1 if only_own else robots):
-        _, alone = run_set(found, _alone(chosen, slot), world, acting, device, name)
+        _, alone = run_set(found, _alone(chosen, slot), world, acting, device, **options)
         assert alone is not None
         steps, path, _ = sailed(tracks(alone))
         columns.append((steps.sum(-1), path.sum(-1)))

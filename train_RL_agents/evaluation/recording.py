@@ -25,7 +25,7 @@ from marinenav_env.dynamics import continuous_rates, discrete_rates
 from marinenav_env.files import parse_json
 from marinenav_env.state import Scenario, State, Vessel
 from marinenav_env.validation import LARGEST_NUMBER, is_count, is_number, is_text, require
-from train_RL_agents.evaluation.episodes import Episodes, Moment, Policy, Watch, evaluate
+from train_RL_agents.evaluation.episodes import Episodes, Moment, Policy, Progress, Watch, evaluate
 from train_RL_agents.policy_wrapper import QUANTILES, SCORES
 from train_RL_agents.utils.arrays import LARGEST, read_arrays
 from train_RL_agents.utils.files import write_atomically
@@ -304,6 +304,7 @@ def record(
     seed: int = 0,
     drop_ended: bool = True,
     watch: Watch | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Episodes, Recording]:
     """Evaluate, and record on the way.
 
@@ -318,6 +319,7 @@ def record(
         seed: of the measurement noise.
         drop_ended: whether the batch may shrink.
         watch: looks on, too.
+        progress: see ``evaluate``.
 
     Returns:
         The same figures as without recording, and the recording.
@@ -330,7 +332,7 @@ def record(
             watch(moment, env)
 
     episodes = evaluate(policy, scenarios, world, continuous=continuous, device=device, seed=seed,
-                        drop_ended=drop_ended, watch=both)  # fmt: skip
+                        drop_ended=drop_ended, watch=both, progress=progress)  # fmt: skip
     if isinstance(scenarios, Scenario):
         maps = [world.scenario] * len(scenarios)
     else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from marinenav_env import WorldConfig
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.evaluation.comparison import differences
 from train_RL_agents.evaluation.contenders import ActingOptions, common_world, described, run_set
-from train_RL_agents.evaluation.episodes import Episodes, Watch, finite
+from train_RL_agents.evaluation.episodes import Episodes, Progress, Watch, finite
 from train_RL_agents.evaluation.marking import run_marked
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, conduct, summary
@@ -76,7 +77,10 @@ class Evaluation:
 
 
 def evaluate_all(
-    found: Mapping[str, LoadedPolicy | str], given: dict[str, Any], device: torch.device
+    found: Mapping[str, LoadedPolicy | str],
+    given: dict[str, Any],
+    device: torch.device,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> Evaluation:
     """Run the same scenarios with every policy.
 
@@ -85,6 +89,7 @@ def evaluate_all(
         given: the options given, of choose_set (which scenarios) and of ActingOptions; ``record``
             keeps all that the last policy does.
         device: where to run.
+        progress: is told whose episodes run, how many have ended, and how many there are.
 
     Raises:
         ConfigError: when an option cannot be used, or the policies cannot be compared.
@@ -95,7 +100,7 @@ def evaluate_all(
     acting = ActingOptions(
         given.get("risk"), "stochastic" in given, chosen.seed + 1, "record" in given
     )
-    results, recording = _results(found, chosen, world, acting, device)
+    results, recording = _results(found, chosen, world, acting, device, progress)
     setting = {
         **(results[0].about if len(results) == 1 else {}),
         "suite": given.get("suite"),
@@ -118,13 +123,17 @@ def _results(
     world: WorldConfig,
     acting: ActingOptions,
     device: torch.device,
+    progress: Callable[[str, int, int], None] | None,
 ) -> tuple[list[Result], Recording | None]:
     """Run the episodes of every policy; the recording is that of the last one."""
     results: list[Result] = []
     first: Episodes | None = None
     recording = None
     for name, each in found.items():
-        episodes, recording, kept = run_scored(each, chosen, world, acting, device, name)
+        told = None if progress is None else partial(progress, name)
+        episodes, recording, kept = run_scored(
+            each, chosen, world, acting, device, name, progress=told
+        )
         first = first or episodes
         results.append(
             Result(
@@ -146,6 +155,7 @@ def run_scored(
     device: torch.device,
     name: str,
     watch: Watch | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Episodes, Recording | None, dict[str, dict[str, Any]] | None]:
     """Run a set, and score it as its suite is; see ``run_set`` for the arguments.
 
@@ -153,10 +163,12 @@ def run_scored(
         What happened; the recording, if one was made; conduct by group, if the suite has any.
     """
     if chosen.name in MARKED:
-        return run_marked(found, chosen, world, acting, device, name)
+        return run_marked(found, chosen, world, acting, device, name, progress)
     # Conduct is told from what was recorded.
     recorded_as = name if acting.estimates or chosen.name == RULES else None
-    episodes, recording = run_set(found, chosen, world, acting, device, recorded_as, watch)
+    episodes, recording = run_set(
+        found, chosen, world, acting, device, recorded_as, watch, progress
+    )
     ruled = recording if chosen.name == RULES else None
     return episodes, recording, _conduct(ruled, chosen) if ruled else None
 

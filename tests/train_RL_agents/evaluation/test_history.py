@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from marinenav_env import Curriculum, MarineNavEnv
 from tests.train_RL_agents.tiny_runs import CPU, TINY
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
@@ -41,8 +42,8 @@ class Probe:
 
     first_quantiles = torch.tensor([1.0, 3.0])
 
-    def __init__(self, agent, levels):
-        self.levels, self.moments, self.asked = levels, 0, []
+    def __init__(self, agent, levels, draws):
+        self.levels, self.draws, self.moments, self.asked = levels, draws, 0, []
 
     def __call__(self, moment, env):
         self.moments += 1
@@ -90,6 +91,36 @@ def test_an_evaluation_is_shown_to_probe_and_loggers(history, probes, agent):
     assert tags == ["eval/trajectories", "eval/success_by_level"] * 2
 
 
+def test_pictures_take_a_share_of_the_time_but_for_the_last(tmp_path, probes, agent, monkeypatch):
+    seconds = iter(range(0, 1000, 10))  # each look at the clock is 10 s after the one before
+    clock = SimpleNamespace(perf_counter=lambda: next(seconds))
+    monkeypatch.setattr("train_RL_agents.evaluation.history.time", clock)
+    history = History(Run(tmp_path), CPU, lambda *given: probes.append(Probe(*given)) or probes[-1])
+    for last in (False, False, True):
+        history.evaluate(agent, 80, last)
+    assert [each.draws for each in probes] == [True, False, True]
+
+
+def test_an_evaluation_tells_how_far_it_is(history, agent):
+    told = []
+    history.evaluate(agent, 80, progress=lambda *given: told.append(given))
+    assert told[0] == (0, 3)
+
+
+def test_a_compiled_world_runs_the_fixed_set(history, agent, tmp_path):
+    env = MarineNavEnv(CONFIG.world, 2, scenarios=Curriculum(CONFIG.training_schedule.levels()),
+                       continuous=False, seed=0)  # fmt: skip
+    steps = []
+    env.step_without_reset = lambda *given: (
+        steps.append(len(given[0].now)) or (MarineNavEnv.step_without_reset(env, *given))
+    )
+    batched = History(Run(tmp_path), CPU, Probe, env)
+    for each in (history, batched):
+        each.evaluate(agent, 80)
+    assert set(steps) == {2}
+    torch.testing.assert_close(*(each.episodes[0].state_dict() for each in (history, batched)))
+
+
 def test_what_a_probe_does_not_know_or_draw_is_not_shown(history, monkeypatch, agent):
     monkeypatch.setattr(Probe, "first_quantiles", None)
     for name in ("picture", "success_by_level"):
@@ -132,7 +163,7 @@ def test_on_a_gpu_an_agent_is_evaluated_by_one_captured_step(history, monkeypatc
 
     def evaluation_of(*given, **options):
         evaluations.append(options)
-        return SimpleNamespace(run=lambda probe: len(evaluations))
+        return SimpleNamespace(run=lambda watch, progress: len(evaluations))
 
     monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
     monkeypatch.setattr("train_RL_agents.evaluation.history.evaluation_of", evaluation_of)

@@ -94,3 +94,16 @@ def test_random_numbers_of_a_policy_are_not_those_of_the_noise(monkeypatch):
     evaluate_all({"straight": "straight"}, options | {"risk": 0.5}, CPU)
     assert given == [ActingOptions(stochastic=True, seed=4), ActingOptions(risk=0.5, seed=4)]
     assert "conduct" not in found.content()
+
+
+@pytest.mark.parametrize("suite", [None, "rules"])
+def test_progress_counts_the_episodes_of_every_policy(suite):
+    told = []
+    given = {"episodes": 2} | ({"suite": suite} if suite else {})
+    evaluation = evaluate_all(
+        {"a": "straight", "b": "straight"}, given, CPU, lambda *given: told.append(given)
+    )
+    episodes = evaluation.setting["episodes"]
+    assert dict.fromkeys(name for name, _, _ in told) == {"a": None, "b": None}
+    assert {total for _, _, total in told} == {episodes}
+    assert 0 < max(ended for _, ended, _ in told) <= episodes

@@ -1,0 +1,113 @@
+"""Evaluation in batches of a training world against the same in one batch."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from marinenav_env import GROUP, LEVELS, Curriculum, MarineNavEnv, WorldConfig
+from marinenav_env.config import RewardConfig, SensorConfig
+from tests.train_RL_agents.tiny_runs import CPU, tiny_settings
+from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.evaluation.batched import BatchedEvaluation, same_code
+from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
+from train_RL_agents.policy_wrapper import PolicyWrapper
+
+WORLD = WorldConfig(max_steps=60)
+TRAINING = replace(WORLD, reward=RewardConfig(collision_penalty=-50.0))
+SCENARIOS = draw_scenarios(WORLD, LEVELS[:4], (2, 2, 2, 3), 0)
+
+
+def agent_of(name):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        return make_agent(from_dict(tiny_settings(name)), WORLD.vessel.num_actions, CPU)
+
+
+def training_env(agent, num_envs, **options):
+    levels = Curriculum(LEVELS[:4], pool_size=16, refresh_size=16)
+    return MarineNavEnv(TRAINING, num_envs, scenarios=levels, continuous=agent.continuous, seed=9,
+                        **options)  # fmt: skip
+
+
+def in_one_batch(agent, **options):
+    return evaluate(PolicyWrapper(agent), SCENARIOS, WORLD, continuous=agent.continuous, device=CPU,
+                    seed=3, **options)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["AC-IQN", "PPO"])
+@pytest.mark.parametrize("num_envs", [2, 4, 9, 16])
+def test_batches_of_any_size_give_the_same_episodes(name, num_envs):
+    agent = agent_of(name)
+    env = training_env(agent, num_envs)
+    before = env.state_dict()
+    evaluation = BatchedEvaluation(agent, SCENARIOS, WORLD, env, 3)
+    expected = in_one_batch(agent).state_dict()
+    for _ in range(2):  # again and again
+        torch.testing.assert_close(evaluation.run().state_dict(), expected)
+    torch.testing.assert_close(env.state_dict(), before, rtol=0.0, atol=0.0)
+
+
+def test_those_who_look_on_see_the_same_steps():
+    agent = agent_of("AC-IQN")
+    seen = []
+    for run in (
+        lambda watch: in_one_batch(agent, watch=watch, drop_ended=False),
+        BatchedEvaluation(agent, SCENARIOS, WORLD, training_env(agent, 16), 3).run,
+    ):
+        steps = []
+
+        def watch(moment, env, steps=steps):
+            assert env.num_envs == len(SCENARIOS)
+            parts = (moment.before.now, moment.after.now, moment.outcome)
+            steps.append([moment.rows, moment.acted.get((GROUP, "action")),
+                          *(each.to_tensordict().to_dict() for each in parts)])  # fmt: skip
+
+        run(watch)
+        seen.append(steps)
+    assert len(seen[0]) > 20
+    torch.testing.assert_close(seen[1][: len(seen[0])], seen[0], rtol=1e-4, atol=1e-4)
+
+
+def test_progress_counts_episodes_up_to_all():
+    agent, told = agent_of("DQN"), []
+    world = replace(WORLD, max_steps=26)
+    evaluation = BatchedEvaluation(agent, SCENARIOS, world, training_env(agent, 4), 3)
+    evaluation.run(progress=lambda *given: told.append(given))
+    assert {total for _, total in told} == {9}
+    ended = [each for each, _ in told]
+    assert ended[0] == 0 and ended == sorted(ended) and ended[-1] >= 8
+
+
+@pytest.mark.parametrize(
+    ("training", "same"),
+    [
+        (TRAINING, True),
+        (replace(WORLD, reward=RewardConfig(goal_reward=1.0, timestep_penalty=0.0)), True),
+        (replace(WORLD, reward=RewardConfig(give_way_penalty=-1.0)), False),
+        (replace(WORLD, sensor=SensorConfig(range=10.0)), False),
+        (replace(WORLD, max_steps=61), False),
+        (replace(WORLD, ends_at_first_collision=True), False),
+    ],
+)
+def test_only_weights_of_the_reward_may_differ(training, same):
+    assert same_code(training, WORLD) is same
+    assert not same or same_code(training, replace(WORLD, ends_at_first_collision=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["AC-IQN", "PPO"])
+def test_code_of_the_training_serves_the_evaluation(name):
+    torch.compiler.reset()
+    agent = agent_of(name)
+    env = training_env(agent, 16, compile_step=True)
+    explores = PolicyWrapper(agent, 16, torch.Generator().manual_seed(0))
+    step = env.reset()
+    with torch.no_grad():  # as collectors do
+        for _ in range(2):
+            step = env.step_and_maybe_reset(explores(step))[1]
+    evaluation = BatchedEvaluation(agent, SCENARIOS, WORLD, env, 3)
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        found = evaluation.run().state_dict()
+    torch.testing.assert_close(found, in_one_batch(agent).state_dict(), rtol=1e-4, atol=1e-4)
