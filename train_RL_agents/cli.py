@@ -21,6 +21,7 @@ from train_RL_agents.utils.toolchain import ensure_cache
 BAD_INPUT, PIPE_CLOSED = 2, 141
 _LONGEST = 300
 """Characters of a message."""
+_MOST_THREADS = 1024
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
 _PARTS = ("agent_type=", "world.reward.function=", "world.sensor.entries=",
           "agent.entry_encoders=", "training_schedule.sampler=", "loggers=")  # fmt: skip
@@ -49,10 +50,24 @@ def make_parser() -> argparse.ArgumentParser:
             add_help=not getattr(module, "OWN_HELP", False),
         )  # fmt: skip
         module.add_arguments(sub)
+        if not getattr(module, "OWN_THREADS", False) and getattr(module, "IMPORTS", True):
+            sub.add_argument("--threads", metavar="N", type=_count, default=0,
+                help="CPU threads; by default one for each idle core")  # fmt: skip
         sub.add_argument("--plugin", metavar="PART", action="append", default=[],
             help="a part of your own that a file names, as package.module:Name")  # fmt: skip
         sub.set_defaults(command=module, parser=sub, overrides=[], argv=[])
     return parser
+
+
+def _count(text: str) -> int:
+    """A whole number from 1 on.
+
+    Raises:
+        ArgumentTypeError: when it is none.
+    """
+    if not (text.isdecimal() and 0 < int(text) <= _MOST_THREADS):
+        raise argparse.ArgumentTypeError(f"must be from 1 to {_MOST_THREADS}, not {text}")
+    return int(text)
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -164,6 +179,20 @@ def _allow_parts(arguments: argparse.Namespace) -> None:
         sys.path.append(str(Path.cwd()))
 
 
+def _set_threads(arguments: argparse.Namespace) -> None:
+    """Set the threads of a command, unless they are a setting of its runs."""
+    if getattr(arguments.command, "OWN_THREADS", False):
+        return
+    import torch
+
+    from train_RL_agents.utils.device import THREADS_VARIABLE, cpu_threads
+
+    wanted = arguments.threads or getattr(arguments.command, "THREADS", 0)
+    if arguments.threads:
+        os.environ[THREADS_VARIABLE] = str(arguments.threads)  # for what the command starts
+    torch.set_num_threads(cpu_threads(wanted))
+
+
 def _run(arguments: argparse.Namespace) -> int:
     """Run the command; settings that cannot be used become a sentence."""
     if not getattr(arguments.command, "IMPORTS", True):
@@ -173,6 +202,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.utils.compiling import quiet_compiler
 
     quiet_compiler()
+    _set_threads(arguments)
     try:
         _allow_parts(arguments)
         with kept_inputs():

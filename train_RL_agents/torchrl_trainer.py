@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -49,6 +50,7 @@ from train_RL_agents.utils.compiling import (
 from train_RL_agents.utils.device import random_stream, release_memory, set_up_process
 from train_RL_agents.utils.progress import Clock, Display
 from train_RL_agents.utils.signals import first_signal
+from train_RL_agents.utils.slowdown import Slowdown
 
 _REWINDS = 3
 """Times that a run goes back to its last state, see ``on_divergence``."""
@@ -94,6 +96,7 @@ class TorchRLTrainer:
         set_up_process(self.device, threads, config.precision, config.tf32)
         self.env_steps, self._before, self._logged_at, self.stopped = 0, 0, 0, False
         self._checked_at, self._rewinds = 0, 0
+        self._slowdown, self._learned_before = Slowdown(self._advice(threads)), False
         self._saved_at: int | None = None
         self._unsaved = False
         if config.compile:
@@ -175,6 +178,13 @@ class TorchRLTrainer:
         episodes = episodes_of(self.history.scenarios, self.config.world, seed)
         if self.ranks.leads:
             self.run.write_scenarios(episodes)
+
+    def _advice(self, threads: int) -> str:
+        """What may help a run that has become slow."""
+        if self.device.type != "cpu" or threads == 1:
+            return "other programs may be using this machine"
+        command = shlex.join([*self.ranks.command(), "train", "--resume", str(self.run.path)])
+        return f"if other programs use its cores, stop it and go on with {command} threads=1"
 
     # The loop -----------------------------------------------------------------------------------
 
@@ -336,6 +346,11 @@ class TorchRLTrainer:
         with self.ranks.together():
             if self.ranks.leads:
                 self.run.log(scalars, self.env_steps)
+        if self._learned_before:  # before the first updates a run is much faster
+            slower = self._slowdown.notice(rate)
+            if slower:
+                self.display.say(slower)
+        self._learned_before = self.algorithm.learner.updates > 0
         success = self.rows[-1]["success_rate"] if self.rows else None
         self.display.step(self.env_steps, rate, success)
 

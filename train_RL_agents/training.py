@@ -27,7 +27,7 @@ from train_RL_agents.run.run_folder import RunFolder, runs_in
 from train_RL_agents.run.tracing import Trace
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.compiling import compile_problem, compiled_or_not, without_code
-from train_RL_agents.utils.device import release_memory
+from train_RL_agents.utils.device import cpu_threads, release_memory
 from train_RL_agents.utils.toolchain import cache_problem, compiler_problem
 
 Run = tuple[RunFolder, Callable[[], TorchRLTrainer]]
@@ -93,6 +93,8 @@ def new_runs(
     console = Console(quiet=quiet, highlight=False)
     say = partial(console.print, markup=False, soft_wrap=True)
     config = sized.config
+    if ranks.size == at_once == 1:  # the same bits when resumed, whatever else runs then
+        config = replace(config, threads=cpu_threads(config.threads))
     choose = partial(choose_kernel, ranks.share(config), sized.plan.device, say)
 
     def create() -> tuple[list[RunFolder], str]:

@@ -26,8 +26,12 @@ from train_RL_agents.run.run_folder import RunFolder
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Tensors are small here: more threads only wait for one another, and for other programs."""
+def _one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Tensors are small here: more threads only wait for one another, and for other programs.
+
+    Commands measure which cores are idle if the variable does not say.
+    """
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -200,3 +200,33 @@ def test_names_are_printed_byte_for_byte_where_python_does(monkeypatch):
     monkeypatch.setattr("train_RL_agents.cli._status", lambda argv: print("caf\udce9") or 0)
     assert main([]) == 0
     assert shown.buffer.getvalue() == b"caf\xe9\n"
+
+
+# Threads
+
+
+@pytest.mark.parametrize(
+    ("line", "threads"),
+    [("evaluate straight", 3), ("evaluate straight --threads 2", 2), ("play straight", 1),
+     ("play straight --threads 2", 2)],
+)  # fmt: skip
+def test_a_command_takes_idle_cores_or_the_threads_it_is_given(
+    line, threads, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("train_RL_agents.utils.device.cpu_cores", lambda: 4)
+    monkeypatch.setattr("train_RL_agents.utils.device.idle_cores", lambda: 3)
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.chdir(tmp_path)
+    name, *rest = line.split()
+    found = []
+    monkeypatch.setattr(
+        COMMANDS[name], "run", lambda given: found.append(torch.get_num_threads()) or 0
+    )
+    assert main([name, *rest]) == 0
+    assert found == [threads]
+
+
+@pytest.mark.parametrize("threads", ["0", "-1", "two", "1025"])
+def test_threads_that_cannot_be_are_refused(threads, capsys):
+    assert main(["evaluate", "straight", "--threads", threads]) == 2
+    assert f"must be from 1 to 1024, not {threads}" in capsys.readouterr().err

@@ -127,3 +127,16 @@ def test_a_choice_of_kernels_that_is_stopped_leaves_no_folder(tmp_path, monkeypa
     with pytest.raises(KeyboardInterrupt):
         start(tmp_path, monkeypatch, stop)
     assert [*(tmp_path / "runs").iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "at_once", "kept"), [([], 1, 2), (["threads=1"], 1, 1), (["seed=0,1"], 2, 0)]
+)
+def test_a_run_keeps_the_threads_that_it_began_with(tmp_path, monkeypatch, words, at_once, kept):
+    monkeypatch.setattr("train_RL_agents.utils.device.cpu_cores", lambda: 4)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    file = tmp_path / "tiny.json"
+    file.write_text(json.dumps(TINY | {"threads": 0, "save_dir": str(tmp_path)}))
+    runs = new_runs(file, words, at_once=at_once, quiet=True)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert {RunFolder.open(run.path).config.threads for run, _ in runs} == {kept}

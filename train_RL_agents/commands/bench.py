@@ -8,6 +8,7 @@ from pathlib import Path
 from train_RL_agents.benchmark import MODES, PARTS
 
 TAKES_OVERRIDES = True
+OWN_THREADS = True
 IMPORTS = ("train_RL_agents.torchrl_trainer",)
 _OPTIONS = ("parts", "modes", "envs", "batch", "replay", "seconds", "repeats")
 """Those of benchmark.options."""
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--agent", metavar="NAME", help="short for agent_type=NAME; AC-IQN by default")
     add("-C", "--config", metavar="FILE", type=Path, help="settings, as for train")
     add("-D", "--device", metavar="DEV", help="auto, cpu, cuda, cuda:N; device=DEV")
-    add("--threads", metavar="N", help="CPU threads of torch, 0: one per core; threads=N")
+    add("--threads", metavar="N", help="CPU threads of torch, 0: one per idle core; threads=N")
     add("--json", metavar="FILE", type=Path, help="write everything here, after every part")
     add("--plot", metavar="FILE", type=Path, help="draw it: a PNG or PDF (extra: plot)")
 

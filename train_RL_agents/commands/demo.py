@@ -8,6 +8,7 @@ import sys
 import webbrowser
 from pathlib import Path
 
+THREADS = 1
 MEASURED = {"self_state", "objects_state", "objects_mask"}
 """The entries of the observation that the page's world measures."""
 

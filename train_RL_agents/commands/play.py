@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from train_RL_agents.figures.episode_view import EpisodeView
     from train_RL_agents.run.checkpoint import LoadedPolicy
 
+THREADS = 1
+"""A few episodes: more threads wait for one another."""
 _CHOICES = ("suite", "scenarios", "levels", "episodes", "seed", "fresh", "which")
 """Options that choose what is played, and mean nothing for what has been recorded."""
 
@@ -98,7 +100,6 @@ def _play(given: dict[str, Any]) -> list[Recording]:
     from train_RL_agents.utils.device import keep_freed_memory
 
     keep_freed_memory()
-    torch.set_num_threads(1)  # a few episodes: more threads wait for one another
     device = torch.device("cpu")
     found = [find(name, given.get("which", "best"), device) for name in given["policies"]]
     schedule, world = defaults(found)

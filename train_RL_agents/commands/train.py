@@ -15,10 +15,13 @@ from train_RL_agents.config.resuming import RESUMABLE
 OWN_HELP = True
 """Help lists the settings too."""
 TAKES_OVERRIDES = True
+OWN_THREADS = True
+"""A setting of the runs."""
 IMPORTS = ("train_RL_agents.torchrl_trainer",)
 _SHORTHANDS = {
     "agent": "agent_type",
     "device": "device",
+    "threads": "threads",
     "seed": "seed",
     "num_envs": "trainer.num_envs",
     "total_timesteps": "total_timesteps",
@@ -39,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "differ, or the name of one that is shipped, such as dqn")  # fmt: skip
     add("--agent", metavar="NAME", help="agent_type=NAME, or package.module:Class")
     add("-D", "--device", metavar="DEV", help="auto, cpu, cuda, cuda:N; device=DEV")
+    add("--threads", metavar="N", help="CPU threads, 0: one per idle core; threads=N")
     add("--seed", metavar="N", nargs="+", help="one run for each; seed=N,...")
     add("--num-envs", metavar="N", help="trainer.num_envs=N")
     add("--total-timesteps", metavar="N", help="env-steps of a run; total_timesteps=N")

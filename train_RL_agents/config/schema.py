@@ -351,7 +351,8 @@ class TrainConfig(Generic[ConfigType]):
     device: str = "auto"
     """A torch device, or auto: a GPU if there is one, else the CPU."""
     threads: Annotated[int, at_least(0), at_most(1024)] = 0
-    """CPU threads of torch, at most one per core; 0: as OMP_NUM_THREADS says, else one per core."""
+    """CPU threads of torch, at most one per core; 0: as OMP_NUM_THREADS says, else one for each
+    core that is idle when the run begins. The run keeps their number."""
     compile: bool = True
     """Compile world, policy and update; the first run then takes a minute longer."""
     precision: Precision = "fp32"

@@ -112,7 +112,10 @@ class Ranks:
         return device
 
     def threads(self, wanted: int) -> int:
-        """CPU threads of this process: as many as wanted, or (0) its share of the cores."""
+        """CPU threads of this process: as many as wanted, or (0) its share of the cores.
+
+        A process that is alone takes those that are idle, see cpu_threads.
+        """
         if wanted or self.size == 1:
             return cpu_threads(wanted)
         # torchrun sets OMP_NUM_THREADS itself, to 1.

@@ -7,9 +7,15 @@ import ctypes
 import gc
 import os
 
+import psutil
 import torch
 
 from marinenav_env.validation import require
+
+THREADS_VARIABLE = "OMP_NUM_THREADS"
+"""Environment variable of the number of threads, which child processes inherit."""
+_MEASURED = 0.2
+"""Seconds over which the load of the cores is measured."""
 
 
 def available_devices() -> list[str]:
@@ -25,17 +31,35 @@ def cpu_cores() -> int:
     return os.cpu_count() or 1  # macOS and Windows tell no more
 
 
+def idle_cores() -> int:
+    """Measure for a fifth of a second on how many of its cores a process would be alone.
+
+    Returns:
+        At least 1; all cores where the system does not tell.
+    """
+    try:
+        shares = psutil.cpu_times_percent(interval=_MEASURED, percpu=True)
+        own = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(shares))
+        idle = sum(shares[core].idle + getattr(shares[core], "iowait", 0.0) for core in own)
+    except (OSError, RuntimeError, NotImplementedError, IndexError):
+        return cpu_cores()
+    return max(1, round(idle / 100.0))
+
+
 def cpu_threads(wanted: int = 0) -> int:
-    """CPU threads of a process that is alone.
+    """Choose the number of CPU threads of a process.
+
+    Threads wait for one another by spinning: with another program on one of two cores, two threads
+    are four to five times slower than one.
 
     Args:
-        wanted: so many, but at most one per core, since more wait for one another; 0: what
-            OMP_NUM_THREADS says, else one per core.
+        wanted: so many, but at most one per core; 0: what OMP_NUM_THREADS says, else one for each
+            core that no other program uses at the moment.
     """
     if wanted:
         return min(wanted, cpu_cores())
-    said = os.environ.get("OMP_NUM_THREADS", "")
-    return int(said) if said.isdigit() and int(said) > 0 else cpu_cores()
+    variable = os.environ.get(THREADS_VARIABLE, "")
+    return int(variable) if variable.isdigit() and int(variable) > 0 else idle_cores()
 
 
 def random_stream(seed: int, number: int, device: torch.device) -> torch.Generator:

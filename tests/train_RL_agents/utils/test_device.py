@@ -5,6 +5,7 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from train_RL_agents.utils.device import (
     available_devices,
     cpu_cores,
     cpu_threads,
+    idle_cores,
     keep_freed_memory,
     random_stream,
     resolve_device,
@@ -72,8 +74,49 @@ def test_precision_is_set_on_gpus_only(monkeypatch):
     assert resolve_precision(gpu, "fp32") == "fp32"
 
 
+def loads(*busy):
+    """What psutil measures with cores that are busy for so much of the time (%)."""
+    shares = [SimpleNamespace(user=each, idle=90.0 - each, iowait=10.0) for each in busy]
+    return lambda interval, percpu: shares
+
+
+@pytest.mark.parametrize(
+    ("busy", "idle"),
+    [((0, 0, 0), 3), ((3, 8, 1), 3), ((90, 0, 0), 2), ((45, 50, 0), 2), ((90, 90, 90), 1),
+     ((60, 70, 80), 1)],
+)  # fmt: skip
+def test_a_process_has_a_thread_for_every_idle_core_of_its_own(monkeypatch, busy, idle):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {1, 2, 4})
+    measured = loads(90, busy[0], busy[1], 90, busy[2])  # others' cores do not count
+    monkeypatch.setattr("psutil.cpu_times_percent", measured)
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert idle_cores() == cpu_threads() == idle
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert cpu_threads() == 3 and cpu_threads(2) == 2
+
+
+def test_all_cores_are_taken_for_idle_where_the_system_does_not_tell(monkeypatch):
+    def fails(interval, percpu):
+        raise FileNotFoundError("/proc/stat")
+
+    monkeypatch.setattr("psutil.cpu_times_percent", fails)
+    assert idle_cores() == cpu_cores()
+
+
+def test_a_core_that_a_program_keeps_busy_is_not_idle():
+    code = "while True: pass"
+    programs = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2 * cpu_cores())]
+    try:
+        assert idle_cores() == 1
+    finally:
+        for each in programs:
+            each.kill()
+            each.wait()
+
+
 def test_cores_are_those_that_may_be_used(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3, 5, 7})
+    monkeypatch.setattr("psutil.cpu_times_percent", loads(*[0.0] * 8))
     assert cpu_cores() == 3
     for said, threads in (("2", 2), ("8", 8), ("0", 3), ("4,2", 3), ("", 3)):
         monkeypatch.setenv("OMP_NUM_THREADS", said)

@@ -1,0 +1,32 @@
+"""When a run is said to have become slower."""
+
+import pytest
+
+from train_RL_agents.utils.slowdown import Slowdown
+
+
+@pytest.mark.parametrize(
+    ("rates", "noticed"),
+    [
+        ([100.0] * 20, []),
+        ([100.0] * 5 + [40.0] * 9, []),  # slower, but not three times
+        ([100.0] * 5 + [20.0] * 2 + [100.0] * 9, []),  # for a moment
+        ([100.0] * 5 + [20.0] * 9, [7]),
+        ([100.0] * 9 + [20.0] * 5 + [90.0] * 3 + [30.0] * 5, [11, 19]),  # and once more
+        ([20.0] * 5 + [100.0] * 9, []),  # faster
+        ([100.0, 900.0, 100.0, 1.0, 100.0] + [30.0] * 4, [7]),  # the median counts
+    ],
+)
+def test_a_slowdown_is_noticed_once_it_lasts(rates, noticed):
+    slowdown = Slowdown("close other programs")
+    lines = [slowdown.notice(each) for each in rates]
+    assert [number for number, line in enumerate(lines) if line] == noticed
+
+
+def test_the_sentence_has_both_rates_and_the_advice():
+    slowdown = Slowdown("close other programs")
+    lines = [slowdown.notice(each) for each in [60_000.0] * 5 + [12_000.0] * 3]
+    assert lines[-1] == (
+        "training has become 5.0 times slower (12,000 instead of 60,000 env-steps/s); "
+        "close other programs"
+    )
