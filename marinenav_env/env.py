@@ -242,6 +242,11 @@ class MarineNavEnv(EnvBase):
         self.observation_spec, self.action_spec = specs.observation, specs.action
         self.reward_spec, self.done_spec = specs.reward, specs.done
 
+    def __repr__(self) -> str:
+        actions = "two commands" if self.continuous else f"{self.num_discrete_actions} actions"
+        size = f"{self.num_envs} environments x {self.num_robots} robots"
+        return f"MarineNavEnv({size}, {actions}, observes {', '.join(self.entries)}, {self.device})"
+
     @property
     def num_robots(self) -> int:
         """Robot slots R."""

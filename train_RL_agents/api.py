@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
@@ -25,6 +26,7 @@ from train_RL_agents.torchrl_trainer import Callback
 from train_RL_agents.training import new_runs, resumed_runs, run_to_the_end
 from train_RL_agents.utils.compiling import quiet_compiler
 from train_RL_agents.utils.device import resolve_device
+from train_RL_agents.utils.text_tables import html_table
 
 
 class Choice(TypedDict, total=False):
@@ -56,6 +58,12 @@ class Policy:
     """How it was called."""
     loaded: LoadedPolicy
     """Its agent, configuration, file, env-steps and the metrics of its evaluation."""
+
+    def __repr__(self) -> str:
+        return f"<Policy {self.name}: {self.loaded!r}>"
+
+    def _repr_html_(self) -> str:
+        return self.loaded._repr_html_()
 
     @property
     def config(self) -> TrainConfig[Any]:
@@ -178,6 +186,16 @@ class TrainedRun:
     best: dict[str, Any]
     """Those of the best policy, such as ``success_rate``; empty without an evaluation."""
 
+    def __repr__(self) -> str:
+        state = "finished" if self.finished else "stopped"
+        best = self.best.get("success_rate")
+        shown = "" if best is None else f", best success {best:.3f}"
+        return f"<TrainedRun {self.folder}: {state}, {len(self.evaluations)} evaluations{shown}>"
+
+    def _repr_html_(self) -> str:
+        rows = [{name: _cell(value) for name, value in each.items()} for each in self.evaluations]
+        return html_table(rows, f"Evaluations of {self.folder}") or escape(repr(self))
+
     def load(self, which: str = "best") -> Policy:
         """One of its policies; see load."""
         return load(self.folder, which)
@@ -235,6 +253,11 @@ def train(
     }
     best = evaluations.get(manifest.get("best", ""), {})
     return TrainedRun(folder.path, ending.finished, list(evaluations.values()), best)
+
+
+def _cell(value: Any) -> str:
+    """A figure as text."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _word(value: Any) -> str:

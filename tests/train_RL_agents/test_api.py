@@ -1,6 +1,7 @@
 """The Python API: the same training and the same figures as the commands."""
 
 import json
+import re
 from pathlib import Path
 
 import gymnasium
@@ -26,6 +27,8 @@ def test_training_returns_what_it_reached(settings):
     assert run.finished
     assert [each["env_steps"] for each in run.evaluations] == [80, 160]
     assert run.best in run.evaluations
+    assert repr(run).startswith(f"<TrainedRun {run.folder}: finished, 2 evaluations, best success")
+    assert run._repr_html_().count("<tr>") == 3
     policy = run.load()
     assert policy.config.agent_type == "DQN"
     assert policy.loaded.metrics["success_rate"] == run.best["success_rate"]
@@ -71,8 +74,26 @@ def test_comparisons_print_as_tables():
     found = compare("straight", load("ppo"), **SET)
     assert [each.name for each in found.results] == ["straight", "ppo"]
     assert "than the first" in str(found)
-    assert "| overall | ppo |" in found._repr_markdown_().replace("|  | ppo", "| overall | ppo")
+    assert re.fullmatch(
+        r"<Evaluation on levels, seed 5: straight, success [^;]+; ppo, success [^;]+>",
+        repr(found),
+    )
+    shown = found._repr_html_()
+    assert "than the first" in shown and "<td>ppo</td>" in shown
+    first = found.results[0]
+    assert repr(first).startswith("<Result of straight, success ")
+    assert shown.count("<table>") == first._repr_html_().count("<table>") == 1
     assert {row["policy"] for row in found.rows} == {"straight", "ppo"}
+
+
+def test_policies_and_environments_say_what_they_are():
+    policy, env = load("ppo"), MarineNavEnv(num_envs=3)
+    assert repr(policy).startswith("<Policy ppo: <LoadedPolicy agent: PPO, env-steps: 14,008,320, ")
+    assert "<td>PPO</td>" in policy._repr_html_() == policy.loaded._repr_html_()
+    assert repr(env) == (
+        "MarineNavEnv(3 environments x 5 robots, two commands, observes self_state, "
+        "objects_state, objects_mask, cpu)"
+    )
 
 
 def test_a_policy_is_compared_once():

@@ -24,8 +24,9 @@ from train_RL_agents.evaluation.tables import (
     COMPARED,
     Result,
     figure_table,
-    markdown_text,
+    notebook_text,
     result_rows,
+    short,
 )
 from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.utils.provenance import versions
@@ -34,7 +35,7 @@ from train_RL_agents.utils.text_tables import UNLIMITED
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Figures of policies on the same scenarios; printed, it is a table."""
+    """Figures of policies on the same scenarios; printed and in notebooks, it is a table."""
 
     results: list[Result]
     """Of each policy."""
@@ -46,9 +47,13 @@ class Evaluation:
     @property
     def heading(self) -> str:
         """The policies and the scenarios."""
+        return f"{'; '.join(map(_whom, self.results))}, on {self._scenarios}"
+
+    @property
+    def _scenarios(self) -> str:
+        """Which scenarios these are."""
         source = self.setting["suite"] or self.setting["scenarios"] or "levels"
-        whom = "; ".join(map(_whom, self.results))
-        return f"{whom}, on {source}, seed {self.setting['seed']}"
+        return f"{source}, seed {self.setting['seed']}"
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -72,8 +77,11 @@ class Evaluation:
         lines, _ = figure_table(self.results).lines(UNLIMITED)
         return "\n".join(lines)
 
-    def _repr_markdown_(self) -> str:
-        return markdown_text(self.results, self.heading)
+    def __repr__(self) -> str:
+        return f"<Evaluation on {self._scenarios}: {'; '.join(map(short, self.results))}>"
+
+    def _repr_html_(self) -> str:
+        return notebook_text(self.results, self.heading)
 
 
 def evaluate_all(

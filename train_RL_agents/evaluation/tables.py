@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from train_RL_agents.utils.text_tables import TextTable, print_meanings
@@ -76,6 +77,12 @@ class Result:
     """Difference to the first policy, likewise; None for the first."""
     conduct: dict[str, dict[str, Any]] | None = None
     """How the rules of the sea were kept, by encounter; None for other suites."""
+
+    def __repr__(self) -> str:
+        return f"<Result of {short(self)}>"
+
+    def _repr_html_(self) -> str:
+        return notebook_text([self], self.name)
 
     @property
     def overall(self) -> dict[str, Any]:
@@ -167,6 +174,22 @@ def print_with_meanings(table: TextTable, heading: str, meanings: dict[str, str]
     print_meanings({title: meanings[title] for title in shown})
 
 
+def short(result: Result) -> str:
+    """Name a policy with its success, in a few words."""
+    row = result.overall
+    rate, low, high = (row[f"success_{end}"] for end in ("rate", "low", "high"))
+    return (
+        f"{result.name}, success {rate:.3f} [{low:.3f}, {high:.3f}] of {row['episodes']} episodes"
+    )
+
+
+def notebook_text(results: Sequence[Result], heading: str) -> str:
+    """Return the tables in HTML, below a heading."""
+    return f"<p>{escape(heading)}</p>\n" + "".join(
+        table.html(heading) for table in _tables(results)
+    )
+
+
 def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table in Markdown."""
     lines = [titles, ["---"] * len(titles), *rows]
@@ -175,9 +198,14 @@ def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def markdown_text(results: Sequence[Result], heading: str) -> str:
     """The tables in Markdown, below a heading."""
-    shown = [figure_table(results)]
-    shown += [conduct_table(results)] if results[0].conduct is not None else []
-    return "\n".join([heading + "\n", *(markdown_table(each.titles, each.rows) for each in shown)])
+    tables = (markdown_table(each.titles, each.rows) for each in _tables(results))
+    return "\n".join([heading + "\n", *tables])
+
+
+def _tables(results: Sequence[Result]) -> list[TextTable]:
+    """The table of figures, and that of conduct if there is any."""
+    conduct = [conduct_table(results)] if results[0].conduct is not None else []
+    return [figure_table(results), *conduct]
 
 
 def result_rows(results: Sequence[Result]) -> list[dict[str, Any]]:

@@ -14,7 +14,8 @@ from train_RL_agents.evaluation.episodes import wilson_interval
 from train_RL_agents.evaluation.frozen import FROZEN
 from train_RL_agents.evaluation.suites import SUITES
 from train_RL_agents.evaluation.tables import COLUMNS, CONDUCT, MARKS
-from train_RL_agents.figures.page import Markup, assemble, html_table
+from train_RL_agents.figures.page import assemble
+from train_RL_agents.utils.text_tables import Markup, html_table
 
 _SHOWN = {
     "compliance": "rules kept", "rules_kept": "rules kept", "all_kept": "all kept",

@@ -6,8 +6,7 @@ Their parts are the files of ``pages``; scripts stand in elements of their own, 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from html import escape
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -34,23 +33,3 @@ def assemble(name: str, scripts: Sequence[str], data: dict[str, Any]) -> str:
     page = read_part("head.html").replace("__TITLE__", f"marinenav {name}")
     page = page.replace("__STYLE__", read_part("page.css").strip()) + read_part(f"{name}.html")
     return page.replace("__SCRIPTS__", elements).replace("__DATA__", text)
-
-
-class Markup(str):
-    """Text of a table that is HTML already."""
-
-
-def html_table(rows: Sequence[Mapping[str, str]], caption: str) -> str:
-    """Rows of texts in a region that scrolls; nothing if there are none."""
-    if not rows:
-        return ""
-
-    def cell(value: str) -> str:
-        return f"<td>{value if isinstance(value, Markup) else escape(str(value))}</td>"
-
-    head = "".join(f'<th scope="col">{escape(key)}</th>' for key in rows[0])
-    lines = "".join(f"<tr>{''.join(map(cell, row.values()))}</tr>\n" for row in rows)
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table></div>\n"
-    )

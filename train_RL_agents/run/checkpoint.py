@@ -28,6 +28,7 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.arrays import LARGEST, calls_builtins, is_whole
 from train_RL_agents.utils.files import inside, write_atomically
 from train_RL_agents.utils.shipped import find_shipped
+from train_RL_agents.utils.text_tables import html_table
 
 POLICY, TRAINING = "marinenav policy", "marinenav training state"
 VERSION = 1
@@ -187,6 +188,27 @@ class LoadedPolicy:
     path: Path
     env_steps: int
     metrics: dict[str, Any]
+
+    def __repr__(self) -> str:
+        about = ", ".join(f"{name}: {value}" for name, value in self._about().items())
+        return f"<LoadedPolicy {about}>"
+
+    def _repr_html_(self) -> str:
+        rows = [{"": name, "policy": value} for name, value in self._about().items()]
+        return html_table(rows, f"Policy {self.path}")
+
+    def _about(self) -> dict[str, str]:
+        """What it is, by name."""
+        success = self.metrics.get("success_rate")
+        weights = sum(each.numel() for each in self.agent.networks.parameters())
+        return {
+            "agent": self.config.agent_type,
+            "env-steps": f"{self.env_steps:,}",
+            "file": str(self.path),
+            "weights": f"{weights:,}",
+            "actions": "two commands" if self.agent.continuous else f"{self.agent.num_actions}",
+            "observes": ", ".join(self.agent.spec.entries),
+        } | ({} if success is None else {"success while training": f"{success:.3f}"})
 
 
 def check_shapes(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None:

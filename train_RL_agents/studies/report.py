@@ -16,9 +16,9 @@ from marinenav_env.files import require_output
 from train_RL_agents.evaluation.aggregates import paired_difference
 from train_RL_agents.evaluation.tables import csv_text
 from train_RL_agents.figures import curves, plotting
-from train_RL_agents.figures.page import html_table
 from train_RL_agents.studies.runs import Study, last_row, run_folders
 from train_RL_agents.utils.files import inside, write_atomically
+from train_RL_agents.utils.text_tables import html_table
 
 Rows = list[dict[str, Any]]
 Evaluations = dict[tuple[str, int], dict[str, Any]]

@@ -1,11 +1,12 @@
-"""Tables of text that fit into a terminal: numbers and keys are never cut."""
+"""Tables of text that fit into a terminal, where numbers and keys are never cut, and in HTML."""
 
 from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from textwrap import fill, wrap
 
 UNLIMITED = 1_000_000
@@ -96,6 +97,10 @@ class TextTable:
             lines.append(line({column: row[column] for column in kept}))
         return lines
 
+    def html(self, caption: str) -> str:
+        """Return the table in HTML; see html_table."""
+        return html_table([dict(zip(self.titles, row, strict=True)) for row in self.rows], caption)
+
     def print(self, heading: str) -> list[str]:
         """Print the table below a heading; the titles of the columns that are left out."""
         width = line_width()
@@ -111,3 +116,23 @@ def print_meanings(meanings: dict[str, str]) -> None:
     """Print what names mean, a paragraph each."""
     for name, meaning in meanings.items():
         print(fill(f"{name}: {meaning}", line_width(), subsequent_indent="  "))
+
+
+class Markup(str):
+    """Text of a table that is HTML already."""
+
+
+def html_table(rows: Sequence[Mapping[str, str]], caption: str) -> str:
+    """Return rows of texts as a table in HTML that scrolls; nothing if there are none."""
+    if not rows:
+        return ""
+
+    def cell(value: str) -> str:
+        return f"<td>{value if isinstance(value, Markup) else escape(str(value))}</td>"
+
+    head = "".join(f'<th scope="col">{escape(key)}</th>' for key in rows[0])
+    lines = "".join(f"<tr>{''.join(map(cell, row.values()))}</tr>\n" for row in rows)
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table></div>\n"
+    )

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from train_RL_agents.figures.page import Markup, assemble, html_table
+from train_RL_agents.figures.page import assemble
 
 
 def test_texts_of_the_data_cannot_end_their_element():
@@ -20,11 +20,3 @@ def test_texts_of_the_data_cannot_end_their_element():
 def test_numbers_that_json_lacks_are_no_data():
     with pytest.raises(ValueError, match="Out of range"):
         assemble("demo", [], {"number": float("nan")})
-
-
-def test_tables_escape_all_but_markup():
-    text = html_table([{"a<b": "1 & 2", "link": Markup("<b>x</b>")}], 'of "some"')
-    assert '<th scope="col">a&lt;b</th>' in text
-    assert "<td>1 &amp; 2</td><td><b>x</b></td>" in text
-    assert 'aria-label="of &quot;some&quot;"' in text
-    assert html_table([], "nothing") == ""

@@ -5,7 +5,13 @@ import sys
 import pytest
 
 from train_RL_agents.utils import text_tables
-from train_RL_agents.utils.text_tables import TextTable, line_width, print_meanings
+from train_RL_agents.utils.text_tables import (
+    Markup,
+    TextTable,
+    html_table,
+    line_width,
+    print_meanings,
+)
 
 ONE = TextTable(
     ["", "episodes", "success", "robot success", "energy"],
@@ -82,3 +88,16 @@ def test_without_a_terminal_lines_have_no_end(monkeypatch):
     assert line_width() > 10_000
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     assert line_width() == 80
+
+
+def test_tables_escape_all_but_markup():
+    text = html_table([{"a<b": "1 & 2", "link": Markup("<b>x</b>")}], 'of "some"')
+    assert '<th scope="col">a&lt;b</th>' in text
+    assert "<td>1 &amp; 2</td><td><b>x</b></td>" in text
+    assert 'aria-label="of &quot;some&quot;"' in text
+    assert html_table([], "nothing") == ""
+
+
+def test_a_table_is_shown_in_html():
+    page = TWO.html("of two")
+    assert page.count("<tr>") == 3 and "<td>runs/a_long_name/seed_0</td>" in page
