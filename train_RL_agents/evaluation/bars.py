@@ -2,16 +2,58 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from train_RL_agents.evaluation.entry import Entry
+import torch
+from torch import Tensor
+
+from train_RL_agents.evaluation.entry import Entry, SuiteResult
 from train_RL_agents.evaluation.episodes import wilson_interval
 from train_RL_agents.evaluation.rules_suite import ENCOUNTERS
 
 Estimate = tuple[float, float, float]
 """A value with the ends of its 95% interval."""
-_MEANS = ("avg_time", "astern", "robot_success_rate")
-"""Figures without an interval."""
+_NO_INTERVAL = "astern"
+"""The figure of which an entry has no value for each episode."""
+
+
+def ratio_estimate(values: Tensor, counts: Tensor) -> Estimate:
+    """Estimate a ratio of sums over independent episodes, with its 95% normal interval.
+
+    Args:
+        values: [N] of each episode.
+        counts: [N] what they are divided by.
+    """
+    ratio, number = float(values.sum() / counts.sum()), len(values)
+    rest = float(((values - ratio * counts) ** 2).sum()) * number / max(number - 1, 1)
+    half = 1.96 * math.sqrt(rest) / float(counts.sum())
+    return ratio, ratio - half, ratio + half
+
+
+def mean_estimates(result: SuiteResult, group: str) -> dict[str, Estimate]:
+    """Estimate the travel time (s) of successful episodes, and the share of vessels that arrive.
+
+    Args:
+        result: of a suite.
+        group: one of its groups, or ``overall``.
+
+    Returns:
+        By the names that reports have; without a success there is no time.
+    """
+    episodes = result.episodes
+    rows = torch.ones_like(episodes.success)
+    if group != "overall":
+        rows = episodes.level == result.groups.index(group)
+    time = episodes.time[rows & episodes.success]
+    ratio, low, high = ratio_estimate(episodes.robots_arrived[rows].double(), episodes.robots[rows])
+    count = int(rows.sum())
+    # Where episodes do not differ, as if each had one vessel.
+    ends = (low, high) if low < high else wilson_interval(round(ratio * count), count)
+    found = {"robot_success_rate": (ratio, max(ends[0], 0.0), min(ends[1], 1.0))}
+    if len(time):
+        found["avg_time"] = ratio_estimate(time, torch.ones_like(time))
+    return found
 
 
 @dataclass(frozen=True)
@@ -41,8 +83,10 @@ class Bar:
             low, high = 1.0 - row["collision_high"], 1.0 - row["collision_low"]
             return 1.0 - row["collision_rate"], low, high
         value = row.get(self.figure)
-        if value is None or self.figure in _MEANS:
+        if value is None or self.figure == _NO_INTERVAL:
             return None if value is None else (value, value, value)
+        if self.figure in (means := mean_estimates(result, self.group)):
+            return means[self.figure]
         name = self.figure.removesuffix("_rate")
         if f"{name}_low" in row:
             return value, row[f"{name}_low"], row[f"{name}_high"]

@@ -17,6 +17,8 @@ from train_RL_agents.evaluation.frozen import FROZEN
         (Bar("", "imazu", "all_kept", 0.9), (0.75, 0.5, 0.9)),
         (Bar("", "currents", "astern", 0.9), (0.25, 0.25, 0.25)),
         (Bar("", "currents", "avg_time", 0.9), (20.25, 20.25, 20.25)),
+        # Of 2, 2, 1 and 1 of 2 vessels: 1.96 standard errors of the mean 0.75.
+        (Bar("", "currents", "robot_success_rate", 0.9), (0.75, 0.75 - 0.282902, 1.0)),
         (Bar("", "fresh", "success_rate", 0.9), None),
         (Bar("", "currents", "compliance", 0.9), None),
         (Bar("", "rules", "compliance", 0.9, "crossing"), None),
@@ -24,6 +26,11 @@ from train_RL_agents.evaluation.frozen import FROZEN
 )
 def test_figures_come_with_their_intervals(bar, value):
     assert bar.measured(entry()) == (value if value is None else pytest.approx(value))
+
+
+def test_vessels_that_all_arrive_have_an_interval():
+    measured = Bar("", "currents", "robot_success_rate", 0.9).measured(entry("ssss"))
+    assert measured == pytest.approx((1.0, *wilson_interval(4, 4)))
 
 
 def test_there_is_no_time_without_a_success():

@@ -20,6 +20,17 @@ def test_page_has_bars_suites_and_sources():
     assert "✓ pass" in write_page(entry(currents=result("s" * 500)))
 
 
+def test_tiles_have_the_weakest_groups_with_intervals():
+    kinds = ("noise x 0", "noise x 4")
+    page = write_page(entry(noise=result("sccc" * 5, kinds), currents=result("s" * 20)))
+    tiles = re.findall(r"<dt>(.*?)</dt><dd>(.*?)<small>(.*?)</small>", page)
+    assert ("weakest: noise, noise x 4", "0.000", "0.000 to 0.278") in tiles
+    weak = [(about, value) for about, value, _ in tiles if about.startswith("weakest: ")]
+    assert len(weak) == 3 and [value for _, value in weak] == sorted(value for _, value in weak)
+    assert all(ends for _, _, ends in tiles[1:])
+    assert "set by the developers" in page
+
+
 def test_page_needs_nothing_else_and_holds_no_markup_of_names():
     page = write_page(entry(name="<b>mine</b>"))
     assert "<b>mine" not in page and "&lt;b&gt;mine" in page
