@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
 from itertools import cycle
 from pathlib import Path
@@ -24,6 +25,10 @@ HATCHES = ("", "//", "..", "xx", "\\\\", "--", "oo")
 KINDS = ("png", "pdf")
 _LETTER = 0.095
 """Width of a letter of a label (inches)."""
+_HANDLE = 0.6
+"""Width of what stands before a label in a legend (inches)."""
+_NARROW = 4.2
+"""Width of a figure that is legible on a phone (inches)."""
 
 
 def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -37,6 +42,13 @@ def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 def _groups(rows: Rows) -> list[str]:
     return list(dict.fromkeys(row["group"] for row in rows))
+
+
+def _add_legend(picture: Any, handles: Any, labels: Sequence[str]) -> None:
+    """Add a legend above a figure, in as many columns as it has room for."""
+    longest = max(map(len, labels), default=0)
+    columns = int(picture.get_figwidth() / (_LETTER * longest + _HANDLE))
+    picture.legend(handles, labels, loc="outside upper center", ncols=min(max(columns, 1), 4))
 
 
 def draw_curves(rows: Rows) -> Any:
@@ -57,7 +69,7 @@ def draw_curves(rows: Rows) -> Any:
     # Not every group has every metric: the legend is of all panels together.
     found = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in grid.flat]
     handles = {label: handle for pairs in found for handle, label in pairs}
-    picture.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=4)
+    _add_legend(picture, handles.values(), [*handles])
     return picture
 
 
@@ -91,7 +103,7 @@ def draw_levels(rows: Rows) -> Any:
     labels = [fill(level, int(room / _LETTER), break_on_hyphens=False) for level in levels]
     axes.set_xticks(range(len(levels)), labels)
     axes.set(ylabel="success rate, 95% Wilson", ylim=(0.0, 1.02))
-    picture.legend(loc="outside upper center", ncols=4)
+    _add_legend(picture, *axes.get_legend_handles_labels())
     return picture
 
 
@@ -99,14 +111,14 @@ def draw_improvement(rows: Rows) -> Any:
     """Probability of improvement of every pair, with intervals."""
     picture, axes = _draw_estimates(rows, "probability", _pair)
     axes.axvline(0.5, color="0.4", linestyle=":")
-    axes.set(xlim=(-0.02, 1.02), xlabel="probability of improvement, 95% bootstrap")
+    axes.set(xlim=(-0.02, 1.02), xlabel="probability, 95% bootstrap")
     return picture
 
 
 def draw_iqm(rows: Rows) -> Any:
     """Interquartile mean of every group, with intervals."""
     picture, axes = _draw_estimates(rows, "iqm", lambda row: f"{row['group']} ({row['runs']})")
-    axes.set(xlabel="interquartile mean of success (runs), 95% bootstrap")
+    axes.set(xlabel="success (runs), 95% bootstrap")
     return picture
 
 
@@ -119,12 +131,12 @@ def draw_differences(rows: Rows) -> Any:
 
 
 def _pair(row: dict[str, Any]) -> str:
-    return f"{row['group']} over {row['over']}"
+    return f"{row['group']}\nover {row['over']}"
 
 
 def _draw_estimates(rows: Rows, key: str, label: Callable[[dict[str, Any]], str]) -> Any:
     """A line for every row: its value as a dot on its interval; gives figure and axes."""
-    picture = new_figure(6.0, 0.4 * len(rows) + 1.2, "constrained")
+    picture = new_figure(_NARROW, 0.45 * len(rows) + 1.2, "constrained")
     axes = picture.subplots()
     for height, row in enumerate(reversed(rows)):
         axes.plot([row["low"], row["high"]], [height, height], color=COLOURS[0], lw=2.0)
@@ -136,7 +148,7 @@ def _draw_estimates(rows: Rows, key: str, label: Callable[[dict[str, Any]], str]
 
 def draw_profiles(rows: Rows) -> Any:
     """Performance profiles of all groups, with bands."""
-    looks, picture = styles(_groups(rows)), new_figure(6.0, 4.0, "constrained")
+    looks, picture = styles(_groups(rows)), new_figure(_NARROW, 3.8, "constrained")
     axes = picture.subplots()
     for name, look in looks.items():
         own = [row for row in rows if row["group"] == name]
@@ -147,7 +159,7 @@ def draw_profiles(rows: Rows) -> Any:
         axes.fill_between(x, low, high, step="post", color=look["color"], alpha=0.15, linewidth=0)
     axes.set(xlabel="success rate", ylabel="share of runs and levels above it", ylim=(-0.02, 1.02))
     axes.grid(alpha=0.3)
-    picture.legend(loc="outside upper center", ncols=4)
+    _add_legend(picture, *axes.get_legend_handles_labels())
     return picture
 
 
@@ -181,3 +193,26 @@ def write(out: Path, tables: dict[str, Rows]) -> list[Path]:
         for path in files[-len(KINDS) :]:
             save_figure(picture, path, dpi=130)
     return files
+
+
+def panels(name: str, rows: Rows) -> list[str]:
+    """Draw a table in pictures that are legible on a phone, but for many levels.
+
+    Args:
+        name: from DRAWINGS.
+        rows: of the table.
+
+    Returns:
+        SVG: one picture of each panel of learning curves, or a single one.
+    """
+    parts: dict[tuple[str, str], Rows] = {}
+    for row in rows:
+        panel = (row["metric"], row["axis"]) if name == "curves" else ("", "")
+        parts.setdefault(panel, []).append(row)
+    return [_svg(DRAWINGS[name](part)) for part in parts.values()]
+
+
+def _svg(picture: Any) -> str:
+    content = io.StringIO()
+    picture.savefig(content, format="svg", metadata={"Date": None})
+    return content.getvalue()

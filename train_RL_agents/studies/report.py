@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from marinenav_env.files import require_output
+from train_RL_agents.config.reading import flatten, to_dict
 from train_RL_agents.evaluation.aggregates import paired_difference
 from train_RL_agents.evaluation.tables import csv_text
 from train_RL_agents.figures import curves, plotting
@@ -47,10 +48,16 @@ _MEANINGS = {
 }
 _STYLE = """
 :root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 1rem auto;
+  padding: 0 1rem; }
+h1, h2 { line-height: 1.25; }
 figure { margin: 1rem 0 2rem; }
-img { max-width: 100%; height: auto; background: #fff; }
+.panels { display: grid; gap: .5rem;
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 20rem), 1fr)); }
+.panels img { width: 100%; max-width: 30rem; }
+img { background: #fff; }
 .scroll { overflow-x: auto; }
+summary { cursor: pointer; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .75rem; text-align: left; border-bottom: 1px solid #8886;
   white-space: nowrap; }
@@ -78,7 +85,8 @@ def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluatio
     runs = {key: replace(curves.read_runs([folders[key]])[0], agent=key[0])
             for key in next(iter(found.values()))}  # fmt: skip
     groups, left_out = curves.overlapping(curves.grouped([*runs.values()], "agent"))
-    parts = [f"<p>{escape(sentence)}.</p>\n" for sentence in left_out]
+    parts = [_verdicts(found), _settings(study)]
+    parts += [f"<p>{escape(sentence)}.</p>\n" for sentence in left_out]
     parts.append(_section("Learning", out / "figures", {"curves": curves.curve_table(groups)}, out))
     rows = []
     for suite, evaluations in found.items():
@@ -95,10 +103,12 @@ def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluatio
         }
         parts.append(_section(f"Suite {suite}", out / "figures" / suite, tables, out))
     times = _time_rows(study, out)
-    intro = f"<h1>{escape(title)}</h1>\n" + html_table(_summary(study, times), "Runs and time")
+    intro = f"<h1>Study {escape(title)}</h1>\n<p>{escape(_about(study))}</p>\n"
+    parts.append("<h2>Runs and time</h2>\n" + html_table(_summary(study, times), "Runs and time"))
     page = (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta name="viewport" content="width=device-width">\n<title>{escape(title)}</title>\n'
+        f'<meta name="viewport" content="width=device-width">\n'
+        f"<title>Study {escape(title)}</title>\n"
         f"<style>\n{_STYLE}\n</style>\n</head>\n<body>\n<main>\n{intro}\n{''.join(parts)}"
         "</main>\n</body>\n</html>\n"
     )
@@ -184,6 +194,73 @@ def _summary(study: Study, times: Rows) -> Rows:
 # The page ---------------------------------------------------------------------------------------
 
 
+def _about(study: Study) -> str:
+    """Say what was trained and evaluated, in a sentence or two."""
+    names, seeds = "; ".join(study.groups), ", ".join(map(str, study.seeds))
+    which = "best policy while training" if study.which == "best" else "last policy"
+    return (f"Trained: {names}. Seeds {seeds}. Evaluated: the {which} of each run, on "
+            f"{', '.join(suite.name for suite in study.suites)}.")  # fmt: skip
+
+
+def _verdicts(found: dict[str, Evaluations]) -> str:
+    """Say for each suite which group is best, with how far it is ahead of each other one."""
+    parts = ["<h2>Who is better</h2>\n"]
+    for suite, evaluations in found.items():
+        sentence, rows = verdict(evaluations)
+        parts.append(f"<p><b>{escape(suite)}</b>: {escape(sentence)}</p>\n")
+        parts.append(html_table(rows, f"Success on {suite}"))
+    return "".join(parts)
+
+
+def verdict(evaluations: Evaluations) -> tuple[str, list[dict[str, str]]]:
+    """Tell which group has the most success on a suite, and of which others it is better.
+
+    Returns:
+        A sentence, and a row for each group, best first: success, and how far it is behind the
+        best with the 95% paired bootstrap interval over seeds and scenarios.
+    """
+    scores: dict[str, list[Any]] = {}
+    for (name, _), content in evaluations.items():
+        scores.setdefault(name, []).append(np.array(content["success"], np.float64))
+    success = {name: float(np.mean(each)) for name, each in scores.items()}
+    best, *others = sorted(success, key=lambda name: -success[name])
+    rows = [{"agent": best, "success": _number(success[best], 3), "behind the best": "-",
+             "95% interval": "-"}]  # fmt: skip
+    behind: list[str] = []
+    unclear: list[str] = []
+    for name in others:
+        value, low, high = paired_difference(scores[best], scores[name])
+        (behind if low > 0 else unclear).append(name)
+        rows.append({"agent": name, "success": _number(success[name], 3),
+                     "behind the best": _number(value, 3),
+                     "95% interval": f"{_number(low, 3)} to {_number(high, 3)}"})  # fmt: skip
+    sentences = [f"{best} has the most success, {success[best]:.3f}."]
+    # Names may have commas.
+    sentences += [f"It is better than {'; '.join(behind)}."] if behind else []
+    sentences += [f"These runs do not tell it apart from {'; '.join(unclear)}."] if unclear else []
+    return " ".join(sentences), rows
+
+
+def _settings(study: Study) -> str:
+    """Return the settings that groups differ in, as a table."""
+    flat = {name: flatten(to_dict(config)) for name, config in study.groups.items()}
+    keys = dict.fromkeys(key for each in flat.values() for key in each)
+    missing = object()
+    rows = [{"setting": key, **{name: _setting(each.get(key)) for name, each in flat.items()}}
+            for key in keys
+            if any(each.get(key, missing) != next(iter(flat.values())).get(key, missing)
+                   for each in flat.values())]  # fmt: skip
+    if not rows:
+        return ""
+    table = html_table(rows, "Settings that differ")
+    return f"<h2>Settings</h2>\n<p>Those that differ; all others are the same.</p>\n{table}"
+
+
+def _setting(value: Any) -> str:
+    """A setting as text; one that an agent lacks is a dash."""
+    return "-" if value is None else str(value)
+
+
 def _section(title: str, folder: Path, tables: dict[str, Rows], out: Path) -> str:
     """Figures of a heading, and the tables of those that have few rows."""
     plotting.write(inside(out, str(folder.relative_to(out))), tables)
@@ -191,7 +268,7 @@ def _section(title: str, folder: Path, tables: dict[str, Rows], out: Path) -> st
     for name, rows in tables.items():
         if rows:
             shown = [_estimate_row(row) for row in rows] if name in _SHORT else []
-            parts.append(_figure(name, folder / name, out) + html_table(shown, _TITLES[name]))
+            parts.append(_figure(name, rows, folder / name, out) + html_table(shown, _TITLES[name]))
     return "".join(parts)
 
 
@@ -211,15 +288,26 @@ def _number(value: Any, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def _figure(name: str, stem: Path, out: Path) -> str:
-    """A picture inside the page, with links to its files."""
-    picture = base64.b64encode(stem.with_suffix(".png").read_bytes()).decode()
+def _figure(name: str, rows: Rows, stem: Path, out: Path) -> str:
+    """Pictures inside the page, with links to the files of the figure."""
+    title = _TITLES[name]
+    pictures = "".join(
+        f'<img alt="{title}" src="data:image/svg+xml;base64,{_base64(picture)}">\n'
+        for picture in plotting.panels(name, rows)
+    )
+    # Many levels side by side are wider than a phone.
+    kind = "panels"
+    if name == "levels":
+        kind = f'scroll" tabindex="0" role="region" aria-label="{title}'
     links = ", ".join(
         f'<a href="{stem.with_suffix(f".{kind}").relative_to(out).as_posix()}">{kind.upper()}</a>'
         for kind in ("pdf", "png", "csv")
     )
-    title = _TITLES[name]
     return (
-        f'<h3>{title}</h3>\n<figure>\n<img alt="{title}" src="data:image/png;base64,{picture}">\n'
+        f'<h3>{title}</h3>\n<figure>\n<div class="{kind}">\n{pictures}</div>\n'
         f"<figcaption>{title}: {_MEANINGS[name]}. {links}</figcaption>\n</figure>\n"
     )
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -2,6 +2,7 @@
 
 import csv
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,14 +11,15 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.figures.test_curves import make_folder
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.studies.report import PAGE, TABLE, difference_table, write_report
+from train_RL_agents.studies.report import PAGE, TABLE, difference_table, verdict, write_report
 from train_RL_agents.studies.runs import Study, Suite, run_folders
 
 
 def made_up(out):
     """A study of two agents, one of which has a run that is not done, and its evaluations."""
     config = from_dict(TINY | {"total_timesteps": 200})
-    study = Study({"A": config, "<B>": config}, (0, 1), (Suite("paper"),), "latest")
+    other = replace(config, trainer=replace(config.trainer, batch_size=16))
+    study = Study({"A": config, "<B>": other}, (0, 1), (Suite("paper"),), "latest")
     coins, found = np.random.default_rng(0), {}
     for (name, seed), path in run_folders(study, out).items():
         if (name, seed) == ("<B>", 1):
@@ -35,9 +37,12 @@ def test_page_and_table_have_all_runs(tmp_path):
     study, found = made_up(tmp_path)
     assert write_report(study, "A & B", tmp_path, found) == [tmp_path / PAGE, tmp_path / TABLE]
     page = (tmp_path / PAGE).read_text()
-    assert "<h1>A &amp; B</h1>" in page
+    assert "<h1>Study A &amp; B</h1>" in page and "<title>Study A &amp; B</title>" in page
     assert "<td>&lt;B&gt;</td><td>1 of 2</td>" in page
-    assert page.count("data:image/png;base64,") == 6
+    assert page.index("A has the most success, ") < page.index("<h2>Settings") < page.index("<img")
+    assert "<td>trainer.batch_size</td><td>8</td><td>16</td>" in page
+    # Eight panels of learning curves, each a picture of its own, and five other figures.
+    assert page.count("data:image/svg+xml;base64,") == 6 + 5
     links = re.findall(r'href="([^"]+)"', page)
     assert len(links) == 18
     assert all((tmp_path / link).is_file() for link in links)
@@ -63,6 +68,21 @@ def test_nothing_is_written_where_one_file_cannot_be(tmp_path, name):
         write_report(study, "A", tmp_path, found)
     assert not [path for path in tmp_path.iterdir() if path.is_file()]
     assert not [path for path in tmp_path.glob("figures/**/*") if path.is_file()]
+
+
+def test_the_best_is_named_with_what_it_is_better_than():
+    success = {"A": [1] * 30 + [0] * 2, "B": [1] * 29 + [0] * 3, "C": [1] * 8 + [0] * 24}
+    evaluations = {(name, seed): {"success": each} for name, each in success.items()
+                   for seed in (0, 1)}  # fmt: skip
+    sentence, rows = verdict(evaluations)
+    assert sentence == (
+        "A has the most success, 0.938. It is better than C. "
+        "These runs do not tell it apart from B."
+    )
+    assert [(row["agent"], row["success"], row["behind the best"]) for row in rows] == [
+        ("A", "0.938", "-"), ("B", "0.906", "0.031"), ("C", "0.250", "0.688")
+    ]  # fmt: skip
+    assert verdict({("A", 0): {"success": [1]}})[0] == "A has the most success, 1.000."
 
 
 def test_differences_are_of_every_pair():
