@@ -100,11 +100,12 @@ class ACIQN(Agent[ACIQNConfig]):
         """The actor's action."""
         return self.networks["actor"](observation), {}
 
-    def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
+    def critic_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
         """See Agent."""
         taus = self.tau_midpoints
-        known = [self.networks[name](observation, action, taus) for name in self.critics]
-        return torch.stack(known).mean(0).sort(-1).values
+        return torch.stack(
+            [self.networks[name](observation, action, taus) for name in self.critics]
+        )
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, ...]:
         """Fractions [2, N], one a stratum, and noise [B, 2] of next and [A, 2] of own actions."""

@@ -88,12 +88,11 @@ class ActionCriticAgent(Agent[ConfigType]):
         self.critics = [f"critic_{index}" for index in range(self.config.critics)]
         self.networks.update({name: ActionCritic(self.config, self.spec) for name in self.critics})
 
-    def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor | None:
-        """See Agent; the mean over the critics."""
+    def critic_quantiles(self, observation: Observation, action: Tensor) -> Tensor | None:
+        """See Agent."""
         if self.config.critic == "scalar":
             return None
-        known = [self.networks[name](observation, action) for name in self.critics]
-        return torch.stack(known).mean(0).sort(-1).values
+        return torch.stack([self.networks[name](observation, action) for name in self.critics])
 
     def critics_error(self, values: list[Tensor], targets: Tensor) -> Tensor:
         """Sum of the errors of the critics' values; see losses.critic_error."""

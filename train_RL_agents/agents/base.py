@@ -232,4 +232,18 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         Returns:
             [..., N], or None if the agent does not estimate them.
         """
+        each = self.critic_quantiles(observation, action)
+        return None if each is None else join_critics(each)
+
+    def critic_quantiles(self, observation: Observation, action: Tensor) -> Tensor | None:
+        """Estimate the quantiles of the return by each of C critics of given actions.
+
+        Returns:
+            [C, ..., N], not sorted; None if the agent has no such critics. See return_quantiles.
+        """
         return None
+
+
+def join_critics(quantiles: Tensor) -> Tensor:
+    """Return the rising means [..., N] over critics of their quantiles [C, ..., N]."""
+    return quantiles.mean(0).sort(-1).values

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from train_RL_agents.agents import Agent
+from train_RL_agents.agents.base import join_critics
 from train_RL_agents.exporting.export import Deployed
 from train_RL_agents.networks.observation import Observation
 
@@ -46,8 +47,11 @@ def _decision(agent: Agent[Any], inputs: Observation) -> Outputs:
 
 
 def _returns(agent: Agent[Any], inputs: Observation) -> Outputs:
-    """Quantiles of the return of an action."""
+    """Compute quantiles of the return of an action, and its mean [B, C] by each of C critics."""
     action = inputs.pop("action")
+    each = agent.critic_quantiles(inputs, action)
+    if each is not None:
+        return {"quantiles": join_critics(each), "means": each.mean(-1).mT}
     quantiles = agent.return_quantiles(inputs, action)
     return {} if quantiles is None else {"quantiles": quantiles}
 

@@ -127,13 +127,16 @@ def test_means_of_many_actions_are_those_of_their_quantiles(embedding, lead):
 def test_quantiles_of_the_return_are_the_critics_mean_in_order():
     critics = [always(3.0, 1.0), Formula(lambda left, right: left, lambda left, right: right)]
     agent = agent_with((0.0, 0.0), critics, quantiles=2, dropped=0)
-    found = agent.return_quantiles(make_inputs(2, generator=seeded()), torch.tensor([[0.5, 0.7],
-                                                                      [0.0, 4.0]]))  # fmt: skip
+    actions, inputs = torch.tensor([[0.5, 0.7], [0.0, 4.0]]), make_inputs(2, generator=seeded())
+    each = agent.critic_quantiles(inputs, actions)
+    assert each.flatten().tolist() == pytest.approx([3.0, 1.0, 3.0, 1.0, 0.5, 0.7, 0.0, 4.0])
+    found = agent.return_quantiles(inputs, actions)
     assert found.flatten().tolist() == pytest.approx([0.85, 1.75, 1.5, 2.5])
     fleets = agent.return_quantiles(make_inputs(1, 2, generator=seeded()), ACTIONS[None, :2])
     assert (fleets.diff() > 0.0).all()
     scalar = agent_with((0.0, 0.0), critics, critic="scalar")
     assert scalar.return_quantiles(make_inputs(2, generator=seeded()), ACTIONS[:2]) is None
+    assert scalar.critic_quantiles(make_inputs(2, generator=seeded()), ACTIONS[:2]) is None
 
 
 def test_targets_leave_out_the_highest_quantiles():
