@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,15 +15,29 @@ from marinenav_env.validation import require
 from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULES, EpisodeView, zone_outline
 from train_RL_agents.figures.page import assemble
 
-SCRIPTS = ("dynamics.js", "maps.js", "cards.js", "charts.js", "recordings.js", "replay.js")
+SCRIPTS = (
+    "dynamics.js",
+    "keys.js",
+    "maps.js",
+    "cards.js",
+    "charts.js",
+    "recordings.js",
+    "replay.js",
+)
 MOST_SIDES = 2
 """Policies side by side, at most."""
 MOST_EPISODES = 1000
 """Episodes in a page, at most; of full length they take more than a browser can hold."""
 NEAR_MISS = 1.0
 """Episodes in which discs around hulls come closer than this are near misses (m)."""
-_REALS = ("poses", "velocities", "thrust", "objects", "turn", "rates", "scores", "quantiles")
-_BYTES = ("active", "arrived", "collided", "seen", "rule", "rule_object")
+STEPS = {
+    "poses": 1000, "velocities": 1000, "thrust": 10, "objects": 100, "turn": 1000, "gap": 1000,
+    "terms": 1000, "rates": 10, "scores": 100, "quantiles": 50, "active": 1, "arrived": 1,
+    "collided": 1, "seen": 1, "rule": 1, "rule_object": 1,
+}  # fmt: skip
+"""How finely each array is kept: this many steps to 1 (m, rad, m/s, N, ...)."""
+ENDLESS = 2**31 - 1
+"""Stands for a number that is not finite, as the gap of a vessel without any other is."""
 _LISTS = ("goals", "hulls", "ranges", "obstacles", "commands")
 
 
@@ -65,9 +80,17 @@ def _side(views: Sequence[EpisodeView]) -> dict[str, Any]:
 
 
 def _packed(view: EpisodeView) -> dict[str, Any]:
-    """An episode as JSON; long arrays as base64 of little-endian numbers."""
-    arrays = {name: getattr(view, name) for name in _REALS}
-    arrays |= {"gap": view.clearance, "terms": np.stack(list(view.terms.values()), -1)}
+    """Return an episode as JSON, in which ``data`` is all that changes with time: see _differences.
+
+    It is compressed, in base64; ``arrays`` has name, entries of each vessel and steps to 1 of each
+    array in it.
+    """
+    terms = np.stack(list(view.terms.values()), -1)
+    found = {name: getattr(view, name, None) for name in STEPS}
+    found |= {"gap": view.clearance, "terms": terms}
+    arrays = {name: each.reshape(view.frames, view.vessels, -1) for name, each in found.items()
+              if each is not None}  # fmt: skip
+    data = b"".join(_differences(each, STEPS[name]) for name, each in arrays.items())
     lists = {name: getattr(view, name) for name in _LISTS}
     return {
         "title": view.title,
@@ -81,16 +104,23 @@ def _packed(view: EpisodeView) -> dict[str, Any]:
         "core_radius": float(view.cores[0, 3]) if len(view.cores) else 1.0,
         "closest": view.closest,
         "term_names": list(view.terms),
-        **{
-            name: None if array is None else _base64(array, "<f4") for name, array in arrays.items()
-        },
-        **{name: _base64(getattr(view, name), "u1") for name in _BYTES},
-        **{name: array.tolist() for name, array in lists.items() if array is not None},
-    }
+        "arrays": [[name, each.shape[-1], STEPS[name]] for name, each in arrays.items()],
+        "data": base64.b64encode(zlib.compress(data, 9)).decode(),
+        # Single precision has seven digits.
+        **{name: array.astype(np.float64).round(4).tolist() for name, array in lists.items()
+           if array is not None},
+    }  # fmt: skip
 
 
-def _base64(array: NDArray[Any], kind: str) -> str:
-    return base64.b64encode(np.ascontiguousarray(array, np.dtype(kind)).tobytes()).decode()
+def _differences(array: NDArray[Any], steps: int) -> bytes:
+    """Return numbers [T+1, R, N] as differences from frame to frame, which compress well.
+
+    They are 32-bit integers in the order [R, N, T+1]: first the lowest byte of all, then the next.
+    """
+    scaled = np.round(array.astype(np.float64) * steps).clip(1 - ENDLESS, ENDLESS - 1)
+    whole = np.where(np.isfinite(array), scaled, ENDLESS).astype(np.int64)
+    change = np.diff(whole, axis=0, prepend=0).astype("<i4")  # wraps around, as the page's sums do
+    return np.moveaxis(change, 0, -1).reshape(-1, 1).view("u1").T.tobytes()
 
 
 __all__ = ["write_page"]

@@ -1,19 +1,31 @@
 "use strict";
 // A recording as a session that maps and cards can show: frames of the chosen episode.
 const recordings = (() => {
-  const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const REALS = ["poses", "velocities", "thrust", "objects", "turn", "gap", "terms", "rates",
-    "scores", "quantiles"];
-  const FLAGS = ["active", "arrived", "collided", "seen", "rule", "rule_object"];
+  const ENDLESS = 2 ** 31 - 1;
 
-  // Unpacked when first shown: long evaluations would take a while.
-  function unpack(episode) {
-    const arrays = {};
-    for (const name of REALS) {
-      if (episode[name]) arrays[name] = new Float32Array(bytes(episode[name]).buffer);
-    }
-    for (const name of FLAGS) arrays[name] = bytes(episode[name]);
-    return arrays;
+  // Decompress the data of all episodes.
+  const inflate = (sides) => Promise.all(sides.flatMap(({ episodes }) => episodes.map(async (episode) => {
+    const bytes = Uint8Array.from(atob(episode.data), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    episode.data = new Uint8Array(await new Response(stream).arrayBuffer());
+  })));
+
+  // Arrays by name, from differences between frames (figures/replay_page.py); made when an episode is
+  // first shown: long evaluations would take a while.
+  function unpack({ frames, vessels, arrays, data }) {
+    let begin = 0;
+    return Object.fromEntries(arrays.map(([name, entries, steps]) => {
+      const series = vessels * entries, count = frames * series, values = new Float32Array(count);
+      const byte = (number, place) => data[begin + number * count + place] << (8 * number);
+      for (let one = 0, place = 0; one < series; one++) {
+        for (let frame = 0, sum = 0; frame < frames; frame++, place++) {
+          sum = (sum + (byte(0, place) | byte(1, place) | byte(2, place) | byte(3, place))) | 0;
+          values[frame * series + one] = sum === ENDLESS ? Infinity : sum / steps;
+        }
+      }
+      begin += 4 * count;
+      return [name, values];
+    }));
   }
 
   // The frames of an episode; names are those of rules and of terms of the reward.
@@ -69,7 +81,8 @@ const recordings = (() => {
       if (frame === episode.frames - 1 || !one("active", frame, vessel)) return null;
       const rates = Array.from(row("rates", frame, vessel)), { commands: pairs } = episode;
       const read = (name) => (arrays[name] ? Array.from(row(name, frame, vessel)) : null);
-      const index = pairs?.findIndex(([a, b]) => a === rates[0] && b === rates[1]) ?? -1;
+      const isTaken = (pair) => pair.every((rate, i) => Math.abs(rate - rates[i]) < 0.1);
+      const index = pairs?.findIndex(isTaken) ?? -1;
       return { rates, pairs, scores: read("scores"), quantiles: read("quantiles"), index };
     }
 
@@ -101,7 +114,7 @@ const recordings = (() => {
       session.frames = episode.unpacked;
       session.terms = episode.term_names;
       session.k = { scenario: { width, height }, core_radius: episode.core_radius, of: kind };
-      session.policy.knowsReturns = Boolean(episode.quantiles);
+      session.policy.knowsReturns = episode.arrays.some(([name]) => name === "quantiles");
       seek(0);
     }
 
@@ -114,5 +127,5 @@ const recordings = (() => {
     return Object.assign(session, { open, seek, now, insight });
   }
 
-  return { make };
+  return { make, inflate };
 })();

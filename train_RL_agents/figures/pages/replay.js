@@ -1,8 +1,14 @@
 "use strict";
 // The replay page: time, keys, pointers and controls around recordings.
-(() => {
+(async () => {
   const byId = (id) => document.getElementById(id), { write } = cards;
-  const data = JSON.parse(byId("data").textContent), ZOOM = 1.3, SVG_ROW = 20, THUMB = 8;
+  const data = JSON.parse(byId("data").textContent);
+  if (typeof DecompressionStream === "undefined") {
+    write(byId("status"), "This browser cannot unpack the episodes; one of 2023 or later can.");
+    return;
+  }
+  await recordings.inflate(data.sides);
+  const ZOOM = 1.3, SVG_ROW = 20, THUMB = 8;
   const state = { episode: 0, frame: 0, playing: false, share: 0, last: 0, naming: 0, stale: true };
   const sides = data.sides.map(makeSide);
   write(byId("near"), data.near);
