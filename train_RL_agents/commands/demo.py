@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     risk = getattr(config.agent, "risk", None) if loaded.agent.supports_risk else None
     page = write_page(
         title, config.world, policy_graphs(loaded.agent), loaded.agent.continuous, risk,
-        returns_scale(loaded),
+        returns_scale(loaded), loaded.agent.scores_are_returns,
     )  # fmt: skip
     write_atomically(arguments.out, page)
     print(arguments.out)

@@ -20,17 +20,25 @@ from train_RL_agents.figures.page import assemble, read_part
 
 SCRIPTS = (
     "tensors.js", "policies.js", "dynamics.js", "perception.js", "world.js", "sessions.js",
-    "maps.js", "cards.js", "demo.js",
+    "contests.js", "items.js", "keys.js", "maps.js", "cards.js", "demo.js",
 )  # fmt: skip
 """The last one alone needs a page."""
-SCENARIOS = (("paper", None), ("rules", 3), ("imazu", 1), ("currents", 5))
-"""Suites in the page, and how many episodes of each of their groups."""
+SCENARIOS = (
+    ("paper", None, "Published levels, {group}"),
+    ("rules", 3, "Two vessels, {group}"),
+    ("imazu", 1, "Imazu's problems of up to four vessels"),
+    ("currents", 5, "Currents: {group}"),
+)
+"""Suites in the page, how many episodes of each of their groups, and the title that they are listed
+under."""
+FIRST = ("currents", 0)
+"""The scenario that the page begins with: a suite, and which of its episodes."""
 _STARTS = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust", "obstacles", "cores")
 
 
 def write_page(
     title: str, config: WorldConfig, policy: dict[str, Any], continuous: bool, risk: str | None,
-    scale: float,
+    scale: float, are_returns: bool = True,
 ) -> str:  # fmt: skip
     """Make the page.
 
@@ -41,6 +49,7 @@ def write_page(
         continuous: whether its actions are continuous.
         risk: its risk setting, if it has one.
         scale: factor on rewards in what it estimates.
+        are_returns: whether the scores of its actions are returns, or else logits.
 
     Returns:
         HTML.
@@ -51,10 +60,12 @@ def write_page(
     missing = operators_of(policy) - known_operators()
     require(not missing, title, ", ".join(sorted(missing)), "a policy of the page's operators")
     zones = {RULES[rule]: zone_outline(rule, config.colregs) for rule in (CROSSING, HEAD_ON)}
+    listed = scenarios(config)
+    first = [number for number, each in enumerate(listed) if each["suite"] == FIRST[0]][FIRST[1]]
     data = {
         "title": title, "config": _settings(config), "policy": policy, "continuous": continuous,
-        "risk": risk, "scale": scale, "scenarios": scenarios(config), "first": "level 6, 1",
-        "colours": COLOURS,
+        "risk": risk, "scale": scale, "scores": "returns" if are_returns else "logits",
+        "scenarios": listed, "first": first, "colours": COLOURS,
         "zones": {rule: outline.tolist() for rule, outline in zones.items()},
     }  # fmt: skip
     return assemble("demo", SCRIPTS, data)
@@ -72,9 +83,9 @@ def known_operators() -> set[str]:
 
 
 def scenarios(config: WorldConfig) -> list[dict[str, Any]]:
-    """The scenarios to choose from: suite, name and what the episode starts from."""
+    """List the scenarios to choose from: suite, group, name and what the episode starts from."""
     found = []
-    for suite, count in SCENARIOS:
+    for suite, count, title in SCENARIOS:
         chosen = make_set(suite, config, count)
         rows: dict[str, list[Episode]] = {group: [] for group in chosen.groups}
         for part in chosen.parts:
@@ -85,7 +96,8 @@ def scenarios(config: WorldConfig) -> list[dict[str, Any]]:
         for group, episodes in rows.items():
             for number, episode in enumerate(episodes, 1):
                 name = group if len(episodes) == 1 else f"{group}, {number}"
-                found.append({"suite": suite, "name": name, "episode": _start(episode, config)})
+                listed = {"suite": suite, "group": title.format(group=group), "name": name}
+                found.append(listed | {"episode": _start(episode, config)})
     return found
 
 

@@ -40,7 +40,7 @@ const checks = {
     const loaded = policies.load(policy);
     return observations.map((observation, i) => ({
       ...loaded.act(observation, risks ? risks[i] : null),
-      quantiles: actions && loaded.returns(observation, [actions[i]].flat()),
+      quantiles: actions && loaded.returns(observation, [actions[i]].flat())?.quantiles,
     }));
   },
 
@@ -51,6 +51,37 @@ const checks = {
     session.edit((state) => { state.noise = 0; Object.assign(state.weather, weather); });
     while (session.at < (steps ?? Infinity) && session.advance());
     return session.frames.map(({ state }) => state.vessels.map(({ x, y, theta }) => [x, y, theta]));
+  },
+
+  // Which scores critics differ on.
+  doubted: ({ means, chosen, scores }) =>
+    means.map((each) => sessions.differ(each, chosen, scores)),
+
+  // Which scores critics differ on in the first steps of an episode, [steps, 25]; none for a policy
+  // without critics of given commands.
+  doubts({ data, steps }) {
+    const session = sessions.make(data);
+    while (session.at < steps && session.advance());
+    return session.frames.map((frame) => session.insight(frame)?.doubtful).filter(Boolean);
+  },
+
+  compared: (pairs) => pairs.map((pair) => contests.compare(
+    ...pair.map(({ arrived, collided }) => ({ arrived: arrived ?? Infinity, collided })))),
+
+  // A round in which the own vessel does nothing, and one that is left.
+  contested({ data, scenario, vessel }) {
+    const session = sessions.make(data), contest = contests.make(session, sessions.make(data));
+    session.open(scenario);
+    session.advance();
+    contest.begin(vessel);
+    const begun = session.at;
+    session.edit((state) => { state.noise = 0; });
+    do session.advance(); while (!contest.advance());
+    const { own, other } = contest.last;
+    contest.begin(vessel);
+    const cancelled = contest.cancel();
+    contest.advance();
+    return { score: contest.score, own, other, cancelled, begun };
   },
 
   // Angles at quantiles of the noise on radii.

@@ -61,7 +61,8 @@ def page_of(name):
     loaded = pretrained(name)
     risk = getattr(loaded.config.agent, "risk", None)
     return write_page(loaded.config.agent_type, loaded.config.world, policy_graphs(loaded.agent),
-                      loaded.agent.continuous, risk, returns_scale(loaded))  # fmt: skip
+                      loaded.agent.continuous, risk, returns_scale(loaded),
+                      loaded.agent.scores_are_returns)  # fmt: skip
 
 
 def data_in(page):
@@ -146,6 +147,11 @@ def test_scenarios_are_those_of_the_suites():
     assert len(set(names)) == len(names)
     sixth = scenarios[names.index("level 6, 1")]["episode"]
     assert len(sixth["start"]) == 5 and len(sixth["obstacles"]) == 4
+    groups = list(dict.fromkeys(each["group"] for each in scenarios))
+    assert len(groups) == 12 and groups[0] == "Published levels, level 1"
+    data = data_in(page_of("dqn"))
+    assert scenarios[data["first"]]["suite"] == "currents"
+    assert len(scenarios[data["first"]]["episode"]["cores"]) == 8
     slow = scenarios[names.index("overtaking, 1")]["episode"]
     assert slow["vessel"]["max_thrust"] == [1000.0, 120.0]
 
@@ -255,6 +261,41 @@ def test_a_whole_voyage_is_pythons(name, weather):
     voyages_agree(name, weather)
 
 
+def test_critics_that_differ_are_told():
+    """By one or both: a command that they rate alike, by a little, and by much."""
+    scores = [3.0, 1.0, 2.0]
+    given = {"means": [[3.0, 3.0], [1.4, 0.6], [1.0, 3.0]], "chosen": [3.1, 2.9], "scores": scores}
+    assert in_node("doubted", given) == [False, True, True]
+    assert in_node("doubted", given | {"scores": [9.0, 1.0, 2.0]}) == [False, False, True]
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_heat_map_dims_what_critics_do_not_know(name):
+    """Critics of given commands differ on some of them; values of trained choices are all known."""
+    doubts = np.array(in_node("doubts", {"data": data_in(page_of(name)), "steps": 6}))
+    if pretrained(name).agent.continuous:
+        assert doubts.shape[1] == 25 and 0.05 < doubts.mean() < 0.95
+    else:
+        assert doubts.size == 0
+
+
+def test_a_round_against_the_policy_is_scored():
+    """To arrive is better than not, sooner is better than later; a collision is worst."""
+    soon, late = ({"arrived": at, "collided": False} for at in (20, 30))
+    never = {"arrived": None, "collided": False}
+    hit = never | {"collided": True}
+    pairs = [(soon, late), (late, soon), (soon, soon), (late, hit), (never, hit), (hit, hit)]
+    assert in_node("compared", pairs) == [1, -1, 0, 1, 1, 0]
+
+
+def test_rounds_against_the_policy_count():
+    """The own vessel, which stays where it is, loses; a round that is left does not count."""
+    found = in_node("contested", {"data": data_in(page_of("dqn")), "scenario": 0, "vessel": 1})
+    assert found["score"] == {"won": 0, "lost": 1, "tied": 0}
+    assert found["own"]["arrived"] is None
+    assert found["other"]["arrived"] > 20 and found["cancelled"] and found["begun"] == 0
+
+
 def test_noise_is_that_of_the_specification():
     config, count = asdict(WorldConfig()), 20_000
     found = np.array(in_node("measured", {"config": config, "noise": 2.0, "count": count}))
@@ -274,8 +315,14 @@ def test_noise_is_that_of_the_specification():
 
 @pytest.fixture
 def open_demo(open_page):
-    """Opens the page of a policy."""
-    return lambda name="dqn", **options: open_page(page_of(name), **options)
+    """Opens the page of a policy, paused at the start of a scenario of the published levels."""
+
+    def opened(name="dqn", **options):
+        page = open_page(page_of(name), **options)
+        page.evaluate("demo.pause(); demo.open(50)")
+        return page
+
+    return opened
 
 
 @pytest.mark.slow
@@ -327,6 +374,76 @@ def test_it_keeps_up_with_time(open_demo, name, speed):
         pytest.skip("the machine is too busy to tell")
     assert steps == pytest.approx(2 * speed * seconds, rel=0.1, abs=1.01)
     assert rate > 55
+
+
+@pytest.mark.slow
+def test_it_plays_at_once_on_a_scene_with_currents(open_page):
+    page = open_page(page_of("dqn"))
+    page.wait_for_function("demo.session.at > 1")
+    assert page.evaluate("demo.playing()") and len(state(page)["cores"]) == 8
+    assert page.inner_text("#hint").count(". ") == 0 and "Beat the policy" in page.inner_text(
+        "#hint"
+    )
+    still = open_page(page_of("dqn"), reduced_motion="reduce")
+    assert not still.evaluate("demo.playing()")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["level 6, 1", "head-on, 1", "case 1"])
+def test_the_view_fits_the_scene_and_the_window(open_demo, name):
+    page = open_demo(viewport={"width": 1280, "height": 800})
+    begin(page, name)
+    page.wait_for_timeout(100)
+    places = [place for vessel in state(page)["vessels"]
+              for place in ([vessel["x"], vessel["y"]], vessel["goal"])]  # fmt: skip
+    found = np.array([page.evaluate("(at) => demo.toCanvas(...at)", each) for each in places])
+    size = page.evaluate("document.getElementById('map').clientWidth")
+    assert found.min() > 0 and found.max() < size
+    assert np.ptp(found, axis=0).max() > 0.6 * size, "as large as there is room"
+    assert page.locator("#link").bounding_box()["y"] < 800, "map and controls are in the window"
+
+
+@pytest.mark.slow
+def test_keys_work_with_any_focus(open_demo):
+    page = open_demo("ac_iqn")
+    page.keyboard.press("h")
+    for name in ("#scenario", "#noise", "#follow", "#share", "#step", "summary", "#speed", "#map"):
+        page.focus(name)
+        page.keyboard.press("3")
+        assert page.evaluate("demo.session.helm") == 2
+        page.keyboard.down("ArrowUp")
+        assert page.evaluate("demo.commanded()") == [1, 1]
+        page.keyboard.up("ArrowUp")
+        page.keyboard.press(" ")
+        assert page.evaluate("demo.playing()")
+        page.keyboard.press(" ")
+        assert not page.evaluate("demo.playing()")
+        page.keyboard.press("1")
+    assert page.evaluate("[demo.session.scenario, demo.session.now().state.noise]") == [50, 1]
+    page.keyboard.press("h")
+    page.focus("#noise")
+    page.keyboard.press("ArrowRight")
+    assert state(page)["noise"] == 1.5, "sliders keep the keys that move them"
+    page.focus("#fields input >> nth=0")
+    before = page.evaluate("demo.session.at")
+    page.keyboard.press("r")
+    assert page.evaluate("demo.session.at") == before, "as fields do what is typed"
+
+
+@pytest.mark.slow
+def test_rounds_against_the_policy_are_shown(open_demo):
+    page = open_demo()
+    page.keyboard.press("b")
+    assert page.evaluate("[demo.playing(), demo.session.helm]") == [True, 0]
+    page.evaluate("demo.pause(); while (!demo.contest.last) demo.step()")
+    assert page.inner_text("#score") == "You 0, policy 1, ties 0, in 1 round"
+    assert page.inner_text("#status").startswith("The policy wins: you ")
+    assert page.evaluate("[demo.playing(), demo.session.helm]") == [False, None]
+    page.click("#beat")
+    page.keyboard.press(" ")
+    page.keyboard.press(",")
+    assert page.inner_text("#status") == "The round does not count."
+    assert page.inner_text("#score") == "You 0, policy 1, ties 0, in 1 round"
 
 
 @pytest.mark.slow

@@ -357,6 +357,20 @@ def test_browser_keys_work_after_a_click_on_play(open_page):
     assert page.evaluate("replay.frame()") == page.evaluate("replay.frames()") - 1
     page.keyboard.press(" ")  # on the button that has been clicked: once, not twice
     assert page.evaluate("replay.playing()")
+    page.keyboard.press(" ")
+    for name in ("#episode", "#vessel", "#follow", "#next", "#frame", "summary"):
+        page.focus(name)
+        page.keyboard.press("2")
+        assert page.input_value("#vessel") == "1"
+        page.keyboard.press("1")
+        assert page.input_value("#vessel") == "0"
+        page.keyboard.press(" ")
+        assert page.evaluate("replay.playing()")
+        page.keyboard.press(" ")
+        assert not page.evaluate("replay.playing()") and page.input_value("#episode") == "0"
+    page.focus("#follow")
+    page.keyboard.press("Enter")
+    assert page.is_checked("#follow")
 
 
 @pytest.mark.slow

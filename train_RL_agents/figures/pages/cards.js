@@ -126,7 +126,9 @@ const cards = (() => {
       part("scores").classList.toggle("empty", !insight);
       if (!insight) {
         write(part("decision"), "None: its voyage has ended.");
-        for (const cell of grid.places?.values() ?? []) mark(cell, "", 0, false);
+        for (const cell of grid.places?.values() ?? []) mark(cell, "", 0, false, false);
+        write(part("low"), "");
+        write(part("high"), "");
         moveDot(null);
         return;
       }
@@ -134,20 +136,27 @@ const cards = (() => {
       const [left, right] = insight.rates.map((rate) => signed(rate, 0));
       const helm = session.helm === null ? "" : "You have the helm. The policy would: ";
       write(part("decision"), `${helm}left ${left}, right ${right} N/s`);
-      const values = insight.scores ?? [], low = Math.min(...values), high = Math.max(...values);
+      // Colours are spread over what is known.
+      const values = insight.scores ?? [], known = values.filter((_, i) => !insight.doubtful?.[i]);
+      const low = Math.min(...known), high = Math.max(...known), share = (value) =>
+        Math.max(0, Math.min(1, (value - low) / Math.max(high - low, 1e-9)));
       part("scores").hidden = !grid.places;
       grid.places?.forEach((cell, index) => {
         const value = values[index];
-        const heat = value === undefined ? 0 : (value - low) / Math.max(high - low, 1e-9);
-        mark(cell, value === undefined ? "" : fixed(value, 2), heat, index === insight.index);
+        const heat = value === undefined ? 0 : share(value);
+        const doubtful = Boolean(insight.doubtful?.[index]);
+        mark(cell, value === undefined ? "" : fixed(value, 2), heat, index === insight.index, doubtful);
       });
+      write(part("low"), known.length ? fixed(low, 2) : "");
+      write(part("high"), known.length ? fixed(high, 2) : "");
       moveDot(insight.index < 0 ? insight.rates : null);
     }
 
-    function mark(cell, text, heat, chosen) {
+    function mark(cell, text, heat, chosen, doubtful) {
       write(cell.firstChild, text);
       cell.style.setProperty("--heat", heat.toFixed(2));
       cell.classList.toggle("chosen", chosen);
+      cell.classList.toggle("doubtful", doubtful);
     }
 
     // A continuous action as a dot between the discrete ones.

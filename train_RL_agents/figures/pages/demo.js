@@ -4,6 +4,7 @@
   const byId = (id) => document.getElementById(id), { write } = cards;
   const data = JSON.parse(byId("data").textContent);
   const session = sessions.make(data), map = maps.make(byId("map"), session, data);
+  const contest = contests.make(session, sessions.make(data, session.policy));
   const shown = cards.make(document);
   const SPEEDS = Array.from(byId("speed").options, ({ value }) => Number(value));
   const MOVE = 0.5, TURN = Math.PI / 36, ZOOM = 1.3, MOST_AT_ONCE = 20, CARDS_EVERY = 90;
@@ -19,12 +20,12 @@
   const unfolding = () => clock.playing && !clock.held && session.at > 0;
   const shownAt = () => session.at - (unfolding() ? 1 : 0);
 
-  function poses() {
-    const { state, paths } = session.now();
+  function poses(of = session) {
+    const { state, paths } = of.now();
     return state.vessels.map((vessel, i) => {
-      const path = unfolding() && paths?.[i];
+      const path = unfolding() && of.at === session.at && paths?.[i];
       if (!path) return [vessel.x, vessel.y, vessel.theta];
-      const before = session.frames[session.at - 1].state.vessels[i];
+      const before = of.frames[of.at - 1].state.vessels[i];
       const place = clock.share * path.length, low = Math.min(Math.floor(place), path.length - 1);
       const from = low ? path[low - 1] : [before.x, before.y, before.theta], to = path[low];
       return from.map((value, axis) => value + (place - low) * (to[axis] - value));
@@ -34,7 +35,8 @@
   function draw() {
     stale = false;
     const at = shownAt(), frame = session.frames[at];
-    map.draw(frame, poses(), at, item, byId("follow").checked);
+    const following = byId("follow").checked;
+    map.draw(frame, poses(), at, item, { following, still: clock.held, rival: rival() });
     const seconds = (at + (unfolding() ? clock.share : 0)) * stepTime();
     write(byId("clock"), `${seconds.toFixed(1)} s, step ${frame.state.steps}`);
     const same = shownFrame?.frame === frame && shownFrame.chosen === session.chosen;
@@ -49,6 +51,19 @@
     byId("time").max = session.frames.length - 1;
     byId("time").value = at;
     if (!clock.playing) fillFields();
+  }
+
+  // Where the policy is in a round against it.
+  function rival() {
+    const { vessel } = contest;
+    if (vessel === null) return null;
+    return { vessel, pose: poses(contest.rival)[vessel], kind: session.now().state.vessels[vessel].kind };
+  }
+
+  // Show all of the scene as it is at first.
+  function fitScene() {
+    session.extent = maps.extentOf([session.frames[0].state, session.now().state]);
+    map.unzoom();
   }
 
   // After a change of the state or of a setting.
@@ -69,6 +84,7 @@
       if (vessel.collided && !before[i].collided) say(`Vessel ${i + 1} has collided.`);
       if (vessel.arrived && !before[i].arrived) say(`Vessel ${i + 1} has arrived.`);
     });
+    if (contest.advance()) endRound();
     return true;
   }
 
@@ -78,7 +94,7 @@
       say("This voyage has ended: restart, go back, or choose another scenario.");
       return;
     }
-    Object.assign(clock, { playing: true, share: 0 });
+    Object.assign(clock, { playing: true, share: 0, last: performance.now() });
     write(byId("play"), "Pause");
     refresh();
   }
@@ -93,7 +109,10 @@
 
   // Stop in the middle of a step, at the nearer of its ends.
   function settle() {
-    if (unfolding() && clock.share < 0.5) session.seek(session.at - 1);
+    if (unfolding() && clock.share < 0.5) {
+      cancelRound();
+      session.seek(session.at - 1);
+    }
     clock.share = 1;
   }
 
@@ -122,9 +141,10 @@
 
   function seek(at) {
     if (clock.playing) pause();
+    cancelRound();
     session.seek(at);
     const { kind, index } = item;
-    if (!items().some((each) => each.kind === kind && each.index === index)) {
+    if (!items.all(session).some((each) => each.kind === kind && each.index === index)) {
       item = { kind: "vessel", index: session.chosen };
     }
     fillControls();
@@ -137,13 +157,18 @@
     refresh();
   }
 
+  // Plays on, unless it was paused on the way.
   function open(scenario) {
+    const goesOn = clock.playing || session.isOver();
     pause();
+    cancelRound();
     session.open(scenario);
     showHelm();
     item = { kind: "vessel", index: session.chosen };
+    fitScene();
     fillControls();
-    say(`${data.scenarios[scenario].suite}: ${data.scenarios[scenario].name}.`);
+    say(`${data.scenarios[scenario].group}: ${data.scenarios[scenario].name}.`);
+    if (goesOn) play();
     refresh();
   }
 
@@ -151,6 +176,8 @@
 
   const KEYS = { w: "ahead", s: "astern", a: "port", d: "starboard", x: "stop",
     ArrowUp: "ahead", ArrowDown: "astern", ArrowLeft: "port", ArrowRight: "starboard" };
+
+  const HOW_TO_STEER = "Hold a button, W, A, S, D or an arrow key.";
 
   // The command of the keys that are down, [left, right] in [-1, 1].
   function command() {
@@ -167,11 +194,11 @@
   }
 
   function takeHelm(whether) {
+    cancelRound();
     session.helm = whether ? session.chosen : null;
     pressed.clear();
     showHelm();
-    const how = "hold a button, W, A, S, D or an arrow key";
-    say(whether ? `You have the helm of vessel ${session.chosen + 1}: ${how}.`
+    say(whether ? `You have the helm of vessel ${session.chosen + 1}. ${HOW_TO_STEER}`
       : "The policy steers all vessels.");
     refresh();
   }
@@ -183,51 +210,49 @@
     byId("pad").hidden = !taken;
   }
 
+  // A round against the policy --------------------------------------------------------------------
+
+  function beat() {
+    pause();
+    contest.begin(session.chosen);
+    item = { kind: "vessel", index: session.chosen };
+    pressed.clear();
+    showHelm();
+    showScore();
+    fillControls();
+    say(`Round ${rounds() + 1}: bring vessel ${session.chosen + 1} to its star. ${HOW_TO_STEER}`);
+    play();
+  }
+
+  const rounds = () => Object.values(contest.score).reduce((a, b) => a + b);
+
+  function endRound() {
+    const { own, other, result } = contest.last;
+    const how = ({ arrived, collided }) => (collided ? "collided"
+      : arrived === Infinity ? "ran out of time" : `arrived after ${(arrived * stepTime()).toFixed(1)} s`);
+    const verdict = ["The policy wins", "A tie", "You win"][result + 1];
+    pause();
+    session.helm = null;
+    showHelm();
+    showScore();
+    say(`${verdict}: you ${how(own)}, the policy ${how(other)}. B is the next round.`);
+  }
+
+  function cancelRound() {
+    if (contest.cancel()) say("The round does not count.");
+  }
+
+  function showScore() {
+    const { won, lost, tied } = contest.score, count = rounds();
+    byId("score").hidden = false;
+    write(byId("score"), `You ${won}, policy ${lost}, ties ${tied}, in ${count} round${count === 1 ? "" : "s"}`);
+  }
+
   // Items -----------------------------------------------------------------------------------------
-
-  const NAMES = { vessel: "Vessel", goal: "Goal", obstacle: "Obstacle", vortex: "Vortex" };
-
-  function items() {
-    const { vessels, obstacles, cores } = session.now().state;
-    const list = (kind, things) => things.map((_, index) => ({ kind, index }));
-    return [...list("vessel", vessels), ...list("goal", vessels), ...list("obstacle", obstacles),
-      ...list("vortex", cores)];
-  }
-
-  // What can be set of an item: label, step, how to read and to write it.
-  function fieldsOf({ kind, index }) {
-    const row = (state) => (kind === "obstacle" ? state.obstacles : state.cores)[index];
-    const edge = () => 2 * Math.PI * session.k.core_radius;
-    const place = (get) => [
-      ["north (m)", 0.5, (s) => get(s)[0], (s, value) => { get(s)[0] = value; }],
-      ["east (m)", 0.5, (s) => get(s)[1], (s, value) => { get(s)[1] = value; }],
-    ];
-    return {
-      vessel: [
-        ["north (m)", 0.5, (s) => s.vessels[index].x, (s, value) => { s.vessels[index].x = value; }],
-        ["east (m)", 0.5, (s) => s.vessels[index].y, (s, value) => { s.vessels[index].y = value; }],
-        ["heading (°)", 5, (s) => s.vessels[index].theta * 180 / Math.PI, (s, value) => {
-          turnTo(s.vessels[index], value * Math.PI / 180);
-        }],
-      ],
-      goal: place((s) => s.vessels[index].goal),
-      obstacle: [...place(row), ["radius (m)", 0.5, (s) => row(s)[2],
-        (s, value) => { row(s)[2] = Math.max(0.1, value); }]],
-      vortex: [...place(row), ["edge speed (m/s), − is anticlockwise", 0.5,
-        (s) => row(s)[2] / edge(), (s, value) => { row(s)[2] = value * edge(); }]],
-    }[kind];
-  }
-
-  // Turn a vessel with its velocity.
-  function turnTo(vessel, angle) {
-    const by = angle - vessel.theta, cos = Math.cos(by), sin = Math.sin(by), { wx, wy } = vessel;
-    Object.assign(vessel, {
-      theta: dynamics.wrap(angle), wx: cos * wx - sin * wy, wy: sin * wx + cos * wy, r: 0, gr: 0,
-    });
-  }
 
   // A vessel that is moved, or whose goal is moved, is in motion again.
   function edit(change) {
+    cancelRound();
     session.edit((state) => {
       change(state);
       const vessel = ["vessel", "goal"].includes(item.kind) && state.vessels[item.index];
@@ -236,22 +261,16 @@
     refresh();
   }
 
-  function moveTo(state, { kind, index }, x, y) {
-    if (kind === "vessel") Object.assign(state.vessels[index], { x, y });
-    else if (kind === "goal") state.vessels[index].goal = [x, y];
-    else (kind === "obstacle" ? state.obstacles : state.cores)[index].splice(0, 2, x, y);
-  }
-
   function nudge(north, east) {
     if (clock.playing) { settle(); pause(); }
-    const [x, y] = fieldsOf(item).slice(0, 2).map(([, , get]) => get(session.now().state));
-    edit((state) => moveTo(state, item, x + north, y + east));
+    const [x, y] = items.fieldsOf(session, item).slice(0, 2).map(([, , get]) => get(session.now().state));
+    edit((state) => items.moveTo(state, item, x + north, y + east));
   }
 
   function turn(by) {
     if (item.kind !== "vessel") return;
     if (clock.playing) { settle(); pause(); }
-    edit((state) => turnTo(state.vessels[item.index], state.vessels[item.index].theta + by));
+    edit((state) => items.turnTo(state.vessels[item.index], state.vessels[item.index].theta + by));
   }
 
   function chooseItem(chosen) {
@@ -265,6 +284,7 @@
   function chooseVessel(index, withItem = true) {
     if (index >= session.now().state.vessels.length) return;
     const steering = session.helm !== null && session.helm !== index;
+    if (steering) cancelRound();
     session.choose(index);
     byId("vessel").value = session.chosen;
     if (steering) pressed.clear();
@@ -273,7 +293,7 @@
   }
 
   function fillFields() {
-    const row = byId("fields"), parts = fieldsOf(item), labels = parts.map(([label]) => label).join();
+    const row = byId("fields"), parts = items.fieldsOf(session, item), labels = parts.map(([label]) => label).join();
     if (row.dataset.labels !== labels) {
       row.dataset.labels = labels;
       row.replaceChildren(...parts.map(([label, size], number) => {
@@ -282,7 +302,7 @@
         input.addEventListener("change", () => {
           if (!Number.isFinite(input.valueAsNumber)) return fillFields();
           if (clock.playing) { settle(); pause(); }
-          return edit((state) => fieldsOf(item)[number][3](state, input.valueAsNumber));
+          return edit((state) => items.fieldsOf(session, item)[number][3](state, input.valueAsNumber));
         });
         input.addEventListener("keydown", (event) => {
           const by = { ArrowUp: size, ArrowDown: -size }[event.key];
@@ -304,16 +324,18 @@
 
   function add(kind) {
     pause();
+    cancelRound();
     session.add(kind);
     const { vessels, obstacles, cores } = session.now().state;
     item = { kind, index: { vessel: vessels, obstacle: obstacles, vortex: cores }[kind].length - 1 };
     fillControls();
     chooseItem(item);
-    say(`${NAMES[kind]} ${item.index + 1} has been added.`);
+    say(`${items.NAMES[kind]} ${item.index + 1} has been added.`);
   }
 
   function remove() {
     pause();
+    cancelRound();
     const { kind, index } = item;
     const name = { vessel: "vessels", obstacle: "obstacles", vortex: "cores" }[kind];
     session.edit((state) => state[name].splice(index, 1));
@@ -321,7 +343,7 @@
     item = { kind: "vessel", index: session.chosen };
     fillControls();
     refresh();
-    say(`${NAMES[kind]} ${index + 1} has been removed.`);
+    say(`${items.NAMES[kind]} ${index + 1} has been removed.`);
   }
 
   // Controls --------------------------------------------------------------------------------------
@@ -332,8 +354,8 @@
     const { vessels, cores, noise, weather } = session.now().state;
     fill(byId("vessel"), vessels.map((_, index) => new Option(index + 1, index)));
     byId("vessel").value = session.chosen;
-    fill(byId("item"), items().map(({ kind, index }) =>
-      new Option(`${NAMES[kind]} ${index + 1}`, `${kind} ${index}`)));
+    fill(byId("item"), items.all(session).map(({ kind, index }) =>
+      new Option(`${items.NAMES[kind]} ${index + 1}`, `${kind} ${index}`)));
     byId("item").value = `${item.kind} ${item.index}`;
     byId("scenario").value = session.scenario;
     byId("noise").value = noise;
@@ -372,6 +394,7 @@
 
   // A setting holds from the step that is shown on.
   function changed() {
+    cancelRound();
     if (unfolding()) clock.share = 0;
     fillControls();
     refresh();
@@ -382,17 +405,25 @@
     changed();
   }
 
+  const PAIRS = "of each change of the left (rows) and right thrust (columns), N/s";
+  const MEANINGS = {
+    returns: `Return expected ${PAIRS}: a discounted sum of rewards, 1 for each metre nearer to the goal.`,
+    logits: `Logit ${PAIRS}: its log probability while training, but for a constant.`,
+  };
+  const DOUBTFUL = " In brackets: not known, as critics differ by more than a quarter of the range.";
+
   function setUp() {
     document.title = `marinenav demo: ${data.title}`;
     write(byId("policy"), data.title);
     const groups = new Map();
-    data.scenarios.forEach(({ suite, name }, index) => {
-      if (!groups.has(suite)) {
-        groups.set(suite, Object.assign(document.createElement("optgroup"), { label: suite }));
+    data.scenarios.forEach(({ group, name }, index) => {
+      if (!groups.has(group)) {
+        groups.set(group, Object.assign(document.createElement("optgroup"), { label: group }));
       }
-      groups.get(suite).append(new Option(name, index));
+      groups.get(group).append(new Option(name, index));
     });
     fill(byId("scenario"), [...groups.values()]);
+    write(byId("meaning"), `${MEANINGS[data.scores]}${data.continuous ? DOUBTFUL : ""}`);
     document.querySelectorAll(".risk").forEach((each) => {
       each.hidden = !session.policy.supportsRisk;
     });
@@ -410,6 +441,7 @@
   listen("scenario", "change", ({ target }) => open(Number(target.value)));
   listen("vessel", "change", ({ target }) => chooseVessel(Number(target.value)));
   listen("helm", "click", () => takeHelm(session.helm === null));
+  listen("beat", "click", beat);
   listen("follow", "change", refresh);
   listen("noise", "input", ({ target }) => {
     session.edit((state) => { state.noise = Number(target.value); }, false);
@@ -435,7 +467,7 @@
     ["pointerup", "pointerleave", "pointercancel", "keyup", "blur"].forEach((type) =>
       button.addEventListener(type, off));
     button.addEventListener("keydown", (event) => {
-      if (event.key === " " || event.key === "Enter") on();
+      if (event.key === "Enter") on();
     });
     button.addEventListener("contextmenu", (event) => event.preventDefault());
   });
@@ -459,10 +491,12 @@
     const found = /^#state=([\w-]+)$/.exec(location.hash);
     if (!found) return;
     pause();
+    cancelRound();
     say(session.follow(found[1]) ? "The state of the link."
       : "This link does not hold a state of this page.");
     item = { kind: "vessel", index: session.chosen };
     showHelm();
+    fitScene();
     fillControls();
     refresh();
   }
@@ -493,8 +527,8 @@
     const [x, y] = map.toWorld(...under(event)), { index } = dragged;
     edit((state) => {
       const vessel = state.vessels[index];
-      if (dragged.turning) turnTo(vessel, Math.atan2(y - vessel.y, x - vessel.x));
-      else moveTo(state, dragged, x, y);
+      if (dragged.turning) items.turnTo(vessel, Math.atan2(y - vessel.y, x - vessel.x));
+      else items.moveTo(state, dragged, x, y);
     });
   });
 
@@ -524,44 +558,39 @@
   }
 
   function nextItem() {
-    const all = items();
+    const all = items.all(session);
     const now = all.findIndex(({ kind, index }) => kind === item.kind && index === item.index);
     chooseItem(all[(now + 1) % all.length]);
-    say(`${NAMES[item.kind]} ${item.index + 1}: on the map, the arrow keys move it.`);
+    say(`${items.NAMES[item.kind]} ${item.index + 1}: on the map, the arrow keys move it.`);
   }
 
   const ACTIONS = {
     " ": toggle, ".": step, ",": () => seek(shownAt() - 1),
     Home: () => seek(0), End: () => seek(session.frames.length - 1),
     "[": () => changeSpeed(-1), "]": () => changeSpeed(1),
-    h: () => takeHelm(session.helm === null), i: nextItem,
+    h: () => takeHelm(session.helm === null), b: beat, i: nextItem,
     q: () => turn(-TURN), e: () => turn(TURN),
     r: () => open(session.scenario), n: () => open((session.scenario + 1) % data.scenarios.length),
     f: () => { byId("follow").checked = !byId("follow").checked; refresh(); },
     c: share,
     "+": () => { map.zoom(ZOOM); refresh(); }, "-": () => { map.zoom(1 / ZOOM); refresh(); },
-    0: () => { map.unzoom(); refresh(); },
+    0: () => { fitScene(); refresh(); },
   };
+  const REPEATED = ["q", "e", ",", "."];
   const ARROWS = { ArrowUp: [MOVE, 0], ArrowDown: [-MOVE, 0], ArrowRight: [0, MOVE],
     ArrowLeft: [0, -MOVE] };
 
-  document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    if (event.target.matches("input, select, summary")) return;
-    if (event.target.matches("button") && (key === " " || key === "Enter")) return;
-    if (session.helm !== null && KEYS[key]) pressed.add(KEYS[key]);
-    else if (ARROWS[key] && event.target === canvas) nudge(...ARROWS[key]);
-    else if (ACTIONS[key] && !event.repeat) ACTIONS[key]();
+  const steers = (key) => session.helm !== null && key in KEYS;
+
+  keys.listen((key, { target, repeat }) => {
+    if (steers(key)) pressed.add(KEYS[key]);
+    else if (ARROWS[key] && target === canvas) nudge(...ARROWS[key]);
+    else if (ACTIONS[key]) { if (!repeat || REPEATED.includes(key)) ACTIONS[key](); }
     else if ("123456789".includes(key)) chooseVessel(Number(key) - 1);
-    else if (!["q", "e", ",", "."].includes(key)) return;
-    else ACTIONS[key]();
-    event.preventDefault();
-  });
-  document.addEventListener("keyup", (event) => {
-    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    pressed.delete(KEYS[key]);
-  });
+    else return false;
+    return true;
+  }, steers);
+  document.addEventListener("keyup", (event) => pressed.delete(KEYS[keys.nameOf(event)]));
   window.addEventListener("blur", () => pressed.clear());
 
   // Start -----------------------------------------------------------------------------------------
@@ -572,10 +601,12 @@
     refresh();
   });
   setUp();
+  fitScene();
   followLink();
+  if (!location.hash && !matchMedia("(prefers-reduced-motion: reduce)").matches) play();
   requestAnimationFrame(tick);
 
   // For scripts: numbers of vessels and frames from 0.
   window.demo = { session, play, pause, seek, step, open, playing: () => clock.playing,
-    poses, toCanvas: map.at };
+    poses, beat, contest, commanded: command, toCanvas: map.at };
 })();

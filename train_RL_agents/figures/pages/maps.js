@@ -2,13 +2,28 @@
 // The map: to scale, north up. It draws a frame of a session, of the demo or of a recording, and
 // tells what lies under a pointer.
 const maps = (() => {
-  const MARGIN = 3, FOLLOWED = 22, CLOSEST = 6, AHEAD = 2, THRUST = 0.0025, REACH = 20, HANDLE = 5.5;
+  const MARGIN = 4, FOLLOWED = 22, CLOSEST = 6, AHEAD = 2, THRUST = 0.0025, REACH = 20, HANDLE = 5.5;
   const DASHES = [[], [7, 4], [7, 3, 2, 3], [2, 3], [12, 3], [3, 2]];
 
   // Where a point of a body's frame is in the world.
   function fromBody(x, y, yaw, forward, side) {
     const cos = Math.cos(yaw), sin = Math.sin(yaw);
     return [x + forward * cos - side * sin, y + forward * sin + side * cos];
+  }
+
+  // The corners of all that there is in states: [[north, east], [north, east]], lowest first.
+  function extentOf(states) {
+    const low = [Infinity, Infinity], high = [-Infinity, -Infinity];
+    const include = (x, y, radius = 0) => [x, y].forEach((value, axis) => {
+      low[axis] = Math.min(low[axis], value - radius);
+      high[axis] = Math.max(high[axis], value + radius);
+    });
+    for (const { vessels, obstacles, cores } of states) {
+      vessels.forEach(({ x, y, goal }) => { include(x, y); include(...goal); });
+      obstacles.forEach((disc) => include(...disc));
+      cores.forEach(([x, y]) => include(x, y));
+    }
+    return [low, high];
   }
 
   function hullOutline(x, y, yaw, { length, width }) {
@@ -39,10 +54,10 @@ const maps = (() => {
       water.key = "";
     }
 
-    // What is in view: the map, and vessels that have left it; or the surroundings of one.
+    // What is in view: the scene, and vessels that have left it; or the surroundings of one.
     function look(poses, following) {
-      const { width, height } = session.k.scenario, all = session.extent ?? poses;
-      const north = [0, width, ...all.map(([x]) => x)], east = [0, height, ...all.map(([, y]) => y)];
+      const all = [...session.extent, ...poses];
+      const north = all.map(([x]) => x), east = all.map(([, y]) => y);
       const [low, high] = [Math.min(...north), Math.max(...north)];
       const [left, right] = [Math.min(...east), Math.max(...east)];
       widest = Math.max(high - low, right - left) / 2 + MARGIN;
@@ -248,6 +263,14 @@ const maps = (() => {
             { dash: [5, 3], width: 2.5 });
     }
 
+    // Where the policy is in a contest: the outline of a hull.
+    function drawRival({ vessel, pose: [x, y, yaw], kind }) {
+      path(hullOutline(x, y, yaw, session.k.of(kind).hull));
+      context.closePath();
+      stroke(colourOf(vessel), 2, [4, 3]);
+      text("policy", x, y, 0, -18);
+    }
+
     function drawZone(frame) {
       const now = frame.state.vessels[session.chosen], { rule, objects_state: objects } =
         frame.observations[session.chosen];
@@ -299,9 +322,10 @@ const maps = (() => {
       text(words.filter(Boolean).join(", "), x, y, -18, 4);
     }
 
-    // frame: shown; poses: [x, y, yaw] of each vessel at this moment; item: what is being edited.
-    function draw(frame, poses, upTo, item, following) {
-      look(poses, following);
+    // frame: shown; poses: [x, y, yaw] of each vessel at this moment; item: what is being edited;
+    // still: keep the view; rival: { vessel, pose, kind } of the policy in a contest.
+    function draw(frame, poses, upTo, item, { following = false, still = false, rival = null } = {}) {
+      if (!still) look(poses, following);
       context.fillStyle = theme.sea;
       context.fillRect(0, 0, size, size);
       context.font = "bold 13px system-ui, sans-serif";
@@ -311,6 +335,7 @@ const maps = (() => {
       drawWater(frame.state.cores);
       drawZone(frame);
       drawGround(frame.state);
+      if (rival) drawRival(rival);
       poses.forEach((pose, vessel) => drawVessel(frame, vessel, pose, upTo));
       drawChosen(frame, poses[session.chosen]);
       drawItem(item, poses);
@@ -354,5 +379,5 @@ const maps = (() => {
     return { draw, fit, readTheme, hit, toWorld, at, zoom, unzoom, pan };
   }
 
-  return { make, fromBody };
+  return { make, fromBody, extentOf };
 })();

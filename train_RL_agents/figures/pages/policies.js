@@ -25,9 +25,12 @@ const policies = (() => {
         const found = atRisk ? actAtRisk({ ...observation, risk: [risk] }) : act(observation);
         return { action: Array.from(found.action), scores: found.scores && Array.from(found.scores) };
       },
-      // Rising quantiles of the return of an action, at even fractions; null if not known.
+      // Of an action: rising quantiles of its return, at even fractions, and its mean return by each
+      // critic where there are several; null if not known.
       returns(observation, action) {
-        return returns ? Array.from(returns({ ...observation, action }).quantiles) : null;
+        const found = returns?.({ ...observation, action });
+        return found ? { quantiles: Array.from(found.quantiles),
+          byCritic: found.means && Array.from(found.means) } : null;
       },
     };
   }

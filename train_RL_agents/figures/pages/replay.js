@@ -52,7 +52,7 @@
       const { session } = side;
       session.seek(state.frame);
       const following = byId("follow").checked && vesselOf(side);
-      side.map.draw(session.now(), poses(side), session.at, null, following);
+      side.map.draw(session.now(), poses(side), session.at, null, { following });
     }
   }
 
@@ -275,14 +275,9 @@
       map.unzoom();
       write(part("title"), `${session.side.policy}: ${session.episode.title}`);
     });
-    // Both sides show the same part of the world. No call takes the numbers of all frames at once.
-    const ends = sides.flatMap(({ session }) => session.frames).reduce(([low, high], frame) => {
-      const { vessels } = frame.state, places = vessels.flatMap(({ x, y, goal }) => [[x, y], goal]);
-      const [north, east] = [0, 1].map((axis) => places.map((place) => place[axis]));
-      return [[Math.min(low[0], ...north), Math.min(low[1], ...east)],
-        [Math.max(high[0], ...north), Math.max(high[1], ...east)]];
-    }, [[Infinity, Infinity], [-Infinity, -Infinity]]);
-    sides.forEach(({ session }) => { session.extent = ends; });
+    // Both sides show the same part of the world.
+    const extent = maps.extentOf(sides.flatMap(({ session }) => session.frames.map(({ state: each }) => each)));
+    sides.forEach(({ session }) => { session.extent = extent; });
     const most = Math.max(...sides.map(({ session }) => session.frames[0].state.vessels.length));
     options(byId("vessel"), Array.from({ length: most }, (_, vessel) => `${vessel + 1}`));
     byId("episode").value = index;
@@ -400,16 +395,11 @@
     "+": () => zoom(ZOOM), "-": () => zoom(1 / ZOOM), 0: () => zoom(0),
     f: () => follow(!byId("follow").checked),
   };
-  document.addEventListener("keydown", (event) => {
-    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key, { target } = event;
-    if (event.ctrlKey || event.metaKey || event.altKey || target.matches("select")) return;
-    // The slider has keys of its own, which do the same; a button is pressed by space.
-    if (target.matches("[type=range]") && key !== " ") return;
-    if (target.matches("button, summary, [type=checkbox]") && key === " ") return;
+  keys.listen((key) => {
     if (KEYS[key]) KEYS[key]();
     else if ("123456789".includes(key)) chooseVessel(Number(key) - 1);
-    else return;
-    event.preventDefault();
+    else return false;
+    return true;
   });
 
   function refit() {

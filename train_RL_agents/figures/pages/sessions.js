@@ -3,10 +3,20 @@
 // nothing of the page.
 const sessions = (() => {
   const CENTRE_CLEAR = 8, LINK_VERSION = 1;
+  // Critics differ on a command if they do by more than this share of the range of all scores.
+  const DOUBT = 0.25;
 
-  // data: { config, scenarios, policy } as Python wrote them.
-  function make(data) {
-    const policy = policies.load(data.policy);
+  // Whether critics differ on how much better or worse a command is than the chosen one: the mean
+  // returns of both by each critic, and the scores of all commands.
+  function differ(means, chosen, scores) {
+    if (!means) return false;
+    const better = means.map((value, critic) => value - chosen[critic]);
+    const range = Math.max(...scores) - Math.min(...scores);
+    return Math.max(...better) - Math.min(...better) > DOUBT * range;
+  }
+
+  // data: { config, scenarios, policy } as Python wrote them; policy: as another session has it.
+  function make(data, policy = policies.load(data.policy)) {
     const session = {
       policy, scenarios: data.scenarios, scenario: 0, k: null, frames: [], at: 0, chosen: 0,
       risk: null, helm: null, command: [0, 0], zones: data.zones,
@@ -64,24 +74,26 @@ const sessions = (() => {
     }
 
     // What can be said about the decision of the chosen vessel: { rates, scores, quantiles }, in
-    // rewards as they are, not as scaled for training.
+    // rewards as they are, not as scaled for training; doubtful: whether critics differ on a score.
     function insight(frame = now()) {
       const decision = decisions(frame)[session.chosen], vessel = frame.state.vessels[session.chosen];
       if (!decision) return null;
       if (frame.insight?.chosen === session.chosen) return frame.insight;
       const observation = frame.observations[session.chosen];
-      const quantiles = policy.returns(observation, decision.action);
+      const expected = policy.returns(observation, decision.action);
       const all = pairs(vessel), most = session.k.of(vessel.kind).hull.max_thrust_rate;
-      let { scores } = decision;
+      let { scores } = decision, doubtful = null;
       if (!scores && policy.knowsReturns) {
         const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
-        scores = all.map((rates) =>
-          mean(policy.returns(observation, rates.map((rate) => limit(rate / most)))));
+        const found = all.map((rates) =>
+          policy.returns(observation, rates.map((rate) => limit(rate / most))));
+        scores = found.map(({ quantiles }) => mean(quantiles));
+        doubtful = found.map(({ byCritic }) => differ(byCritic, expected.byCritic, scores));
       }
       const unscaled = (values) => values?.map((value) => value / data.scale);
       frame.insight = {
         chosen: session.chosen, rates: ratesOf(vessel, decision.action), pairs: all,
-        scores: unscaled(scores), quantiles: unscaled(quantiles),
+        scores: unscaled(scores), quantiles: unscaled(expected?.quantiles), doubtful,
         index: data.continuous ? -1 : decision.action[0],
       };
       return frame.insight;
@@ -91,7 +103,7 @@ const sessions = (() => {
 
     function advance() {
       const frame = now(), { vessels } = frame.state;
-      if (world.isOver(session.k, frame.state)) return false;
+      if (isOver()) return false;
       const rates = decisions(frame).map((decision, i) => {
         if (!decision) return [0, 0];
         const { hull } = session.k.of(vessels[i].kind);
@@ -103,6 +115,8 @@ const sessions = (() => {
       session.at += 1;
       return true;
     }
+
+    const isOver = () => world.isOver(session.k, now().state);
 
     function seek(at) {
       session.at = Math.max(0, Math.min(session.frames.length - 1, at));
@@ -209,11 +223,11 @@ const sessions = (() => {
       return true;
     }
 
-    open(data.scenarios.findIndex(({ name }) => name === data.first));
+    open(data.first);
     return Object.assign(session, {
-      now, open, choose, decisions, insight, advance, seek, edit, add, link, follow,
+      now, open, choose, decisions, insight, advance, isOver, seek, edit, add, link, follow,
     });
   }
 
-  return { make };
+  return { make, differ };
 })();
