@@ -24,6 +24,7 @@ from tests.train_RL_agents.damage import (
     damaged_trees,
 )
 from tests.train_RL_agents.entries import entry
+from tests.train_RL_agents.published_modules import program_of
 from tests.train_RL_agents.tiny_runs import (
     CPU,
     TINY,
@@ -44,7 +45,6 @@ from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.exporting import harmless
 from train_RL_agents.exporting.checking import check_file
 from train_RL_agents.exporting.export import FORMATS, VERSION, Deployed
-from train_RL_agents.exporting.published import published_config, read_weights
 from train_RL_agents.figures.certificate import write_page as write_certificate
 from train_RL_agents.figures.curves import curve_table, read_runs
 from train_RL_agents.figures.episode_view import view_episode
@@ -58,6 +58,7 @@ from train_RL_agents.run.checkpoint import (
     save_policy,
 )
 from train_RL_agents.run.loggers import open_loggers
+from train_RL_agents.run.published import published_config, read_weights
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.studies.runs import last_row, read_study
 from train_RL_agents.tuning.search import STORAGE, Search, read_space
@@ -85,6 +86,7 @@ def folder(tmp_path_factory):
     (folder / "scenarios.json").write_text(scenario_text(episodes_of(drawn, world)))
     net = make_agent(published_config("DQN"), 25, CPU).networks
     torch.save(dict(net["critic_0"].named_parameters()), folder / "weights.pt")
+    (folder / "program.pt").write_bytes(program_of("DQN"))
     run = new_run(folder)
     run.write_evaluations(
         [{"env_steps": 8, "wall_time": 1.5, "success_rate": 0.5}] * 2,
@@ -144,6 +146,7 @@ def test_bytes_of_every_kind(folder, data):
         "policy.pt": load_policy,
         "seen.npz": recording.load,
         "weights.pt": read_weights,
+        "program.pt": load_policy,
         "seed_0/evaluations.npz": lambda path: read_runs([path]),
         "seed_0/evaluations.csv": lambda path: read_runs([path.with_suffix(".npz")]),
         "seed_0/checkpoints/manifest.json": lambda path: read_manifest(path.parent),

@@ -10,29 +10,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
     add("file", metavar="FILE", type=Path,
-        help="weights of the network that acts, by layer name: arrays (.npz) or a PyTorch state "
-        "dict (.pt, .pth)")  # fmt: skip
-    add("--agent", metavar="NAME", required=True, help="whose they are: AC-IQN, IQN, DDPG, DQN or "
-        "SAC (the layers of AC-IQN and DDPG are alike)")  # fmt: skip
-    add("--out", metavar="POLICY", type=Path, required=True, help="policy file to write; a new one")
+        help="a published TorchScript file (traced_DQN_model.pt), or weights of the network that "
+        "acts, by layer name: arrays (.npz) or a PyTorch state dict (.pt, .pth)")  # fmt: skip
+    add("--agent", metavar="NAME", default="", help="whose they are: AC-IQN, IQN, DDPG, DQN or "
+        "SAC; needed where neither layers nor names in the file tell (AC-IQN and DDPG have the "
+        "same layers)")  # fmt: skip
+    add("--out", metavar="POLICY", type=Path, required=True,
+        help="policy file to write, a new one; or a folder for policy.pt")  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from marinenav_env.validation import require
-    from train_RL_agents.exporting.published import (
-        NOTE,
-        import_agent,
-        published_config,
-        read_weights,
-    )
-    from train_RL_agents.run.checkpoint import save_policy
+    from train_RL_agents.run.checkpoint import PUBLISHED, save_policy
+    from train_RL_agents.run.published import import_policy
+    from train_RL_agents.utils.files import make_folder
 
     out: Path = arguments.out
+    in_folder = out.is_dir() or not out.suffix
+    out = out / PUBLISHED if in_folder else out
     require(not out.exists(), "--out", str(out), "a new file")
-    config = published_config(arguments.agent)
-    agent = import_agent(arguments.agent, read_weights(arguments.file), arguments.file)
-    note = f"imported from {arguments.file.name}: {NOTE}"
+    agent, config, note = import_policy(arguments.file, arguments.agent)
+    if in_folder:
+        make_folder(out.parent)
     save_policy(out, agent, config, 0, {"note": note})
-    print(f"{out}: {arguments.agent}, {note}")
+    print(f"{out}: {config.agent_type}, {note}")
     return 0

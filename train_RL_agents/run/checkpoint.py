@@ -25,6 +25,7 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import flatten, parse_json, read_json, saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.run.published import import_policy, is_program
 from train_RL_agents.utils.arrays import LARGEST, calls_builtins, is_whole
 from train_RL_agents.utils.files import inside, write_atomically
 from train_RL_agents.utils.shipped import find_shipped
@@ -250,8 +251,8 @@ def load_policy(
     """Load a policy.
 
     Args:
-        path: a policy file, the name of a policy that is shipped, or a run folder (or a training
-            folder with a single run).
+        path: a policy file, a published TorchScript file, the name of a policy that is shipped, or
+            a run folder (or a training folder with a single run).
         which: in a run folder, best, latest or the name of a file in its checkpoints.
         device: where it goes; the CPU by default.
 
@@ -260,6 +261,9 @@ def load_policy(
     """
     device = device or torch.device("cpu")
     file = find_policy(Path(path), which)
+    if is_program(file):
+        imported, config, note = import_policy(file)
+        return LoadedPolicy(imported.to(device), config, file, 0, {"note": note})
     content = read_checked(file, POLICY, device)
     if not _is_policy(content):
         raise _damaged(file)

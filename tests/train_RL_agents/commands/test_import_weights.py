@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from tests.train_RL_agents.command_line import refused
-from tests.train_RL_agents.exporting.test_published import (
+from tests.train_RL_agents.run.test_published import (
     import_command,
     named_weights,
     write_arrays,
 )
 from train_RL_agents.cli import main
-from train_RL_agents.exporting.published import NETWORKS, NOTE, published_config
 from train_RL_agents.run.checkpoint import load_policy
+from train_RL_agents.run.published import NETWORKS, NOTE, published_config
 
 
 @pytest.mark.parametrize("suffix", ["npz", "pt", "pth"])

@@ -22,9 +22,9 @@ from train_RL_agents.exporting.export import (
     export,
 )
 from train_RL_agents.exporting.loading import load
-from train_RL_agents.exporting.published import import_agent, published_config
 from train_RL_agents.exporting.torchscript import file_name
 from train_RL_agents.run.checkpoint import LoadedPolicy
+from train_RL_agents.run.published import import_agent, published_config
 
 ROOT = Path(__file__).parents[3]
 PLANNERS = {

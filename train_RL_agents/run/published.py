@@ -7,14 +7,18 @@ names, and takes the same raw observations. docs/agents.md says what the setting
 
 from __future__ import annotations
 
+import io
+import re
 import warnings
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
 from marinenav_env.files import open_regular
 from marinenav_env.validation import ConfigError, require
@@ -22,7 +26,6 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.run.checkpoint import load_weights
 from train_RL_agents.utils.arrays import calls_builtins, is_whole, read_arrays, require_archive
 
 NOTE = "acting network only; all others are untrained"
@@ -62,7 +65,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     """Read weights by layer name.
 
     Args:
-        path: arrays in a .npz file, or a PyTorch state dict in a .pt or .pth file.
+        path: arrays in a .npz file, or in a .pt or .pth file a PyTorch state dict or a TorchScript
+            program, whose code is not run.
 
     Raises:
         ConfigError: when it cannot be read, or holds something else.
@@ -76,7 +80,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         found = {name: torch.from_numpy(array) if real[name] else array
                  for name, array in arrays.items()}  # fmt: skip
     else:
-        found = _read_state_dict(path)
+        found = _read_torch(path)
     for name, value in found.items():
         fine = is_whole(value) and value.is_floating_point()
         require(fine, f"{path}: {name}", type(value).__name__, "an array of real numbers")
@@ -84,21 +88,123 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     return found
 
 
-def _read_state_dict(path: Path) -> dict[str, Any]:
+def _read_torch(path: Path) -> dict[str, Any]:
+    """What a file of torch holds, by name; of a program, its weights."""
     with open_regular(path, _WHAT, LARGEST) as file:
         content = file.read()
     try:
         if zipfile.is_zipfile(path):
             require_archive(path, _WHAT, LARGEST)
+        program = is_program(path)
+        content = _without_code(path) if program else content
         if calls_builtins(content):
             raise ValueError
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of tensors that are refused afterwards
-            return dict(torch.load(path, map_location="cpu", weights_only=True))
+            if program:
+                return _read_program(io.BytesIO(content))
+            return dict(torch.load(io.BytesIO(content), map_location="cpu", weights_only=True))
     except ConfigError:
         raise
     except Exception as error:  # damaged bytes can lead anywhere
         raise ConfigError(f"{path}: damaged, or not {_WHAT}") from error
+
+
+class _Module:
+    """A module of a program, as far as a file tells: its weights and modules are attributes."""
+
+
+def is_program(path: Path) -> bool:
+    """Whether a file is a TorchScript program; a damaged file is not."""
+    try:
+        with open_regular(path, _WHAT, LARGEST) as file, zipfile.ZipFile(file) as archive:
+            return any(name.endswith("/constants.pkl") for name in archive.namelist())
+    except Exception:  # damaged bytes can lead anywhere
+        return False
+
+
+def _without_code(path: Path) -> bytes:
+    """A TorchScript program as a checkpoint of its modules: nothing is left that could run."""
+    copy = io.BytesIO()
+    with zipfile.ZipFile(path) as given, zipfile.ZipFile(copy, "w") as taken:
+        for entry in given.infolist():
+            name = entry.filename.partition("/")[2]
+            if re.fullmatch(r"data\.pkl|data/\w+|byteorder|version", name):
+                taken.writestr(f"archive/{name}", given.read(entry))
+    return copy.getvalue()
+
+
+def _read_program(checkpoint: io.BytesIO) -> dict[str, Any]:
+    """The weights in a program without code, by layer name.
+
+    torch reads them as any checkpoint's: without other classes than those of tensors, but for those
+    that the code defined, which become ``_Module``.
+    """
+    defined = [name for name in get_unsafe_globals_in_checkpoint(checkpoint)
+               if name.startswith("__torch__.")]  # fmt: skip
+    checkpoint.seek(0)
+    with safe_globals([(_Module, name) for name in defined]):
+        root = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    tensors = dict(_tensors(root, "", set()))
+    # Buffers, as numbers that a network computes with, are not learned.
+    learned = {name: each for name, each in tensors.items() if each.requires_grad}
+    return {name: each.detach() for name, each in (learned or tensors).items()}
+
+
+def _tensors(module: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Tensor]]:
+    """Tensors of a module and of those inside it, each module once."""
+    seen.add(id(module))
+    for name, value in vars(module).items():
+        if isinstance(value, Tensor):
+            yield f"{prefix}{name}", value
+        elif isinstance(value, _Module) and id(value) not in seen:
+            yield from _tensors(value, f"{prefix}{name}.", seen)
+
+
+def import_policy(path: Path, agent_type: str = "") -> tuple[Agent[Any], TrainConfig[Any], str]:
+    """Make a policy of a file of published weights.
+
+    Args:
+        path: see read_weights.
+        agent_type: whose weights they are; empty: as layers, and names in or of the file, tell.
+
+    Returns:
+        The agent on the CPU, its settings, and a note that says what it was made of.
+
+    Raises:
+        ConfigError: when the file cannot be read, or does not hold such a network.
+    """
+    weights = read_weights(path)
+    agent_type = agent_type or _recognised(path, weights)
+    agent = import_agent(agent_type, weights, path)
+    return agent, published_config(agent_type), f"imported from {path.name}: {NOTE}"
+
+
+def _recognised(path: Path, weights: dict[str, Tensor]) -> str:
+    """The agent whose acting network has such layers.
+
+    Raises:
+        ConfigError: when there is none, or there are several and no name tells which.
+    """
+
+    def plain(text: str) -> str:
+        return re.sub(r"[-_]", "", text).lower()
+
+    fits, names = _fitting(weights), [path.name]
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            names += archive.namelist()  # of a program also those of its modules
+    if len(fits) > 1:
+        fits = [name for name in fits if plain(name) in plain(" ".join(names))] or fits
+    if not fits:
+        raise ConfigError(
+            f"{path}: holds no published network ({', '.join(NETWORKS)}); a policy that was "
+            "exported is used beside its contract.json"
+        )
+    if len(fits) > 1:
+        raise ConfigError(f"{path}: may be of {' or '.join(fits)}; say which: marinenav import "
+                          "FILE --agent NAME --out POLICY")  # fmt: skip
+    return fits[0]
 
 
 def import_agent(agent_type: str, weights: dict[str, Tensor], source: Path) -> Agent[Any]:
@@ -118,7 +224,7 @@ def import_agent(agent_type: str, weights: dict[str, Tensor], source: Path) -> A
     agent = _untrained(agent_type)
     misfits = _misfits(agent, weights)
     if misfits:
-        others = [name for name in NETWORKS if not _misfits(_untrained(name), weights)]
+        others = _fitting(weights)
         hint = f"; they fit {' and '.join(others)}" if others else ""
         more = f" and {len(misfits) - 3} more" if len(misfits) > 3 else ""
         raise ConfigError(
@@ -126,8 +232,15 @@ def import_agent(agent_type: str, weights: dict[str, Tensor], source: Path) -> A
             f"({', '.join(misfits[:3])}{more}){hint}"
         )
     named = {f"{agent.output_networks()[0]}.{name}": value for name, value in weights.items()}
-    load_weights(agent, agent.networks.state_dict() | named, source)
+    agent.networks.load_state_dict(agent.networks.state_dict() | named)
+    for name, target in agent.targets.items():
+        target.load_state_dict(agent.networks[name].state_dict())
     return agent.eval()
+
+
+def _fitting(weights: dict[str, Tensor]) -> list[str]:
+    """The agents whose published acting network has such layers."""
+    return [name for name in NETWORKS if not _misfits(_untrained(name), weights)]
 
 
 def _untrained(agent_type: str) -> Agent[Any]:

@@ -17,13 +17,13 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.iqn import IQNConfig
 from train_RL_agents.cli import main
 from train_RL_agents.config.reading import load_config
-from train_RL_agents.exporting.published import (
+from train_RL_agents.run.checkpoint import save_policy
+from train_RL_agents.run.published import (
     NETWORKS,
     import_agent,
     published_config,
     read_weights,
 )
-from train_RL_agents.run.checkpoint import save_policy
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
