@@ -24,9 +24,9 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.figures import curves, plotting
 
     need("matplotlib.figure", "plot")  # says what is missing before anything is computed
-    runs = curves.grouped(curves.read_runs(arguments.runs), arguments.by)
-    groups, left_out = curves.overlapping(runs)
-    for sentence in left_out:
+    runs = curves.read_runs(arguments.runs)
+    groups, left_out = curves.overlapping(curves.grouped(runs, arguments.by))
+    for sentence in (*filter(None, (run.unread for run in runs)), *left_out):
         print(sentence)
     for path in plotting.write(arguments.out, curves.tables(groups)):
         print(path)

@@ -33,7 +33,7 @@ from train_RL_agents.config.reading import read_json
 from train_RL_agents.evaluation import aggregates
 from train_RL_agents.evaluation.aggregates import Counts, Estimate
 from train_RL_agents.evaluation.episodes import wilson_interval
-from train_RL_agents.utils.arrays import read_arrays
+from train_RL_agents.utils.arrays import arrays_of_objects, read_arrays
 
 Array = NDArray[np.float64]
 METRICS = {
@@ -52,8 +52,9 @@ _KEYS = {
     "energy": ("energies",),
 }
 """Names of the metrics in evaluations.npz."""
+_WHAT = "a file of evaluations"
 LARGEST = 64 * 2**20
-"""Bytes that a file of evaluations may have, also unpacked."""
+"""Bytes that the arrays which are read may have, also unpacked."""
 _DRAWS = 500
 """Bootstrap samples behind a band."""
 _THRESHOLDS = 101
@@ -74,6 +75,8 @@ class Run:
     """[N, K] by metric; nan where an episode does not count."""
     levels: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Successes and episodes of the last evaluation, by level and overall."""
+    unread: str = ""
+    """Which arrays of its file could not be read, a sentence; empty: none."""
 
 
 # Reading ----------------------------------------------------------------------------------------
@@ -104,8 +107,12 @@ def _read(path: Path) -> list[Run]:
 
 def _read_arrays(path: Path) -> Run:
     known = {"timesteps", *(name for names in _KEYS.values() for name in names)}
-    arrays = read_arrays(path, "a file of evaluations", LARGEST)
-    found = {name: array for name, array in arrays.items() if name in known}
+    objects, plain = arrays_of_objects(path, _WHAT)
+    unread = f"{path}: {', '.join(objects)} hold Python objects, so they are not read"
+    some = "timesteps" in plain and len(known.intersection(plain)) > 1
+    if objects and not some:
+        raise ConfigError(f"{unread}; save arrays of numbers in their place")
+    found = read_arrays(path, _WHAT, LARGEST, known.intersection(plain))
     for name, array in found.items():
         fine = array.dtype.kind in "bif" and array.size > 0
         fine &= array.ndim == 1 if name == "timesteps" else array.ndim >= 2
@@ -138,7 +145,8 @@ def _read_arrays(path: Path) -> Run:
     axes = {"steps": found["timesteps"]} | _minutes(folder / "evaluations.csv", count)
     agent = settings.get("agent_type", folder.name)
     require(is_text(agent), f"{config}: agent_type", agent, "text")
-    return Run(agent, _made_in(folder), axes, episodes, _levels(episodes, settings))
+    levels = _levels(episodes, settings)
+    return Run(agent, _made_in(folder), axes, episodes, levels, unread if objects else "")
 
 
 def _made_in(folder: Path) -> str:

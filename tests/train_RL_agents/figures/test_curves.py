@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from marinenav_env import ConfigError
+from train_RL_agents.figures import curves
 from train_RL_agents.figures.curves import (
     Run,
     counts_of,
@@ -132,6 +133,53 @@ def test_what_cannot_be_read_is_refused_in_one_sentence(tmp_path, content):
         read_runs([path])
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def ragged(*rows):
+    """An array of Python objects, which numpy saves as a pickle."""
+    found = np.empty(len(rows), dtype=object)
+    found[:] = rows
+    return found
+
+
+def test_numbers_are_read_and_python_objects_are_named(tmp_path):
+    path = make_folder(tmp_path / "a", actions=ragged([1], [1, 2]), times=ragged([1], [1, 2]))
+    [run] = read_runs([path])
+    assert run.unread == (
+        f"{path / 'evaluations.npz'}: times, actions hold Python objects, so they are not read"
+    )
+    assert run.episodes.keys() == {"success", "return"}
+    np.testing.assert_allclose(curve([run], "steps", "success").mean, [0.5, 1.0])
+    [whole] = read_runs([make_folder(tmp_path / "b")])
+    assert whole.unread == ""
+
+
+class Touch:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+@pytest.mark.parametrize("plain", [(), ("timesteps",), ("successes", "rewards")])
+def test_files_of_python_objects_alone_are_refused_and_not_run(tmp_path, plain):
+    path, evil = tmp_path / "evaluations.npz", tmp_path / "touched"
+    arrays = {"timesteps": [1, 2], "successes": [[1], [1]], "rewards": [[1], [1]]}
+    objects = {name: ragged(Touch(evil), 1) for name in arrays}
+    np.savez(path, **objects | {name: arrays[name] for name in plain})
+    with pytest.raises(ConfigError, match="hold Python objects, so they are not read; save"):
+        read_runs([path])
+    assert not evil.exists()
+
+
+def test_arrays_that_are_not_drawn_may_be_of_any_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(curves, "LARGEST", 10_000)
+    path = make_folder(tmp_path / "a", trajectories=np.zeros((2, 5000)))
+    assert read_runs([path])[0].unread == ""
+    path = make_folder(tmp_path / "b", energies=np.zeros((2, 5000)))
+    with pytest.raises(ConfigError, match="must be at most 10,000, also unpacked"):
+        read_runs([path])
 
 
 # Statistics
