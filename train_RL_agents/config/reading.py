@@ -41,6 +41,10 @@ RENAMED = {"agent.duelling": "agent.dueling", "trainer.average_decay": "trainer.
 """Former names of settings, which files and saved runs may still use."""
 
 
+_RECORDED = {"training_time"}
+"""Keys of files that programs of the field write into run folders, and that set nothing."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """One key of the configuration."""
@@ -76,7 +80,7 @@ def _stated(path: Path | None) -> dict[str, Any]:
         return {}
     found, known = find_shipped("configs", path), ", ".join(shipped("configs"))
     require(found.exists(), "config", str(path), f"a JSON file or one of {known}")
-    return read_json(found)
+    return {key: value for key, value in read_json(found).items() if key not in _RECORDED}
 
 
 def saved_config(values: dict[str, Any]) -> TrainConfig[Any]:

@@ -3,6 +3,7 @@
 import json
 import time
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -42,6 +43,16 @@ def test_start_up_is_no_time_of_training_also_in_a_traced_run(tmp_path, monkeypa
     assert clock.seconds["compile"] >= 0.8
     assert clock.training <= clock.total - 0.4
     assert len(list(tmp_path.glob("runs/*/seed_0/*.trace.json.gz"))) == traced
+
+
+def test_settings_that_a_run_of_the_original_saved_train(tmp_path, command):
+    """They come with the time at which that run began."""
+    theirs = {"agent_type": "DQN", "seed": 3, "total_timesteps": 3000000, "eval_freq": 10000,
+              "save_dir": "training_data", "training_time": "2023-02-08-00-13-06"}  # fmt: skip
+    Path(command[2]).write_text(json.dumps(TINY | theirs))
+    with usual_signals():
+        assert main([*command, "total_timesteps=8", "eval_freq=8"]) == 0
+    assert [path.name for path in tmp_path.glob("runs/*/*")] == ["seed_3"]
 
 
 def test_the_first_line_says_where_who_and_how_to_watch(tmp_path, command, capsys):

@@ -12,6 +12,7 @@ from train_RL_agents.config.reading import (
     override,
     saved_config,
     settings_of,
+    stated_keys,
     to_dict,
 )
 from train_RL_agents.config.schema import TrainConfig
@@ -50,6 +51,17 @@ def refused(values, *overrides):
     assert "\n" not in text
     assert len(text) < 400
     return text
+
+
+def test_settings_of_a_run_of_the_field_are_read(tmp_path):
+    """Its folder has them with the time at which it began."""
+    path = tmp_path / "trial_config.json"
+    given = json.loads(FIELD_FILE)
+    path.write_text(json.dumps(given | {"seed": 3, "training_time": "2023-02-08-00-13-06"}))
+    config = load_config(path)
+    assert config == override(from_dict(given), ["seed=3"])
+    assert "training_time" not in stated_keys(path)
+    assert "there is no such setting" in refused({}, "training_time=2023-02-08-00-13-06")
 
 
 def test_nothing_given_is_the_defaults():
