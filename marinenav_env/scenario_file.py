@@ -1,4 +1,4 @@
-"""Scenario files: a JSON list of episodes, in the format that the field exchanges.
+"""Scenario files: a JSON list of episodes, or one alone, in the format that the field exchanges.
 
 Each episode has ``env`` (map, reward and current parameters, cores, obstacles) and ``robots`` (one
 list per vessel parameter, start, goal, initial motion, perception). Entries that carry the episode
@@ -201,7 +201,7 @@ def parse_scenarios(entries: Any, name: str = "scenarios") -> list[Episode]:
     """Read episodes from what a scenario file holds.
 
     Args:
-        entries: the parsed JSON.
+        entries: the parsed JSON, a list of episodes or a single one.
         name: where it came from, for messages.
 
     Returns:
@@ -210,6 +210,7 @@ def parse_scenarios(entries: Any, name: str = "scenarios") -> list[Episode]:
     Raises:
         ConfigError: when something is missing, of the wrong kind or out of range.
     """
+    entries = [entries] if isinstance(entries, dict) and entries else entries
     require(isinstance(entries, list) and len(entries) > 0, name, type(entries).__name__,
             "a JSON list of at least one episode")  # fmt: skip
     unknown: set[str] = set()

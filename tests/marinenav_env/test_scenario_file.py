@@ -325,6 +325,16 @@ def test_bad_files_are_refused(text: bytes | None, message: str, tmp_path: Path)
     assert re.fullmatch(message, str(error.value)), error.value
 
 
+def test_one_episode_may_stand_alone(tmp_path: Path) -> None:
+    path = tmp_path / "one.json"
+    for content in (entry(), {"key": "x", "config": entry()}):
+        path.write_text(json.dumps(content))
+        assert read_scenarios(path) == parse_scenarios([entry()])
+    path.write_text('{"env": {}}')
+    with pytest.raises(ConfigError, match=r"one\.json\[0\]: the key 'robots' is missing"):
+        read_scenarios(path)
+
+
 def test_a_bare_entry_and_one_under_config_are_the_same() -> None:
     assert parse_scenarios([entry()]) == parse_scenarios([{"key": "x", "config": entry()}])
 
