@@ -98,7 +98,7 @@ class TorchRLTrainer:
         self._checked_at, self._rewinds = 0, 0
         self._slowdown, self._learned_before = Slowdown(self._advice(threads)), False
         self._saved_at: int | None = None
-        self._unsaved = False
+        self._unsaved = self.asked_to_save = False
         if config.compile:
             shield_compilers()
         self.clock = Clock(self._compiled)
@@ -204,8 +204,8 @@ class TorchRLTrainer:
                         if not (self.stopped and compile_problem(error)):
                             raise
                         self._unsaved = True
-            if not (self.finished or self._unsaved):
-                self.save()
+                if not (self.finished or self._unsaved):
+                    self.save()  # here, where further signals of a scheduler do not end it
             self._close()
 
     def iterate(self) -> None:
@@ -244,6 +244,13 @@ class TorchRLTrainer:
         if self.config.compile and self.clock.compiling and self.ranks.size == 1:
             end_compilers()
             raise StoppedCompilingError
+
+    def _on_user_signal(self, number: int) -> None:
+        """Stop or save after this turn, as configured."""
+        if self.config.on_user_signal == "save":
+            self.asked_to_save = True
+        else:
+            self._asked_to_stop()
 
     # Divergence ---------------------------------------------------------------------------------
 
@@ -428,7 +435,7 @@ class TorchRLTrainer:
         self.display.say(f"updates: {self.algorithm.learner.mode()}")
         self.display.start(self.env_steps, self.config.compile)
         try:
-            with first_signal(self._asked_to_stop):
+            with first_signal(self._asked_to_stop, self._on_user_signal):
                 yield
         except NoRoomError as error:
             raise NoRoomError(f"{error}; {self._save_in_need()}") from error
@@ -483,7 +490,15 @@ def evaluate_and_save(trainer: TorchRLTrainer) -> None:
         trainer.save()
 
 
-DEFAULT_CALLBACKS: tuple[Callback, ...] = (log, evaluate_and_save)
+def save_if_asked(trainer: TorchRLTrainer) -> None:
+    """Callback: save when a user's signal has asked for it, and go on."""
+    if trainer.config.on_user_signal == "save" and trainer.ranks.any(trainer.asked_to_save):
+        trainer.asked_to_save = False
+        trainer.save()
+        trainer.display.say(f"saved at {trainer.env_steps:,} env-steps, as a signal asked")
+
+
+DEFAULT_CALLBACKS: tuple[Callback, ...] = (log, evaluate_and_save, save_if_asked)
 """What every training run calls after each turn of the loop."""
 
 

@@ -27,6 +27,7 @@ from tests.train_RL_agents.tiny_runs import (
     saved,
     scalars,
     train,
+    usual_signals,
     without_times,
 )
 from train_RL_agents.agents import AGENTS
@@ -34,7 +35,7 @@ from train_RL_agents.cli import main
 from train_RL_agents.run.checkpoint import STATE
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
-from train_RL_agents.utils.signals import SIGNALS
+from train_RL_agents.utils.signals import SIGNALS, USER_SIGNALS
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 
@@ -190,10 +191,10 @@ def test_a_disk_that_is_full(tmp_path, capsys, command):
         subprocess.run(["umount", str(disk)], check=True)
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", SIGNALS + USER_SIGNALS)
 def test_a_signal_saves_and_says_how_to_go_on(tmp_path, capsys, number):
     run = new_run(tmp_path / "a folder")
-    before = [signal.getsignal(each) for each in SIGNALS]
+    before = [signal.getsignal(each) for each in SIGNALS + USER_SIGNALS]
     trainer = TorchRLTrainer(run, bar=False)
     at(trainer, 64, lambda: signal.raise_signal(number))
     trainer.train()
@@ -201,8 +202,45 @@ def test_a_signal_saves_and_says_how_to_go_on(tmp_path, capsys, number):
     assert saved(run)["env_steps"] == 64
     hint = f"stopped and saved; go on with: marinenav train --resume '{run.path}'\n"
     assert capsys.readouterr().out.splitlines(keepends=True)[-1] == hint
-    assert [signal.getsignal(each) for each in SIGNALS] == before
+    assert [signal.getsignal(each) for each in SIGNALS + USER_SIGNALS] == before
     assert differences(without_times(trainer._state()), saved(run)) == []
+
+
+@pytest.mark.parametrize("number", USER_SIGNALS)
+def test_a_users_signal_saves_and_the_run_goes_on_if_asked_for(tmp_path, capsys, number):
+    whole = new_run(tmp_path / "whole", "on_user_signal=save")
+    train(whole)
+    run = new_run(tmp_path / "signalled", "on_user_signal=save")
+    trainer, states = TorchRLTrainer(run, bar=False), []
+    at(trainer, 64, lambda: signal.raise_signal(number))
+    at(trainer, 72, lambda: states.append(saved(run)["env_steps"]))
+    trainer.train()
+    assert (trainer.finished, trainer.stopped, states) == (True, False, [64])
+    said = capsys.readouterr().out.splitlines()
+    assert said.count("saved at 64 env-steps, as a signal asked") == 1
+    assert differences(results(whole), results(run)) == []
+    # What a scheduler kills later goes on from there.
+    train(RunFolder.open(run.path))
+
+
+@pytest.mark.parametrize("number", USER_SIGNALS)
+def test_what_a_scheduler_sends_later_does_not_end_the_saving(tmp_path, monkeypatch, number):
+    run, fsync = new_run(tmp_path), os.fsync
+    trainer = TorchRLTrainer(run, quiet=True)
+
+    def terminated(descriptor):
+        signal.raise_signal(signal.SIGTERM)
+        monkeypatch.setattr(os, "fsync", fsync)
+        fsync(descriptor)
+
+    def ask():
+        signal.raise_signal(number)
+        monkeypatch.setattr(os, "fsync", terminated)
+
+    at(trainer, 64, ask)
+    with usual_signals():
+        trainer.train()
+    assert saved(run)["env_steps"] == 64
 
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
@@ -253,7 +291,7 @@ def wait_for(process, tmp_path, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", SIGNALS + USER_SIGNALS)
 def test_a_signalled_command_can_be_resumed(tmp_path, command, start, number):
     process = start(*command, "total_timesteps=1000000000", "eval_freq=800")
     wait_for(process, tmp_path, f"checkpoints/{STATE}")
@@ -269,6 +307,21 @@ def test_a_signalled_command_can_be_resumed(tmp_path, command, start, number):
     assert (again.returncode, errors) == (0, "")
     assert f"resuming at {steps:,} env-steps" in output.splitlines()
     assert saved(run)["env_steps"] == steps + 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", USER_SIGNALS)
+def test_a_signalled_command_goes_on_if_asked_for(tmp_path, command, start, number):
+    process = start(*command, "on_user_signal=save", "total_timesteps=1000000000", "eval_freq=800")
+    wait_for(process, tmp_path, f"checkpoints/{STATE}")
+    for each in (number, signal.SIGTERM):
+        process.send_signal(each)
+        time.sleep(2.0)
+    output, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (130, "")
+    said = output.splitlines()
+    assert sum("env-steps, as a signal asked" in line for line in said) == 1
+    assert said[-1].startswith("stopped and saved; go on with: marinenav train --resume")
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import psutil
 
-from train_RL_agents.utils.signals import SIGNALS
+from train_RL_agents.utils.signals import SIGNALS, USER_SIGNALS
 
 Made = TypeVar("Made")
 
@@ -123,7 +123,7 @@ def _answer(function: Callable[[], Any], answer: SimpleQueue[Any]) -> None:
     # when it starts, so it is started before.
     resource_tracker.ensure_running()
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS + USER_SIGNALS)
     try:
         answer.put((function(), None))
     except BaseException as error:

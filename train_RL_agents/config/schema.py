@@ -373,6 +373,9 @@ class TrainConfig(Generic[ConfigType]):
     on_divergence: Literal["stop", "rewind"] = "stop"
     """When rewards, losses or weights become infinite or NaN: stop, or go back to the last saved
     state with half the step size, at most three times."""
+    on_user_signal: Literal["stop", "save"] = "stop"
+    """At SIGUSR1 or SIGUSR2, as Slurm sends ahead of a job's end: save and stop, or save and go
+    on."""
     load_model: str = ""
     """Checkpoint whose weights training starts from."""
     imitation_learning: bool = False

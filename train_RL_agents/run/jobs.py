@@ -22,22 +22,24 @@ import torch
 from marinenav_env import plugins
 from train_RL_agents.utils.device import cpu_cores
 from train_RL_agents.utils.progress import MOVE, Bars
-from train_RL_agents.utils.signals import INTERRUPTED, first_signal
+from train_RL_agents.utils.signals import INTERRUPTED, USER_SIGNALS, first_signal
 
 PROGRAM = (sys.executable, "-m", "train_RL_agents")
 _SILENCE = 1.0
 """Seconds without a line of any command after which those that have ended are looked for."""
 _PATIENCE = 10.0
 """Seconds between a second request to end and the end by force."""
-_STOPPED = (INTERRUPTED, 143, -15)
-"""Exit status of what a SIGTERM ended: while it trained, while it started, or before that."""
+_STOPPED = (INTERRUPTED, 143, -15, *(status for each in USER_SIGNALS
+                                     for status in (128 + each, -each)))  # fmt: skip
+"""Exit status of what a signal ended: while it trained, while it started, or before that."""
 
 
 class Jobs:
     """Runs commands, several at once; a failure of one does not end the others.
 
     The commands do not see a Ctrl-C of the terminal. The first one, or a SIGTERM, asks all that run
-    to save and end, and no others are started; a second one ends them at once.
+    to save and end, and no others are started; a second one ends them at once. SIGUSR1 and SIGUSR2
+    are passed on; when a command ends by one, no others are started.
 
     Args:
         commands: program and arguments by name, in the order in which they are started.
@@ -55,7 +57,7 @@ class Jobs:
         self._lines: queue.SimpleQueue[tuple[str, str | None]] = queue.SimpleQueue()
         self._last: dict[str, str] = {}
         self._bars = Bars(quiet, bar)
-        self.stopped = False
+        self.stopped = self._passed_on = False
         """Whether a signal asked to stop."""
         self.status: dict[str, int] = {}
         """Exit status of the commands that have ended, by name."""
@@ -64,7 +66,7 @@ class Jobs:
         """Run all to their ends, or until a signal asks to stop."""
         self._bars.start()
         try:
-            with first_signal(self._stop):
+            with first_signal(self._stop, self._pass_on):
                 while self._running or (self._waiting and not self.stopped):
                     self._start()
                     self._hear()
@@ -129,6 +131,7 @@ class Jobs:
         if line is None:
             process, place = self._running.pop(name)
             self.status[name] = process.wait()
+            self.stopped |= self._passed_on and self.status[name] in _STOPPED
             self._places.append(place)
             self._bars.remove(name)
             return
@@ -148,6 +151,12 @@ class Jobs:
         self.stopped = True
         for process, _ in self._running.values():
             process.terminate()
+
+    def _pass_on(self, number: int) -> None:
+        """Send a user's signal to all: they save, and end if they are configured so."""
+        self._passed_on = True
+        for process, _ in self._running.values():
+            process.send_signal(number)
 
     def _end(self) -> None:
         """End what still runs, which is nothing without an exception."""

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: at once, as an exception, or as a request."""
+"""Ctrl-C, SIGTERM, SIGHUP and the user's signals: at once, as an exception, or as a request."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ Handler = Callable[[int, FrameType | None], None]
 _HANG_UP = getattr(signal, "SIGHUP", None)
 """The terminal is gone; Windows has no such signal."""
 SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, _HANG_UP)))
+USER_SIGNALS = tuple(getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2")
+                     if hasattr(signal, name))  # fmt: skip
+"""What a scheduler sends ahead of the end of a job's time; Windows has none."""
 INTERRUPTED = 130
 """Exit status of a command that was asked to stop."""
 _interrupted = threading.Event()
@@ -52,7 +55,9 @@ def reader_gone() -> None:
 
 
 @contextmanager
-def _handled(handle: Handler) -> Iterator[Callable[[], None]]:
+def _handled(
+    handle: Handler, numbers: tuple[int, ...] = SIGNALS + USER_SIGNALS
+) -> Iterator[Callable[[], None]]:
     """Within it, signals are handled so; gives what puts back the handlers of before.
 
     Signals are the main thread's: in another one nothing changes.
@@ -60,9 +65,10 @@ def _handled(handle: Handler) -> Iterator[Callable[[], None]]:
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
-    before: dict[int, Any] = {number: signal.getsignal(number) for number in SIGNALS}
-    if _HANG_UP is not None and before[_HANG_UP] == signal.SIG_IGN:
-        del before[_HANG_UP]  # as nohup wants it
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in numbers}
+    for number in {*before} - {signal.SIGINT, signal.SIGTERM}:
+        if before[number] == signal.SIG_IGN:
+            del before[number]  # as nohup, or another parent, wants it
 
     def heard(number: int, frame: FrameType | None) -> None:
         if number == _HANG_UP:
@@ -82,11 +88,17 @@ def _handled(handle: Handler) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def first_signal(ask: Callable[[], None]) -> Iterator[None]:
+def first_signal(
+    ask: Callable[[], None], on_user_signal: Callable[[int], None] | None = None
+) -> Iterator[None]:
     """Within it, the first signal only asks; a second Ctrl-C or SIGTERM acts as it did before.
+
+    A user's signal asks as often as it comes, and is not counted: a scheduler sends SIGTERM after
+    it, which must not end what is being saved.
 
     Args:
         ask: is called at the first one; it may raise.
+        on_user_signal: is called with the number of a user's signal in place of ``ask``.
     """
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -96,7 +108,13 @@ def first_signal(ask: Callable[[], None]) -> Iterator[None]:
             signal.signal(_HANG_UP, lambda *again: leave_terminal())
         ask()
 
-    with _handled(handle) as restore:
+    def user(number: int, frame: FrameType | None) -> None:
+        if on_user_signal is None:
+            ask()
+        else:
+            on_user_signal(number)
+
+    with _handled(user, USER_SIGNALS), _handled(handle, SIGNALS) as restore:
         if _interrupted.is_set():  # before the handler was there
             _interrupted.clear()
             handle(0, None)

@@ -115,6 +115,40 @@ def test_a_signal_asks_all_to_save_and_starts_no_more(capsys):
     ]  # fmt: skip
 
 
+ON_USER_SIGNAL = """
+def save(*signal):
+    print('saved', flush=True)
+    if END:
+        sys.exit(130)
+signal.signal(signal.SIGUSR1, save)
+print('ready', flush=True)
+for _ in range(600):
+    time.sleep(0.1)
+    if not END and os.path.exists(FILE):
+        break
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no SIGUSR1 here")
+@pytest.mark.parametrize("ends", [True, False])
+def test_users_signals_are_passed_on_and_the_commands_decide(tmp_path, capsys, ends):
+    file = tmp_path / "go"
+    code = python(f"END, FILE = {ends}, {str(file)!r}\n{ON_USER_SIGNAL}")
+    jobs = Jobs(dict.fromkeys("abc", code), 2)
+
+    def ask():
+        interrupt_when_ready(jobs, signal.SIGUSR1)
+        while [*jobs._last.values()].count("saved") < 2 and not ends:
+            time.sleep(0.01)
+        file.touch()
+
+    threading.Thread(target=ask, daemon=True).start()
+    jobs.run()
+    assert jobs.status == ({"a": 130, "b": 130} if ends else {"a": 0, "b": 0, "c": 0})
+    assert (jobs.stopped, jobs.failures) == (ends, [])
+    assert capsys.readouterr().out.count("saved") == 2
+
+
 def test_what_a_signal_finds_starting_is_ended_too(monkeypatch):
     started, real = [], subprocess.Popen
 
@@ -129,11 +163,11 @@ def test_what_a_signal_finds_starting_is_ended_too(monkeypatch):
     assert [each.wait(10) for each in started] == [-15]
 
 
-def interrupt_when_ready(jobs):
-    """Send this process a SIGTERM once two commands have said something."""
+def interrupt_when_ready(jobs, number=signal.SIGTERM):
+    """Send this process a signal once two commands have said something."""
     while len(jobs._last) < 2:
         time.sleep(0.01)
-    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), number)
 
 
 def test_cores_and_gpus_are_shared(monkeypatch):

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from train_RL_agents.utils.signals import (
+    USER_SIGNALS,
     first_signal,
     interruptible,
     leave_terminal,
@@ -29,6 +30,36 @@ def test_the_first_signal_asks_and_the_second_acts():
         assert (asked, heard) == (["asked"], ["usual", "usual"])
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("number", USER_SIGNALS)
+def test_users_signals_ask_as_often_as_they_come_and_are_not_counted(number):
+    heard, asked = [], []
+    before = signal.signal(signal.SIGTERM, lambda *_: heard.append("usual"))
+    usual = signal.getsignal(number)
+    try:
+        with first_signal(lambda: asked.append("stop"), asked.append):
+            for each in (number, number, signal.SIGTERM, number):
+                signal.raise_signal(each)
+            assert (asked, heard) == ([number, number, "stop", number], [])
+            signal.raise_signal(signal.SIGTERM)
+            assert heard == ["usual"]
+        with first_signal(lambda: asked.append("alike")):
+            signal.raise_signal(number)
+        assert asked[4:] == ["alike"]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert signal.getsignal(number) == usual
+
+
+@pytest.mark.parametrize("number", USER_SIGNALS)
+def test_users_signals_stay_ignored_where_they_are(number):
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with interruptible(), first_signal(lambda: pytest.fail("was asked")):
+            signal.raise_signal(number)
+    finally:
+        signal.signal(number, before)
 
 
 needs_hang_ups = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no SIGHUP here")
