@@ -3,9 +3,9 @@
 //   run_onnx DQN.onnx observations.txt
 //
 // A line holds the numbers of all inputs, in their order: 7 + 25 + 5 (self_state, objects_state row
-// by row, objects_mask) and, for agents that take them, the fractions. The outputs come out one line
-// an observation, tensor after tensor; the last is the action. docs/export.md has the compiler's
-// command line.
+// by row, objects_mask) and, for agents that take them, the fractions; they are passed on in double or
+// single precision, as the file takes them. The outputs come out one line an observation, tensor
+// after tensor; the last is the action. docs/export.md has the compiler's command line.
 
 #include <onnxruntime_cxx_api.h>
 
@@ -44,9 +44,11 @@ int run(const char* model, const char* observations) {
   std::vector<std::string> inputs, outputs;
   std::vector<std::vector<int64_t>> shapes;
   std::vector<std::size_t> counts;
+  std::vector<ONNXTensorElementDataType> kinds;
   for (std::size_t i = 0; i < session.GetInputCount(); ++i) {
     inputs.emplace_back(session.GetInputNameAllocated(i, allocator).get());
     const auto type = session.GetInputTypeInfo(i);
+    kinds.push_back(type.GetTensorTypeAndShapeInfo().GetElementType());
     auto shape = type.GetTensorTypeAndShapeInfo().GetShape();
     shape[0] = 1;  // of any size
     counts.push_back(
@@ -73,17 +75,27 @@ int run(const char* model, const char* observations) {
                 << '\n';
       return 2;
     }
+    std::vector<float> rounded(numbers.begin(), numbers.end());
     std::vector<Ort::Value> given;
-    auto* begin = numbers.data();
-    for (std::size_t i = 0; i < inputs.size(); begin += counts[i++])
-      given.push_back(Ort::Value::CreateTensor<double>(memory, begin, counts[i], shapes[i].data(),
-                                                       shapes[i].size()));
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < inputs.size(); begin += counts[i++]) {
+      const auto& shape = shapes[i];
+      if (kinds[i] == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT) {
+        given.push_back(Ort::Value::CreateTensor<float>(memory, rounded.data() + begin, counts[i],
+                                                        shape.data(), shape.size()));
+      } else {
+        given.push_back(Ort::Value::CreateTensor<double>(memory, numbers.data() + begin, counts[i],
+                                                         shape.data(), shape.size()));
+      }
+    }
     const auto results = session.Run(Ort::RunOptions{nullptr}, input_names.data(), given.data(),
                                      given.size(), output_names.data(), outputs.size());
     for (const auto& output : results) {
       const auto type = output.GetTensorTypeAndShapeInfo().GetElementType();
       if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64) {
         write<int64_t>(output);
+      } else if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT) {
+        write<float>(output);
       } else {
         write<double>(output);
       }

@@ -370,7 +370,14 @@ def load_network(file: Path) -> Network:
         raise BoatError(f"{file}: cannot be loaded ({str(error).splitlines()[0]})") from error
     outputs = [each.name for each in session.get_outputs()]
     _require(SELECTED in outputs, f"{file}: has no output {SELECTED}, export the policy again")
-    return lambda inputs: np.asarray(session.run([SELECTED], inputs)[0])
+    kinds = {each.name: np.float32 if each.type == "tensor(float)" else np.float64
+             for each in session.get_inputs()}  # fmt: skip
+
+    def network(inputs: dict[str, Array]) -> NDArray[Any]:
+        given = {name: each.astype(kinds.get(name, each.dtype)) for name, each in inputs.items()}
+        return np.asarray(session.run([SELECTED], given)[0])
+
+    return network
 
 
 def _require(condition: bool, sentence: str) -> None:

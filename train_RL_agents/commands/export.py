@@ -21,6 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--format", nargs="+", choices=("torchscript", "torch", "onnx"),
         default=["torchscript", "torch"], help="torchscript (for C++), torch (a torch.export "
         "program, .pt2), onnx (needs 'marinenav[export]'); by default the first two")  # fmt: skip
+    add("--dtype", choices=("float64", "float32"), default="float64",
+        help="numbers of an ONNX file, inputs and outputs included; the other formats are float64, "
+        "as planners load them (default: float64)")  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -29,11 +32,16 @@ def run(arguments: argparse.Namespace) -> int:
         return _check(arguments)
     if arguments.checkpoint is None or arguments.out is None:
         arguments.parser.error("CHECKPOINT and --out are needed, or --check")
+    if arguments.dtype != "float64" and "onnx" not in arguments.format:
+        arguments.parser.error("argument --dtype: float32 is for --format onnx")
+    import torch
+
     from train_RL_agents.exporting.export import CHECKS, CONTRACT, export
     from train_RL_agents.run.checkpoint import load_policy
 
     loaded = load_policy(arguments.checkpoint, arguments.which)
-    written = export(loaded, arguments.out, arguments.format)
+    dtype = getattr(torch, arguments.dtype)
+    written = export(loaded, arguments.out, arguments.format, dtype)
     for each in written["files"].values():
         print(f"{arguments.out / each['file']}: differs from the agent by at most "
               f"{each['largest_difference']:.1e} on {CHECKS} observations")  # fmt: skip

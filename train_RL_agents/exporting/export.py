@@ -1,7 +1,7 @@
 """Policies for use elsewhere: files that need nothing of this project, each checked once written.
 
-All formats compute in float64, take raw observations and give what ``Agent.outputs`` gives. A JSON
-contract beside them describes inputs and outputs.
+All formats compute in float64, ONNX in float32 if asked for, take raw observations and give what
+``Agent.outputs`` gives. A JSON contract beside them describes inputs and outputs.
 """
 
 from __future__ import annotations
@@ -32,31 +32,38 @@ from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.utils.files import make_folder, sha256_of, write_atomically
 from train_RL_agents.utils.provenance import versions
 
+OPSET = 18
+"""Version of the operators in ONNX files."""
 TOLERANCE = 1e-6
-"""Largest difference between the outputs of a file and those of the agent."""
+"""Largest difference between the outputs of a file in float64 and those of the agent."""
 CHECKS = 64
 """Observations that each file is checked on."""
 EXAMPLES = 16
 """Observations in the contract, with their outputs."""
 EXAMPLE_TOLERANCE = 1e-5
 """Difference of an output to an example, as a share of 1 + |output|, that ``check_file`` allows."""
+TOLERANCES = {torch.float64: (0.0, TOLERANCE),
+              torch.float32: (EXAMPLE_TOLERANCE, EXAMPLE_TOLERANCE)}  # fmt: skip
+"""Largest differences of outputs from the agent's, relative and absolute, by the file's dtype."""
 CONTRACT, VERSION = "contract.json", 2
 SELECTED = "selected_action"
 """Name of the action among the outputs of ONNX files."""
 
 
 class Deployed(nn.Module):
-    """An agent as others call it: float64, without targets and networks that give no output.
+    """An agent as others call it, without targets and networks that give no output.
 
     Args:
         agent: is copied.
+        dtype: of inputs, weights and outputs.
     """
 
     agent: Agent[Any]
 
-    def __init__(self, agent: Agent[Any]) -> None:
+    def __init__(self, agent: Agent[Any], dtype: torch.dtype = torch.float64) -> None:
         super().__init__()
-        self.agent = copy.deepcopy(agent).cpu().double().eval().requires_grad_(False)
+        self.agent = copy.deepcopy(agent).cpu().to(dtype).eval().requires_grad_(False)
+        self.dtype = dtype
         self.agent.targets = nn.ModuleDict()
         for name in list(self.agent.networks):
             if name not in agent.output_networks():
@@ -70,7 +77,7 @@ class Deployed(nn.Module):
         return [*self.entries, *self.extras]
 
     def forward(self, *inputs: Tensor) -> Tensor | Tensors:
-        """Outputs [B, ...], or the only one, for float64 observations [B]; so is a mask."""
+        """Outputs [B, ...], or the only one, for observations [B]; a mask is of numbers, too."""
         named = dict(zip(self.input_names, inputs, strict=True))
         extras = {name: named.pop(name) for name in self.extras}
         outputs = tuple(self.agent.outputs(named, **extras).values())
@@ -121,8 +128,8 @@ class Deployed(nn.Module):
         return found
 
     def inputs(self, count: int, seed: int = 0) -> tuple[Tensor, ...]:
-        """``observations``, and further inputs of agents that take them."""
-        drawn = self.observations(count, seed)
+        """``observations`` in the network's dtype, and further inputs of agents that take them."""
+        drawn = {name: each.to(self.dtype) for name, each in self.observations(count, seed).items()}
         return (*drawn.values(), *self.agent.extra_inputs(drawn).values())
 
 
@@ -173,19 +180,21 @@ class _Deciding(nn.Module):
 def _make_onnx(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
     with quietly("torch.onnx"):
         program = torch.onnx.export(
-            _Deciding(network), example, dynamo=True, verbose=False,
+            _Deciding(network), example, dynamo=True, verbose=False, opset_version=OPSET,
             dynamic_shapes=_any_batch(example), input_names=network.input_names,
-            output_names=network.output_names, custom_translation_table=_translations(),
+            output_names=network.output_names,
+            custom_translation_table=_translations(network.dtype),
         )  # fmt: skip
     assert program is not None  # dynamo=True gives one
     content: bytes = program.model_proto.SerializeToString()
     return content
 
 
-def _translations() -> dict[Any, Any]:
+def _translations(dtype: torch.dtype) -> dict[Any, Any]:
     """ONNX translations of two operators that the exporter does not translate exactly."""
+    number = np.float64 if dtype == torch.float64 else np.float32
     onnxscript = need("onnxscript", "export")
-    op, tensor = onnxscript.opset18, onnxscript.ir.tensor
+    op, tensor = getattr(onnxscript, f"opset{OPSET}"), onnxscript.ir.tensor
 
     def atan(self):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
         # onnxruntime has no arc tangent of float64; that of float32 is right to 1e-7.
@@ -193,7 +202,7 @@ def _translations() -> dict[Any, Any]:
 
     def scalar_tensor(s, dtype=1, layout="", device="", pin_memory=False):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
         # The exporter rounds numbers to float32, and pi in float32 is not pi.
-        return op.Constant(value=tensor(np.float64(s)))
+        return op.Constant(value=tensor(number(s)))
 
     aten = torch.ops.aten
     return {aten.atan.default: atan, aten.scalar_tensor.default: scalar_tensor}
@@ -210,13 +219,16 @@ FORMATS = {
 # Writing and checking ---------------------------------------------------------------------------
 
 
-def export(loaded: LoadedPolicy, out: Path, formats: list[str]) -> dict[str, Any]:
+def export(
+    loaded: LoadedPolicy, out: Path, formats: list[str], onnx_dtype: torch.dtype = torch.float64
+) -> dict[str, Any]:
     """Write a policy in some formats, check every file, and write the contract.
 
     Args:
         loaded: the policy.
         out: folder; made if it is not there.
         formats: names from FORMATS; each is written once.
+        onnx_dtype: what an ONNX file computes in, float64 or float32; the others do in float64.
 
     Returns:
         The contract.
@@ -224,18 +236,18 @@ def export(loaded: LoadedPolicy, out: Path, formats: list[str]) -> dict[str, Any
     Raises:
         ConfigError: when a package is missing, or a file differs from the agent.
     """
-    network, agent_type = Deployed(loaded.agent), loaded.config.agent_type
-    example = network.inputs(CHECKS)
+    agent_type = loaded.config.agent_type
     make_folder(out)
     files = {}
     for name in dict.fromkeys(formats):
-        kind = FORMATS[name]
+        kind, dtype = FORMATS[name], onnx_dtype if name == "onnx" else torch.float64
+        network = Deployed(loaded.agent, dtype)
         # Of a user's package.module:Class the class: a colon is not for file names.
         path = out / kind.name(agent_type.rpartition(":")[2])
-        write_atomically(path, kind.make(network, example))
-        difference = check(path, loaded.agent)
-        files[name] = {"file": path.name, "sha256": sha256_of(path),
-                       "largest_difference": difference}  # fmt: skip
+        write_atomically(path, kind.make(network, network.inputs(CHECKS)))
+        difference = check(path, loaded.agent, dtype)
+        files[name] = {"file": path.name, "dtype": str(dtype).removeprefix("torch."),
+                       "sha256": sha256_of(path), "largest_difference": difference}  # fmt: skip
     if "onnx" in files:
         _add_runtime(out / "boat")
     written = contract(loaded, files)
@@ -257,20 +269,22 @@ def _readable(contract: dict[str, Any]) -> str:
     return f'{text},\n  "{name}": {json.dumps(examples, allow_nan=False)}\n}}\n'
 
 
-def check(path: Path, agent: Agent[Any]) -> float:
+def check(path: Path, agent: Agent[Any], dtype: torch.dtype = torch.float64) -> float:
     """Compare a file with the agent on random observations, as one batch and one by one.
 
     Args:
         path: the file; it is deleted when it fails.
         agent: what it was made of.
+        dtype: what the file computes in.
 
     Returns:
         The largest absolute difference of an output.
 
     Raises:
-        ConfigError: when an output differs by more than TOLERANCE, or leads to another action.
+        ConfigError: when an output differs from that of the agent in the same dtype by more than
+            TOLERANCES, or leads to another action.
     """
-    exact = Deployed(agent)
+    exact, (relative, absolute) = Deployed(agent, dtype), TOLERANCES[dtype]
     inputs = exact.inputs(CHECKS, seed=1)
     call = load(path, len(exact.entries))
     expected = exact.outputs_and_action(*inputs)
@@ -282,13 +296,14 @@ def check(path: Path, agent: Agent[Any]) -> float:
     difference = max(float((one - other).abs().max()) for one, other in pairs)
     # Not the outputs but what follows from them: the agent's own action.
     chosen = exact.agent.select(dict(zip(exact.output_names, got, strict=False)))
-    wanted = copy.deepcopy(agent).cpu().double().act(exact.observations(CHECKS, seed=1))
-    same = torch.allclose(chosen.double(), wanted.double(), rtol=0.0, atol=TOLERANCE)
-    if not (difference <= TOLERANCE and same):
+    seen = dict(zip(exact.entries, inputs, strict=False))
+    pairs.append((chosen, copy.deepcopy(agent).cpu().to(dtype).act(seen)))
+    if not all(torch.allclose(one.double(), other.double(), relative, absolute)
+               for one, other in pairs):  # fmt: skip
         path.unlink()
         raise ConfigError(
             f"{path}: not kept, as its outputs differ from the agent's by {difference:.1e}, "
-            f"more than {TOLERANCE:.0e}, or lead to another action"
+            f"more than {absolute:.0e}, or lead to another action"
         )
     return difference
 
@@ -308,6 +323,7 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
     outputs = network.outputs(*network.inputs(1))
     arguments = [f"({', '.join(network.entries)})", *network.extras]
     names = zip(agent.output_meanings.items(), outputs, strict=True)
+    kinds = sorted({each["dtype"] for each in files.values()} or {"float64"}, reverse=True)
     return {
         "format": "marinenav export",
         "version": VERSION,
@@ -316,7 +332,7 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
         "policy": loaded.path.name,
         "env_steps": loaded.env_steps,
         "files": files,
-        "dtype": "float64, the mask included",
+        "dtype": f"{' or '.join(kinds)}, the mask included",
         "frames": {
             "body": "x forward, y to starboard; origin at the own vessel",
             "world": "x north, y east; yaw from x towards y, clockwise from above",

@@ -21,6 +21,8 @@ from train_RL_agents.utils.arrays import LARGEST
 Call = Callable[..., Tensors]
 _FATAL = 4
 """Least severity of the messages of ONNX Runtime."""
+_KINDS = {"tensor(float)": torch.float32}
+"""What ONNX Runtime calls the types of inputs that are not float64."""
 _FORCED = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
@@ -79,11 +81,13 @@ def _onnx(path: Path, entries: int) -> Call:
     options.log_severity_level = _FATAL  # errors are raised, too
     options.intra_op_num_threads = options.inter_op_num_threads = 1  # each needs memory
     session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
-    names = [node.name for node in session.get_inputs()]
+    kinds = {node.name: _KINDS.get(node.type, torch.float64) for node in session.get_inputs()}
 
     def call(*inputs: Tensor) -> Tensors:
-        fed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
-        return tuple(torch.from_numpy(output) for output in session.run(None, fed))
+        fed = {name: tensor.to(kinds[name]).numpy()
+               for name, tensor in zip(kinds, inputs, strict=True)}  # fmt: skip
+        outputs = (torch.from_numpy(output) for output in session.run(None, fed))
+        return tuple(each.double() if each.is_floating_point() else each for each in outputs)
 
     return call
 

@@ -404,18 +404,19 @@ def boats(tmp_path_factory):
         pytest.importorskip(package, reason="needs the extra export")
 
     @cache
-    def made(name):
+    def made(name, dtype=torch.float64):
         folder = tmp_path_factory.mktemp(name)
-        export(make_policy(name, **EXACT), folder, ["onnx"])
+        export(make_policy(name, **EXACT), folder, ["onnx"], dtype)
         return folder
 
     return made
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("name", ["DQN", "IQN", "SAC"])
-def test_onnx_policies_steer_as_the_environments(name, boats):
-    pilots = [[Pilot.load(boats(name), PATIENT) for _ in range(5)]]
+def test_onnx_policies_steer_as_the_environments(name, dtype, boats):
+    pilots = [[Pilot.load(boats(name, dtype), PATIENT) for _ in range(5)]]
     for made, expected in decisions(make_policy(name, **EXACT), pilots):
         for key, each in expected.items():
             # The arc tangent is of float32, and thrusts are of hundreds of newtons.

@@ -43,6 +43,9 @@ def test_what_cannot_be_exported_is_refused_in_one_sentence(tmp_path, capsys, mo
     assert "argument --format: invalid choice: 'tflite'" in refusal(
         path, "--out", out, "--format", "tflite"
     )
+    assert "argument --dtype: float32 is for --format onnx" in refusal(
+        path, "--out", out, "--dtype", "float32"
+    )
     assert not out.exists()
     assert "the folder cannot be made" in refusal(path, "--out", path)
     monkeypatch.setitem(sys.modules, "onnxscript", None)

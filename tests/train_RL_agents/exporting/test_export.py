@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,6 +18,7 @@ from train_RL_agents.config.reading import from_dict
 from train_RL_agents.exporting.checking import check_file
 from train_RL_agents.exporting.export import (
     CONTRACT,
+    OPSET,
     Deployed,
     check,
     export,
@@ -189,6 +191,47 @@ def test_onnx_computes_as_the_agent(name, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", AGENTS)
+def test_onnx_in_single_precision_computes_as_the_agent_does(name, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra export")
+    pytest.importorskip("onnxscript", reason="needs the extra export")
+    policy, path = make_policy(name), tmp_path / f"{name}.onnx"
+    written = export(policy, tmp_path, ["onnx", "torchscript"], torch.float32)
+    assert {key: each["dtype"] for key, each in written["files"].items()} == {
+        "onnx": "float32", "torchscript": "float64"
+    }  # fmt: skip
+    assert written["dtype"] == "float64 or float32, the mask included"
+    session = onnxruntime.InferenceSession(path)
+    assert {each.type for each in session.get_inputs()} == {"tensor(float)"}
+    assert {each.type for each in session.get_outputs()[:-1]} == {"tensor(float)"}
+    network = Deployed(policy.agent, torch.float32)
+    inputs = network.inputs(50, seed=4)
+    assert {each.dtype for each in inputs} == {torch.float32}
+    # Exactly what the agent does where it was trained.
+    for got, wanted in zip(
+        load(path, 3)(*inputs), network.outputs_and_action(*inputs), strict=True
+    ):
+        torch.testing.assert_close(got, wanted.to(got.dtype), rtol=1e-5, atol=1e-5)
+    assert check_file(path)[1] < 1e-5
+    assert check_file(tmp_path / file_name(name))[1] < 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_the_operators_are_of_the_version_that_the_page_names(dtype, tmp_path):
+    onnx = pytest.importorskip("onnx", reason="needs the extra export")
+    pytest.importorskip("onnxscript", reason="needs the extra export")
+    export(make_policy("SAC"), tmp_path, ["onnx"], dtype)
+    used = {each.domain: each.version for each in onnx.load(tmp_path / "SAC.onnx").opset_import}
+    [named] = re.findall(r"opset (\d+)", (ROOT / "docs/export.md").read_text())
+    assert used[""] == OPSET == int(named)
+
+
+def test_the_page_names_the_version_of_the_operators():
+    assert f"opset {OPSET};" in (ROOT / "docs/export.md").read_text()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("style", ON_POLICY_STYLES)
 def test_onnx_of_every_encoder(style, tmp_path):
     for package in ("onnxscript", "onnxruntime"):
@@ -311,12 +354,13 @@ def test_cpp_gets_the_outputs_that_python_gets(name, runner, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("name", ["DQN", "IQN", "SAC"])
-def test_cpp_without_torch_gets_outputs_and_actions(name, onnx_runner, tmp_path):
-    policy = make_policy(name)
-    export(policy, tmp_path, ["onnx"])
-    inputs = Deployed(policy.agent).inputs(20, seed=9)
+def test_cpp_without_torch_gets_outputs_and_actions(name, dtype, onnx_runner, tmp_path):
+    policy, tolerance = make_policy(name), 1e-6 if dtype == torch.float64 else 1e-5
+    export(policy, tmp_path, ["onnx"], dtype)
+    network = Deployed(policy.agent, dtype)
+    inputs = network.inputs(20, seed=9)
     got = outputs_of(onnx_runner, tmp_path / f"{name}.onnx", inputs, tmp_path)
-    outputs = Deployed(policy.agent).outputs_and_action(*inputs)
-    columns = [output.reshape(20, -1).double() for output in outputs]
-    np.testing.assert_allclose(got, torch.cat(columns, -1).numpy(), rtol=0.0, atol=1e-6)
+    columns = [each.reshape(20, -1).double() for each in network.outputs_and_action(*inputs)]
+    np.testing.assert_allclose(got, torch.cat(columns, -1).numpy(), rtol=0.0, atol=tolerance)
