@@ -2,6 +2,7 @@
 
 Frames are those of ROS (REP 103): the map has x to the east and y to the north, yaw is
 anticlockwise from east, and a body has x forward and y to port. Times are seconds of one clock.
+Numbers may be of Python or of numpy, of any precision; all is computed in float64.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from numbers import Real
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -61,7 +63,7 @@ class Tracks:
     stamp: float
     """When they were measured (s)."""
     rows: Array
-    """[N, 5] east, north (m), velocity over ground east, north (m/s), radius (m)."""
+    """[N, 5] east, north (m), velocity over ground east, north (m/s), radius (m); may be lists."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,8 @@ class Pilot:
     def _read_risk(self, taus: dict[str, Any] | None) -> None:
         """The fractions that select the worst outcomes."""
         asked = self.settings.risk
-        _require(asked is None or 0.0 < asked <= 1.0, f"risk: must be in (0, 1], not {asked}")
+        fine = asked is None or (_finite(asked) and 0.0 < asked <= 1.0)
+        _require(fine, f"risk: must be in (0, 1], not {asked}")
         _require(asked is None or taus is not None, "risk: this policy takes no risk level")
         self._taus = np.array(taus["usual"] if taus else [], float)
         self._adaptive = asked is None and taus is not None and taus["risk"] == "adaptive"
@@ -227,7 +230,7 @@ class Pilot:
         except Exception as error:  # whatever it is, the thrusters must not go on
             command = Command(0.0, 0.0, f"the decision failed: {error!r}")
         self._thrust = command.left, command.right
-        self._last = now if _finite(now) else -math.inf
+        self._last = float(now) if _finite(now) else -math.inf
         return command
 
     def _decide(
@@ -239,7 +242,7 @@ class Pilot:
         Raises:
             BoatError: when the vessel must stop.
         """
-        _require(_finite(now), "the clock is not finite")
+        now = _seconds("the clock", now)
         gap, (low, high) = now - self._last, self._gaps
         # A clock that was set back ends here, too.
         _require(gap >= low, f"the last decision was {gap:.2f} s ago, less than {low:g} s")
@@ -248,7 +251,7 @@ class Pilot:
         own, objects, there = self._checked(now, odometry, tracks, goal)
         own, objects = self._present(now, own, objects)
         _require(math.dist((own.x, own.y), there) > self._arrival, "the goal is reached")
-        action = self._network(self.inputs(own, objects, there))[0]
+        action = np.asarray(self._network(self.inputs(own, objects, there))[0])
         return Command(*self._applied(action))
 
     def _checked(
@@ -264,23 +267,24 @@ class Pilot:
             given = {"odometry": odometry, "tracks": tracks, "goal": goal}
             missing = " and no ".join(name for name, each in given.items() if each is None)
             raise BoatError(f"there is no {missing} yet")
-        own, rows = odometry, np.asarray(tracks.rows, float)
+        own, rows, there = odometry, _rows(tracks), np.asarray(goal, float)
+        _require(there.shape == (2,), f"the goal is of the shape {list(there.shape)}, not [2]")
         _require(rows.ndim == 2 and rows.shape[1] == 5,
                  f"tracks are of the shape {list(rows.shape)}, not [N, 5]")  # fmt: skip
         _require(len(rows) <= MOST_TRACKS, f"{len(rows)} tracks are more than {MOST_TRACKS}")
-        _check("the goal", [goal], [FARTHEST])
+        _check("the goal", [there], [FARTHEST])
         _check("odometry", [[own.x, own.y], [own.forward, own.port, own.yaw_rate], [own.yaw]],
                [FARTHEST, FASTEST, FARTHEST])  # fmt: skip
         _check("tracks", [rows[:, :2], rows[:, 2:4], rows[:, 4]], [FARTHEST, FASTEST, FARTHEST])
         _require(not (rows[:, 4] < 0.0).any(), "tracks have a negative radius")
         for name, stamp in (("odometry", odometry.stamp), ("tracks", tracks.stamp)):
-            age, settings = now - stamp, self.settings
-            _require(_finite(age), f"the stamp of {name} is not finite")
+            age, settings = now - _seconds(f"the stamp of {name}", stamp), self.settings
             _require(age <= settings.max_age,
                      f"{name}: {age:.2f} s old, more than {settings.max_age:g} s")  # fmt: skip
             _require(age >= -settings.max_ahead, f"{name}: {-age:.2f} s ahead of the clock, more "
                      f"than {settings.max_ahead:g} s")  # fmt: skip
-        return odometry, Tracks(tracks.stamp, rows), (float(goal[0]), float(goal[1]))
+        own = Odometry(*map(float, astuple(own)))
+        return own, Tracks(float(tracks.stamp), rows), (float(there[0]), float(there[1]))
 
     def _present(self, now: float, own: Odometry, tracks: Tracks) -> tuple[Odometry, Tracks]:
         """Vessel and tracks moved on to the present."""
@@ -306,7 +310,7 @@ class Pilot:
 
         ahead, aside = to_body(goal[0] - odometry.x, goal[1] - odometry.y)
         own = [ahead, aside, odometry.forward, -odometry.port, -odometry.yaw_rate, *self._thrust]
-        x, y, vx, vy, radius = tracks.rows.T
+        x, y, vx, vy, radius = _rows(tracks).T
         rows = np.stack((*to_body(x - odometry.x, y - odometry.y), *to_body(vx, vy), radius), 1)
         objects, mask = self._nearest(rows)
         made = {
@@ -386,7 +390,20 @@ def _require(condition: bool, sentence: str) -> None:
 
 
 def _finite(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+    value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    return isinstance(value, Real) and math.isfinite(value)
+
+
+def _seconds(name: str, value: Any) -> float:
+    """A time as a float: differences of two in single precision would be rounded to minutes."""
+    _require(_finite(value), f"{name} is {value!r}, not a finite number of seconds")
+    return float(value)
+
+
+def _rows(tracks: Tracks) -> Array:
+    """The rows as an array, [0, 5] if there are none; others are checked by their shape."""
+    rows = np.asarray(tracks.rows, float)
+    return rows if rows.size else rows.reshape(0, 5)
 
 
 def _check(name: str, groups: list[Any], limits: list[float]) -> None:
@@ -410,5 +427,6 @@ def _within(name: str, value: float | None, usual: float, low: float, high: floa
     """A setting within bounds, or the usual one."""
     if value is None:
         return usual
-    _require(low <= value <= high, f"{name}: must be from {low:g} to {high:g}, not {value:g}")
+    fine = _finite(value) and low <= value <= high
+    _require(fine, f"{name}: must be from {low:g} to {high:g}, not {value}")
     return float(value)

@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
+from tests.train_RL_agents.boat.pilots import GOAL, OWN, PATIENT, ROWS, contract_of
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.quantile import nearness_risk
@@ -30,13 +31,7 @@ EXACT = {"world.sensor.pos_std": 0.0, "world.sensor.vel_std": 0.0, "world.sensor
 """A sensor without noise: what it measures is known."""
 
 
-PATIENT = Settings(max_seconds=60.0)
-"""The time of decisions is tested elsewhere; this machine may be busy."""
 ENTRIES = ("self_state", "objects_state", "objects_mask")
-
-
-def contract_of(policy, folder):
-    return json.loads(json.dumps(export(policy, folder, [])))
 
 
 def network_of(policy):
@@ -127,24 +122,6 @@ def test_observations_and_actions_are_the_environments(name, tmp_path):
     assert thrusts > 50
 
 
-@pytest.fixture(scope="module")
-def make_pilot(tmp_path_factory):
-    """From an agent's name to a pilot; its network always asks for full thrust."""
-    folder, contracts = tmp_path_factory.mktemp("contracts"), {}
-
-    def make(name="DQN", settings=PATIENT, network=lambda inputs: np.array([24])):
-        if name not in contracts:
-            contracts[name] = contract_of(make_policy(name), folder)
-        return Pilot(contracts[name], network, settings)
-
-    return make
-
-
-OWN = Odometry(0.0, 10.0, 20.0, 0.3, 1.0, 0.1, -0.05)
-ROWS = np.array([[15.0, 25.0, 0.5, 0.0, 2.0], [18.0, 20.0, 0.0, 0.0, 1.0]])
-GOAL = (50.0, 20.0)
-
-
 def test_nearest_objects_are_those_of_the_smallest_clearance_in_range(make_pilot):
     pilot = make_pilot()
     own = replace(OWN, x=0.0, y=0.0, yaw=0.0)
@@ -206,11 +183,13 @@ def test_it_stops_at_the_goal(make_pilot):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"max_thrust": 2000.0}, "max_thrust: must be from 0 to 1000, not 2000"),
+        ({"max_thrust": 2000.0}, "max_thrust: must be from 0 to 1000, not 2000.0"),
         ({"min_thrust": 10.0}, "min_thrust: must be from -500 to 0, not 10"),
         ({"max_rate": math.nan}, "max_rate: must be from 0 to 1000, not nan"),
         ({"max_gap": 0.1}, "max_gap: must be from 0.5"),
+        ({"max_gap": "1"}, "max_gap: must be from 0.5 to 10000, not 1"),
         ({"risk": 1.5}, r"risk: must be in \(0, 1\], not 1.5"),
+        ({"risk": "adaptive"}, r"risk: must be in \(0, 1\], not adaptive"),
     ],
 )
 def test_settings_out_of_bounds_are_refused(settings, words, make_pilot):
@@ -270,10 +249,14 @@ class Faults:
         return (now, own, tracks, (self.rng.choice(BAD), 0.0)), "the goal: a value is not finite"
 
     def fault_clock(self, now, own, tracks, goal):
-        return (self.rng.choice(BAD), own, tracks, goal), "the clock is not finite"
+        bad = self.rng.choice([*BAD, np.datetime64("2026-01-01"), "0", None])
+        return (bad, own, tracks, goal), "not a finite number of seconds"
 
     def fault_stamp(self, now, own, tracks, goal):
         return (now, replace(own, stamp=self.rng.choice(BAD)), tracks, goal), "the stamp of odom"
+
+    def fault_goal_in_space(self, now, own, tracks, goal):
+        return (now, own, tracks, (*goal, 0.0)), "the goal is of the shape [3], not [2]"
 
     def fault_stale_odometry(self, now, own, tracks, goal):
         old = now - self.rng.uniform(1.01, 50.0)
@@ -358,7 +341,8 @@ def test_two_hundred_faults_each_end_in_a_stop_and_a_sentence(make_pilot, monkey
         assert command.stopped.count("\n") == 0
         drawn.add(words)
         # Whatever the clock did, the next call comes a control step later.
-        now = (given[0] if math.isfinite(given[0]) else now) + 0.5
+        usable = isinstance(given[0], float) and math.isfinite(given[0])
+        now = (given[0] if usable else now) + 0.5
     assert len(drawn) >= 18
 
 
