@@ -6,6 +6,7 @@ With ``critic=fleet`` it is MAPPO (Yu et al. 2022).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -34,6 +35,7 @@ class PPO(ActorCriticAgent[PPOConfig]):
     """See the module."""
 
     config_type = PPOConfig
+    trainer_defaults: ClassVar[dict[str, Any]] = {"num_envs": 512, "rollout_steps": 32, "epochs": 3}
 
     def loss(self, batch: RolloutBatch, noise: None) -> Losses:
         """Clipped surrogate objective, value loss, and entropy."""

@@ -135,7 +135,7 @@ class BatchedEvaluation:
         for name, each in sums.items():
             self._tally.sums[name][rows] = each[:count]
 
-    def _chosen(self, observation: TensorDict, acting: tuple[Tensor, Tensor]) -> Tensor:
+    def _chosen(self, observation: TensorDict, acting: tuple[Tensor, ...]) -> Tensor:
         """Actions [M] or [M, 2] of some robots.
 
         Args:

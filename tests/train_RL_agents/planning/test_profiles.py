@@ -51,7 +51,9 @@ def test_on_the_cpu_nothing_changes(agent, profile):
 def test_a_named_profile_sets_all_but_what_was_stated(agent, profile, device):
     config = from_dict({"agent_type": agent, "trainer": {"batch_size": 100, "gamma": 0.5}})
     stated = {"trainer.batch_size", "trainer.gamma", "seed"}
-    sizes = profile_sizes(AGENTS[agent].algorithm, profile) | {"batch_size": 100}
+    known = AGENTS[agent]
+    sizes = profile_sizes(known.algorithm, profile, **known.trainer_defaults)
+    sizes |= {"batch_size": 100}
     trainer = apply_profile(config, profile, stated, device).trainer
     assert trainer == replace(config.trainer, **sizes)
     assert trainer.gamma == 0.5
