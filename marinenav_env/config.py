@@ -300,7 +300,7 @@ class WeatherConfig:
     delay: Annotated[int, at_least(0), at_most(MOST_DELAY)] = 0
     """Control steps until a command takes effect."""
     missed: Fraction = 0.0
-    """Probability that a robot does not detect an object in a step; what it touches, it does."""
+    """Probability that a robot does not detect an object in a step."""
 
     def __post_init__(self) -> None:
         check_fields(self, "world.weather")

@@ -167,7 +167,7 @@ def observe(
     noise: Noise,
     max_objects: int,
     missed: Tensor | None = None,
-) -> tuple[Observation, Tensor]:
+) -> Observation:
     """Perceive every obstacle and every other active robot (the specification, "Perception").
 
     Args:
@@ -178,39 +178,30 @@ def observe(
         quantiles: [rows, points] von Mises quantile table.
         noise: one draw.
         max_objects: K, slots of the observation.
-        missed: [E, R, M] bool, detections that fail; a robot touches such an object nevertheless.
-
-    Returns:
-        The observation, and [E, R] bool: the robot truly touches an object that it sees.
+        missed: [E, R, M] bool, detections that fail.
     """
     # Everything of the own robot is [R, E], of an object [M, 1, E] or, as it is seen, [M, R, E].
-    x, y, _ = env_last(state.pose)
+    robots, device = state.active.shape[1], state.pose.device
     known = _objects(state, scenario, vessel)
     seen = _measured(known, state, sensor, quantiles, noise)
     distance = torch.sqrt(seen.x.square() + seen.y.square())
     in_range = distance <= env_last(sensor.range) + seen.radius
     in_view = torch.atan2(seen.y, seen.x).abs() <= 0.5 * env_last(sensor.angle)
-    index = torch.arange(known.x.shape[0], device=x.device)[:, None, None]
-    other = index != index[: x.shape[0], 0]
+    index = torch.arange(known.x.shape[0], device=device)[:, None, None]
+    other = index != index[:robots, 0]
     gap = torch.where(other & in_range & in_view, distance - seen.radius, torch.inf)
-    gap = gap + known.absent + known.absent[: x.shape[0], 0]
-
-    reach = known.touching + env_last(vessel.radius).expand_as(x)
-    touch = (known.x - x).square() + (known.y - y).square() <= reach.square()
-    collided = torch.where(touch & (gap < torch.inf), 1.0, 0.0).amax(0) > 0.0
-
+    gap = gap + known.absent + known.absent[:robots, 0]
     if missed is not None:
         gap = torch.where(env_last(missed), torch.inf, gap)
     objects, count = _nearest(seen, gap, max_objects)
-    slot = torch.arange(max_objects, device=x.device)[:, None, None]
+    slot = torch.arange(max_objects, device=device)[:, None, None]
     mask = slot < torch.minimum(count, env_last(sensor.max_objects))
-    observation = Observation(
+    return Observation(
         self_state=torch.where(state.active[..., None], own_state(state, scenario.goal), 0.0),
         objects_state=env_first(torch.where(mask, objects, 0.0)),
         objects_mask=env_first(mask),
         batch_size=state.batch_size,
     )
-    return observation, env_first(collided)
 
 
 class _Objects(NamedTuple):
@@ -220,10 +211,8 @@ class _Objects(NamedTuple):
     y: Tensor
     vx: Tensor
     vy: Tensor
-    measured: Tensor
-    """Radius that is measured (m): of a robot, its detection radius."""
-    touching: Tensor
-    """Radius that is hit (m)."""
+    radius: Tensor
+    """That is measured (m): of a robot, its detection radius."""
     absent: Tensor
     """Infinite where there is no such object, else 0 (m). Flags become numbers early, since
     compiled code handles bool slowly on a CPU: what is not there is infinitely far away."""
@@ -246,16 +235,14 @@ def _objects(state: State, scenario: Scenario, vessel: Vessel) -> _Objects:
     obstacle_x, obstacle_y = env_last(scenario.obstacle_position)
     obstacle_radius = env_last(scenario.obstacle_radius)
     still = torch.zeros_like(obstacle_radius)
-    radius, detected = (
-        env_last(each).expand_as(x) for each in (vessel.radius, vessel.detect_radius)
-    )
+    detected = env_last(vessel.detect_radius).expand_as(x)
     away, obstacle_away = (
         torch.where(env_last(there), 0.0, torch.inf)
         for there in (state.active, scenario.obstacle_mask)
     )
     pairs = (
         (x, obstacle_x), (y, obstacle_y), (vx, still), (vy, still),
-        (detected, obstacle_radius), (radius, obstacle_radius), (away, obstacle_away),
+        (detected, obstacle_radius), (away, obstacle_away),
     )  # fmt: skip
     return _Objects(*(torch.cat(pair)[:, None] for pair in pairs))
 
@@ -278,7 +265,7 @@ def _measured(
         y=cos * dy - sin * dx,
         vx=cos * vx + sin * vy,
         vy=cos * vy - sin * vx,
-        radius=objects.measured * (ratio + (1.0 - ratio) * (turn / math.pi)),
+        radius=objects.radius * (ratio + (1.0 - ratio) * (turn / math.pi)),
     )
 
 

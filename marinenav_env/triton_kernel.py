@@ -137,7 +137,7 @@ def _moved(given, pose, water, tau, hull, radius, dt, substeps, e, E, C):
 
 @triton.jit
 def _object(number, given, numbers, made, e, E, R, M, at, width):
-    """perception._objects: one of them, a robot or an obstacle."""
+    """perception._objects: one of them, a robot or an obstacle, with its radius of contact."""
     is_robot = number < R
     robot = number * E + e
     vessel = number * width + at
@@ -313,7 +313,7 @@ def _perceive(
     pose, cos, sin, active, given, numbers, quantiles, points, made, place, sizes,
     LANES: tl.constexpr, K: tl.constexpr, WEATHER: tl.constexpr,
 ):  # fmt: skip
-    """perception.observe: the nearest objects, how many fill slots, and whether one is touched."""
+    """perception.observe: the nearest objects, and how many fill slots; contact.touching."""
     _here, robot, e, _own, _each, mine, at = place
     E, R, M, _C, width = sizes
     x, y, _theta = pose
@@ -333,11 +333,11 @@ def _perceive(
         sx, sy, _svx, _svy, sr = _measured(
             other, noise, x, y, cos, sin, numbers, quantiles, points, mine
         )
+        there = active & other[6] & (number != robot)
+        dx, dy, apart = other[0] - x, other[1] - y, other[5] + radius
+        touching = touching | (there & (dx * dx + dy * dy <= apart * apart))
         distance = length(sx, sy)
-        seen = active & other[6] & (number != robot) & (distance <= reach + sr)
-        seen = seen & (tl.abs(atan2(sy, sx)) <= view)
-        dx, dy, touch = other[0] - x, other[1] - y, other[5] + radius
-        touching = touching | (seen & (dx * dx + dy * dy <= touch * touch))
+        seen = there & (distance <= reach + sr) & (tl.abs(atan2(sy, sx)) <= view)
         if WEATHER:
             seen = seen & ~missed(number, robot, chance, given, e, R, M)
         count += seen.to(tl.int32)

@@ -15,6 +15,7 @@ from torch import Tensor
 from marinenav_env.colregs import required_turn
 from marinenav_env.compiling import compiled
 from marinenav_env.config import MOST_DELAY, WorldConfig
+from marinenav_env.contact import touching
 from marinenav_env.current import current_velocity
 from marinenav_env.dynamics import (
     continuous_rates,
@@ -373,7 +374,7 @@ class World:
 
     def observe(
         self, state: State, scenario: Scenario, parameters: Parameters, noise: StepNoise
-    ) -> tuple[dict[str, Tensor], Observation, Tensor]:
+    ) -> tuple[dict[str, Tensor], Observation]:
         """Measure every entry of the observation.
 
         Args:
@@ -383,13 +384,12 @@ class World:
             noise: one draw.
 
         Returns:
-            The entries by name, what perception measured, and [E, R] bool: the robot touches an
-            object that it sees.
+            The entries by name, and what perception measured.
         """
         missed = None
         if parameters.weather is not None and noise.missed is not None:
             missed = noise.missed < parameters.weather.missed[:, None, None]
-        seen, touching = observe(
+        seen = observe(
             state, scenario, parameters.vessel, parameters.sensor, self.quantiles,
             noise.perception, self.config.sensor.slots, missed,
         )  # fmt: skip
@@ -399,7 +399,7 @@ class World:
             value = sensor.observe(scene, drawn)
             active = state.active.view(*state.active.shape, *[1] * (value.ndim - 2))
             entries[sensor.name] = value.masked_fill(~active, 0)
-        return entries, seen, touching
+        return entries, seen
 
     def first(self, scenario: Scenario, parameters: Parameters, source: RandomSource) -> ResetState:
         """State and observation at the start of episodes.
@@ -417,7 +417,7 @@ class World:
             robots = scenario.robot_mask.shape
             state.pending = scenario.goal.new_zeros(*robots, MOST_DELAY, 2)
         noise = self.draw_noise(source, scenario, scenario.goal.dtype)
-        entries, _, _ = self.observe(state, scenario, parameters, noise)
+        entries, _ = self.observe(state, scenario, parameters, noise)
         observation = TensorDict(entries, scenario.batch_size)
         batch = scenario.batch_size
         return ResetState(scenario=scenario, state=state, observation=observation, batch_size=batch)
@@ -448,10 +448,10 @@ class World:
             rates = torch.where(present[..., None], rates, 0.0)
         before = goal_distance(state, scenario)
         moved = _moved(state, scenario, parameters, rates, config)
-        entries, seen, touching = self.observe(moved, scenario, parameters, noise)
+        entries, seen = self.observe(moved, scenario, parameters, noise)
         colregs, phi = required_turn(seen, vessel.radius, config.colregs)
         after = goal_distance(moved, scenario)
-        collided = touching & steered
+        collided = touching(moved, scenario, vessel) & steered
         arrived = (after <= vessel.goal_distance) & state.active & ~collided
         reward = self.reward(RewardInputs(
             before - after, phi, collided, arrived, state.active, state, moved, scenario,

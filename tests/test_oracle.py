@@ -13,8 +13,9 @@ import pytest
 
 from tests.oracle import angles, dynamics, episode, reward, scenario
 from tests.oracle.colregs import turn_angle
+from tests.oracle.contact import touches
 from tests.oracle.current import current_at
-from tests.oracle.perception import NO_NOISE, Robot, Sensor, collided, observe, reached
+from tests.oracle.perception import NO_NOISE, Robot, Sensor, observe, reached
 
 DATA = Path(__file__).parent / "data"
 KEYS = [entry["key"] for entry in json.loads((DATA / "episodes.json").read_text())]
@@ -170,18 +171,19 @@ def test_range_sector_activity_and_count() -> None:
     crowd = [(0.0, float(y), 1.0) for y in range(10, 3, -1)]
     assert [o[1] for o in observe(0, ego, crowd, quiet)[1]] == [4.0, 5.0, 6.0, 7.0, 8.0]
     pair = [*ego, vessel_at(3.0, 0.0)]
-    assert collided(0, pair, [], quiet)
+    assert any(observe(0, pair, [], quiet)[2])
     pair[1].active = False
-    assert not any(observe(0, pair, [], quiet)[2]) and not collided(0, pair, [], quiet)
+    assert not any(observe(0, pair, [], quiet)[2])
 
 
-def test_collision_needs_true_contact_with_a_seen_object() -> None:
+def test_contact_is_a_matter_of_distance_alone() -> None:
     ego = vessel_at(0.0, 0.0)
-    touching, apart = (0.0, ego.radius + 1.0, 1.0), (0.0, ego.radius + 1.01, 1.0)
-    noise = [(0.0, 100.0, 0.0, 0.0, 0.0)]  # misplaces what is seen by 5 m
-    assert collided(0, [ego], [touching], Sensor(), noise)
-    assert not collided(0, [ego], [apart], Sensor(), noise)
-    assert not collided(0, [ego], [touching], Sensor(angle=math.pi / 2.0), noise)
+    assert touches(0, [ego], [(0.0, ego.radius + 1.0, 1.0)])
+    assert not touches(0, [ego], [(0.0, ego.radius + 1.01, 1.0)])
+    pair = [ego, vessel_at(5.5, 0.0)]
+    assert touches(0, pair, []) and touches(1, pair, [])
+    pair[1].active = False
+    assert not touches(0, pair, []) and not touches(1, pair, [])
 
 
 def test_goal_radius() -> None:

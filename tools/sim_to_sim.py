@@ -27,9 +27,10 @@ import torch
 from marinenav_env.scenario_file import episodes_of, scenario_text
 from tests import ros_stand_in as ros_2
 from tests.oracle.angles import to_body, to_world, wrap_pi
+from tests.oracle.contact import touches
 from tests.oracle.dynamics import control_step
 from tests.oracle.episode import World
-from tests.oracle.perception import collided, reached, sightings
+from tests.oracle.perception import reached, sightings
 from tests.ros_stand_in import Link, Ros, stood_in
 from train_RL_agents.boat import runtime
 from train_RL_agents.evaluation.contenders import ActingOptions, find, run_set
@@ -106,10 +107,8 @@ class Fleet:
     def _ending(self) -> str:
         """What ends the episode now; vessels that have arrived leave it."""
         world, active = self.world, [r for r in self.world.robots if r.active]
-        for i, robot in enumerate(world.robots):
-            hit = (i, world.robots, world.obstacles, world.members[i].sensor)
-            if robot.active and collided(*hit):
-                return "collision"
+        if any(touches(i, world.robots, world.obstacles) for i in range(len(world.robots))):
+            return "collision"
         for robot in active:
             robot.active = not reached(robot, world.members[0].goal_radius)
         return "" if any(robot.active for robot in active) else "success"
@@ -140,9 +139,9 @@ class Fleet:
         rows = []
         for each in sightings(i, self.world.robots, self.world.obstacles,
                               self.world.members[i].sensor, noise):  # fmt: skip
-            north, east = to_world(theta, *each.observed[:2])
-            v_north, v_east = to_world(theta, *each.observed[2:4])
-            rows.append((y + east, x + north, v_east, v_north, each.observed[4]))
+            north, east = to_world(theta, *each[:2])
+            v_north, v_east = to_world(theta, *each[2:4])
+            rows.append((y + east, x + north, v_east, v_north, each[4]))
         self.ros.publish(f"{i}/tracks", ros_2.tracks(now, rows))
         self.ros.publish(f"{i}/goal", ros_2.goal(robot.goal[1], robot.goal[0]))
 

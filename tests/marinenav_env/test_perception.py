@@ -29,7 +29,7 @@ SIZES = [(5, 4, 0), (5, 1, 0), (3, 4, 0), (2, 0, 0), (1, 2, 0)] * 12
 SLOTS = 5
 
 
-def look(world: World, noise: Noise, slots: int = SLOTS) -> tuple[Observation, Tensor]:
+def look(world: World, noise: Noise, slots: int = SLOTS) -> Observation:
     parameters = world.parameters
     return perception.observe(
         world.state,
@@ -50,21 +50,14 @@ def world() -> World:
 @pytest.mark.parametrize("slots", [3, 5, 12])
 def test_equals_the_oracle(world: World, slots: int) -> None:
     noise = world.noise(1)
-    observation, collided = look(world, noise, slots)
-    seen = dict.fromkeys(
-        ("dropped", "padded", "out of range", "out of view", "touched", "unseen"), 0
-    )
+    observation = look(world, noise, slots)
+    seen = dict.fromkeys(("dropped", "padded", "out of range", "out of view"), 0)
     for e, episode in enumerate(world.episodes):
         robots, obstacles = world.robots(e), oracle_obstacles(episode)
         for i in range(world.state.active.shape[1]):
             row = observation[e]
             if i >= len(robots) or not robots[i].active:
-                for values in (
-                    row.self_state[i],
-                    row.objects_state[i],
-                    row.objects_mask[i],
-                    collided[e, i],
-                ):
+                for values in (row.self_state[i], row.objects_state[i], row.objects_mask[i]):
                     assert not values.any()
                 continue
             sensor = oracle_sensor(episode, i)
@@ -79,7 +72,6 @@ def test_equals_the_oracle(world: World, slots: int) -> None:
             )
             assert row.objects_mask[i].tolist() == mask + [False] * (slots - kept)
             assert not got[kept:].any()
-            assert bool(collided[e, i]) == oracle.collided(*args)
 
             wide = SensorConfigs.without_view(sensor)
             far = SensorConfigs.without_range(sensor)
@@ -88,11 +80,6 @@ def test_equals_the_oracle(world: World, slots: int) -> None:
             seen["padded"] += count < kept
             seen["out of view"] += len(oracle.sightings(*args[:3], wide, args[4])) > count
             seen["out of range"] += len(oracle.sightings(*args[:3], far, args[4])) > count
-            seen["touched"] += oracle.collided(*args)
-            all_round = SensorConfigs.without_range(wide)
-            seen["unseen"] += oracle.collided(*args[:3], all_round, args[4]) > oracle.collided(
-                *args
-            )
     assert all(seen.values()), seen
 
 
@@ -110,7 +97,7 @@ class SensorConfigs:
 
 def test_float32_sees_nearly_the_same(world: World) -> None:
     noise = world.noise(2)
-    expected, _ = look(world, noise)
+    expected = look(world, noise)
 
     def single(tensors: object) -> object:
         return tensors.apply(lambda t: t.float() if t.is_floating_point() else t)
@@ -122,7 +109,7 @@ def test_float32_sees_nearly_the_same(world: World) -> None:
         world.quantiles.float(),
         single(world.state),
     )
-    got, _ = look(narrow, Noise([each.float() for each in noise.normal], noise.uniform.float()))
+    got = look(narrow, Noise([each.float() for each in noise.normal], noise.uniform.float()))
     assert got.objects_state.dtype == torch.float32
     assert torch.equal(got.objects_mask, expected.objects_mask)
     torch.testing.assert_close(
@@ -176,7 +163,7 @@ def measured(sensor: SensorConfig, count: int, seed: int, x: float = 7.0, y: flo
     state.velocity_ground[0] = torch.tensor([[0.0, 0.0, 0.0], [3.0, -1.0, 0.0]])
     parameters, quantiles = build_parameters([WorldConfig(sensor=sensor)], 2, CPU, torch.float64)
     source = RandomSource.seeded(seed, count, CPU)
-    observation, _ = perception.observe(
+    observation = perception.observe(
         state.expand(count).clone(),
         world.scenario.expand(count).clone(),
         parameters.vessel,
@@ -292,7 +279,7 @@ def test_the_nearest_come_first_then_by_number(objects: int) -> None:
 def test_a_thousand_objects_need_no_table_of_triples() -> None:
     """Their number cubed would be 4 GB."""
     world = random_world(0, [(1000, 0, 0)], size=2000.0)
-    observation, _ = look(world, world.noise(1))
+    observation = look(world, world.noise(1))
     assert observation.objects_mask.shape == (1, 1000, SLOTS)
 
 

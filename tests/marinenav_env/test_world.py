@@ -346,16 +346,6 @@ def test_wind_and_waves_push_who_is_steered_and_nobody_who_keeps_course_and_spee
     assert turned[:, 0].all() and not turned[:, 1].any()
 
 
-def test_what_is_touched_without_being_seen_does_no_harm() -> None:
-    """A sensor that looks ahead only: the collision counts for a seen object alone."""
-    for angle, expected in ((2.0 * math.pi, True), (1.0, False)):
-        sensor = SensorConfig(angle=angle, pos_std=0.0, vel_std=0.0, r_mean_ratio=1.0)
-        given = simple_episode([(20.0, 20.0, 0.0)], [(50.0, 50.0)], [(20.0, 23.0, 1.0)], sensor)
-        env = MarineNavEnv(scenarios=[given])
-        env.rollout(1)
-        assert env.state.collided.tolist() == [[expected]]
-
-
 def test_scripted_vessels_ignore_actions() -> None:
     level = Level(2, 0, 0, 0.0, encounter=True, traffic=1.0)
     curriculum = Curriculum((level,), pool_size=8, refresh_size=8)

@@ -9,6 +9,7 @@ import numpy as np
 
 from .angles import wrap_two_pi
 from .colregs import ColregsParams, turn_angle
+from .contact import touches
 from .current import Core, current_at
 from .dynamics import State, VesselParams, control_step
 from .perception import (
@@ -16,7 +17,6 @@ from .perception import (
     Obstacle,
     Robot,
     Sensor,
-    collided,
     goal_distance,
     observe,
     reached,
@@ -163,7 +163,7 @@ class World:
             "mask": mask,
             "colregs": applies,
             "phi": phi,
-            "collided": collided(*args),
+            "collided": touches(i, self.robots, self.obstacles),
         }
 
     def nothing(self, i: int) -> dict[str, Any]:

@@ -27,22 +27,13 @@ class Sensor:
 
 @dataclass
 class Robot:
-    """What perception needs to know of a vessel; state is laid out as in dynamics."""
+    """What perception and contact need to know of a vessel; state is laid out as in dynamics."""
 
     state: Sequence[float]
     goal: tuple[float, float]
-    radius: float = 0.5 * math.hypot(5.0, 2.5)  # for its own collisions
+    radius: float = 0.5 * math.hypot(5.0, 2.5)  # of contact
     detect_radius: float = 0.5 * math.hypot(5.0, 2.5)  # what the others observe
     active: bool = True
-
-
-@dataclass(frozen=True)
-class Sighting:
-    """A seen object: what is observed, and the truth that decides collisions."""
-
-    observed: list[float]  # p_x, p_y, v_x, v_y in the ego's body frame, radius
-    true_distance: float
-    true_radius: float
 
 
 def sightings(
@@ -51,8 +42,10 @@ def sightings(
     obstacles: Sequence[Obstacle],
     sensor: Sensor,
     noise: Sequence[ObjectNoise] | None = None,
-) -> list[Sighting]:
+) -> list[list[float]]:
     """Every seen object: the obstacles in order, then the other active robots in order.
+
+    Of each p_x, p_y, v_x, v_y in the ego's body frame, and the radius.
 
     noise has one entry for each obstacle and then one for each robot (the ego's and those of
     inactive robots are not used), so that an object keeps its noise whichever others are present.
@@ -61,16 +54,15 @@ def sightings(
     ego = robots[ego_index]
     ego_x, ego_y, theta = ego.state[0], ego.state[1], ego.state[2]
 
-    # x, y, velocity x, y, radius observed, radius of collisions, index of the noise
-    things = [(x, y, 0.0, 0.0, r, r, i) for i, (x, y, r) in enumerate(obstacles)]
+    # x, y, velocity x, y, radius, index of the noise
+    things = [(x, y, 0.0, 0.0, r, i) for i, (x, y, r) in enumerate(obstacles)]
     for j, robot in enumerate(robots):
         if j != ego_index and robot.active:
             s = robot.state
-            radii = (robot.detect_radius, robot.radius)
-            things.append((s[0], s[1], s[6], s[7], *radii, len(obstacles) + j))
+            things.append((s[0], s[1], s[6], s[7], robot.detect_radius, len(obstacles) + j))
 
     seen = []
-    for x, y, v_x, v_y, observed_radius, true_radius, index in things:
+    for x, y, v_x, v_y, observed_radius, index in things:
         n = NO_NOISE if noise is None else noise[index]
         noisy_x, noisy_y = x + sensor.pos_std * n[0], y + sensor.pos_std * n[1]
         noisy_v_x, noisy_v_y = v_x + sensor.vel_std * n[2], v_y + sensor.vel_std * n[3]
@@ -82,9 +74,7 @@ def sightings(
         in_range = math.hypot(p_x, p_y) <= sensor.range + radius
         in_sector = abs(math.atan2(p_y, p_x)) <= sensor.angle / 2.0
         if in_range and in_sector:
-            true_distance = math.hypot(x - ego_x, y - ego_y)
-            observed = [p_x, p_y, body_v_x, body_v_y, radius]
-            seen.append(Sighting(observed, true_distance, true_radius))
+            seen.append([p_x, p_y, body_v_x, body_v_y, radius])
     return seen
 
 
@@ -102,25 +92,12 @@ def observe(
     u, v = to_body(theta, ego.state[6], ego.state[7])
     self_state = [goal_x, goal_y, u, v, ego.state[8], ego.state[9], ego.state[10]]
 
-    objects = [s.observed for s in sightings(ego_index, robots, obstacles, sensor, noise)]
+    objects = sightings(ego_index, robots, obstacles, sensor, noise)
     objects.sort(key=lambda o: math.hypot(o[0], o[1]) - o[4])
     objects = objects[: sensor.max_objects]
     missing = sensor.max_objects - len(objects)
     mask = [True] * len(objects) + [False] * missing
     return self_state, objects + [[0.0] * 5 for _ in range(missing)], mask
-
-
-def collided(
-    ego_index: int,
-    robots: Sequence[Robot],
-    obstacles: Sequence[Obstacle],
-    sensor: Sensor,
-    noise: Sequence[ObjectNoise] | None = None,
-) -> bool:
-    """Whether the ego touches a seen object, kept or not; noise decides only what is seen."""
-    own = robots[ego_index].radius
-    seen = sightings(ego_index, robots, obstacles, sensor, noise)
-    return any(s.true_distance <= own + s.true_radius for s in seen)
 
 
 def goal_distance(robot: Robot) -> float:

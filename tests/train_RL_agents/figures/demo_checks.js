@@ -84,6 +84,13 @@ const checks = {
     return { score: contest.score, own, other, cancelled, begun };
   },
 
+  // Who has collided after a step without thrust.
+  collided({ config, episode }) {
+    const k = world.setting(config, episode), state = world.start(k, episode, 1);
+    const rates = state.vessels.map(() => [0, 0]);
+    return world.step(k, state, rates, state.random).state.vessels.map((each) => each.collided);
+  },
+
   // Angles at quantiles of the noise on radii.
   vonMises({ kappa, quantiles }) {
     return quantiles.map((quantile) => perception.vonMisesAt(kappa, quantile));
@@ -95,6 +102,6 @@ const checks = {
     const vessels = [{ x: 0, y: 0, theta: 0, gx: 0, gy: 0, gr: 0, goal: [5, 5], left: 0, right: 0, present: true }];
     const known = perception.objects(vessels, [[10, 0, 1]], [hull]);
     return Array.from({ length: count }, () => Array.from(perception.observe(
-      0, vessels, known, [hull], sensor, k.slots, noise, draws).objects_state.subarray(0, 5)));
+      0, vessels, known, sensor, k.slots, noise, draws).objects_state.subarray(0, 5)));
   },
 };

@@ -16,10 +16,10 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError, Episode, MarineNavEnv, WorldConfig
-from marinenav_env.config import WeatherConfig
+from marinenav_env.config import SensorConfig, WeatherConfig
 from marinenav_env.perception import von_mises_quantiles
 from marinenav_env.scenario_file import parse_scenarios
-from tests.marinenav_env.helpers import QUIET, recordings
+from tests.marinenav_env.helpers import QUIET, recordings, simple_episode
 from tests.train_RL_agents.figures.javascript import in_node, in_page, unreached
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
@@ -294,6 +294,16 @@ def test_rounds_against_the_policy_count():
     assert found["score"] == {"won": 0, "lost": 1, "tied": 0}
     assert found["own"]["arrived"] is None
     assert found["other"]["arrived"] > 20 and found["cancelled"] and found["begun"] == 0
+
+
+def test_vessels_collide_with_what_they_do_not_see():
+    blind = SensorConfig(range=0.1, angle=1.0)
+    episode = asdict(simple_episode(
+        [(10.0, 10.0, 0.0), (10.0, 15.0, 0.0), (40.0, 40.0, 0.0), (10.0, 40.0, 0.0)],
+        [(50.0, 50.0)] * 4, [(40.0, 43.0, 1.0), (10.0, 44.0, 1.0)], blind,
+    ))  # fmt: skip
+    found = in_node("collided", {"config": episode["world"], "episode": episode})
+    assert found == [True, True, True, False]
 
 
 def test_noise_is_that_of_the_specification():

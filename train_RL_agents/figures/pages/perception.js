@@ -43,15 +43,14 @@ const perception = (() => {
 
   // Observation ----------------------------------------------------------------------------------
 
-  // All that there is to see: { x, y, vx, vy, radius, touching, there }, vessels first.
+  // All that there is to see: { x, y, vx, vy, radius, there }, vessels first.
   function objects(vessels, obstacles, hulls) {
     return [
       ...vessels.map((vessel, i) => ({
         x: vessel.x, y: vessel.y, vx: vessel.gx, vy: vessel.gy, there: vessel.present,
-        radius: hulls[i].detect_radius, touching: hulls[i].radius,
+        radius: hulls[i].detect_radius,
       })),
-      ...obstacles.map(([x, y, radius]) =>
-        ({ x, y, vx: 0, vy: 0, there: true, radius, touching: radius })),
+      ...obstacles.map(([x, y, radius]) => ({ x, y, vx: 0, vy: 0, there: true, radius })),
     ];
   }
 
@@ -81,13 +80,12 @@ const perception = (() => {
     ];
   }
 
-  // What vessel i observes: flat entries, which object is in which slot, and whether it truly
-  // touches one that it sees.
-  function observe(i, vessels, known, hulls, sensor, slots, noise, draws) {
+  // What vessel i observes: flat entries, and which object is in which slot.
+  function observe(i, vessels, known, sensor, slots, noise, draws) {
     const vessel = vessels[i], found = [];
     const observation = {
       self_state: new Float64Array(7), objects_state: new Float64Array(5 * slots),
-      objects_mask: new Float64Array(slots), seen: [], touching: false,
+      objects_mask: new Float64Array(slots), seen: [],
     };
     if (!vessel.present) return observation;
     known.forEach((object, number) => {
@@ -97,9 +95,6 @@ const perception = (() => {
       if (!object.there || distance > sensor.range + each[4]) return;
       if (Math.abs(Math.atan2(each[1], each[0])) > 0.5 * sensor.angle) return;
       found.push({ each, number, gap: distance - each[4] });
-      const reach = object.touching + hulls[i].radius;
-      const dx = object.x - vessel.x, dy = object.y - vessel.y;
-      observation.touching ||= dx * dx + dy * dy <= reach * reach;
     });
     found.sort((a, b) => a.gap - b.gap || a.number - b.number);
     observation.self_state.set(ownState(vessel));

@@ -1,8 +1,9 @@
 "use strict";
-// The world as pure functions (marinenav_env/world.py, reward.py and endings.py). A state is plain
-// data: vessels, obstacles [x, y, radius], cores [x, y, circulation], weather { wind, direction,
-// waves }, the control steps done, the state of the random numbers, and a factor of the measurement
-// noise. Waves run where the wind blows to; commands are not late, and no detection is missed.
+// The world as pure functions (marinenav_env/world.py, contact.py, reward.py and endings.py). A
+// state is plain data: vessels, obstacles [x, y, radius], cores [x, y, circulation], weather
+// { wind, direction, waves }, the control steps done, the state of the random numbers, and a factor
+// of the measurement noise. Waves run where the wind blows to; commands are not late, and no
+// detection is missed.
 const world = (() => {
   // Parameters of a vessel: its own where the configuration has a list with one for each.
   function ofVessel(section, kind) {
@@ -57,10 +58,23 @@ const world = (() => {
     const known = perception.objects(vessels, obstacles, hulls);
     const observations = vessels.map((vessel, i) => {
       const { sensor } = k.of(vessel.kind);
-      const seen = perception.observe(i, vessels, known, hulls, sensor, k.slots, noise, draws);
+      const seen = perception.observe(i, vessels, known, sensor, k.slots, noise, draws);
       return { ...seen, rule: perception.rule(seen, hulls[i].radius, k.colregs) };
     });
     return { observations, random: draws.state };
+  }
+
+  // Whether each vessel touches an obstacle or another vessel, perceived or not.
+  function touching(k, { vessels, obstacles }) {
+    const discs = [
+      ...vessels.map(({ x, y, kind, present }) => ({ x, y, radius: k.of(kind).hull.radius, present })),
+      ...obstacles.map(([x, y, radius]) => ({ x, y, radius, present: true })),
+    ];
+    return vessels.map((_, i) => discs.some((other, j) => {
+      const own = discs[i], dx = other.x - own.x, dy = other.y - own.y;
+      const reach = own.radius + other.radius;
+      return i !== j && own.present && other.present && dx * dx + dy * dy <= reach * reach;
+    }));
   }
 
   // A control step with thrust rates [left, right] (N/s) of each vessel. `random` is what observe
@@ -78,9 +92,9 @@ const world = (() => {
       return { ...vessel, ...motion, present: true };
     });
     const next = { ...state, vessels: moved, steps: state.steps + 1, random };
-    const seen = observe(k, next);
-    const outcomes = state.vessels.map((before, i) =>
-      (before.active ? outcome(k, before, moved[i], seen.observations[i]) : null));
+    const seen = observe(k, next), collided = touching(k, next);
+    const outcomes = state.vessels.map((before, i) => (before.active
+      ? outcome(k, before, moved[i], collided[i], seen.observations[i].rule.phi) : null));
     outcomes.forEach((each, i) => {
       if (!each) return;
       moved[i].collided = each.collided;
@@ -91,13 +105,13 @@ const world = (() => {
   }
 
   // The published reward by its terms, the energy spent, and whether the vessel has ended.
-  function outcome(k, before, after, { touching: collided, rule }) {
+  function outcome(k, before, after, collided, phi) {
     const { hull } = k.of(after.kind), distance = goalDistance(after);
     const arrived = distance <= hull.goal_distance && !collided;
     const terms = {
       time: k.reward.timestep_penalty,
       progress: goalDistance(before) - distance,
-      rules: k.reward.COLREGs_penalty * rule.phi,
+      rules: k.reward.COLREGs_penalty * phi,
       end: collided ? k.reward.collision_penalty : arrived ? k.reward.goal_reward : 0,
     };
     const energy = hull.power_coefficient * (Math.abs(after.left) + Math.abs(after.right)) *

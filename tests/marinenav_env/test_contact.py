@@ -1,0 +1,71 @@
+"""Contact against the oracle, and that it does not depend on what is perceived."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env.config import SensorConfig, WeatherConfig
+from marinenav_env.contact import touching
+from marinenav_env.scripted import write_actions
+from tests.marinenav_env.helpers import oracle_obstacles, random_world
+from tests.oracle.contact import touches
+
+SEEING = WorldConfig(weather=WeatherConfig(missed=1e-9))
+"""With the drag of the air that worlds with missed detections have."""
+BLIND = {
+    "range": replace(SEEING, sensor=SensorConfig(range=0.1)),
+    "angle": replace(SEEING, sensor=SensorConfig(angle=2.0 * math.pi / 3.0)),
+    "slots": replace(SEEING, sensor=SensorConfig(max_objects=1)),
+    "noise": replace(SEEING, sensor=SensorConfig(pos_std=30.0)),
+    "missed": replace(SEEING, weather=WeatherConfig(missed=1.0)),
+}
+"""Worlds in which vessels perceive little of what they touch."""
+
+
+def test_equals_the_oracle() -> None:
+    world = random_world(0, [(5, 4, 0), (5, 0, 0), (3, 4, 0), (1, 2, 0), (1, 0, 0)] * 12, size=22.0)
+    found = touching(world.state, world.scenario, world.parameters.vessel)
+    expected = torch.zeros_like(found)
+    for e, episode in enumerate(world.episodes):
+        robots, obstacles = world.robots(e), oracle_obstacles(episode)
+        for i in range(len(robots)):
+            expected[e, i] = touches(i, robots, obstacles)
+    assert torch.equal(found, expected)
+    assert found.sum() > 20 and (world.state.active & ~found).sum() > 20
+
+
+def sail(config: WorldConfig) -> tuple[MarineNavEnv, list[tuple[Tensor, ...]]]:
+    """Vessels that head straight for their goals: poses, active before, collided, arrived."""
+    levels = Curriculum((Level(5, 0, 4, 30.0),), pool_size=32, refresh_size=32)
+    env = MarineNavEnv(config, 32, scenarios=levels, seed=0, dtype=torch.float64)
+    step, rows = env.reset(), []
+    for _ in range(60):
+        active = env.state.active
+        step = env.step(write_actions(step, env, "straight"))["next"].exclude((GROUP, "reward"))
+        rows.append((env.state.pose, active, env.outcome.collided, env.outcome.arrived))
+    return env, [tuple(each.clone() for each in row) for row in rows]
+
+
+@pytest.mark.parametrize("blind", BLIND)
+def test_both_vessels_of_every_touching_pair_collide(blind: str) -> None:
+    env, rows = sail(BLIND[blind])
+    reach, pairs = 2.0 * env.config.vessel.radius, 0
+    for pose, active, collided, _ in rows:
+        for e in range(len(pose)):
+            for i, j in itertools.combinations(range(pose.shape[1]), 2):
+                there = bool(active[e, i] & active[e, j])
+                if there and math.dist(pose[e, i, :2], pose[e, j, :2]) <= reach:
+                    pairs += 1
+                    assert collided[e, i] and collided[e, j]
+    assert pairs > 20
+
+
+@pytest.mark.parametrize("blind", BLIND)
+def test_who_heads_straight_for_the_goal_fares_the_same_whatever_is_perceived(blind: str) -> None:
+    for row, expected in zip(sail(BLIND[blind])[1], sail(SEEING)[1], strict=True):
+        assert all(map(torch.equal, row, expected))
