@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from marinenav_env import GROUP, ConfigError
+from marinenav_env import GROUP, ConfigError, plugins
 from tests.train_RL_agents.tiny_runs import (
     at,
     begin,
@@ -93,6 +93,18 @@ def test_the_first_one_stops_the_run_and_the_last_good_state_is_kept(tmp_path, n
     assert saved(run)["env_steps"] == 80
     assert load_policy(run.path, "latest").env_steps == 80
     assert [file.name for file in run.checkpoints.glob("policy_*")] == ["policy_000000000080.pt"]
+
+
+@pytest.mark.parametrize("kind", ["nan", "infinite"])
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_reward_of_a_users_own_stops_the_run_of_every_agent(tmp_path, monkeypatch, name, kind):
+    """Losses are computed from it many times before it is seen."""
+    own = f"tests.train_RL_agents.own_rewards:becomes_{kind}"
+    monkeypatch.setattr(plugins, "_allowed", {own})
+    run = new_run(tmp_path, f"agent_type={name}", f"world.reward.function={own}", "log_freq=80")
+    with pytest.raises(DivergedError, match=r"\breward\b.* became infinite or NaN between 0 and 80 "
+                       "env-steps; check the reward"):  # fmt: skip
+        TorchRLTrainer(run, quiet=True).train()
 
 
 @pytest.mark.parametrize("name", NAMES)

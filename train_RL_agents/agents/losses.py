@@ -118,7 +118,7 @@ def categorical_targets(
         support: [N] evenly spaced atoms.
 
     Returns:
-        [B, N] probabilities.
+        [B, N] probabilities; all that come of a reward that is NaN are 0 or NaN.
     """
     batch, count = probabilities.shape
     _expect("reward", reward, batch)
@@ -129,7 +129,7 @@ def categorical_targets(
     position = ((moved.clamp(support[0], support[-1]) - support[0]) / step).clamp(0, count - 1)
     lower = position.floor().clamp_max(count - 2)
     above = position - lower
-    index = lower.to(torch.int64)
+    index = lower.to(torch.int64).clamp(0, count - 2)  # NaN would become one out of bounds
     projected = torch.zeros_like(probabilities)
     projected = projected.scatter_add(1, index, probabilities * (1.0 - above))
     return projected.scatter_add(1, index + 1, probabilities * above)

@@ -1,5 +1,7 @@
 """Losses against numbers worked out by hand, slow scalar code and TorchRL's own functions."""
 
+import math
+
 import pytest
 import torch
 from torchrl.objectives.utils import distance_loss
@@ -227,6 +229,21 @@ def test_categorical_targets_keep_the_mean():
     reward = torch.randn(20, generator=seeded(5))
     got = categorical_targets(reward, torch.full((20,), 0.5), probabilities, support)
     torch.testing.assert_close(got @ support, reward + 0.5 * (probabilities @ support))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_categorical_targets_of_a_reward_that_is_not_finite_raise_no_error(value):
+    """It is told with the log; NaN makes its own targets NaN, infinity is the last atom."""
+    support = torch.linspace(-1.0, 2.0, 4)
+    probabilities = torch.rand(2, 4).softmax(-1)
+    reward, discount = torch.tensor([value, 0.5]), torch.ones(2)
+    spoilt, other = categorical_targets(reward, discount, probabilities, support)
+    (alone,) = categorical_targets(reward[1:], discount[1:], probabilities[1:], support)
+    assert torch.equal(other, alone)
+    if math.isnan(value):
+        assert spoilt.isnan().any()
+    else:
+        assert spoilt[-1 if value > 0.0 else 0] == pytest.approx(1.0)
 
 
 def test_categorical_error_is_the_cross_entropy():
