@@ -124,6 +124,7 @@ def _read_arrays(path: Path) -> Run:
         fine = bool((np.abs(counted) <= LARGEST_NUMBER).all())
         require(fine, f"{path}: {name}", array.ravel()[:5].tolist(), "finite numbers")
     require("timesteps" in found, str(path), sorted(found), "arrays with timesteps")
+    _require_rising(f"{path}: timesteps", found["timesteps"], strictly=True)
     episodes = {}
     for metric, names in _KEYS.items():
         for name in names:
@@ -149,6 +150,20 @@ def _read_arrays(path: Path) -> Run:
     return Run(agent, _made_in(folder), axes, episodes, levels, unread if objects else "")
 
 
+def _require_rising(name: str, values: Array, strictly: bool = False) -> None:
+    """Refuse an axis that begins again: curves look evaluations up by their place on it.
+
+    Raises:
+        ConfigError: when a value is below the one before, or with ``strictly`` the same.
+    """
+    steps = np.diff(values)
+    fell = np.flatnonzero(steps <= 0.0 if strictly else steps < 0.0)
+    if len(fell):
+        before, after = (f"{each:,.12g}" for each in values[fell[0] :][:2])
+        raise ConfigError(f"{name}: {after} follows {before}; must rise from one evaluation to the "
+                          "next, so give the parts as files of their own")  # fmt: skip
+
+
 def _made_in(folder: Path) -> str:
     """The folder above ``AGENT_TIME/seed_N``, where it is such a run; else its own name."""
     full = folder.resolve()
@@ -167,6 +182,7 @@ def _minutes(table: Path, count: int) -> dict[str, Array]:
         raise ConfigError(f"{table}: damaged, or not a table of evaluations ({error})") from error
     fine = bool((np.abs(seconds) <= LARGEST_NUMBER).all())
     require(fine, f"{table}: wall_time", seconds.tolist(), "seconds since the start")
+    _require_rising(f"{table}: wall_time", seconds)
     return {"minutes": seconds / 60.0} if len(seconds) == count else {}
 
 

@@ -182,6 +182,27 @@ def test_arrays_that_are_not_drawn_may_be_of_any_size(tmp_path, monkeypatch):
         read_runs([path])
 
 
+@pytest.mark.parametrize(("steps", "said"), [
+    ([1000, 2000, 3000, 1000, 2000], "1,000 follows 3,000"),
+    ([1000, 2000, 2000, 3000, 4000], "2,000 follows 2,000"),
+    ([5000, 4000, 3000, 2000, 1000], "4,000 follows 5,000"),
+])  # fmt: skip
+def test_evaluations_that_begin_again_are_refused(tmp_path, steps, said):
+    path = tmp_path / "evaluations.npz"
+    np.savez(path, timesteps=steps, successes=np.ones((5, 2)))
+    with pytest.raises(ConfigError, match=f"timesteps: {said}; must rise from one evaluation to"):
+        read_runs([path])
+
+
+def test_wall_time_that_begins_again_is_refused(tmp_path):
+    path = make_folder(tmp_path / "a")
+    (path / "evaluations.csv").write_text("env_steps,wall_time\n100,60.0\n200,60.0\n")
+    assert read_runs([path])[0].axes["minutes"].tolist() == [1.0, 1.0]
+    (path / "evaluations.csv").write_text("env_steps,wall_time\n100,60.0\n200,5.5\n")
+    with pytest.raises(ConfigError, match=r"evaluations.csv: wall_time: 5.5 follows 60; must rise"):
+        read_runs([path])
+
+
 # Statistics
 
 
