@@ -266,7 +266,8 @@ class TorchRLTrainer:
             kept = "" if saved is None else f"the state of {saved:,} env-steps is kept; "
             settings, half = self.config.trainer, 0.5 * self.algorithm.learner.rate_factor
             rate = (
-                f"go on with a smaller rate: marinenav train --resume {self.run.path} "
+                "go on with a smaller rate: "
+                f"{shlex.join(['marinenav', 'train', '--resume', str(self.run.path)])} "
                 f"trainer.learning_rate={half * settings.learning_rate:g} "
                 f"trainer.learning_rate_final={half * settings.learning_rate_final:g}"
             )

@@ -121,14 +121,14 @@ def test_a_resumed_run_goes_on_as_if_nothing_had_happened(tmp_path, uninterrupte
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_rate_that_is_too_large_can_be_made_smaller(tmp_path, capsys, command, name):
-    run = new_run(tmp_path, f"agent_type={name}", "trainer.learning_rate=1e30", "log_freq=16",
-                  "trainer.learning_rate_final=1e30")  # fmt: skip
+    run = new_run(tmp_path / "my runs", f"agent_type={name}", "log_freq=16",
+                  "trainer.learning_rate=1e30", "trainer.learning_rate_final=1e30")  # fmt: skip
     resume = ["train", "--resume", str(run.path), "--no-bar"]
     assert main(resume) == 2
     said = capsys.readouterr().err
     assert re.fullmatch(
         r"marinenav: error: .* became infinite or NaN between \d+ and \d+ env-steps; (check the "
-        rf"reward, or )?go on with a smaller rate: marinenav train --resume {run.path} "
+        rf"reward, or )?go on with a smaller rate: marinenav train --resume '{run.path}' "
         r"trainer\.learning_rate=5e\+29 trainer\.learning_rate_final=5e\+29\n", said
     )  # fmt: skip
     assert not (run.checkpoints / STATE).exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from pathlib import Path
 
 TAKES_OVERRIDES = True
@@ -69,8 +70,10 @@ def run(arguments: argparse.Namespace) -> int:
         search.write_best()
     best = None if arguments.job else search.write_best()
     if best is not None:
-        print(f"best: trial {best.number}, success {best.value:.3f}; train it in full with: "
-              f"marinenav train -C {arguments.study / BEST}")  # fmt: skip
+        command = shlex.join(["marinenav", "train", "-C", str(arguments.study / BEST)])
+        print(
+            f"best: trial {best.number}, success {best.value:.3f}; train it in full with: {command}"
+        )
     return 0
 
 

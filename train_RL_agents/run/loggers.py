@@ -29,7 +29,7 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.logger import RunLogger
 from train_RL_agents.run.tensorboard import TensorBoard
 from train_RL_agents.utils.errors import first_line
-from train_RL_agents.utils.files import changed_in_place, inside, write_atomically
+from train_RL_agents.utils.files import changed_in_place, inside, sqlite_url, write_atomically
 
 Make = Callable[[Path, int], Any]
 """Makes a logger of torchrl's."""
@@ -141,7 +141,7 @@ def _mlflow(path: Path, resumed_at: int) -> Any:
         def close(self, timeout: float | None = None) -> None:
             mlflow.end_run()
 
-    store = f"sqlite:///{changed_in_place(path, 'mlflow.db').resolve()}"
+    store = sqlite_url(changed_in_place(path, "mlflow.db"))
     run = Run(PROJECT, os.environ.get("MLFLOW_TRACKING_URI", store))
     write_atomically(file, run.experiment.info.run_id, own=True)
     mlflow.set_tag("mlflow.runName", f"{path.parent.name}/{path.name}")

@@ -39,7 +39,12 @@ from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
 from train_RL_agents.utils.compiling import compiled_or_not
 from train_RL_agents.utils.device import resolve_device
 from train_RL_agents.utils.errors import first_line
-from train_RL_agents.utils.files import changed_in_place, make_folder, write_atomically
+from train_RL_agents.utils.files import (
+    changed_in_place,
+    make_folder,
+    sqlite_url,
+    write_atomically,
+)
 
 STORAGE, BEST = "study.db", "best.json"
 _NAME = "marinenav"
@@ -213,7 +218,7 @@ class Search:
             for attempt in range(_ATTEMPTS):
                 try:
                     storage = optuna.storages.RDBStorage(
-                        f"sqlite:///{self.folder.resolve() / STORAGE}",
+                        sqlite_url(self.folder / STORAGE),
                         engine_kwargs={"connect_args": {"timeout": _GRACE}},
                         heartbeat_interval=_BEAT, grace_period=_GRACE,
                     )  # fmt: skip

@@ -70,6 +70,19 @@ def changed_in_place(folder: Path, name: str) -> Path:
     return path
 
 
+def sqlite_url(path: Path) -> str:
+    """Return the address of an SQLite database for SQLAlchemy; the extras bring it.
+
+    Args:
+        path: of the database; any of its characters may have a meaning in addresses.
+    """
+    from sqlalchemy.engine import URL
+
+    # As an address of SQLite's own in one of SQLAlchemy's, which escapes paths from 2.1 on only.
+    url = URL.create("sqlite", database=path.resolve().as_uri(), query={"uri": "true"})
+    return url.render_as_string()
+
+
 def _require_one_name(path: Path, found: os.stat_result) -> None:
     """Refuse a hard link: what is written to it would be in a file elsewhere, too."""
     if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:

@@ -15,6 +15,7 @@ from tests.train_RL_agents.tiny_runs import new_run, scalars, train
 from train_RL_agents.run.loggers import open_loggers
 from train_RL_agents.run.run_folder import LOG, RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
+from train_RL_agents.utils.files import sqlite_url
 
 OWN = f"{__name__}:Own"
 
@@ -172,9 +173,9 @@ def test_mlflow(tmp_path: Path, tiny: None, monkeypatch: pytest.MonkeyPatch) -> 
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.chdir(tmp_path)
-    run, expected = in_two_parts(tmp_path, "mlflow")
-    assert not (tmp_path / "mlruns").exists()
-    client = mlflow.MlflowClient(f"sqlite:///{run.path}/mlflow.db")
+    run, expected = in_two_parts(tmp_path / "50%a?x #{1}", "mlflow")
+    assert not (tmp_path / "mlruns").exists() and (run.path / "mlflow.db").is_file()
+    client = mlflow.MlflowClient(sqlite_url(run.path / "mlflow.db"))
     (experiment,) = client.search_experiments(filter_string="name = 'marinenav'")
     (found,) = client.search_runs([experiment.experiment_id])
     assert found.info.run_name == f"{run.path.parent.name}/{run.path.name}"

@@ -96,6 +96,20 @@ def test_a_study_keeps_trials_and_the_best_configuration(tmp_path, fake):
     assert (tmp_path / "study" / "trial_0002" / "seed_0" / "trial_config.json").is_file()
 
 
+@pytest.mark.parametrize("names", [
+    ("a?x", "a?y"), ("50%a", "50%61", "50a"), ("a#b", "a#c"), ("{a}", "{SCHEMA_VERSION}"),
+    ("a b", "a+b", "\u00e4&=;:@"), ("file:a", "[a]"),
+])  # fmt: skip
+def test_every_folder_has_a_storage_of_its_own_whatever_its_name(tmp_path, fake, names):
+    space = read_space(write_space(tmp_path), CONFIG)
+    for name in names:
+        Search(tmp_path / "studies" / name, CONFIG, space).run_trial([])
+    assert {path.name for path in (tmp_path / "studies").iterdir()} == set(names)
+    for name in names:
+        assert (tmp_path / "studies" / name / STORAGE).is_file()
+        assert Search(tmp_path / "studies" / name, CONFIG, space).done == 1
+
+
 def test_a_study_goes_on_from_its_storage(tmp_path, fake):
     space = read_space(write_space(tmp_path), CONFIG)
     Search(tmp_path, CONFIG, space).run_trial([])
