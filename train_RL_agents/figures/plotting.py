@@ -169,6 +169,12 @@ DRAWINGS = {
 }  # fmt: skip
 
 
+def _literal(rows: Rows) -> Rows:
+    """Return rows in whose names a dollar sign, as in a folder's, begins no formula."""
+    return [{key: value.replace("$", r"\$") if isinstance(value, str) else value
+             for key, value in row.items()} for row in rows]  # fmt: skip
+
+
 def write(out: Path, tables: dict[str, Rows]) -> list[Path]:
     """Write every table that has rows, as CSV and as pictures.
 
@@ -189,7 +195,7 @@ def write(out: Path, tables: dict[str, Rows]) -> list[Path]:
             continue
         files += [out / f"{name}.{kind}" for kind in ("csv", *KINDS)]
         write_atomically(files[-len(KINDS) - 1], csv_text(rows))
-        picture = DRAWINGS[name](rows)
+        picture = DRAWINGS[name](_literal(rows))
         for path in files[-len(KINDS) :]:
             save_figure(picture, path, dpi=130)
     return files
