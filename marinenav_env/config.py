@@ -260,7 +260,8 @@ class ScenarioConfig:
     obs_r_range: Annotated[Range, at_least(0.0)] = (1.0, 1.0)
     """Obstacle radius, drawn uniformly (m)."""
     draws: Annotated[int, at_least(1), at_most(50_000)] = 500
-    """Draws that the robots, the cores and the obstacles of a scenario each may use up."""
+    """Draws that the robots, the cores and the obstacles of a scenario each may use up; more for
+    levels of which most scenarios would run out."""
 
     def __post_init__(self) -> None:
         section = "world.scenario"

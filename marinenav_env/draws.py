@@ -21,6 +21,8 @@ from marinenav_env.philox import RandomSource, uniform
 ROBOTS, COURSES, REACH, OFFSETS, MOTION, HEADINGS, CORES, OBSTACLES = range(2**16, 2**16 + 8)
 VESSELS, WEATHER, LEVEL, START = range(2**16 + 8, 2**16 + 12)
 """Purposes of random numbers; those of noise are counted from 0 on."""
+ATTEMPT = 2**12
+"""Between the purposes of one attempt at a scenario and of the next."""
 FEW, FURTHER = 64, 4
 """Candidates that are examined at first, and the factor from one try to the next."""
 
@@ -105,6 +107,8 @@ class CounterDraws:
 
     source: RandomSource
     dtype: torch.dtype
+    attempt: int = 0
+    """Each has other numbers."""
 
     @property
     def in_parts(self) -> bool:
@@ -132,23 +136,26 @@ class CounterDraws:
     def _numbers(self, purpose: int, count: int, size: int) -> Tensor:
         """Numbers [size, P, count]: those of a candidate do not depend on how many there are."""
         calls = -(-size // 4)
-        words = self.source.of(purpose).words(count, calls)
+        words = self.source.of(purpose + ATTEMPT * self.attempt).words(count, calls)
         found = torch.stack([uniform(word, self.dtype) for word in words])
         # [4, count, calls, P]: the words of a call follow one another.
         return found.permute(2, 0, 3, 1).flatten(0, 1)[:size].contiguous()
 
 
-def make_draws(source: torch.Generator | RandomSource, size: int, dtype: torch.dtype) -> Draws:
+def make_draws(
+    source: torch.Generator | RandomSource, size: int, dtype: torch.dtype, attempt: int = 0
+) -> Draws:
     """Numbers of so many scenarios.
 
     Args:
         source: a generator, or what they follow from, of as many environments.
         size: P.
         dtype: floating-point type.
+        attempt: how often these scenarios were drawn before.
     """
     if isinstance(source, torch.Generator):
         return GeneratorDraws(source, size, dtype)
-    return CounterDraws(source, dtype)
+    return CounterDraws(source, dtype, attempt)
 
 
 def first_enough(draws: Draws, most: int, examine: Examine) -> tuple[Tensor, ...]:

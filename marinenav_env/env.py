@@ -32,6 +32,7 @@ from marinenav_env.reset_pool import (
     drawn_or_given,
     first_entry,
     make_sampler,
+    require_robots,
     restore,
 )
 from marinenav_env.restart import steered
@@ -186,6 +187,8 @@ class MarineNavEnv(EnvBase):
             constants, quantiles = build_parameters([config], robots, device, self.dtype)
         else:
             self._source, constants, quantiles = stack_episodes(given, device, self.dtype)
+        if not isinstance(given, Curriculum):
+            require_robots(self._source, "scenarios")
         base, spread = constants.vessel, 1.0
         self._varying: ParameterSampler | None = None
         if isinstance(given, Curriculum):

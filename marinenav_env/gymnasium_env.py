@@ -19,7 +19,7 @@ from marinenav_env.numpy_worlds import METADATA, NumpyWorlds, Results
 from marinenav_env.rendering import FPS
 from marinenav_env.scripted import SCRIPTED, write_actions
 from marinenav_env.specs import GROUP
-from marinenav_env.validation import require
+from marinenav_env.validation import ConfigError, require
 
 Policy = Callable[[TensorDictBase], TensorDictBase]
 
@@ -31,6 +31,26 @@ class _FirstVessels:
         known = callable(others) or others in SCRIPTED
         require(known, "others", others, f"a policy, or one of {', '.join(SCRIPTED)}")
         self.worlds, self._others = worlds, others
+
+    def restart(self, seed: int | None) -> None:
+        """Begin the next episodes; see NumpyWorlds."""
+        self.worlds.restart(seed)
+        self._require_agents()
+
+    def begin_next(self, over: NDArray[np.bool_]) -> None:
+        """Begin the next episode where ``over`` [E] is true."""
+        self.worlds.begin_next(over)
+        self._require_agents()
+
+    def _require_agents(self) -> None:
+        """Refuse episodes that begin without an agent.
+
+        Raises:
+            ConfigError: when the first vessel is missing, or keeps course and speed.
+        """
+        if not self.worlds.now.get((GROUP, "mask"))[:, 0].all():
+            raise ConfigError("scenarios: in each episode there must be a first vessel, the agent, "
+                              "which does not keep course and speed")  # fmt: skip
 
     def step(self, actions: Any) -> Results:
         """Make a control step with actions [E, ...]; see NumpyWorlds.result."""
@@ -89,7 +109,7 @@ class MarineNavGymEnv(gymnasium.Env[Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode; there are no options."""
         super().reset(seed=seed)
-        self._worlds.restart(seed)
+        self._fleet.restart(seed)
         return self._worlds.only(self._worlds.observation(0)), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -154,7 +174,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begin episodes in all worlds; there is one seed for all, and there are no options."""
-        self._worlds.restart(seed)
+        self._fleet.restart(seed)
         return self._worlds.observation(0), {}
 
     def step(self, actions: Any) -> Results:
@@ -163,7 +183,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         over = terminated | truncated
         if not over.any():
             return last, reward, terminated, truncated, info
-        self._worlds.begin_next(over)
+        self._fleet.begin_next(over)
         final: NDArray[Any] = np.full(self.num_envs, None, object)
         for row in np.flatnonzero(over):
             final[row] = last[row] if isinstance(last, np.ndarray) else {

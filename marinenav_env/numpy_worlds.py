@@ -16,6 +16,7 @@ from torch import Tensor
 from marinenav_env.config import WorldConfig
 from marinenav_env.entries import Entry
 from marinenav_env.env import MarineNavEnv, Scenarios
+from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.observation import flattened
 from marinenav_env.rendering import FPS, MODES
 from marinenav_env.reset_pool import Curriculum, drawn_or_given
@@ -60,7 +61,9 @@ class NumpyWorlds:
         require(render_mode in (None, *MODES), "render_mode", render_mode, " or ".join(MODES))
         given = drawn_or_given(scenarios)
         if isinstance(given, Curriculum) and num_envs == 1:
-            given = replace(given, pool_size=1, refresh_size=1, refresh_interval=1)
+            # Elsewhere than on a CPU, what a level lacks is copied from others drawn with it.
+            size = 1 if host_reads_are_free(torch.device(device)) else 64
+            given = replace(given, pool_size=size, refresh_size=size, refresh_interval=1)
         self.env = MarineNavEnv(config, num_envs, scenarios=given, continuous=continuous,
                                 device=device)  # fmt: skip
         self.flat, self._render_mode, self._fps = flat, render_mode, render_fps

@@ -17,21 +17,29 @@ import torch
 from torch import Tensor
 
 from marinenav_env import plugins
+from marinenav_env.complete import CompleteSampler
 from marinenav_env.config import LEVELS, Level, ScenarioConfig
 from marinenav_env.draws import LEVEL, START
 from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.layout import environments_innermost
 from marinenav_env.philox import RandomSource
-from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.state import ResetState, Scenario
-from marinenav_env.validation import Count, at_least, check_fields, is_count, require
+from marinenav_env.validation import (
+    ConfigError,
+    Count,
+    at_least,
+    check_fields,
+    is_count,
+    require,
+)
 
+_SAMPLER = "curriculum.sampler"
 _POOL = 2**31
 """Entries of a reset pool draw as environments from this number on."""
 
 
 class Sampler(Protocol):
-    """Draws scenarios on a device; ScenarioSampler is the published one."""
+    """Draws scenarios on a device; ScenarioSampler is the published one, CompleteSampler ours."""
 
     @property
     def max_robots(self) -> int:
@@ -78,7 +86,7 @@ class Curriculum:
     """Vector steps between refreshes."""
     sampler: str | MakeSampler | Sampler = ""
     """What draws the scenarios: a sampler of your own as package.module:Class, its class, or an
-    object; none: ScenarioSampler."""
+    object; none: CompleteSampler."""
 
     def __post_init__(self) -> None:
         check_fields(self, "curriculum")
@@ -114,7 +122,7 @@ def make_sampler(
     Raises:
         ConfigError: when it cannot be loaded or is none.
     """
-    found: Any = curriculum.sampler or ScenarioSampler
+    found: Any = curriculum.sampler or CompleteSampler
     if isinstance(found, str):
         found = plugins.resolve(plugins.SCENARIOS, found)
     if isinstance(found, type) or not hasattr(found, "sample"):
@@ -227,6 +235,21 @@ class ResetPool(ABC):
         """Restore what state_dict gave."""
 
 
+def require_robots(scenarios: Scenario, source: str) -> None:
+    """Refuse scenarios without any robot.
+
+    Args:
+        scenarios: batch [P].
+        source: what they are of, for the message.
+
+    Raises:
+        ConfigError: when there are some.
+    """
+    empty = int((~scenarios.robot_mask.any(-1)).sum())  # host: where it is free, or at the start
+    if empty:
+        raise ConfigError(f"{source}: {empty:,} of {len(scenarios):,} scenarios have no robot")
+
+
 class SampledPool(ResetPool):
     """Reset states of drawn scenarios, refreshed during the run.
 
@@ -263,6 +286,8 @@ class SampledPool(ResetPool):
         self._begins = torch.arange(0, curriculum.pool_size, size, device=device).unbind()
         self._cursor, self._ticks = 0, 0
         self.states = _in_memory(ResetState.cat([self._draw(begin) for begin in self._begins]))
+        if curriculum.sampler:
+            require_robots(self.states.scenario, _SAMPLER)
         self.counter = self._source.step
 
     def upcoming(self) -> RandomSource:
@@ -296,6 +321,8 @@ class SampledPool(ResetPool):
     def renew(self, begin: Tensor) -> None:
         """See ResetPool."""
         rows, drawn = begin + self._rows, self._draw(begin)
+        if self._curriculum.sampler and host_reads_are_free(begin.device):
+            require_robots(drawn.scenario, _SAMPLER)
         for name in drawn.keys(include_nested=True, leaves_only=True):
             self.states.get(name).index_copy_(0, rows, drawn.get(name))
 
@@ -339,7 +366,7 @@ class SampledPool(ResetPool):
         scenario = self._sampler.sample(level, numbers)
         expected = [size, self._sampler.max_robots]
         found = list(scenario.robot_mask.shape)
-        require(found == expected, "curriculum.sampler: robot_mask.shape", found, f"{expected}")
+        require(found == expected, f"{_SAMPLER}: robot_mask.shape", found, f"{expected}")
         return self._make_reset_state(scenario, rows, source)
 
 

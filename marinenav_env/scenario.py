@@ -30,6 +30,7 @@ from marinenav_env.draws import (
     make_draws,
 )
 from marinenav_env.encounters import SEPARATION, draw_courses, meeting, smallest_angle
+from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.philox import RandomSource
 from marinenav_env.state import Scenario
 from marinenav_env.validation import require
@@ -145,15 +146,17 @@ def _choose(
         The accepted ones [n, P, N], zero where there is none, and [P, N] bool: where there is one.
     """
     number = torch.arange(open_.shape[-1], device=open_.device)
-    accepted, mask = [candidates[..., :0]], [open_[:, :0]]
+    accepted = candidates.new_zeros(*candidates.shape[:2], slots)
+    mask = open_.new_zeros(len(open_), slots)
     for slot in range(slots):
         first = open_.to(torch.int8).argmax(-1, keepdim=True)
         found = open_.gather(-1, first) & (slot < wanted)[:, None]
+        if host_reads_are_free(open_.device) and not found.any():
+            break
         one = candidates.gather(-1, first.expand(*candidates.shape[:2], 1))
         open_ = open_ & (number > first) & ~(clash(one) & found)
-        accepted.append(one * found)
-        mask.append(found)
-    return torch.cat(accepted, -1), torch.cat(mask, -1)
+        accepted[..., slot : slot + 1], mask[:, slot : slot + 1] = one * found, found
+    return accepted, mask
 
 
 def _closing(course: Tensor, speed: Tensor, both: Tensor) -> Tensor:
@@ -171,13 +174,12 @@ def _closing(course: Tensor, speed: Tensor, both: Tensor) -> Tensor:
 
 
 def _check_room(config: ScenarioConfig, level: Level) -> None:
-    """Refuse a level with a map of its own that has no room for what is drawn on it."""
-    if not level.map_size:
-        return
+    """Refuse a level whose map is too small for its margins, or for a single start and goal."""
     margin = max(config.start_margin, config.obstacle_margin)
-    fine = 2.0 * margin < level.map_size
+    fine = not level.map_size or 2.0 * margin < level.map_size
     require(fine, "level.map_size", level.map_size, f"above {2.0 * margin:g}, both margins")
-    longest = math.sqrt(2.0) * (level.map_size - 2.0 * config.start_margin)
+    sides = (level.map_size or side for side in (config.width, config.height))
+    longest = math.hypot(*(side - 2.0 * config.start_margin for side in sides))
     fine = level.encounter or level.min_start_goal_dis < longest
     require(fine, "level.min_start_goal_dis", level.min_start_goal_dis,
             f"below {longest:g}, the diagonal of the map inside its margins")  # fmt: skip
@@ -185,6 +187,9 @@ def _check_room(config: ScenarioConfig, level: Level) -> None:
 
 class ScenarioSampler:
     """Draws scenarios of mixed levels on a device, without reading anything back.
+
+    As published: one whose draws are used up has fewer robots, cores or obstacles than its level
+    asks for. See CompleteSampler for scenarios that have all of them.
 
     Args:
         config: constraints.
@@ -234,7 +239,10 @@ class ScenarioSampler:
         Returns:
             Scenarios, batch [P].
         """
-        draws = make_draws(generator, len(level), self._options["dtype"])
+        return self.draw(level, make_draws(generator, len(level), self._options["dtype"]))
+
+    def draw(self, level: Tensor, draws: Draws) -> Scenario:
+        """``sample`` from numbers at hand."""
         ends, robot_mask = self._robots(level, draws)
         met = None
         if self._has_encounters:

@@ -12,7 +12,8 @@ import train_RL_agents
 WORLD = (
     "validation", "extras", "files", "layout", "philox", "endings", "host_reads", "products",
     "compiling", "config", "state", "plugins", "captured", "contact", "current", "drawing",
-    "entries", "draws", "encounters", "scenario", "thrust", "dynamics", "weather", "roles",
+    "entries", "draws", "encounters", "scenario", "complete", "odd_starts", "thrust", "dynamics",
+    "weather", "roles",
     "reward", "perception", "range_scan", "reset_pool", "varying", "colregs", "parameters",
     "observation", "scenario_file", "triton_math", "triton_reward", "triton_weather",
     "triton_kernel", "triton_operator", "restart", "triton_world", "world", "rendering", "specs",

@@ -9,6 +9,8 @@ from gymnasium.utils.env_checker import check_env
 
 from marinenav_env import GROUP, ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.gymnasium_env import MarineNavGymEnv, MarineNavVectorEnv
+from marinenav_env.scenario import ScenarioSampler
+from tests.marinenav_env.helpers import CPU
 
 PAIR = Curriculum((Level(2, 0, 1, 20.0),))
 SHORT = WorldConfig(max_steps=5)
@@ -170,3 +172,42 @@ def test_one_of_many_worlds_is_the_single_one():
         seen, rewards, *_ = many.step(action[None])
         alone, reward, *_ = one.step(action)
         assert rewards[0] == reward
+
+
+class WithoutFirst(ScenarioSampler):
+    """Every scenario but the first lacks its first robot."""
+
+    begun = False
+
+    def sample(self, level, generator):
+        drawn = super().sample(level, generator)
+        drawn.robot_mask[:, 0] = not self.begun
+        self.begun = True
+        return drawn
+
+
+@pytest.mark.parametrize("kind", ["single", "vector"])
+def test_an_episode_without_the_agent_is_refused(kind):
+    small = Curriculum(PAIR.levels, sampler=WithoutFirst, pool_size=1, refresh_size=1,
+                       refresh_interval=1)  # fmt: skip
+    if kind == "single":
+        env, actions = MarineNavGymEnv(SHORT, scenarios=small), np.zeros(2, np.float32)
+    else:
+        env = MarineNavVectorEnv(2, SHORT, scenarios=small)
+        actions = np.zeros((2, 2), np.float32)
+    with pytest.raises(ConfigError, match="in each episode there must be a first vessel, the age"):
+        env.reset()
+        for _ in range(3 * SHORT.max_steps):
+            over = np.any(env.step(actions)[2:4])
+            if over and kind == "single":
+                env.reset()
+
+
+def test_an_agent_that_cannot_act_is_refused():
+    sampler = ScenarioSampler(WorldConfig().scenario, PAIR.levels, CPU, torch.float32)
+    given = sampler.sample(torch.zeros(2, dtype=torch.int64), torch.Generator().manual_seed(0))
+    given.scripted = torch.zeros_like(given.robot_mask)
+    MarineNavGymEnv(SHORT, scenarios=given).reset()
+    given.scripted[:, 0] = True
+    with pytest.raises(ConfigError, match="in each episode there must be a first vessel, the age"):
+        MarineNavGymEnv(SHORT, scenarios=given).reset()

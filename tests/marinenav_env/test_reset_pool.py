@@ -389,3 +389,37 @@ def test_restoring_another_shape_is_refused() -> None:
     del values["self_state"]
     with pytest.raises(RuntimeError, match="other, self_state: missing or unknown"):
         restore(target, values | {"other": torch.zeros(3)})
+
+
+class Empty(ScenarioSampler):
+    """Every second scenario is without robots, from a given draw on."""
+
+    calls, first = 0, 0
+
+    def sample(self, level: Tensor, generator: torch.Generator) -> Scenario:
+        scenario = super().sample(level, generator)
+        if self.calls >= self.first:
+            scenario.robot_mask[::2] = False
+        self.calls += 1
+        return scenario
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_scenarios_of_the_users_have_a_robot_or_are_refused(first: int) -> None:
+    sampler = Empty(ScenarioConfig(), LEVELS, CPU, torch.float32)
+    sampler.first = first
+    given = Curriculum(LEVELS, sampler=sampler, pool_size=12, refresh_size=4, refresh_interval=1)
+    with pytest.raises(
+        ConfigError, match=r"^curriculum.sampler: \d of \d+ scenarios have no robot$"
+    ):
+        MarineNavEnv(num_envs=2, scenarios=given).refresh_pool()
+
+
+def test_given_scenarios_have_a_robot_or_are_refused() -> None:
+    sampler = ScenarioSampler(ScenarioConfig(), LEVELS, CPU, torch.float32)
+    given = sampler.sample(torch.arange(6) % 3, torch.Generator())
+    given.robot_mask[3, 1:] = False
+    MarineNavEnv(scenarios=given)
+    given.robot_mask[3] = False
+    with pytest.raises(ConfigError, match=r"^scenarios: 1 of 6 scenarios have no robot$"):
+        MarineNavEnv(scenarios=given)

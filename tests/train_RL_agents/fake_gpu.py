@@ -16,13 +16,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torchrl.envs import EnvBase
 
-from marinenav_env import captured
+from marinenav_env import captured, complete
+from marinenav_env.complete import draws_for
 from marinenav_env.philox import RandomSource
 from tests.train_RL_agents.tiny_runs import tiny_settings
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.evaluation import episodes
 from train_RL_agents.evaluation.episodes import Evaluation, draw_scenarios, evaluation_of
 from train_RL_agents.learning import ALGORITHMS, OffPolicy, Setup
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -120,7 +120,12 @@ def fake_gpu() -> Iterator[_FakeGpu]:
         assert all(each.requires_grad for each in (*tree_leaves(outputs), *inputs))
         return tuple(map(torch.zeros_like, inputs))
 
+    def counted(*given: Any) -> int:
+        with unset_fake_temporarily():  # scenarios are tried, on a CPU
+            return draws_for(*given)
+
     with (
+        patch.object(complete, "draws_for", counted),
         patch.object(torch, "Generator", _Generator),
         patch.object(torch.autograd, "grad", given),
         patch.object(EnvBase, "_reset_check_done", lambda *_: None),
@@ -217,7 +222,7 @@ class Loop:
         schedule = config.eval_schedule
         with unset_fake_temporarily():  # their number is read
             scenarios = draw_scenarios(config.world, schedule.levels(), schedule.num_episodes, 0)
-        with patch.object(episodes, "require_robots"):  # reads, and finds 1 in all there is
+        with patch("marinenav_env.env.require_robots"):  # reads, and finds 1 in all there is
             return evaluation_of(
                 PolicyWrapper(agent), scenarios, config.world, continuous=agent.continuous,
                 device=GPU, seed=0, compile=config.compile, capture=config.capture,

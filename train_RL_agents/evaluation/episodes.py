@@ -19,12 +19,11 @@ from torch import Tensor
 from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.captured import Captured
 from marinenav_env.compiling import compiled
+from marinenav_env.complete import CompleteSampler, draws_for
 from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.layout import copy_all, copy_in
 from marinenav_env.philox import RandomSource
-from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.state import Outcome, ResetState, Scenario
-from marinenav_env.validation import ConfigError
 from marinenav_env.world import WorldState
 from train_RL_agents.utils.memory import require_room
 
@@ -187,12 +186,16 @@ def step_bytes(world: WorldConfig, robots: int, obstacles: int) -> int:
 
 
 def drawing_bytes(world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int]) -> int:
-    """Bytes that draw_scenarios takes in passing, about."""
+    """Bytes that draw_scenarios takes in passing, about.
+
+    Raises:
+        ConfigError: for a level that there is no room for.
+    """
     ends, cores = (max(getattr(level, name) for level in levels)
                    for name in ("num_robots", "num_cores"))  # fmt: skip
     # Of each candidate its own numbers, and both differences to each end or core.
     numbers = 16 + 2 * max(2 * ends, cores)
-    return 8 * sum(episodes) * world.scenario.draws * numbers
+    return 8 * sum(episodes) * draws_for(world.scenario, tuple(levels)) * numbers
 
 
 def draw_scenarios(
@@ -210,30 +213,12 @@ def draw_scenarios(
         Scenarios, level after level, float64 on the CPU.
 
     Raises:
-        ConfigError: when there is not enough memory.
+        ConfigError: for a level that there is no room for, and when there is not enough memory.
     """
     require_room(f"drawing {sum(episodes):,} scenarios", drawing_bytes(world, levels, episodes))
-    sampler = ScenarioSampler(world.scenario, tuple(levels), torch.device("cpu"), torch.float64)
+    sampler = CompleteSampler(world.scenario, tuple(levels), torch.device("cpu"), torch.float64)
     level = torch.repeat_interleave(torch.arange(len(levels)), torch.tensor(list(episodes)))
     return sampler.sample(level, torch.Generator().manual_seed(seed))
-
-
-def require_robots(scenarios: Scenario, source: str) -> None:
-    """Refuse scenarios on whose map there was no room for any robot.
-
-    Args:
-        scenarios: batch [N].
-        source: what they are of, for the message.
-
-    Raises:
-        ConfigError: when there are some.
-    """
-    empty = int((~scenarios.robot_mask.any(-1)).sum().item())
-    if empty:
-        raise ConfigError(
-            f"{source}: {empty:,} of {len(scenarios):,} scenarios have no room for a robot; make "
-            "the map larger (world.scenario.width and height) or min_start_goal_dis smaller"
-        )
 
 
 class Tally:
@@ -384,11 +369,9 @@ def evaluation_world(
     """The world of an evaluation, see ``evaluate``."""
     # Nothing ends at a collision here: the tally stops there by itself.
     world = replace(world, ends_at_first_collision=False)
-    env = MarineNavEnv(
+    return MarineNavEnv(
         world, scenarios=scenarios, continuous=continuous, device=device, dtype=dtype, seed=seed
     )
-    require_robots(env.scenario, "scenarios")
-    return env
 
 
 class Evaluation:

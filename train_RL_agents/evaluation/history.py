@@ -25,7 +25,6 @@ from train_RL_agents.evaluation.episodes import (
     evaluate,
     evaluation_of,
     finite,
-    require_robots,
 )
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.checkpoint import save_policy
@@ -78,7 +77,6 @@ class History:
         self.scenarios = draw_scenarios(
             self._config.world, schedule.levels(), schedule.num_episodes, schedule.seed
         )
-        require_robots(self.scenarios, "eval_schedule")
         self.rows: list[dict[str, Any]] = []
         """Figures of each evaluation, as in evaluations.csv."""
         self.episodes: list[Episodes] = []

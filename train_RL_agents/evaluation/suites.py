@@ -26,7 +26,7 @@ from train_RL_agents.evaluation.encounter_suites import (
     imazu,
     random_encounters,
 )
-from train_RL_agents.evaluation.episodes import draw_scenarios, require_robots
+from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, encounter_scenarios
 
 
@@ -84,28 +84,15 @@ def level_names(count: int) -> tuple[str, ...]:
     return tuple(f"level {number}" for number in range(1, count + 1))
 
 
-def _drawn(
-    world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int], seed: int
-) -> Scenario:
-    """Scenarios of levels, see draw_scenarios, with one robot at least.
-
-    Raises:
-        ConfigError: when the map is too small, or there is not enough memory.
-    """
-    drawn = draw_scenarios(world, levels, episodes, seed)
-    require_robots(drawn, "suite")
-    return drawn
-
-
 def _levels(world: WorldConfig, episodes: int, seed: int) -> Drawn:
     """The six published levels."""
-    drawn = _drawn(world, LEVELS, (episodes,) * len(LEVELS), seed)
+    drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
     return level_names(len(LEVELS)), (Part(world, drawn),)
 
 
 def _currents(world: WorldConfig, episodes: int, seed: int) -> Drawn:
     """Strong currents in a crowded map."""
-    drawn = _drawn(world, (Level(6, 8, 8, 40.0),), (episodes,), seed)
+    drawn = draw_scenarios(world, (Level(6, 8, 8, 40.0),), (episodes,), seed)
     return ("6 robots, 8 obstacles, 8 cores",), (Part(world, drawn),)
 
 
@@ -121,7 +108,7 @@ def _crowd(world: WorldConfig, episodes: int, seed: int) -> Drawn:
         wide = replace(area, width=growth * area.width, height=growth * area.height)
         own = replace(world, scenario=wide)
         level = Level(robots, 0, robots * LEVELS[-1].num_obstacles // LEVELS[-1].num_robots, 40.0)
-        parts.append(Part(own, _of_group(_drawn(own, (level,), (episodes,), seed), index)))
+        parts.append(Part(own, _of_group(draw_scenarios(own, (level,), (episodes,), seed), index)))
     return tuple(f"{robots} robots" for robots in CROWDS), tuple(parts)
 
 
@@ -131,7 +118,7 @@ NOISE = (0, 1, 2, 4)
 
 def _noise(world: WorldConfig, episodes: int, seed: int) -> Drawn:
     """The same scenarios of all levels with more and less noise on positions and velocities."""
-    drawn = _drawn(world, LEVELS, (episodes,) * len(LEVELS), seed)
+    drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
     parts = []
     for index, factor in enumerate(NOISE):
         sensor = world.sensor
@@ -147,7 +134,7 @@ VESSELS = 2.0
 
 def _vessels(world: WorldConfig, episodes: int, seed: int) -> Drawn:
     """All levels with vessels whose mass (and inertia) and thrust are drawn, each by itself."""
-    drawn = _drawn(world, LEVELS, (episodes,) * len(LEVELS), seed)
+    drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
     generator = torch.Generator().manual_seed(seed)
     factors = VESSELS ** (2.0 * torch.rand(2, *drawn.robot_mask.shape, generator=generator) - 1.0)
     usual, given = world.vessel, []
@@ -164,7 +151,7 @@ def _vessels(world: WorldConfig, episodes: int, seed: int) -> Drawn:
 
 def _weather(world: WorldConfig, episodes: int, seed: int) -> Drawn:
     """All levels in moderate wind and waves."""
-    drawn = _drawn(world, LEVELS, (episodes,) * len(LEVELS), seed)
+    drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
     generator = torch.Generator().manual_seed(seed)
     chance = torch.rand(len(drawn), 2, generator=generator, dtype=torch.float64)
     given = []
@@ -180,7 +167,7 @@ def _weather(world: WorldConfig, episodes: int, seed: int) -> Drawn:
 
 def _faults(world: WorldConfig, episodes: int, seed: int) -> Drawn:
     """All levels with late commands and missed detections."""
-    drawn = _drawn(world, LEVELS, (episodes,) * len(LEVELS), seed)
+    drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
     calm = replace(MODERATE, wind_speed=0.0, wave_height=0.0)
     return ("late and missed",), (Part(replace(world, weather=calm), _of_group(drawn, 0)),)
 

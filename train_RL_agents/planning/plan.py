@@ -17,10 +17,11 @@ from rich.table import Table
 from torch import Tensor
 
 from marinenav_env import Curriculum, MarineNavEnv
+from marinenav_env.complete import draws_for
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents.collecting.worlds import training_scenarios
 from train_RL_agents.config.building import make_agent
-from train_RL_agents.config.schema import TrainConfig, TrainerConfig
+from train_RL_agents.config.schema import LevelColumns, TrainConfig, TrainerConfig
 from train_RL_agents.evaluation.episodes import drawing_bytes, step_bytes
 from train_RL_agents.learning import ALGORITHMS
 from train_RL_agents.learning.algorithm import Demand, Item
@@ -73,6 +74,7 @@ def plan(config: TrainConfig[Any], device: torch.device) -> Plan:
     """Predict what a run of a configuration will take; neither generator nor device is touched."""
     settings = config.trainer
     _check_networks(config)
+    _check_levels(config)
     with torch.random.fork_rng(devices=[]):
         agent = make_agent(config, config.world.vessel.num_actions, CPU)
         env = _one_environment(config, agent.continuous)
@@ -102,6 +104,19 @@ def _check_networks(config: TrainConfig[Any]) -> None:
     with suppress(NotImplementedError, RuntimeError), torch.device("meta"):
         agent = make_agent(config, config.world.vessel.num_actions, torch.device("meta"))
         require_room("the agent", sum(each.nbytes for each in agent.parameters()))
+
+
+def _check_levels(config: TrainConfig[Any]) -> None:
+    """Refuse levels that there is no room for, by the schedule that has them."""
+    training = config.training_schedule
+    schedules: dict[str, LevelColumns] = {"eval_schedule": config.eval_schedule}
+    if not (training.sampler or training.scenarios):
+        schedules = {"training_schedule": training, **schedules}
+    for name, schedule in schedules.items():
+        try:
+            draws_for(config.world.scenario, schedule.levels())
+        except ConfigError as error:
+            raise ConfigError(f"{name}: {error}") from error
 
 
 def _one_environment(config: TrainConfig[Any], continuous: bool) -> MarineNavEnv:
@@ -162,7 +177,9 @@ def _pool_bytes(env: MarineNavEnv, config: TrainConfig[Any]) -> int:
     curriculum = config.training_schedule.curriculum()
     ends = 2 * env.num_robots
     # Points, differences and distances of each candidate to each start and goal.
-    candidates = config.world.scenario.draws * ends * 6 * env.state.pose.element_size()
+    drawn = not (curriculum.sampler or config.training_schedule.scenarios)
+    draws = draws_for(config.world.scenario, curriculum.levels) if drawn else 0
+    candidates = draws * ends * 6 * env.state.pose.element_size()
     return curriculum.pool_size * _pool_entry(env) + curriculum.refresh_size * candidates
 
 

@@ -1,7 +1,6 @@
 """marinenav study."""
 
 import json
-import re
 import sys
 
 import pytest
@@ -87,5 +86,5 @@ def test_a_suite_without_room_is_refused_before_anything_is_trained(tmp_path, ca
     content = json.loads(file.read_text()) | {"common": {}, "suites": suites}
     file.write_text(json.dumps(content))
     said = refused(capsys, *argv)
-    assert re.match(r"suite: (\d+) of \1 scenarios have no room for a robot; make the map", said)
+    assert "level" in said and "the diagonal of the map" in said
     assert not (tmp_path / "out").exists()

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.tiny_runs import TINY, usual_signals
 from train_RL_agents.cli import main
 from train_RL_agents.collecting.collectors import StepCollector
@@ -80,3 +81,15 @@ def test_processes_of_torchrun_start_no_jobs(command, tmp_path, monkeypatch, cap
     assert main([*command, "--jobs", "2"]) == 2
     assert "--jobs=2: must be left out with torchrun" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
+
+
+def test_levels_without_room_are_refused_before_there_is_a_folder(tmp_path, capsys):
+    words = [f"save_dir={tmp_path}", "training_schedule.min_start_goal_dis=80,80,80,80,80,80"]
+    said = refused(capsys, "train", *words)
+    assert said.startswith("training_schedule: level.min_start_goal_dis=80.0: must be below 72")
+    schedule = ("eval_schedule.num_robots=20", "eval_schedule.num_cores=0",
+                "eval_schedule.num_obstacles=0", "eval_schedule.min_start_goal_dis=40",
+                "eval_schedule.num_episodes=3")  # fmt: skip
+    said = refused(capsys, "train", f"save_dir={tmp_path}", *schedule)
+    assert said.startswith("eval_schedule: level 1: num_robots=20: there is room for 1")
+    assert not list(tmp_path.iterdir())

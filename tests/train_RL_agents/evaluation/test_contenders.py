@@ -225,8 +225,9 @@ def test_logits_are_not_unscaled():
 
 
 def test_scenarios_without_a_robot_are_refused():
-    nobody = draw_scenarios(WORLD, (Level(2, 0, 0, 80.0),), (2,), 0)
-    with pytest.raises(ConfigError, match="2 of 2 scenarios have no room"):
+    nobody = draw_scenarios(WORLD, (Level(2, 0, 0, 40.0),), (2,), 0)
+    nobody.robot_mask[:] = False
+    with pytest.raises(ConfigError, match="scenarios: 2 of 2 scenarios have no robot"):
         evaluate(lambda step: step, nobody, WORLD, continuous=True, device=CPU)
 
 

@@ -10,7 +10,7 @@ import torch
 from tensordict.nn import TensorDictModuleBase
 
 from marinenav_env import GROUP, LEVELS, ConfigError, Episode, Level, MarineNavEnv, WorldConfig
-from marinenav_env.config import SensorConfig
+from marinenav_env.config import ScenarioConfig, SensorConfig
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.evaluation import episodes as episodes_module
 from train_RL_agents.evaluation.episodes import (
@@ -21,7 +21,6 @@ from train_RL_agents.evaluation.episodes import (
     evaluate,
     evaluation_of,
     finite,
-    require_robots,
     step_bytes,
     wilson_interval,
 )
@@ -504,12 +503,14 @@ def test_draw_scenarios_counts_and_repeats():
         assert (distance[mask] >= level.min_start_goal_dis).all()
 
 
-def test_a_scenario_without_a_robot_is_refused():
-    drawn = draw_scenarios(WorldConfig(), LEVELS[:1], (3,), 0)
-    require_robots(drawn, "levels")
-    drawn.robot_mask[1] = False
-    with pytest.raises(ConfigError, match="levels: 1 of 3 scenarios have no room for a robot; "):
-        require_robots(drawn, "levels")
+def test_sets_have_all_that_was_asked_for_or_are_refused():
+    level = Level(4, 2, 2, 30.0)
+    world = WorldConfig(scenario=ScenarioConfig(draws=25))
+    drawn = draw_scenarios(world, (level,), (100,), 0)
+    assert drawn.robot_mask.all() and drawn.obstacle_mask.all()
+    assert drawn.core_circulation.all()
+    with pytest.raises(ConfigError, match="level 2: num_robots=20: there is room for 1"):
+        draw_scenarios(world, (level, Level(20, 0, 0, 40.0)), (5, 5), 0)
 
 
 def test_memory_is_estimated_by_pairs_and_candidates():

@@ -10,7 +10,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from marinenav_env import ConfigError
+from marinenav_env import ConfigError, write_scenarios
+from tests.marinenav_env.helpers import simple_episode
 from tests.train_RL_agents.learners import agent_of
 from tests.train_RL_agents.tiny_runs import TINY, new_run
 from train_RL_agents.agents import AGENTS
@@ -219,3 +220,21 @@ def test_the_table_shows_every_item_and_the_total():
     assert "0.60 GB" in text
     assert "about 3.0 MB" in text
     assert "0.60 GB of 1.00 GB free" in text
+
+
+@pytest.mark.parametrize("section", ["training_schedule", "eval_schedule"])
+def test_levels_without_room_are_refused_by_the_schedule_that_has_them(section):
+    levels = {"num_robots": [3, 20], "num_cores": [0, 0], "num_obstacles": [0, 0],
+              "min_start_goal_dis": [30, 40]}  # fmt: skip
+    more = {"num_episodes": [5, 5]} if section == "eval_schedule" else {}
+    config = from_dict({section: levels | more})
+    said = f"^{section}: level 2: num_robots=20: there is room for 1. on the map of 55 x 55 m"
+    with pytest.raises(ConfigError, match=said):
+        plan(config, CPU)
+
+
+def test_levels_that_a_scenario_file_replaces_are_not_looked_at(tmp_path):
+    write_scenarios(tmp_path / "mine.json", [simple_episode([(5, 5, 0)], [(20, 20)])])
+    schedule = {"num_robots": [20], "num_cores": [0], "num_obstacles": [0],
+                "min_start_goal_dis": [40], "scenarios": str(tmp_path / "mine.json")}  # fmt: skip
+    assert plan(from_dict({"training_schedule": schedule}), CPU).items

@@ -1,0 +1,215 @@
+"""Scenarios with all the robots, cores and obstacles that their levels ask for.
+
+The published loops may run out of draws. A level that most of its scenarios cannot hold is refused
+before anything is drawn for it; where a few run out, these are drawn again.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from marinenav_env.config import Level, ScenarioConfig
+from marinenav_env.draws import make_draws
+from marinenav_env.host_reads import host_reads_are_free
+from marinenav_env.philox import RandomSource
+from marinenav_env.scenario import ScenarioSampler
+from marinenav_env.state import Scenario
+from marinenav_env.validation import ConfigError
+
+KINDS = ("num_robots", "num_cores", "num_obstacles")
+"""What a level asks for, in the order in which it is drawn."""
+PROBES, PROBED = 64, 2048
+"""Scenarios that a level is tried with; fewer where they would have more than so many objects."""
+BUDGETS, MOST_DRAWS = (1, 4, 16, 64), 50_000
+"""Factors on the draws that are tried in turn, and the most draws."""
+ATTEMPTS = 200
+"""At a scenario; each gives all that is asked for with a probability of about a half or more."""
+
+
+def counts_of(scenario: Scenario) -> Tensor:
+    """Count robots, cores and obstacles of scenarios [P]: [P, 3] int64."""
+    there = scenario.robot_mask, scenario.core_circulation != 0.0, scenario.obstacle_mask
+    return torch.stack([each.sum(-1) for each in there], -1)
+
+
+def _asked(config: ScenarioConfig, level: Level) -> list[int]:
+    """Counts of each of KINDS that can be told from the scenarios: a core at rest cannot."""
+    flows = level.core_speed or config.v_range[1]
+    return [level.num_robots, level.num_cores if flows else 0, level.num_obstacles]
+
+
+def _probe(config: ScenarioConfig, level: Level, draws: int) -> Tensor:
+    """Counts [N, 3] of scenarios that are drawn as published, the same in each call."""
+    size = max(4, min(PROBES, PROBED // max(1, sum(_asked(config, level)))))
+    cpu = torch.device("cpu")
+    sampler = ScenarioSampler(replace(config, draws=draws), (level,), cpu, torch.float32)
+    return counts_of(sampler.sample(torch.zeros(size, dtype=torch.int64),
+                                    RandomSource.seeded(0, size, cpu)))  # fmt: skip
+
+
+def _budgets(config: ScenarioConfig) -> list[int]:
+    """Draws that are tried in turn, the fewest first."""
+    return [min(factor * config.draws, MOST_DRAWS) for factor in BUDGETS]
+
+
+def _enough(config: ScenarioConfig, level: Level, tried: int = len(BUDGETS)) -> int:
+    """The fewest of the first ``_budgets`` that complete half the scenarios; 0 if none does."""
+    if level.encounter and not level.num_cores + level.num_obstacles:
+        return config.draws
+    asked = torch.tensor(_asked(config, level))
+    for draws in _budgets(config)[:tried]:
+        complete = (_probe(config, level, draws) >= asked).all(-1)
+        if complete.double().mean() >= 0.5:  # host: before there is a world
+            return draws
+    return 0
+
+
+@lru_cache(maxsize=1024)
+def draws_for(config: ScenarioConfig, levels: tuple[Level, ...]) -> int:
+    """Return the draws that a scenario of these levels is given: as configured, if they do.
+
+    Args:
+        config: constraints.
+        levels: all that are drawn together.
+
+    Raises:
+        ConfigError: for a level that there is no room for, with what there is room for.
+    """
+    found = [_enough(config, level) for level in levels]
+    if 0 in found:
+        _refuse(config, levels, found.index(0))
+    return max(found)
+
+
+def _refuse(config: ScenarioConfig, levels: tuple[Level, ...], number: int) -> NoReturn:
+    """Refuse one of the levels.
+
+    Raises:
+        ConfigError: always.
+    """
+    level = levels[number]
+    asked, room = dict(zip(KINDS, _asked(config, level), strict=True)), _room(config, level)
+    short = [name for name in KINDS if room[name] < asked[name]]
+    wanted = ", ".join(f"{name}={asked[name]}" for name in short)
+    fits = " and ".join(str(room[name]) for name in short)
+    wide, high = (level.map_size or side for side in (config.width, config.height))
+    far = "" if level.encounter else f", min_start_goal_dis={level.min_start_goal_dis:g}"
+    growth = _growth(config, level, max(asked[name] / max(1, room[name]) for name in short))
+    setting = "map_size" if level.map_size else "world.scenario.width and height, or map_size"
+    larger = f"; all fit on {_size(growth * wide, growth * high)} ({setting})" if growth else ""
+    raise ConfigError(
+        f"level {number + 1}: {wanted}: there is room for {fits} on the map of {_size(wide, high)} "
+        f"(clear_r={config.clear_r:g}{far}){larger}"
+    )
+
+
+def _size(wide: float, high: float) -> str:
+    return f"{wide:.10g} x {high:.10g} m"
+
+
+def _room(config: ScenarioConfig, level: Level) -> dict[str, int]:
+    """How many of each of KINDS nine in ten scenarios have room for, up to what is asked for."""
+    found = {}
+    for column, (name, asked) in enumerate(zip(KINDS, _asked(config, level), strict=True)):
+        counts = _probe(config, level, _budgets(config)[-1])[:, column].sort().values
+        found[name] = min(asked, int(counts[len(counts) // 10]))
+        if found[name] < asked:
+            # There is more room for cores and obstacles without the robots that do not fit.
+            fits: dict[str, Any] = {name: max(found[name], int(name == "num_robots"))}
+            level = replace(level, **fits)
+    return found
+
+
+def _growth(config: ScenarioConfig, level: Level, crowding: float) -> float:
+    """The factor on the sides of the map that makes room for a level; 0 if none is found.
+
+    Args:
+        config: constraints.
+        level: that there is no room for.
+        crowding: how many times as much is asked for as there is room for.
+    """
+    side = min(level.map_size or config.width, level.map_size or config.height)
+    # Whole metres of the shorter side, from less than the area per robot asks for.
+    wanted = math.ceil(side * max(1.05, 0.9 * math.sqrt(crowding)))
+    for _ in range(25):
+        growth = wanted / side
+        larger = replace(config, width=growth * config.width, height=growth * config.height)
+        # One on which few more draws are enough is found sooner, and leaves more room.
+        if _enough(larger, replace(level, map_size=growth * level.map_size), 2):
+            return growth
+        wanted = math.ceil(1.1 * wanted)
+    return 0.0
+
+
+class CompleteSampler(ScenarioSampler):
+    """Draws scenarios that have all that their levels ask for.
+
+    Where host reads are free, one that is not complete is drawn again; elsewhere it becomes a copy
+    of a complete one that is drawn with it, of the same level if there is any.
+
+    Args:
+        config: constraints; where its draws are too few for a level, there are more of them.
+        levels: the levels that scenarios are drawn for.
+        device: where the scenarios live.
+        dtype: their floating-point type.
+
+    Raises:
+        ConfigError: for a level that there is no room for, with what there is room for.
+    """
+
+    def __init__(
+        self,
+        config: ScenarioConfig,
+        levels: tuple[Level, ...],
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        super().__init__(config, levels, device, dtype)
+        self.config = replace(config, draws=draws_for(config, tuple(levels)))
+        self._asked = torch.tensor([_asked(config, level) for level in levels], device=device)
+
+    def sample(self, level: Tensor, generator: torch.Generator | RandomSource) -> Scenario:
+        """Draw one scenario per entry; see ScenarioSampler.
+
+        Raises:
+            ConfigError: when one is still not complete after many attempts.
+        """
+        scenario = super().sample(level, generator)
+        if not host_reads_are_free(level.device):
+            return scenario[_complete_ones(level, self._is_complete(scenario))]
+        for attempt in range(1, ATTEMPTS):
+            rows = (~self._is_complete(scenario)).nonzero().squeeze(-1)
+            if not len(rows):
+                return scenario
+            source = generator.rows(rows) if isinstance(generator, RandomSource) else generator
+            draws = make_draws(source, len(rows), self._options["dtype"], attempt)
+            scenario[rows] = self.draw(level[rows], draws)
+        raise ConfigError(f"level {int(level[rows[0]]) + 1}: no scenario with all that it asks for "
+                          f"was found in {ATTEMPTS} attempts; make its map larger")  # fmt: skip
+
+    def _is_complete(self, scenario: Scenario) -> Tensor:
+        """Whether scenarios have all that their levels ask for, [P] bool."""
+        return (counts_of(scenario) >= self._asked[scenario.level]).all(-1)
+
+
+def _complete_ones(level: Tensor, complete: Tensor) -> Tensor:
+    """Return for each scenario [P] its own number, or that of a complete one in its place.
+
+    The next one of the same level is taken; if there is none, the next of any.
+
+    Args:
+        level: [P] int64.
+        complete: [P] bool.
+    """
+    size = len(level)
+    number = torch.arange(size, device=level.device)
+    after = (number - number[:, None]) % size
+    other = (level != level[:, None]).to(torch.int64)
+    missing = (~complete).to(torch.int64)
+    return (after + size * (other + 2 * missing)).argmin(-1)

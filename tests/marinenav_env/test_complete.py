@@ -1,0 +1,171 @@
+"""Scenarios that have all that their levels ask for, and levels that are refused."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from marinenav_env import LEVELS, ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env import complete as complete_module
+from marinenav_env.complete import CompleteSampler, _complete_ones, counts_of, draws_for
+from marinenav_env.config import ScenarioConfig
+from marinenav_env.gymnasium_env import MarineNavGymEnv, MarineNavVectorEnv
+from marinenav_env.numpy_worlds import NumpyWorlds
+from marinenav_env.philox import RandomSource
+from marinenav_env.scenario import ScenarioSampler
+from marinenav_env.state import Scenario
+from tests.marinenav_env.helpers import CPU
+
+FEW_DRAWS = ScenarioConfig(draws=25)
+TIGHT = (Level(4, 2, 2, 30.0), Level(2, 0, 0, 20.0))
+ASKED = torch.tensor([[4, 2, 2], [2, 0, 0]])
+"""Counts of them; with so few draws some scenarios of the first lack robots."""
+WITH_CORES = (*LEVELS, Level(6, 8, 8, 40.0), Level(3, 2, 2, 30.0, encounter=True))
+
+
+def drawn(
+    kind: type[ScenarioSampler], config: ScenarioConfig, levels: tuple[Level, ...], count: int,
+    by_counter: bool,
+) -> Scenario:  # fmt: skip
+    sampler = kind(config, levels, CPU, torch.float32)
+    seeded: Any = (
+        RandomSource.seeded(3, count, CPU) if by_counter else torch.Generator().manual_seed(3)
+    )
+    return sampler.sample(torch.arange(count) % len(levels), seeded)
+
+
+def same_rows(first: Scenario, second: Scenario) -> Tensor:
+    """Which scenarios are the same bit for bit, [P] bool."""
+    rows = torch.ones(len(first), dtype=torch.bool)
+    for name, tensor in first.items():
+        rows &= (tensor == second.get(name)).flatten(1).all(-1) if tensor.ndim > 1 else True
+    return rows
+
+
+@pytest.mark.parametrize("by_counter", [False, True])
+def test_what_the_published_loops_complete_stays_bit_for_bit(by_counter: bool) -> None:
+    published, ours = (
+        drawn(kind, ScenarioConfig(), WITH_CORES, 160, by_counter)
+        for kind in (ScenarioSampler, CompleteSampler)
+    )
+    assert same_rows(published, ours).all()
+
+
+@pytest.mark.parametrize("by_counter", [False, True])
+def test_the_few_that_lack_something_are_drawn_again(by_counter: bool) -> None:
+    published, ours = (
+        drawn(kind, FEW_DRAWS, TIGHT, 300, by_counter)
+        for kind in (ScenarioSampler, CompleteSampler)
+    )
+    asked = ASKED[ours.level]
+    lacking = (counts_of(published) < asked).any(-1)
+    assert 0 < lacking.sum() < 75  # less than half of the first level
+    assert torch.equal(counts_of(ours), asked)
+    assert torch.equal(same_rows(published, ours), ~lacking)
+    again = ours.start[lacking].flatten(1)
+    assert len(again.unique(dim=0)) == len(again)
+
+
+def test_elsewhere_they_are_copies_of_complete_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    published = drawn(ScenarioSampler, FEW_DRAWS, TIGHT, 300, True)
+    monkeypatch.setattr(complete_module, "host_reads_are_free", lambda device: False)
+    ours = drawn(CompleteSampler, FEW_DRAWS, TIGHT, 300, True)
+    asked = ASKED[ours.level]
+    assert torch.equal(counts_of(ours), asked)
+    assert torch.equal(ours.level, published.level)
+    lacking = (counts_of(published) < asked).any(-1)
+    assert torch.equal(same_rows(published, ours), ~lacking)
+
+
+@pytest.mark.parametrize(
+    ("level", "complete", "expected"),
+    [
+        ([0, 0, 0], [1, 1, 1], [0, 1, 2]),
+        ([0, 0, 0], [1, 0, 0], [0, 0, 0]),
+        ([0, 1, 0, 1], [0, 0, 1, 1], [2, 3, 2, 3]),
+        ([0, 1, 1], [0, 1, 1], [1, 1, 2]),  # none of the same level
+        ([0, 0], [0, 0], [0, 1]),  # none at all
+    ],
+)
+def test_the_next_complete_one_of_the_level(
+    level: list[int], complete: list[int], expected: list[int]
+) -> None:
+    found = _complete_ones(torch.tensor(level), torch.tensor(complete, dtype=torch.bool))
+    assert found.tolist() == expected
+
+
+REFUSED = [
+    Level(20, 0, 0, 40.0),
+    Level(50, 0, 4, 30.0),
+    Level(100, 0, 0, 40.0),
+    Level(5, 0, 200, 40.0),
+    Level(5, 300, 0, 40.0),
+    Level(16, 0, 90, 30.0),
+    Level(3, 0, 300, 0.0, encounter=True),
+    Level(30, 0, 0, 40.0, map_size=60.0),
+]
+
+
+@pytest.mark.parametrize("level", REFUSED, ids=str)
+def test_a_level_without_room_is_refused_with_what_fits(level: Level) -> None:
+    with pytest.raises(ConfigError, match=r"^level 2: num_") as error:
+        CompleteSampler(ScenarioConfig(), (LEVELS[0], level), CPU, torch.float32)
+    said = str(error.value)
+    assert len(said) < 300
+    names = re.findall(r"(num_\w+)=", said)
+    room = re.search(r"there is room for ([\d and]+) on the map of", said)
+    size = re.search(r"all fit on ([\d.]+) x ([\d.]+) m", said)
+    assert room and size, said
+    fits = dict(zip(names, map(int, room[1].split(" and ")), strict=True))
+    assert all(0 <= count < getattr(level, name) for name, count in fits.items())
+    assert draws_for(ScenarioConfig(), (replace(level, **fits),)) >= 500
+    assert draws_for(ScenarioConfig(), (replace(level, map_size=float(size[1])),)) >= 500
+
+
+def test_a_distance_that_the_map_does_not_have_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"min_start_goal_dis=80.0: must be below 72.1"):
+        MarineNavEnv(scenarios=Curriculum((Level(3, 0, 0, 80.0),)))
+    with pytest.raises(ConfigError, match=r"num_robots=2: there is room for 0 on the map of 55"):
+        MarineNavEnv(scenarios=Curriculum((Level(2, 0, 0, 72.0),)))
+
+
+def test_cores_at_rest_are_not_missed() -> None:
+    still = ScenarioConfig(v_range=(0.0, 0.0))
+    assert draws_for(still, (Level(3, 2, 0, 30.0),)) == 500
+    with pytest.raises(ConfigError, match=r"^level 1: num_robots=20: there is room for \d+ on"):
+        draws_for(still, (Level(20, 2, 0, 30.0),))
+
+
+def test_large_fleets_are_given_the_draws_they_need() -> None:
+    level = Level(300, 0, 20, 40.0, map_size=430.0)
+    assert draws_for(ScenarioConfig(), (level,)) > 500
+    many = drawn(CompleteSampler, ScenarioConfig(), (level,), 2, True)
+    assert counts_of(many).tolist() == [[300, 0, 20]] * 2
+
+
+WORLDS: dict[str, Any] = {
+    "torchrl": lambda given: MarineNavEnv(num_envs=2, scenarios=given),
+    "numpy": lambda given: NumpyWorlds(None, given, True, False, None),
+    "gymnasium": lambda given: MarineNavGymEnv(scenarios=given),
+    "gymnasium vector": lambda given: MarineNavVectorEnv(2, scenarios=given),
+}
+
+
+@pytest.mark.parametrize("kind", [*WORLDS, "pettingzoo"])
+def test_every_interface_keeps_the_count_or_refuses_it(kind: str) -> None:
+    make = WORLDS.get(kind)
+    if make is None:
+        module = pytest.importorskip("marinenav_env.pettingzoo_env")
+        make = lambda given: module.MarineNavParallelEnv(scenarios=given)  # noqa: E731
+    with pytest.raises(ConfigError, match="num_robots=20: there is room for 1"):
+        make(Curriculum((Level(20, 0, 0, 40.0),)))
+
+
+def test_every_episode_of_a_world_is_complete() -> None:
+    worlds = NumpyWorlds(WorldConfig(scenario=FEW_DRAWS), Curriculum(TIGHT[:1]), True, False, None)
+    for seed in (0, *[None] * 40):
+        worlds.restart(seed)
+        assert worlds.env.scenario.robot_mask.all() and worlds.env.scenario.obstacle_mask.all()
