@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, lru_cache
@@ -27,6 +28,7 @@ from marinenav_env.config import (
     WorldConfig,
 )
 from marinenav_env.files import read_json
+from marinenav_env.odd_starts import odd_starts
 from marinenav_env.parameters import COMMANDS, build_parameters
 from marinenav_env.state import Parameters, Scenario
 from marinenav_env.validation import ConfigError, is_count, is_number, require
@@ -231,13 +233,36 @@ def parse_scenarios(entries: Any, name: str = "scenarios") -> list[Episode]:
     return episodes
 
 
-def read_scenarios(path: str | Path) -> list[Episode]:
+def read_scenarios(path: str | Path, strict: bool = False) -> list[Episode]:
     """Read a scenario file; see parse_scenarios.
 
+    Goals in obstacles, contact at the start and places off the map are counted in a warning.
+
+    Args:
+        path: of the file.
+        strict: refuse them instead.
+
     Raises:
-        ConfigError: when the file cannot be read or is not in the format.
+        ConfigError: when the file cannot be read, is not in the format or, if strict, is odd.
     """
-    return parse_scenarios(read_json(path, "a scenario file"), str(path))
+    episodes = parse_scenarios(read_json(path, "a scenario file"), str(path))
+    odd = sum(map(_odd_starts, episodes), Counter())
+    if odd:
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in odd.items())
+        line = f"{path}: {len(episodes):,} episodes with {counts}"
+        if strict:
+            raise ConfigError(line)
+        warnings.warn(line, stacklevel=2)
+    return episodes
+
+
+def _odd_starts(episode: Episode) -> Counter[str]:
+    """See odd_starts."""
+    radius, area = episode.world.vessel.radius, episode.world.scenario
+    count = len(episode.start)
+    hulls = radius[:count] if isinstance(radius, tuple) else (radius,) * count
+    size = area.width, area.height
+    return odd_starts(episode.start, episode.goal, episode.obstacles, hulls, size)
 
 
 # Writing ----------------------------------------------------------------------------------------

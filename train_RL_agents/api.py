@@ -38,6 +38,8 @@ class Choice(TypedDict, total=False):
     """A suite instead of levels, see docs/suites.md."""
     scenarios: str | Path
     """A scenario file instead of levels."""
+    strict: bool
+    """Refuse a file with goals in obstacles, contact at the start or places off the map."""
     episodes: int
     """Of each level, or group of a suite; by default as while training, or the suite's."""
     seed: int

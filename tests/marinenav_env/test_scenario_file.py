@@ -75,6 +75,7 @@ def assert_same_world(first: list[Episode], second: list[Episode]) -> None:
             assert torch.equal(value.expand(b.get(name).shape), b.get(name)), name
 
 
+@pytest.mark.filterwarnings("ignore:.* episodes with ")
 @pytest.mark.parametrize("kind", ["recorded", "random"])
 def test_what_is_written_reads_back_the_same(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "scenarios.json"

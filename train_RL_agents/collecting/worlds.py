@@ -52,7 +52,7 @@ def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
     schedule = config.training_schedule
     if not schedule.scenarios:
         return schedule.curriculum()
-    episodes = read_scenarios(schedule.scenarios)
+    episodes = read_scenarios(schedule.scenarios, schedule.strict)
     shape = (max(len(getattr(each, key)) for each in episodes) for key in ("start", "obstacles"))
     # The first state and observation of all of them is made at once.
     needed = len(episodes) * step_bytes(config.world, *shape)

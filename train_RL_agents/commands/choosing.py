@@ -24,6 +24,9 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
                         "encounters_own), instead of levels", **plain)  # fmt: skip
     source.add_argument("--scenarios", "--scenario", metavar="FILE", type=Path,
                         help="scenario file, instead of levels", **plain)  # fmt: skip
+    add("--strict", action="store_true", help="refuse a scenario file with goals in obstacles, "
+        "contact at the start or places off the map, which a warning counts otherwise",
+        **plain)  # fmt: skip
     add("--episodes", metavar="N", type=episode_count, help="a level, or a group of a suite; by "
         "default as while training, or the suite's", **plain)  # fmt: skip
     seeds = parser.add_mutually_exclusive_group()

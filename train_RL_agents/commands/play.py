@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 THREADS = 1
 """A few episodes: more threads wait for one another."""
-_CHOICES = ("suite", "scenarios", "levels", "episodes", "seed", "fresh", "which")
+_CHOICES = ("suite", "scenarios", "strict", "levels", "episodes", "seed", "fresh", "which")
 """Options that choose what is played, and mean nothing for what has been recorded."""
 
 

@@ -26,6 +26,7 @@ _SHORTHANDS = {
     "num_envs": "trainer.num_envs",
     "total_timesteps": "total_timesteps",
     "compile": "compile",
+    "strict": "training_schedule.strict",
 }
 """Options that stand for keys."""
 _TRACED = 20
@@ -47,6 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--num-envs", metavar="N", help="trainer.num_envs=N")
     add("--total-timesteps", metavar="N", help="env-steps of a run; total_timesteps=N")
     add("--compile", action=argparse.BooleanOptionalAction, help="compile=true or false")
+    add("--strict", action="store_true", help="refuse a scenario file with odd starts or goals; "
+        "training_schedule.strict=true")  # fmt: skip
     add("--profile", metavar="NAME", help="sizes of environments, batch and replay for a device: "
         "auto (default; from the GPU's memory, on the CPU none), none, cpu, 8gb, 16gb, 24gb or "
         "80gb; settings that are given win")  # fmt: skip

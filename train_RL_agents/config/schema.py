@@ -89,6 +89,9 @@ class TrainingSchedule(LevelColumns):
     """A sampler of scenarios of your own, as package.module:Class, in place of the built-in one."""
     scenarios: str = ""
     """A scenario file whose episodes are trained on in turn, in place of levels."""
+    strict: bool = False
+    """Refuse a scenario file with goals in obstacles, contact at the start or places off the map,
+    which a warning counts otherwise."""
 
     def __post_init__(self) -> None:
         check_fields(self, "training_schedule")

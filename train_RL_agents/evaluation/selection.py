@@ -43,6 +43,8 @@ def choose_set(
     """
     fine = 0 <= given.get("seed", 0) <= LARGEST_SEED
     require(fine, "--seed", given.get("seed"), f"from 0 to {LARGEST_SEED}")
+    fine = "strict" not in given or "scenarios" in given
+    require(fine, "--strict", True, "left out without --scenarios: levels and suites are drawn")
     fresh = secrets.randbelow(2**31) if "fresh" in given else None
     if "suite" in given:
         seed = given.get("seed", fresh)
@@ -55,7 +57,8 @@ def choose_set(
     fine = "episodes" not in given
     require(fine, "--episodes", given.get("episodes"), f"left out: {file} has its own")
     # A file does not say which level its episodes are of.
-    return ScenarioSet("scenarios", (), (Part(world, read_scenarios(file)),), seed), None
+    episodes = read_scenarios(file, given.get("strict", False))
+    return ScenarioSet("scenarios", (), (Part(world, episodes),), seed), None
 
 
 def _draw(

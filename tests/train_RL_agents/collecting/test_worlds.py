@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from marinenav_env import write_scenarios
+from marinenav_env import ConfigError, write_scenarios
 from tests.marinenav_env.helpers import simple_episode
 from tests.train_RL_agents.fake_gpu import GPU, fake_gpu
 from tests.train_RL_agents.learners import agent_of
@@ -80,3 +80,12 @@ def test_its_step_is_captured_where_no_graph_collector_is(words, captured):
     with small_pool(), fake_gpu():
         env = make_world(config, agent_of("DQN"), GPU, 0)
     assert (env._captured is not None) == captured
+
+
+def test_an_odd_scenario_file_is_counted_or_refused(tmp_path):
+    write_scenarios(tmp_path / "odd.json", [simple_episode([(-5, 0, 0)], [(9, 9)])])
+    words = [*WORDS, f"training_schedule.scenarios={tmp_path / 'odd.json'}"]
+    with pytest.warns(UserWarning, match=r"odd.json: 1 episodes with 1 starts off the map"):
+        training_scenarios(from_dict({}, words))
+    with pytest.raises(ConfigError, match=r"odd.json: 1 episodes with 1 starts off the map"):
+        training_scenarios(from_dict({}, [*words, "training_schedule.strict=true"]))

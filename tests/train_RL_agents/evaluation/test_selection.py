@@ -81,6 +81,17 @@ def test_a_file_has_scenarios_of_its_own(tmp_path):
     assert described is None
 
 
+def test_an_odd_file_is_counted_or_refused(tmp_path):
+    path = tmp_path / "odd.json"
+    write_scenarios(path, [simple_episode([(5, 5, 0), (6, 5, 0)], [(20, 20), (9, 9)])])
+    with pytest.warns(UserWarning, match="1 episodes with 2 starts that touch another robot"):
+        choose_set(WORLD, SCHEDULE, {"scenarios": path})
+    with pytest.raises(ConfigError, match="1 episodes with 2 starts that touch another robot"):
+        choose_set(WORLD, SCHEDULE, {"scenarios": path, "strict": True})
+    with pytest.raises(ConfigError, match="--strict=True: must be left out without --scenarios"):
+        choose_set(WORLD, SCHEDULE, {"strict": True})
+
+
 def test_the_first_trained_policy_says_levels_and_world():
     config = from_dict({"world": {"max_steps": 9}, "eval_schedule": {"seed": 3}})
     policies = [SimpleNamespace(config=each) for each in (config, from_dict({}))]

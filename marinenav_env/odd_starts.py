@@ -1,0 +1,73 @@
+"""What is odd about a given scenario: where robots start and where they are bound for."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from marinenav_env.scenario import ENCOUNTER_OFFSET
+
+Points = Sequence[Sequence[float]]
+
+IN_OBSTACLE = "goals in an obstacle"
+ON_OBSTACLE = "starts that touch an obstacle"
+IN_CONTACT = "starts that touch another robot"
+STARTS_OFF, GOALS_OFF = "starts off the map", "goals off the map"
+
+
+def odd_starts(
+    start: Points,
+    goal: Points,
+    obstacles: Points,
+    radius: Sequence[float],
+    area: tuple[float, float],
+) -> Counter[str]:
+    """Count the robots whose start or goal can hardly be meant, by what is odd about it.
+
+    Vessels touch as in the world: where hulls, as circles of the collision radius, meet. Those of
+    an encounter, whose courses all cross the centre of the map, may start and end off a small map.
+
+    Args:
+        start: x, y of each robot (m).
+        goal: x, y of each robot (m).
+        obstacles: x, y, radius of each (m).
+        radius: of each robot's hull (m).
+        area: sides of the map along x and y (m).
+    """
+    met = _is_encounter(start, goal, area)
+
+    def odd(number: int) -> dict[str, bool]:
+        hull, begin, end = radius[number], start[number], goal[number]
+        others = [other for other in range(len(start)) if other != number]
+        return {
+            IN_OBSTACLE: any(math.dist(end, disc[:2]) < disc[2] for disc in obstacles),
+            ON_OBSTACLE: any(math.dist(begin, disc[:2]) <= disc[2] + hull for disc in obstacles),
+            IN_CONTACT: any(math.dist(begin, start[other]) <= radius[other] + hull
+                            for other in others),
+            STARTS_OFF: not met and _is_off(begin, area),
+            GOALS_OFF: not met and _is_off(end, area),
+        }  # fmt: skip
+
+    return Counter(
+        kind for number in range(len(start)) for kind, found in odd(number).items() if found
+    )
+
+
+def _is_off(point: Sequence[float], area: tuple[float, float]) -> bool:
+    """Whether a point is outside of the map."""
+    return not all(0.0 <= place <= side for place, side in zip(point, area, strict=True))
+
+
+def _is_encounter(start: Points, goal: Points, area: tuple[float, float]) -> bool:
+    """Whether each way from start to goal crosses the centre of the map as in an encounter."""
+    centre_x, centre_y = 0.5 * area[0], 0.5 * area[1]
+    # Starts and goals deviate by up to the offset along either axis.
+    farthest = 1.01 * math.sqrt(2.0) * ENCOUNTER_OFFSET
+    for (x, y), (goal_x, goal_y) in zip(start, goal, strict=True):
+        dx, dy = goal_x - x, goal_y - y
+        share = (dx * (centre_x - x) + dy * (centre_y - y)) / ((dx * dx + dy * dy) or 1.0)
+        share = min(max(share, 0.0), 1.0)
+        if math.dist((x + share * dx, y + share * dy), (centre_x, centre_y)) > farthest:
+            return False
+    return True

@@ -1,0 +1,104 @@
+"""What is odd about given scenarios, and what is done about it."""
+
+import warnings
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from marinenav_env import ConfigError, Episode, Level, WorldConfig, read_scenarios, write_scenarios
+from marinenav_env.config import ScenarioConfig, VesselConfig
+from marinenav_env.odd_starts import (
+    GOALS_OFF,
+    IN_CONTACT,
+    IN_OBSTACLE,
+    ON_OBSTACLE,
+    STARTS_OFF,
+    odd_starts,
+)
+from marinenav_env.scenario import ScenarioSampler
+from marinenav_env.scenario_file import episodes_of
+from tests.marinenav_env.helpers import CPU, DATA, simple_episode
+
+POSE, GOAL = (10.0, 10.0, 0.0), (40.0, 45.0)
+
+
+def counted(episode: Episode) -> Counter[str]:
+    radius, area = episode.world.vessel.radius, episode.world.scenario
+    hulls = radius if isinstance(radius, tuple) else (radius,) * len(episode.start)
+    size = area.width, area.height
+    return odd_starts(episode.start, episode.goal, episode.obstacles, hulls, size)
+
+
+def with_hulls(episode: Episode, *radius: float) -> Episode:
+    vessel = VesselConfig(radius=radius, detect_radius=radius)
+    return replace(episode, world=replace(episode.world, vessel=vessel))
+
+
+CASES = {
+    "as it should be": (simple_episode([POSE], [GOAL], [(20.0, 20.0, 1.0)]), {}),
+    "goal in an obstacle": (simple_episode([POSE], [GOAL], [(40.5, 45.0, 1.0)]), {IN_OBSTACLE: 1}),
+    "goal beside it": (simple_episode([POSE], [GOAL], [(41.0, 45.0, 1.0)]), {}),
+    "start on an obstacle": (
+        simple_episode([POSE], [GOAL], [(13.75, 10.0, 1.0)]), {ON_OBSTACLE: 1}
+    ),
+    "start beside it": (simple_episode([POSE], [GOAL], [(13.85, 10.0, 1.0)]), {}),
+    "in contact": (
+        simple_episode([POSE, (15.5, 10.0, 0.0), (40.0, 5.0, 0.0)], [GOAL, (5, 40), (5, 5)]),
+        {IN_CONTACT: 2},
+    ),
+    "small hulls": (
+        with_hulls(simple_episode([POSE, (15.5, 10.0, 0.0)], [GOAL, (5, 40)]), 2.8, 2.6), {}
+    ),
+    "off the map": (
+        simple_episode([(-0.1, 10.0, 0.0), (10.0, 55.5, 0.0)], [(40, 56), (5, 5)]),
+        {STARTS_OFF: 2, GOALS_OFF: 1},
+    ),
+    "on its edge": (simple_episode([(0.0, 55.0, 0.0)], [(55.0, 20.0)]), {}),
+    "an encounter from outside": (
+        simple_episode([(-10.0, 28.0, 0.0), (27.5, 60.0, 0.0)], [(45, 27), (28, 5)]), {}
+    ),
+    "one of them passes aside": (
+        simple_episode([(-10.0, 28.0, 0.0), (32.0, 60.0, 0.0)], [(45, 27), (32, 5)]),
+        {STARTS_OFF: 2},
+    ),
+    "a way that ends before the centre": (
+        simple_episode([(-10.0, 27.5, 0.0)], [(20.0, 27.5)]), {STARTS_OFF: 1}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_odd_is_counted_by_kind(name: str) -> None:
+    episode, expected = CASES[name]
+    assert counted(episode) == expected
+
+
+def test_encounters_that_are_drawn_are_not_odd() -> None:
+    levels = (Level(4, 0, 0, 0.0, encounter=True), Level(6, 0, 0, 0.0, encounter=True, traffic=0.5))
+    config = WorldConfig()
+    sampler = ScenarioSampler(config.scenario, levels, CPU, torch.float64)
+    drawn = sampler.sample(torch.arange(200) % 2, torch.Generator().manual_seed(0))
+    assert (drawn.start < 0.0).any()
+    assert not any(map(counted, episodes_of(drawn, config)))
+    wide = replace(config, scenario=ScenarioConfig(width=500.0))  # the centre is elsewhere
+    assert any(counted(each)[STARTS_OFF] for each in episodes_of(drawn, wide))
+
+
+def test_recorded_episodes_are_not_odd() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_scenarios(DATA / "episodes.json")
+
+
+def test_a_file_is_read_with_one_warning_and_refused_when_strict(tmp_path: Path) -> None:
+    path = tmp_path / "odd.json"
+    write_scenarios(path, [CASES["off the map"][0], CASES["goal in an obstacle"][0]])
+    said = "odd.json: 2 episodes with 2 starts off the map, 1 goals off the map, 1 goals in an"
+    with pytest.warns(UserWarning, match=said) as seen:
+        assert len(read_scenarios(path)) == 2
+    assert len(seen) == 1
+    with pytest.raises(ConfigError, match=said):
+        read_scenarios(path, strict=True)
