@@ -36,6 +36,11 @@ from marinenav_env.validation import (
 _SAMPLER = "curriculum.sampler"
 _POOL = 2**31
 """Entries of a reset pool draw as environments from this number on."""
+MOST, LEAST, PAIRS = 2048, 8, 2**22
+"""Entries of a reset pool whose size is not given, and pairs of a robot and an object in it: the
+first observations of so many take a few seconds."""
+REFRESH, PARTS = 256, 8
+"""Entries replaced by a refresh, and the share of a smaller pool, where it is not given."""
 
 
 class Sampler(Protocol):
@@ -78,10 +83,10 @@ class Curriculum:
     """Share of each level in a mixture (any scale); none: equal shares."""
     timesteps: tuple[int, ...] = ()
     """Env-steps from which each level holds, the first 0; none: all levels at once."""
-    pool_size: Count = 2048
-    """Scenarios in the pool."""
-    refresh_size: Count = 256
-    """Scenarios replaced by a refresh."""
+    pool_size: Count = None  # type: ignore[assignment]
+    """Scenarios in the pool; by default 2048, fewer for fleets of more than about 40 robots."""
+    refresh_size: Count = None  # type: ignore[assignment]
+    """Scenarios replaced by a refresh; by default 256, fewer where the default pool is smaller."""
     refresh_interval: Count = 64
     """Vector steps between refreshes."""
     sampler: str | MakeSampler | Sampler = ""
@@ -89,9 +94,13 @@ class Curriculum:
     object; none: CompleteSampler."""
 
     def __post_init__(self) -> None:
+        by_fleet = self.pool_size is None
+        left_open = [name for name in ("pool_size", "refresh_size") if getattr(self, name) is None]
+        self._fill(left_open, MOST)
         check_fields(self, "curriculum")
         count = len(self.levels)
         require(count > 0, "curriculum.levels", self.levels, "at least one level")
+        self._fill(left_open, self._affordable() if by_fleet else MOST)
         fine = not self.weights or (len(self.weights) == count and sum(self.weights) > 0.0)
         require(fine, "curriculum.weights", self.weights, f"{count} numbers with a positive sum")
         order = list(self.timesteps)
@@ -101,6 +110,19 @@ class Curriculum:
                 "left out when timesteps are given")  # fmt: skip
         fine = self.pool_size % self.refresh_size == 0
         require(fine, "curriculum.pool_size", self.pool_size, "a multiple of refresh_size")
+
+    def _fill(self, names: list[str], size: int) -> None:
+        """Set what is not given, for a pool of a size."""
+        for name, value in (("pool_size", size), ("refresh_size", min(REFRESH, size // PARTS))):
+            if name in names:
+                object.__setattr__(self, name, value)
+
+    def _affordable(self) -> int:
+        """The pool's default size, a power of two, by the size of the fleets."""
+        robots, obstacles = (max(getattr(level, name) for level in self.levels)
+                             for name in ("num_robots", "num_obstacles"))  # fmt: skip
+        affordable = max(1, PAIRS // (robots * (robots + obstacles)))
+        return max(LEAST, min(MOST, 1 << (affordable.bit_length() - 1)))
 
     def level_at(self, env_steps: int) -> int:
         """Index of the scheduled level after so many env-steps; -1 for a mixture."""

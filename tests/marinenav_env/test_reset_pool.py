@@ -1,6 +1,7 @@
 """The pools that episodes start from, and the curriculum."""
 
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -423,3 +424,35 @@ def test_given_scenarios_have_a_robot_or_are_refused() -> None:
     given.robot_mask[3] = False
     with pytest.raises(ConfigError, match=r"^scenarios: 1 of 6 scenarios have no robot$"):
         MarineNavEnv(scenarios=given)
+
+
+@pytest.mark.parametrize(
+    ("level", "pool", "refreshed"),
+    [
+        (Level(3, 0, 0, 30.0), 2048, 256),
+        (Level(10, 0, 6, 40.0), 2048, 256),
+        (Level(40, 0, 4, 40.0), 2048, 256),
+        (Level(50, 0, 40, 40.0), 512, 64),
+        (Level(300, 0, 40, 40.0), 32, 4),
+        (Level(1000, 0, 40, 40.0), 8, 1),
+    ],
+)
+def test_the_default_pool_is_smaller_for_large_fleets(
+    level: Level, pool: int, refreshed: int
+) -> None:
+    found = Curriculum((LEVELS[0], level))
+    assert (found.pool_size, found.refresh_size) == (pool, refreshed)
+    given = Curriculum((level,), pool_size=512)
+    assert (given.pool_size, given.refresh_size) == (512, 256)
+    given = Curriculum((level,), refresh_size=2, pool_size=6)
+    assert (given.pool_size, given.refresh_size) == (6, 2)
+    assert Curriculum((level,), refresh_size=2).refresh_size == 2
+
+
+def test_many_robots_start_and_step_in_seconds() -> None:
+    begun = time.perf_counter()
+    level = Level(300, 0, 40, 40.0, map_size=430.0)
+    env = MarineNavEnv(num_envs=2, scenarios=Curriculum((level,)))
+    env.rollout(2)
+    assert env.state.active.shape == (2, 300) and env.scenario.robot_mask.all()
+    assert time.perf_counter() - begun < 60.0  # 4 s on one core
