@@ -37,7 +37,7 @@ class MarineNavTask(TaskClass):
     ) -> Callable[[], EnvBase]:
         """What makes the environment."""
         return lambda: MarineNavEnv(num_envs=num_envs, continuous=continuous_actions, flat=True,
-                                    seed=seed or 0, device=device, **self.config)  # fmt: skip
+                                    seed=seed, device=device, **self.config)  # fmt: skip
 
     def supports_continuous_actions(self) -> bool:
         """Yes."""

@@ -37,6 +37,7 @@ from marinenav_env.reset_pool import (
 )
 from marinenav_env.restart import steered
 from marinenav_env.scenario_file import Episode, fitting, read_scenarios, stack_episodes
+from marinenav_env.seeds import as_seed
 from marinenav_env.specs import GROUP, make_specs
 from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State
 from marinenav_env.tensordicts import as_tensordict, carry_over
@@ -84,7 +85,8 @@ class MarineNavEnv(EnvBase):
         flat: whether observations are one vector per robot, as many libraries want them.
         device: any torch device.
         dtype: torch.float32 or torch.float64.
-        seed: of its random numbers.
+        seed: of its random numbers, see ``as_seed``; None draws one, also in ``set_seed``, so that
+            workers with environments of one factory differ.
         noise: what noise and scenarios follow from, if it is part of a larger batch (E
             environments); by default the seed. ``set_seed`` leaves it as it is.
         compile_step: whether the step, and on a GPU the start of episodes, is compiled
@@ -114,7 +116,7 @@ class MarineNavEnv(EnvBase):
         flat: bool = False,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
-        seed: int = 0,
+        seed: int | None = None,
         noise: RandomSource | None = None,
         compile_step: bool = False,
         capture_step: bool = False,
@@ -204,9 +206,15 @@ class MarineNavEnv(EnvBase):
                            constants.weather is not None)  # fmt: skip
         self.world.entries = with_thrusts(self.world.entries, base, spread)
 
+    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
+        """Seed the environment as EnvBase does, by any whole number; see ``as_seed``."""
+        given = None if seed is None else as_seed(seed)
+        following: int | None = super().set_seed(given, static_seed)
+        return following
+
     def _set_seed(self, seed: int | None) -> None:
         """Seed the random numbers and rebuild the reset pool."""
-        seed = 0 if seed is None else seed
+        seed = as_seed(seed)
         self._generator.manual_seed(seed)
         if not self._noise_given:
             self._noise.restart(seed)
@@ -489,15 +497,23 @@ class MarineNavEnv(EnvBase):
             "begun": self._begun or self.env_steps > 0,
         }
 
-    def load_state_dict(self, state: Any, *args: Any, **kwargs: Any) -> None:
+    def load_state_dict(self, state: Any, strict: bool = True, **kwargs: Any) -> None:
         """Restore a state; the rollout continues exactly.
 
         The next full reset starts no episode: it returns the observation of the saved state. Only
         a state from before the first reset or step leaves that reset to draw episodes.
 
+        Args:
+            state: what ``state_dict`` gave.
+            strict: False restores nothing. TorchRL's EnvCreator, and so ParallelEnv, passes it to
+                share statistics of transforms among workers; the episodes of each stay its own.
+            kwargs: without effect.
+
         Raises:
             ConfigError: when the state is of another number of environments, robots or objects.
         """
+        if not strict:
+            return
         # Tensors that were returned share memory with the present state: do not write to it.
         now, parameters = self.world_state
         self.world_state = WorldState(now.clone(), parameters)
@@ -511,9 +527,9 @@ class MarineNavEnv(EnvBase):
             own, steps = self._noise.state(), torch.tensor(state["env_steps"] // self.num_envs)
             given = state.get("noise", own | {"step": steps})
             restore(own, {name: given[name] for name in own})
+            self._generator.set_state(state["generator"].cpu())
         except (RuntimeError, KeyError, AttributeError) as error:
             raise ConfigError(f"the saved world does not fit this one: {error}") from error
-        self._generator.set_state(state["generator"].cpu())
         self.env_steps = state["env_steps"]
         self._begun = self._restored = state.get("begun", True)
         self._outcome = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import replace
 from typing import Any
 
@@ -70,16 +69,12 @@ class NumpyWorlds:
         self._begun = False
 
     def restart(self, seed: int | None = None) -> None:
-        """Begin the next episodes; with a seed, the first of its stream.
-
-        The first time without a seed, one is drawn, so that worlds without seeds differ.
-        """
-        if seed is None and not self._begun:
-            seed = secrets.randbits(32)
-        if seed is None:
+        """Begin the next episodes; with a seed, the first of its stream."""
+        if seed is not None:
+            self.env.set_seed(seed)
+        if seed is None and self._begun:
             self.begin_next(np.ones(self.env.num_envs, np.bool_))
         else:
-            self.env.set_seed(seed)
             self.now = self.env.reset()
         self._begun = True
         self._show()

@@ -54,7 +54,7 @@ KINDS: dict[str, Callable[[], Any]] = {
 
 def make(kind: str = "mixture", num_envs: int = 4, **options: Any) -> MarineNavEnv:
     config = options.pop("config", SHORT)
-    return MarineNavEnv(config, num_envs, scenarios=KINDS[kind](), **options)
+    return MarineNavEnv(config, num_envs, scenarios=KINDS[kind](), **{"seed": 0} | options)
 
 
 def actions_of(env: MarineNavEnv, steps: int, seed: int = 0) -> list[Tensor]:

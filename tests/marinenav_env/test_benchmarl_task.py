@@ -62,8 +62,8 @@ def test_worlds_of_one_seed_are_the_same(task):
     first, again, none, other = (task.get_env_fun(2, True, seed, "cpu")().reset()[GROUP]
                                  for seed in (5, 5, None, 6))  # fmt: skip
     assert torch.equal(first["observation"], again["observation"])
-    zero = task.get_env_fun(2, True, 0, "cpu")().reset()[GROUP]
-    assert torch.equal(none["observation"], zero["observation"])
+    drawn = task.get_env_fun(2, True, None, "cpu")().reset()[GROUP]
+    assert not torch.equal(none["observation"], drawn["observation"])
     for each in (none, other):
         assert not torch.equal(first["observation"], each["observation"])
 

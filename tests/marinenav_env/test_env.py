@@ -258,11 +258,6 @@ def test_groups_name_the_robots() -> None:
     }
 
 
-def test_no_seed_is_the_seed_zero() -> None:
-    first, second = (MarineNavEnv(num_envs=2, seed=seed).reset() for seed in (None, 0))
-    assert (first == second).all()
-
-
 def test_pictures_are_pixels_or_shown_in_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Any] = []
 
@@ -290,11 +285,6 @@ def test_pictures_are_pixels_or_shown_in_a_window(monkeypatch: pytest.MonkeyPatc
     assert shown[-1] == ("made", ())
     with pytest.raises(ConfigError, match=r"^mode='ansi': must be rgb_array or human$"):
         make().render("ansi")
-
-
-def test_the_first_seed_is_zero_by_default() -> None:
-    first, second = (make(**options).reset() for options in ({}, {"seed": 0}))
-    assert equal(first, second)
 
 
 class Broken(ScenarioSampler):

@@ -33,7 +33,7 @@ def test_all_of_them_in_one_world() -> None:
     )
     levels = (Level(2), Level(4))
     scenarios = Curriculum(levels, sampler=sampler, pool_size=8, refresh_size=4)
-    env = MarineNavEnv(config, 3, scenarios=scenarios)
+    env = MarineNavEnv(config, 3, scenarios=scenarios, seed=0)
     rollout = env.rollout(10)
     group, following = rollout[GROUP], rollout["next", GROUP]
     assert group["observation", "current"].shape == (3, 10, 4, 2)

@@ -140,12 +140,12 @@ def sail(env: MarineNavEnv, steps: int = 20) -> Any:
 
 
 def test_there_is_no_scan_unless_it_is_asked_for() -> None:
-    assert "scan" not in MarineNavEnv(world(), 1, scenarios=LEVELS).entries
+    assert "scan" not in MarineNavEnv(world(), 1, scenarios=LEVELS, seed=0).entries
 
 
 def test_a_scan_without_noise_is_what_the_rays_measure() -> None:
     config = world(scan_beams=9, scan_angle=4.0, scan_range=15.0, scan_std=0.0)
-    env = MarineNavEnv(config, 16, scenarios=LEVELS, dtype=torch.float64)
+    env = MarineNavEnv(config, 16, scenarios=LEVELS, dtype=torch.float64, seed=0)
     entry = env.entries["scan"]
     assert (entry.kind, entry.shape, entry.scale) == ("scan", (9,), (15.0,))
     assert entry.limits == ((0.0, 15.0),)
@@ -165,12 +165,12 @@ def test_a_scan_without_noise_is_what_the_rays_measure() -> None:
 def test_what_is_near_is_measured_down_to_zero(x: float, expected: float) -> None:
     given = simple_episode([EGO], [(50.0, 50.0)], [(x, 20.0, 1.0)], SensorConfig())
     config = world(scan_beams=1, scan_angle=1.0, scan_std=0.0)
-    seen = MarineNavEnv(config, scenarios=[given]).reset()[GROUP, "observation", "scan"]
+    seen = MarineNavEnv(config, scenarios=[given], seed=0).reset()[GROUP, "observation", "scan"]
     assert seen.tolist() == [[[pytest.approx(expected, abs=1e-5)]]]
 
 
 def test_robots_that_have_ended_measure_nothing() -> None:
-    group = sail(MarineNavEnv(world(scan_beams=5), 32, scenarios=LEVELS), 50)
+    group = sail(MarineNavEnv(world(scan_beams=5), 32, scenarios=LEVELS, seed=0), 50)
     scan, active = group["observation", "scan"], group["mask"]
     # The observation of the step in which a robot ends is its last one.
     gone = ~active[:, :-1] & ~active[:, 1:]
@@ -245,7 +245,11 @@ def test_settings_out_of_range_are_refused(setting: str, value: float) -> None:
 def test_the_compiled_scan_equals_the_eager_one() -> None:
     config = replace(world(scan_beams=16), max_steps=20)
     eager, compiled = (
-        sail(MarineNavEnv(config, 8, scenarios=LEVELS, dtype=torch.float64, compile_step=flag))
+        sail(
+            MarineNavEnv(
+                config, 8, scenarios=LEVELS, dtype=torch.float64, compile_step=flag, seed=0
+            )
+        )
         for flag in (False, True)
     )
     torch.testing.assert_close(

@@ -22,7 +22,10 @@ def _no_display():
 def world(cores=0):
     levels = (Level(3, cores, 2, 20.0),)
     return MarineNavEnv(
-        WorldConfig(max_steps=5), 2, scenarios=Curriculum(levels, pool_size=4, refresh_size=4)
+        WorldConfig(max_steps=5),
+        2,
+        scenarios=Curriculum(levels, pool_size=4, refresh_size=4),
+        seed=0,
     )
 
 
@@ -103,7 +106,7 @@ def test_a_window_that_never_waits_leaves_pictures_out():
 
 def test_the_border_is_of_the_map_of_the_level():
     levels = (Level(1, 0, 0, 20.0, map_size=80.0),)
-    env = MarineNavEnv(scenarios=Curriculum(levels, pool_size=4, refresh_size=4))
+    env = MarineNavEnv(scenarios=Curriculum(levels, pool_size=4, refresh_size=4), seed=0)
     env.reset()
     env.render()
     border = env._renderer._axes.patches[0]

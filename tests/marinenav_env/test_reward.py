@@ -121,13 +121,13 @@ def test_a_function_of_the_users_takes_the_place_of_the_reward() -> None:
 
 
 def test_a_reward_is_kept_by_name_and_not_in_scenario_files(tmp_path: Any) -> None:
-    env = MarineNavEnv(config("everything"), 2, scenarios=LEVELS)
+    env = MarineNavEnv(config("everything"), 2, scenarios=LEVELS, seed=0)
     path = tmp_path / "few.json"
     write_scenarios(path, episodes_of(env.scenario, env.config))
     assert "function" not in path.read_text()
     assert read_scenarios(path)[0].world.reward == RewardConfig()
     plain, own = (
-        sail(MarineNavEnv(config(name), scenarios=path), 3) for name in ("", "everything")
+        sail(MarineNavEnv(config(name), scenarios=path, seed=0), 3) for name in ("", "everything")
     )
     assert not torch.equal(plain["next", GROUP, "reward"], own["next", GROUP, "reward"])
 
@@ -147,14 +147,14 @@ def test_a_reward_is_kept_by_name_and_not_in_scenario_files(tmp_path: Any) -> No
 )
 def test_what_is_no_reward_is_refused(name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        MarineNavEnv(config(name), 2, scenarios=LEVELS)
+        MarineNavEnv(config(name), 2, scenarios=LEVELS, seed=0)
 
 
 @pytest.mark.slow
 def test_it_is_compiled_with_the_world() -> None:
     eager, compiled = (
         sail(MarineNavEnv(config("everything"), 3, scenarios=replace(LEVELS, refresh_size=8),
-                          dtype=torch.float64, compile_step=flag))
+                          dtype=torch.float64, compile_step=flag, seed=0))
         for flag in (False, True)
     )  # fmt: skip
     torch.testing.assert_close(
@@ -180,7 +180,7 @@ def sea(envs: int, robots: int, reward: RewardConfig = BY_ROLE) -> RewardInputs:
     """A step of vessels close to each other that turn and change speed."""
     env = MarineNavEnv(
         WorldConfig(reward=reward, sensor=SensorConfig(range=RANGES[:robots])), envs,
-        scenarios=Curriculum((Level(robots, 0, 0, 0.0),)), dtype=torch.float64,
+        scenarios=Curriculum((Level(robots, 0, 0, 0.0),)), dtype=torch.float64, seed=0,
     )  # fmt: skip
     env.step(env.rand_step(env.reset()))
     generator = torch.Generator().manual_seed(1)
@@ -290,7 +290,7 @@ def test_no_penalty_by_role_leaves_the_published_reward() -> None:
 def test_a_function_of_the_users_takes_no_penalties_by_role() -> None:
     reward = RewardConfig(function=f"{__name__}:again", astern_penalty=-1.0)
     with pytest.raises(ConfigError, match="must be left out with penalties by role"):
-        MarineNavEnv(WorldConfig(reward=reward), 2, scenarios=LEVELS)
+        MarineNavEnv(WorldConfig(reward=reward), 2, scenarios=LEVELS, seed=0)
 
 
 def approach(x: float, y: float, course: float, speed: float, reward: RewardConfig) -> float:

@@ -26,7 +26,7 @@ def calls() -> list[Any]:
 
     triton_world.world_step = noted  # type: ignore[assignment]
     for curriculum in (TRAFFIC, SEA):
-        env = MarineNavEnv(replace(SHORT, kernel="triton"), 3, scenarios=curriculum)
+        env = MarineNavEnv(replace(SHORT, kernel="triton"), 3, scenarios=curriculum, seed=0)
         action = torch.zeros(3, env.num_robots, 2)
         env.advance(env.world_state, action)
         env.step_and_reset(env.world_state, action, env.next_source())

@@ -54,7 +54,7 @@ Act = Callable[[int, State, Scenario], Tensor]
 )
 def test_what_the_kernel_does_not_know_is_refused(setting: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"world.kernel='triton': must be compiled with further"):
-        MarineNavEnv(WorldConfig(kernel="triton", **setting))
+        MarineNavEnv(WorldConfig(kernel="triton", **setting), seed=0)
 
 
 def test_a_cpu_is_refused() -> None:
@@ -62,13 +62,13 @@ def test_a_cpu_is_refused() -> None:
     with pytest.raises(
         ConfigError, match=r"world.kernel='triton': must be compiled where there is"
     ):
-        MarineNavEnv(WorldConfig(kernel="triton"))
+        MarineNavEnv(WorldConfig(kernel="triton"), seed=0)
 
 
 def test_without_triton_the_message_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "marinenav_env.triton_world", None)
     with pytest.raises(ConfigError, match=r"world.kernel=triton: triton is not installed"):
-        MarineNavEnv(WorldConfig(kernel="triton"))
+        MarineNavEnv(WorldConfig(kernel="triton"), seed=0)
 
 
 # In the interpreter, in a process of its own ----------------------------------------------------
@@ -178,7 +178,7 @@ def of_env(env: MarineNavEnv, act: Act, steps: int) -> dict[str, Any]:
 def whole_episodes(device: str = "cpu") -> dict[str, Any]:
     """The published world."""
     curriculum = Curriculum(levels=(Level(5, 0, 4, 30.0),), pool_size=64, refresh_size=64)
-    env = MarineNavEnv(WorldConfig(max_steps=45), 128, scenarios=curriculum, device=device)
+    env = MarineNavEnv(WorldConfig(max_steps=45), 128, scenarios=curriculum, device=device, seed=0)
     return of_env(env, towards_goals, 45)
 
 
@@ -187,7 +187,7 @@ def everything_else() -> dict[str, Any]:
     levels = (Level(3, 3, 2, 30.0), Level(6, 0, 0, encounter=True, traffic=0.5, vessel_spread=1.5))
     config = WorldConfig(sensor=SensorConfig(max_objects=1), ends_at_first_collision=True)
     curriculum = Curriculum(levels=levels, pool_size=64, refresh_size=64)
-    env = MarineNavEnv(config, 128, scenarios=curriculum, continuous=False)
+    env = MarineNavEnv(config, 128, scenarios=curriculum, continuous=False, seed=0)
     generator = torch.Generator().manual_seed(0)
 
     def act(t: int, state: State, scenario: Scenario) -> Tensor:
@@ -200,7 +200,7 @@ def by_role() -> dict[str, Any]:
     """Penalties by role of vessels that meet."""
     levels = (Level(4, 0, 0, encounter=True), Level(5, 0, 2, 30.0))
     curriculum = Curriculum(levels=levels, pool_size=64, refresh_size=64)
-    env = MarineNavEnv(WorldConfig(max_steps=45, reward=BY_ROLE), 128, scenarios=curriculum)
+    env = MarineNavEnv(WorldConfig(max_steps=45, reward=BY_ROLE), 128, scenarios=curriculum, seed=0)
     return of_env(env, wilfully(0), 45)
 
 
@@ -212,8 +212,8 @@ def plain_penalties() -> dict[str, Any]:
     weights = replace(BY_ROLE, steerage_speed=0.0, passing_distance=0.0, passing_margin=0.0)
     level = Level(4, 0, 0, encounter=True, traffic=0.3, slow_vessel=True)
     curriculum = Curriculum(levels=(level,), pool_size=64, refresh_size=64)
-    return of_env(MarineNavEnv(WorldConfig(reward=weights), 64, scenarios=curriculum), wilfully(1),
-                  15)  # fmt: skip
+    env = MarineNavEnv(WorldConfig(reward=weights), 64, scenarios=curriculum, seed=0)
+    return of_env(env, wilfully(1), 15)
 
 
 def rough(device: str = "cpu") -> dict[str, Any]:
@@ -221,7 +221,7 @@ def rough(device: str = "cpu") -> dict[str, Any]:
     levels = (Level(4, 2, 2, 30.0), Level(4, 0, 0, encounter=True, traffic=0.5))
     curriculum = Curriculum(levels=levels, pool_size=64, refresh_size=64)
     config = WorldConfig(max_steps=45, weather=ROUGH)
-    env = MarineNavEnv(config, 128, scenarios=curriculum, device=device)
+    env = MarineNavEnv(config, 128, scenarios=curriculum, device=device, seed=0)
     return of_env(env, towards_goals, 45)
 
 
@@ -230,13 +230,15 @@ def any_weather(device: str = "cpu") -> dict[str, Any]:
     levels = (Level(4, 0, 0, encounter=True, weather=2.0), Level(5, 0, 2, 30.0, weather=1.0))
     curriculum = Curriculum(levels=levels, pool_size=64, refresh_size=64)
     config = WorldConfig(max_steps=45, reward=BY_ROLE)
-    env = MarineNavEnv(config, 128, scenarios=curriculum, device=device)
+    env = MarineNavEnv(config, 128, scenarios=curriculum, device=device, seed=0)
     return of_env(env, wilfully(2), 45)
 
 
 def recorded_episodes() -> dict[str, Any]:
     """Recorded actions in the recorded scenarios."""
-    env = MarineNavEnv(scenarios=parse_scenarios([recordings()[key][0] for key in CONTINUOUS]))
+    env = MarineNavEnv(
+        scenarios=parse_scenarios([recordings()[key][0] for key in CONTINUOUS]), seed=0
+    )
     steps = max(recordings()[key][0]["steps"] for key in CONTINUOUS)
     actions = torch.zeros(steps, *env.state.thrust.shape)
     for e, key in enumerate(CONTINUOUS):
@@ -263,7 +265,7 @@ def compiled_whole() -> dict[str, Any]:
     same = []
     for setting in ({}, {"weather": ROUGH, "reward": BY_ROLE}):
         env = MarineNavEnv(WorldConfig(kernel="triton", max_steps=1, **setting), 8,
-                           scenarios=curriculum)  # fmt: skip
+                           scenarios=curriculum, seed=0)  # fmt: skip
         given = env.world_state, torch.ones(8, 2, 2), env.next_source()
         starting = *given, WorldState(env.reset_pool.states, env.constants), torch.arange(8)
         for step, arguments in ((env.world.step, given), (env.world.step_and_reset, starting)):

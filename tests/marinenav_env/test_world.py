@@ -83,7 +83,7 @@ def frame(env: MarineNavEnv, step: TensorDict) -> dict[str, torch.Tensor]:
 def play(keys: list[str], continuous: bool) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Everything [T, E, R, ...] that comes of recorded actions, after the reset and after steps."""
     episodes = parse_scenarios([recordings()[key][0] for key in keys])
-    env = MarineNavEnv(scenarios=episodes, continuous=continuous, dtype=torch.float64)
+    env = MarineNavEnv(scenarios=episodes, continuous=continuous, dtype=torch.float64, seed=0)
     steps = max(recordings()[key][0]["steps"] for key in keys)
     shape = (steps, len(keys), env.num_robots)
     actions = np.zeros((*shape, 2)) if continuous else np.zeros(shape, dtype=np.int64)
@@ -265,7 +265,7 @@ def fates() -> Iterator[tuple[MarineNavEnv, TensorDict]]:
         obstacles=[(18.0, 40.0, 1.0)],
         sensor=replace(QUIET, scan_beams=4, scan_std=0.0),
     )
-    env = MarineNavEnv(given.world, scenarios=[given], dtype=torch.float64)
+    env = MarineNavEnv(given.world, scenarios=[given], dtype=torch.float64, seed=0)
     following = env.reset()
     forward = torch.tensor([[[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]]], dtype=torch.float64)
     for _ in range(40):
@@ -304,7 +304,7 @@ def test_ended_robots_are_frozen_invisible_and_worth_nothing() -> None:
 
 
 def test_what_users_parts_give_is_checked() -> None:
-    env = MarineNavEnv(scenarios=[simple_episode([(5.0, 5.0, 0.0)], [(50.0, 50.0)])])
+    env = MarineNavEnv(scenarios=[simple_episode([(5.0, 5.0, 0.0)], [(50.0, 50.0)])], seed=0)
     action = torch.zeros(1, 1, 2)
     env.world.check(env.world_state, action)
     entries = env.world.entries
@@ -316,7 +316,7 @@ def test_what_users_parts_give_is_checked() -> None:
 
 
 def test_in_weather_no_command_is_under_way_at_first() -> None:
-    env = MarineNavEnv(WorldConfig(weather=MODERATE), 2)
+    env = MarineNavEnv(WorldConfig(weather=MODERATE), 2, seed=0)
     env.reset()
     assert env.state.pending is not None and not env.state.pending.any()
     assert env.state.pending.shape == (2, env.num_robots, MOST_DELAY, 2)
@@ -325,7 +325,7 @@ def test_in_weather_no_command_is_under_way_at_first() -> None:
 def test_wind_and_waves_push_who_is_steered_and_nobody_who_keeps_course_and_speed() -> None:
     level = Level(2, 0, 0, 0.0, encounter=True, traffic=1.0, weather=1.0)
     config, curriculum = WorldConfig(), Curriculum((level,), pool_size=8, refresh_size=8)
-    env = MarineNavEnv(config, 4, scenarios=curriculum, dtype=torch.float64)
+    env = MarineNavEnv(config, 4, scenarios=curriculum, dtype=torch.float64, seed=0)
     td, before = env.reset(), env.state.clone()
     vessel, weather = env.constants.vessel, env.constants.weather
     force = weather_force(before, vessel, weather, config.dt * config.substeps)
@@ -349,7 +349,7 @@ def test_wind_and_waves_push_who_is_steered_and_nobody_who_keeps_course_and_spee
 def test_scripted_vessels_ignore_actions() -> None:
     level = Level(2, 0, 0, 0.0, encounter=True, traffic=1.0)
     curriculum = Curriculum((level,), pool_size=8, refresh_size=8)
-    env = MarineNavEnv(num_envs=4, scenarios=curriculum, dtype=torch.float64)
+    env = MarineNavEnv(num_envs=4, scenarios=curriculum, dtype=torch.float64, seed=0)
     td, before = env.reset(), env.state.thrust.clone()
     assert env.scenario.scripted.tolist() == [[False, True]] * 4
     after = env.step(td.set((GROUP, "action"), torch.full((4, 2, 2), 0.5)))["next"]
@@ -363,7 +363,7 @@ def test_scripted_vessels_ignore_actions() -> None:
 def test_who_is_run_into_keeps_course_and_speed_without_a_collision() -> None:
     level = Level(2, 0, 0, 0.0, encounter=True, traffic=1.0)
     curriculum = Curriculum((level,), pool_size=2, refresh_size=2)
-    env = MarineNavEnv(num_envs=1, scenarios=curriculum, dtype=torch.float64)
+    env = MarineNavEnv(num_envs=1, scenarios=curriculum, dtype=torch.float64, seed=0)
     td = env.reset()
     env.state.pose[:, 0, :2] = env.state.pose[:, 1, :2] + 1.0
     env.step(td.set((GROUP, "action"), torch.zeros(1, 2, 2)))
@@ -376,7 +376,7 @@ def test_a_vessel_that_collides_at_its_goal_has_not_arrived() -> None:
         simple_episode([(20.0, 20.0, 0.0)], [(21.0, 20.0)], obstacles)
         for obstacles in ([(22.0, 20.0, 1.0)], [])
     ]
-    env = MarineNavEnv(scenarios=given)
+    env = MarineNavEnv(scenarios=given, seed=0)
     env.rollout(1)
     assert env.outcome.collided.tolist() == [[True], [False]]
     assert env.outcome.arrived.tolist() == [[False], [True]]
@@ -386,7 +386,7 @@ def test_the_goal_is_reached_at_exactly_its_distance() -> None:
     distance = WorldConfig().vessel.goal_distance
     given = [simple_episode([(20.0, 20.0, 0.0)], [(20.0, 20.0 + distance * far)])
              for far in (1.0, 1.0 + 1e-9)]  # fmt: skip
-    env = MarineNavEnv(scenarios=given, dtype=torch.float64)
+    env = MarineNavEnv(scenarios=given, dtype=torch.float64, seed=0)
     td = env.reset()
     env.step(td.set((GROUP, "action"), torch.zeros(2, 1, 2)))
     assert env.outcome.arrived.tolist() == [[True], [False]]
@@ -395,7 +395,7 @@ def test_the_goal_is_reached_at_exactly_its_distance() -> None:
 def test_energy_is_thrust_over_time() -> None:
     given = simple_episode([(20.0, 20.0, 0.0), (5.0, 40.0, 0.0)], [(50.0, 50.0), (5.0, 41.0)])
     config = replace(given.world, dt=0.1, substeps=4)
-    env = MarineNavEnv(scenarios=[replace(given, world=config)], dtype=torch.float64)
+    env = MarineNavEnv(scenarios=[replace(given, world=config)], dtype=torch.float64, seed=0)
     td = env.reset()
     energies = []
     for _ in range(2):
@@ -408,7 +408,7 @@ def test_energy_is_thrust_over_time() -> None:
 def test_every_kind_of_noise_has_random_numbers_of_its_own() -> None:
     config = WorldConfig(sensor=SensorConfig(scan_beams=4))
     env = MarineNavEnv(config, scenarios=[simple_episode([(5.0, 5.0, 0.0)] * 2, [(50.0, 50.0)] * 2,
-                                                         [(9.0, 9.0, 1.0)])])  # fmt: skip
+                                                         [(9.0, 9.0, 1.0)])], seed=0)  # fmt: skip
     stormy = world.World(config, env.world.quantiles, weather=True)
     source = RandomSource.seeded(3, 1, CPU)
     drawn = stormy.draw_noise(source, env.scenario, torch.float64)

@@ -68,7 +68,7 @@ def test_a_refresh_of_scenarios_stays_on_the_device(words):
 
 def test_a_captured_step_of_the_environment_stays_on_the_device():
     with fake_gpu() as mode:
-        env = MarineNavEnv(num_envs=3, device=GPU, capture_step=True)
+        env = MarineNavEnv(num_envs=3, device=GPU, capture_step=True, seed=0)
         td = env.reset()
         action = torch.zeros(3, env.num_robots, 2, device=GPU)
         for number in range(WARM_UPS + 3):

@@ -126,7 +126,7 @@ def to_the_goal(step):
 def play(one, policy, world, stop_at_collision):
     """One episode, one robot at a time, in an environment of its own."""
     world = replace(world, ends_at_first_collision=stop_at_collision)
-    env = MarineNavEnv(world, scenarios=[one], dtype=torch.float64)
+    env = MarineNavEnv(world, scenarios=[one], dtype=torch.float64, seed=0)
     robots = len(one.start)
     time, energy, returns = ([0.0] * robots for _ in range(3))
     step, first_collision, rules = env.reset(), None, False

@@ -221,7 +221,9 @@ def voyage(name, scenario, weather, steps):
     given = data_in(page_of(name))["scenarios"][scenario]["episode"]
     sensor = replace(QUIET, max_objects=loaded.config.world.sensor.max_objects)
     episode = Episode(**given, world=replace(loaded.config.world, sensor=sensor, weather=weather))
-    env = MarineNavEnv(scenarios=[episode], continuous=loaded.agent.continuous, dtype=torch.float64)
+    env = MarineNavEnv(
+        scenarios=[episode], continuous=loaded.agent.continuous, dtype=torch.float64, seed=0
+    )
     policy = PolicyWrapper(copy.deepcopy(loaded.agent).double().eval())
     step, poses = env.reset(), [env.state.pose[0]]
     while env.state.active.any() and len(poses) <= steps:

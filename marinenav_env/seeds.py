@@ -1,0 +1,31 @@
+"""Seeds: what is accepted as one, and drawing one where none is given."""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import secrets
+from typing import Any
+
+from marinenav_env.validation import require
+
+
+def as_seed(seed: Any, key: str = "seed") -> int:
+    """Convert a seed to an int, or draw one.
+
+    Args:
+        seed: a whole number from 0 to 2^64 - 1, of Python, NumPy or torch; None draws one from the
+            operating system, so that no generator is advanced.
+        key: name of the argument, for the message.
+
+    Raises:
+        ConfigError: when it is anything else; truth values and floats are no seeds.
+    """
+    if seed is None:
+        return secrets.randbits(63)
+    number = -1
+    if not isinstance(seed, bool):
+        with contextlib.suppress(TypeError):
+            number = operator.index(seed)
+    require(0 <= number < 2**64, key, seed, "a whole number from 0 to 2^64 - 1")
+    return number

@@ -1,0 +1,140 @@
+"""The environment in TorchRL's workers: copies of one factory, in this process and in others."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torchrl.collectors import MultiSyncCollector
+from torchrl.envs import (
+    EnvBase,
+    EnvCreator,
+    ParallelEnv,
+    RewardSum,
+    SerialEnv,
+    TransformedEnv,
+    check_env_specs,
+)
+
+from marinenav_env import GROUP, ConfigError, MarineNavEnv
+from tests.marinenav_env.env_helpers import MIXTURE, SHORT, equal
+
+OBSERVED = (GROUP, "observation", "self_state")
+unseeded = partial(MarineNavEnv, SHORT, 3, scenarios=MIXTURE)
+
+
+def transformed() -> EnvBase:
+    keys: Any = {"in_keys": [(GROUP, "reward")], "out_keys": [(GROUP, "episode_reward")]}
+    return TransformedEnv(unseeded(), RewardSum(**keys, reset_keys=["_reset"]))
+
+
+def in_processes(count: int, factory: Callable[[], EnvBase], method: str = "fork") -> EnvBase:
+    return ParallelEnv(count, factory, mp_start_method=method)
+
+
+@contextmanager
+def collected(factory: Callable[[], EnvBase], seed: int | None = None) -> Iterator[list[Any]]:
+    """What two workers collect, by worker."""
+    collector = MultiSyncCollector(
+        [factory] * 2, frames_per_batch=60, total_frames=-1, cat_results="stack"
+    )
+    try:
+        if seed is not None:
+            collector.set_seed(seed)
+        yield list(next(iter(collector)))
+    finally:
+        collector.shutdown()
+
+
+WAYS = {
+    "serial": SerialEnv,
+    "processes": in_processes,
+    "a creator": lambda count, factory: SerialEnv(count, EnvCreator(factory)),
+    "a creator that copies": lambda count, factory: SerialEnv(
+        count, EnvCreator(factory, share_memory=False)
+    ),
+    "transformed": lambda count, factory: in_processes(count, transformed),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_workers_of_one_factory_differ(way: str) -> None:
+    with closing(WAYS[way](3, unseeded)) as env:
+        seen = env.rollout(10, break_when_any_done=False)
+        assert len({tuple(each[OBSERVED].flatten().tolist()) for each in seen}) == 3
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_seed_gives_every_worker_a_stream_of_its_own(way: str) -> None:
+    starts = []
+    for seed in (5, 5, 6):
+        with closing(WAYS[way](2, unseeded)) as env:
+            env.set_seed(seed)
+            starts.append(env.reset()[OBSERVED].clone())
+    first, again, other = starts
+    assert torch.equal(first, again) and not torch.equal(first, other)
+    assert not torch.equal(first[0], first[1])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_specs_hold_in_workers(way: str) -> None:
+    with closing(WAYS[way](2, unseeded)) as env:
+        check_env_specs(env, seed=0)
+        assert env.rollout(12, break_when_any_done=False).shape == (2, 3, 12)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:A lambda function was passed to ParallelEnv")
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_may_be_started_by_any_method(method: str) -> None:
+    with closing(in_processes(2, lambda: MarineNavEnv(SHORT), method)) as env:
+        first, second = env.rollout(5)
+        assert not equal(first, second)
+
+
+@pytest.mark.slow
+def test_workers_of_a_collector_differ() -> None:
+    with collected(unseeded) as (first, second):
+        assert not torch.equal(first[OBSERVED], second[OBSERVED])
+    batches = []
+    for seed in (1, 1, 2):
+        with collected(unseeded, seed) as workers:
+            batches.append([each[OBSERVED].clone() for each in workers])
+    (first, second), again, other = batches
+    assert not torch.equal(first, second)
+    assert torch.equal(first[:, 0], again[0][:, 0]) and not torch.equal(first, other[0])
+
+
+def test_the_state_of_workers_is_saved_and_restored() -> None:
+    with closing(in_processes(2, unseeded)) as env:
+        env.rollout(4, break_when_any_done=False)
+        state, following = env.state_dict(), []
+        for _ in range(2):
+            env.load_state_dict(state)
+            following.append(env.reset()[OBSERVED].clone())
+        assert torch.equal(*following)
+        assert not torch.equal(env.reset()[OBSERVED], following[0])
+
+
+def test_without_a_seed_every_world_differs() -> None:
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    first, second = unseeded(), unseeded(seed=None)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not equal(first.reset(), second.reset())
+    first.set_seed(3)
+    expected = first.reset().clone()
+    first.set_seed(None)
+    assert not equal(first.reset(), expected)
+    first.set_seed(3)
+    assert equal(first.reset(), expected)
+
+
+def test_a_state_without_its_generator_is_refused() -> None:
+    env = unseeded()
+    state = env.state_dict()
+    del state["generator"]
+    with pytest.raises(ConfigError, match="the saved world does not fit this one: 'generator'"):
+        env.load_state_dict(state)
