@@ -15,6 +15,7 @@ from torch import Tensor
 from torchrl.envs import EnvBase
 
 from marinenav_env import plugins
+from marinenav_env.actions import ActionChecks
 from marinenav_env.captured_step import CapturedStep, Stepped
 from marinenav_env.config import WorldConfig
 from marinenav_env.entries import Entry
@@ -72,6 +73,9 @@ class MarineNavEnv(EnvBase):
     reward of zero, but they are there: they observe, are seen and can be hit.
     ``maybe_reset`` resets environments whose episode is over, without a read on the host.
 
+    Actions of another shape or type are refused, and so are those of active robots that are not
+    finite or no index: before the step, or on a GPU at the next full reset (see check_actions).
+
     The same seed gives the same rollout, and the global generators are neither read nor advanced.
     Scenarios and noise follow from the seed, the number of the environment or of the reset pool's
     entry, and the step; only a sampler of your own draws from the environment's generator.
@@ -94,6 +98,8 @@ class MarineNavEnv(EnvBase):
         capture_step: whether ``step_and_maybe_reset``, which collectors call, is captured as a CUDA
             graph; without effect on a CPU. ``world_state`` and ``outcome`` are then overwritten by
             the next step: assign another state rather than another tensor of it.
+        check_actions: whether values of actions are checked; a loop that checks them itself saves
+            the time.
 
     Raises:
         ConfigError: for a setting that cannot be used.
@@ -120,6 +126,7 @@ class MarineNavEnv(EnvBase):
         noise: RandomSource | None = None,
         compile_step: bool = False,
         capture_step: bool = False,
+        check_actions: bool = True,
     ) -> None:
         given = read_scenarios(scenarios) if isinstance(scenarios, str | Path) else scenarios
         self._given = given = drawn_or_given(given)
@@ -141,8 +148,10 @@ class MarineNavEnv(EnvBase):
         self._pool_begin = first_entry(given, self._noise)
         with self._users_errors():
             self._make_world(compile_step)
+            pairs = None if continuous else self.num_discrete_actions
+            self._actions = ActionChecks(pairs, self._generator.device, check_actions)
             self._set_seed(seed)
-        self._make_specs()
+        self._make_specs(pairs)
 
     # Set-up -------------------------------------------------------------------------------------
 
@@ -245,9 +254,8 @@ class MarineNavEnv(EnvBase):
         own = self._all_constants if shared else self._all_constants[index]
         return self.world.first(scenario, own, source)
 
-    def _make_specs(self) -> None:
+    def _make_specs(self, pairs: int | None) -> None:
         """Specifications of every key, from the shapes at hand."""
-        pairs = None if self.continuous else self.num_discrete_actions
         shape = self.num_envs, self.num_robots
         specs = make_specs(shape, self.entries, self.flat, pairs, self.device, self.dtype)
         self.observation_spec, self.action_spec = specs.observation, specs.action
@@ -313,15 +321,31 @@ class MarineNavEnv(EnvBase):
     # Step and reset -----------------------------------------------------------------------------
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        self.world_state, outcome = self.advance(
-            self.world_state, tensordict.get((GROUP, "action"))
-        )
+        action = self._action(tensordict)
+        self._actions.within(action, steered(self.world_state.now))
+        self.world_state, outcome = self.advance(self.world_state, action)
         self.env_steps += self.num_envs
         self._restored, self._outcome = False, outcome
         return self.to_tensordict(self.world_state, outcome)
 
+    def _action(self, tensordict: TensorDictBase) -> Tensor:
+        """The actions of a step, checked as far as they can be before it."""
+        action: Any = tensordict.get((GROUP, "action"), None)
+        self._actions.before(action, steered(self.world_state.now))
+        return action
+
+    def check_actions(self) -> None:
+        """Check the actions since the last full reset; reads a flag on a GPU.
+
+        Raises:
+            ConfigError: when one of an active robot was not finite, or no index.
+        """
+        self._actions.read()
+
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         done = None if tensordict is None else tensordict.get("_reset", None)
+        if done is None:
+            self.check_actions()
         if done is not None:
             self.world_state = self.start_episodes(self.world_state, done.view(-1))
         elif not self._restored:
@@ -361,13 +385,14 @@ class MarineNavEnv(EnvBase):
         if "next" in tensordict.keys() or "_step" in tensordict.keys():  # noqa: SIM118
             return super().step_and_maybe_reset(tensordict)  # not all of the step is to be made
         self._assert_tensordict_shape(tensordict)
+        action = self._action(tensordict)
         # The draws are in the order of ``step`` and ``maybe_reset``.
         noise = self.next_source()
         self.env_steps += self.num_envs
         self.refresh_pool()
         make_step = self._captured or self.step_and_reset
         self.world_state, self._outcome, step, following = make_step(
-            self.world_state, tensordict.get((GROUP, "action")), noise
+            self.world_state, action, noise
         )
         self._restored = False
         carry_over(tensordict, following)
@@ -385,6 +410,7 @@ class MarineNavEnv(EnvBase):
             action: see ``World.step``.
             noise: what the noise of the step follows from.
         """
+        self._actions.within(action, steered(world.now))
         index = self.reset_pool.upcoming()
         turn = self.world.step_and_reset(world, action, noise, self._pool, index)
         self.reset_pool.started(turn.outcome.episode_done)
@@ -395,6 +421,8 @@ class MarineNavEnv(EnvBase):
     def undone(self) -> Iterator[None]:
         """Within it, ``step_and_reset`` can be tried: its counters are then put back."""
         counters = [self._noise.step, self.reset_pool.counter]
+        if self._actions.flag is not None:
+            counters.append(self._actions.flag)
         before = [each.clone() for each in counters]
         try:
             yield

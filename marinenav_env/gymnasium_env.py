@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 from tensordict import TensorDictBase
+from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.env import Scenarios
@@ -52,7 +53,7 @@ class _FirstVessels:
             raise ConfigError("scenarios: in each episode there must be a first vessel, the agent, "
                               "which does not keep course and speed")  # fmt: skip
 
-    def step(self, actions: Any) -> Results:
+    def step(self, actions: Tensor) -> Results:
         """Make a control step with actions [E, ...]; see NumpyWorlds.result."""
         worlds = self.worlds
         if callable(self._others):
@@ -60,7 +61,7 @@ class _FirstVessels:
         else:
             joint = write_actions(worlds.now, worlds.env, self._others)
         both = joint.get((GROUP, "action")).clone()
-        both[:, 0] = torch.as_tensor(np.asarray(actions))
+        both[:, 0] = actions
         worlds.act(both)
         return worlds.result(0)
 
@@ -114,7 +115,7 @@ class MarineNavGymEnv(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Make a control step."""
-        return self._worlds.only(self._fleet.step([action]))
+        return self._worlds.only(self._fleet.step(self._worlds.actions(action, one=True)))
 
     def render(self) -> Any:
         """Pixels [height, width, 3], if the mode is rgb_array."""
@@ -179,7 +180,8 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
 
     def step(self, actions: Any) -> Results:
         """Make a control step in all worlds."""
-        last, reward, terminated, truncated, info = self._fleet.step(actions)
+        given = self._worlds.actions(actions, "actions")
+        last, reward, terminated, truncated, info = self._fleet.step(given)
         over = terminated | truncated
         if not over.any():
             return last, reward, terminated, truncated, info

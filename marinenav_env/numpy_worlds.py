@@ -84,11 +84,37 @@ class NumpyWorlds:
         done = torch.from_numpy(over).to(self.env.device)[:, None]
         self.now = self.env.maybe_reset(TensorDict({"done": done}, [len(over)]))
 
+    def actions(self, given: Any, key: str = "action", one: bool = False) -> Tensor:
+        """Actions of a robot in each world as a tensor [E, ...]; the step checks their values.
+
+        Args:
+            given: an array, or what becomes one.
+            key: what they are called in messages.
+            one: whether they are of the only world, without its dimension.
+
+        Raises:
+            ConfigError: when they are of another shape or type.
+        """
+        continuous, array = self.env.continuous, _array(given)
+        shape = [1 if one else self.env.num_envs, 2][one : 2 if continuous else 1]
+        require(list(array.shape) == shape, f"{key}.shape", list(array.shape), f"{shape}")
+        allowed = "numbers" if continuous else "whole numbers"
+        require(array.dtype.kind in ("iuf" if continuous else "iu"), f"{key}.dtype", array.dtype,
+                f"a type of {allowed}")  # fmt: skip
+        kind = np.float64 if array.dtype.kind == "f" else np.int64
+        tensor = torch.from_numpy(array.astype(kind))
+        return tensor[None] if one else tensor
+
     def act(self, actions: Tensor) -> None:
-        """Make a step with the actions [E, R, ...] of all robots."""
+        """Make a step with the actions [E, R, ...] of all robots.
+
+        Raises:
+            ConfigError: when one of a robot that is active cannot be used.
+        """
         # The last reward is no part of the next step's input.
         step = self.now.exclude((GROUP, "reward")).set((GROUP, "action"), actions)
         self.now = self.env.step(step).get("next")
+        self.env.check_actions()  # results are read on the host, too
         self._show()
 
     def render(self) -> NDArray[np.uint8] | None:
@@ -153,6 +179,14 @@ class NumpyWorlds:
         if self.env.continuous:
             return spaces.Box(-1.0, 1.0, (2,))
         return spaces.Discrete(self.env.num_discrete_actions)
+
+
+def _array(given: Any) -> NDArray[Any]:
+    """An array; where rows differ in length, one of objects."""
+    try:
+        return np.asarray(given)
+    except ValueError:
+        return np.array(None)
 
 
 def _space(entry: Entry) -> spaces.Space[Any]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from marinenav_env.config import WorldConfig
 from marinenav_env.env import Scenarios
 from marinenav_env.numpy_worlds import METADATA, NumpyWorlds
 from marinenav_env.rendering import FPS
 from marinenav_env.specs import GROUP
+from marinenav_env.validation import require
 
 try:
     from pettingzoo import ParallelEnv
@@ -85,9 +84,12 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
     ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Any]]:
         """Make a control step; every active agent must act."""
         world, acting = self._world, self.agents
+        missing = [name for name in acting if name not in actions]
+        require(not missing, "actions", sorted(actions), f"of all agents, also {missing}")
         joint: Any = world.env.action_spec.zero().get((GROUP, "action"))
         for name in acting:
-            joint[0, self._index[name]] = torch.as_tensor(actions[name])
+            given = world.actions(actions[name], f"actions[{name!r}]", one=True)
+            joint[:, self._index[name]] = given
         world.act(joint)
         results = {name: world.only(world.result(self._index[name])) for name in acting}
         columns: Any = ({name: row[column] for name, row in results.items()} for column in range(5))

@@ -12,6 +12,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from marinenav_env.actions import check_form
 from marinenav_env.colregs import required_turn
 from marinenav_env.compiling import compiled
 from marinenav_env.config import MOST_DELAY, WorldConfig
@@ -240,8 +241,12 @@ class World:
             The world after the step, and the outcome. The observation is that of the robots active
             before the step: a robot that ends in this step still gets its last one, and is still
             seen by the others.
+
+        Raises:
+            ConfigError: when actions are of another shape or type; see also actions.unusable.
         """
         (scenario, state), parameters = (world.now.scenario, world.now.state), world.parameters
+        check_form(action, state.active.shape, self.continuous)
         state, entries, outcome = self._advance(state, scenario, parameters, action, noise)
         batch = state.batch_size
         observation = TensorDict(entries, batch)
@@ -283,6 +288,7 @@ class World:
             pool: see ``reset``.
             index: see ``reset``.
         """
+        check_form(action, world.now.state.active.shape, self.continuous)
         if self._turn is None:
             after, outcome = self.step(world, action, noise)
             following = self.reset(after, outcome.episode_done, pool, index)

@@ -94,7 +94,8 @@ class Policy:
             Left and right command [..., 2] in [-1, 1], or indices [...] of thrust-change pairs.
 
         Raises:
-            ConfigError: when an entry is missing or of another shape, or the risk out of range.
+            ConfigError: when an entry is missing, of another shape or type or not finite, or the
+                risk is out of range.
         """
         require(risk is None or (is_number(risk) and 0.0 < risk <= 1.0), "risk", risk, "in (0, 1]")
         agent, entries = self.loaded.agent, self.loaded.agent.spec.entries
@@ -103,7 +104,11 @@ class Policy:
         require(not missing, "observation", "...", f"with the entries {missing}")
         given, batch = {}, torch.Size()
         for name, entry in entries.items():
-            each = torch.as_tensor(np.asarray(observation[name]), device=device)
+            array = np.asarray(observation[name])
+            numbers = array.dtype.kind in "biuf"
+            require(numbers, f"observation[{name!r}].dtype", array.dtype, "a type of numbers")
+            require(bool(np.isfinite(array).all()), f"observation[{name!r}]", array, "finite")
+            each = torch.as_tensor(array, device=device)
             inner = each.ndim - len(entry.shape)
             fine = inner >= 0 and tuple(each.shape[inner:]) == entry.shape
             require(fine, f"observation[{name!r}]", tuple(each.shape), f"[..., {entry.shape}]")

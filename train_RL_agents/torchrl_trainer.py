@@ -59,7 +59,7 @@ Callback = Callable[["TorchRLTrainer"], None]
 
 
 class DivergedError(ConfigError):
-    """Rewards, losses, gradients or weights are no longer finite."""
+    """Actions, rewards, losses, gradients or weights are no longer finite."""
 
 
 class TorchRLTrainer:
@@ -217,7 +217,12 @@ class TorchRLTrainer:
             steps = self.collector.collect()
         self.env_steps += steps.shape[0] * steps.shape[1] * self.ranks.size
         self.algorithm.observe(steps)
-        self.algorithm.update(self.env_steps)
+        try:
+            self.algorithm.update(self.env_steps)
+        except (IndexError, RuntimeError):
+            if host_reads_are_free(self.device) and self.ranks.size == 1:
+                self.check()  # losses look up what is no index
+            raise
         for callback in self.callbacks:
             callback(self)
 
@@ -255,7 +260,7 @@ class TorchRLTrainer:
     # Divergence ---------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Check that rewards, losses, gradients and weights have been finite up to now.
+        """Check that actions, rewards, losses, gradients and weights have been usable up to now.
 
         Raises:
             DivergedError: when they have not.
@@ -271,10 +276,12 @@ class TorchRLTrainer:
                 f"trainer.learning_rate={half * settings.learning_rate:g} "
                 f"trainer.learning_rate_final={half * settings.learning_rate_final:g}"
             )
-            more = f", or {rate}" if len(found) > 1 else ""
-            advice = f"check the reward{more}" if "reward" in found else rate
+            inputs = [name for name in ("actions", "reward") if name in found]
+            more = f", or {rate}" if len(found) > len(inputs) else ""
+            advice = f"check the {' and '.join(inputs)}{more}" if inputs else rate
+            wrong = "infinite or NaN" if found != ["actions"] else "infinite, NaN or no index"
             raise DivergedError(
-                f"{', '.join(found)} became infinite or NaN between {since:,} and "
+                f"{', '.join(found)} became {wrong} between {since:,} and "
                 f"{self.env_steps:,} env-steps; {kept}{advice}"
             )
         self._checked_at = self.env_steps

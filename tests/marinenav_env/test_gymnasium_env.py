@@ -1,3 +1,4 @@
+import math
 import warnings
 from functools import partial
 
@@ -211,3 +212,52 @@ def test_an_agent_that_cannot_act_is_refused():
     given.scripted[:, 0] = True
     with pytest.raises(ConfigError, match="in each episode there must be a first vessel, the age"):
         MarineNavGymEnv(SHORT, scenarios=given).reset()
+
+
+@pytest.mark.parametrize(
+    ("continuous", "action", "message"),
+    [
+        (True, [math.nan, 0.0], r"^action\[0, 0\]=\[nan, 0\.0\]: must be finite$"),
+        (True, 0.5, r"^action\.shape=\[\]: must be \[2\]$"),
+        (True, [1.0], r"^action\.shape=\[1\]: must be \[2\]$"),
+        (True, ["1", "0"], r"^action\.dtype=dtype\('<U1'\): must be a type of numbers$"),
+        (True, [True, False], r"^action\.dtype=dtype\('bool'\): must be a type of numbers$"),
+        (True, [[1.0], [1.0, 0.0]], r"^action\.shape=\[\]: must be \[2\]$"),
+        (False, 25, r"^action\[0, 0\]=25: must be an index from 0 to 24$"),
+        (False, -1, r"^action\[0, 0\]=-1: must be an index from 0 to 24$"),
+        (False, 12.7, r"^action\.dtype=dtype\('float64'\): must be a type of whole numbers$"),
+        (False, [3], r"^action\.shape=\[1\]: must be \[\]$"),
+        (False, None, r"^action\.dtype=dtype\('O'\): must be a type of whole numbers$"),
+    ],
+)
+def test_an_action_that_is_none_is_refused(continuous, action, message):
+    env = MarineNavGymEnv(SHORT, scenarios=PAIR, continuous=continuous)
+    env.reset(seed=0)
+    with pytest.raises(ConfigError, match=message):
+        env.step(action)
+    several = MarineNavVectorEnv(2, SHORT, scenarios=PAIR, continuous=continuous)
+    several.reset(seed=0)
+    with pytest.raises(ConfigError, match=r"^actions?[\[.]"):
+        several.step([action, action])
+    with pytest.raises(ConfigError, match=r"^actions\.shape=\["):
+        several.step(env.action_space.sample())
+    env.step(np.int64(3) if not continuous else (1, 0))
+    assert np.isfinite(several.step(several.action_space.sample())[1]).all()
+
+
+def test_others_that_give_no_actions_are_refused():
+    def lost(step):
+        return step.set((GROUP, "action"), torch.full((1, 2, 2), math.nan))
+
+    env = MarineNavGymEnv(SHORT, scenarios=PAIR, others=lost)
+    env.reset(seed=0)
+    with pytest.raises(ConfigError, match=r"^action\[0, 1\]=\[nan, nan\]: must be finite$"):
+        env.step(env.action_space.sample())
+
+
+def test_on_a_gpu_actions_are_refused_after_the_step(monkeypatch):
+    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    env = MarineNavVectorEnv(2, SHORT, scenarios=PAIR)
+    env.reset(seed=0)
+    with pytest.raises(ConfigError, match=r"^action='...': must be finite$"):
+        env.step(np.full((2, 2), np.inf))

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marinenav_env import Curriculum, Level, WorldConfig
+from marinenav_env import ConfigError, Curriculum, Level, WorldConfig
 
 ROOT = Path(__file__).parents[2]
 PAIR = Curriculum((Level(2, 0, 1, 20.0),))
@@ -95,3 +95,20 @@ def test_without_pettingzoo_it_says_what_to_install_and_all_else_works():
                           check=True)  # fmt: skip
     assert done.stdout == ("marinenav_env.pettingzoo_env needs PettingZoo; install it with: "
                            "pip install 'marinenav[pettingzoo]'\n")  # fmt: skip
+
+
+def test_an_action_that_is_none_is_refused(make):
+    env = make(SHORT, scenarios=PAIR)
+    env.reset(seed=0)
+    assert env.agents == ["robot_0", "robot_1"]
+    fine, robots = np.zeros(2), r"\['robot_1'\]"
+    for given, message in (
+        ([0.0, np.nan], r"^action\[0, 1\]=\[0\.0, nan\]: must be finite$"),
+        (0.5, rf"^actions{robots}\.shape=\[\]: must be \[2\]$"),
+        ("left", rf"^actions{robots}\.shape=\[\]: must be \[2\]$"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            env.step({"robot_0": fine, "robot_1": given})
+    with pytest.raises(ConfigError, match=rf"^actions=\['robot_0'\]: must be .* also {robots}$"):
+        env.step({"robot_0": fine})
+    env.step({"robot_0": fine, "robot_1": fine})

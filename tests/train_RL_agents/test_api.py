@@ -142,6 +142,21 @@ def test_act_refuses_what_is_not_an_observation():
         policy.act(seen)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", ["dqn", "ppo"])
+def test_act_refuses_observations_that_are_not_finite(name, value):
+    policy = load(name)
+    seen = {key: np.zeros(each.shape) for key, each in policy.loaded.agent.spec.entries.items()}
+    assert policy.act(seen).shape == ((2,) if policy.continuous else ())
+    for key in ("self_state", "objects_state"):
+        wrong = {**seen, key: seen[key].copy()}
+        wrong[key].flat[1] = value
+        with pytest.raises(ConfigError, match=rf"^observation\['{key}'\]=.*: must be finite$"):
+            policy.act(wrong)
+    with pytest.raises(ConfigError, match=r"^observation\['self_state'\]\.dtype="):
+        policy.act({**seen, "self_state": ["0"] * 7})
+
+
 @pytest.mark.parametrize("risk", [0.0, 1.5, float("nan"), "adaptive"])
 def test_act_refuses_risk_levels_that_are_none(risk):
     with pytest.raises(ConfigError, match=r"risk=.*: must be in \(0, 1\]"):

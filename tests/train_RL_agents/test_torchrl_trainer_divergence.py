@@ -2,6 +2,7 @@
 
 import math
 import re
+from functools import partial
 from unittest.mock import patch
 
 import pytest
@@ -107,6 +108,39 @@ def test_a_reward_of_a_users_own_stops_the_run_of_every_agent(tmp_path, monkeypa
         TorchRLTrainer(run, quiet=True).train()
 
 
+WRONG = {"DQN": 25, "SAC": math.nan, "PPO": -1}
+"""Actions that are none."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_action_that_is_none_stops_the_run(tmp_path, name):
+    """One of a robot that acts; the world would take an index for the closest."""
+    run = new_run(tmp_path, f"agent_type={name}")
+    trainer = TorchRLTrainer(run, quiet=True)
+    seen = []
+
+    def spoilt(act, tensordict):
+        acted = act(tensordict)
+        mask = acted[GROUP, "mask"]
+        seen.append(len(seen))
+        if len(seen) == 13:
+            robot = tuple(mask.nonzero()[0].tolist())
+            acted[GROUP, "action"][robot] = WRONG[name]
+        acted[GROUP, "action"][~mask] = WRONG[name]  # has no effect
+        return acted
+
+    forward = trainer.collector.policy.forward
+    trainer.collector.policy.forward = partial(spoilt, forward)
+    with pytest.raises(DivergedError) as caught:
+        trainer.train()
+    said = str(caught.value)
+    more = "" if name != "SAC" else r"[\w, ]*"  # NaN goes on into rewards and losses
+    words = "infinite, NaN or no index" if name != "SAC" else "infinite or NaN"
+    assert re.match(rf"actions{more} became {words} between 80 and \d+ env-steps; ", said)
+    assert "check the actions" in said
+    assert saved(run)["env_steps"] == 80
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_resumed_run_goes_on_as_if_nothing_had_happened(tmp_path, uninterrupted, name):
     words = (f"agent_type={name}",)
@@ -128,7 +162,7 @@ def test_a_rate_that_is_too_large_can_be_made_smaller(tmp_path, capsys, command,
     said = capsys.readouterr().err
     assert re.fullmatch(
         r"marinenav: error: .* became infinite or NaN between \d+ and \d+ env-steps; (check the "
-        rf"reward, or )?go on with a smaller rate: marinenav train --resume '{run.path}' "
+        rf"[\w ]+, or )?go on with a smaller rate: marinenav train --resume '{run.path}' "
         r"trainer\.learning_rate=5e\+29 trainer\.learning_rate_final=5e\+29\n", said
     )  # fmt: skip
     assert not (run.checkpoints / STATE).exists()

@@ -345,12 +345,14 @@ class Pilot:
         Raises:
             BoatError: when it is no action.
         """
+        shape, expected = np.shape(action), (2,) if self._full else ()
+        _require(shape == expected, f"the policy's action is of the shape {shape}, not {expected}")
         _require(bool(np.isfinite(action).all()), "the policy's action is not finite")
         if self._full:
             rates = np.clip(action, -1.0, 1.0) * self._full
         else:
-            fine = 0 <= int(action) < len(self._rates)
-            _require(fine, f"the policy has no action {int(action)}")
+            fine = action in range(len(self._rates))
+            _require(fine, f"the policy has no action {action}")
             rates = self._rates[int(action)]
         change = np.clip(rates, -self._fastest, self._fastest) * self.control_step
         left, right = np.clip(self._thrust + change, self._lowest, self._highest)

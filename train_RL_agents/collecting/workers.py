@@ -209,6 +209,7 @@ def _worlds(
             ),
             continuous=continuous,
             compile_step=config.compile,
+            check_actions=False,  # see Algorithm.health
         )
         for worker in range(count)
     ]

@@ -41,6 +41,7 @@ def make_world(
         compile_step=config.compile,
         # Without workers; the graph collector captures more.
         capture_step=config.capture and config.trainer.collector != "local",
+        check_actions=False,  # see Algorithm.health
     )
 
 

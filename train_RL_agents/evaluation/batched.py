@@ -131,7 +131,7 @@ class BatchedEvaluation:
             world, outcome = self._stepper.step_without_reset(before, actions, source.take())
             if watch is not None:
                 watch(self._moment(rows, before, actions, world, outcome), self._env)
-            sums = self._tally.after(sums, GAMMA**number, before.now.state.active, outcome)
+            sums = self._tally.after(sums, GAMMA**number, before.now, actions, outcome)
         for name, each in sums.items():
             self._tally.sums[name][rows] = each[:count]
 

@@ -17,12 +17,14 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
+from marinenav_env.actions import unusable
 from marinenav_env.captured import Captured
 from marinenav_env.compiling import compiled
 from marinenav_env.complete import CompleteSampler, draws_for
 from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.layout import copy_all, copy_in
 from marinenav_env.philox import RandomSource
+from marinenav_env.restart import steered
 from marinenav_env.state import Outcome, ResetState, Scenario
 from marinenav_env.world import WorldState
 from train_RL_agents.utils.memory import require_room
@@ -233,11 +235,13 @@ class Tally:
         self.sums = {
             "counting": counting,
             "collided": torch.zeros_like(counting),
+            "unusable": torch.zeros_like(counting),
             "arrived": torch.zeros_like(env.state.active),
             **{name: torch.zeros_like(env.state.pose[..., 0])
                for name in ("time", "energy", "return")},
         }  # fmt: skip
         self.seconds = env.config.dt * env.config.substeps
+        self._pairs = None if env.continuous else env.num_discrete_actions
 
     def clear(self) -> None:
         """Begin again, in the same tensors."""
@@ -245,46 +249,63 @@ class Tally:
             each.fill_(name == "counting")
 
     def after(
-        self, sums: dict[str, Tensor], discount: float | Tensor, acted: Tensor, outcome: Outcome
-    ) -> dict[str, Tensor]:
+        self, sums: dict[str, Tensor], discount: float | Tensor, before: ResetState,
+        action: Tensor, outcome: Outcome,
+    ) -> dict[str, Tensor]:  # fmt: skip
         """Return the sums of some episodes after a step of theirs.
 
         Args:
             sums: before it, [B, ...] each.
             discount: of the step's reward in the returns.
-            acted: [B, R] bool: robots that were active before it.
+            before: it, batch [B].
+            action: of all robots.
             outcome: of the step, batch [B].
         """
         counting = sums["counting"]
-        active = acted & counting[:, None]
+        active = before.state.active & counting[:, None]
         collided = outcome.collided.any(-1)
+        wrong = unusable(action, steered(before), self._pairs)
         return {
             "counting": counting & ~collided & ~outcome.episode_done,
             "collided": sums["collided"] | (collided & counting),
+            "unusable": sums["unusable"] | wrong.any(-1),
             "arrived": sums["arrived"] | outcome.arrived,
             "time": sums["time"] + self.seconds * active,
             "energy": sums["energy"] + outcome.energy * active,
             "return": sums["return"] + discount * outcome.reward * active,
         }
 
-    def add(self, discount: float, rows: Tensor, acted: Tensor, outcome: Outcome) -> None:
+    def add(
+        self, discount: float, rows: Tensor, before: ResetState, action: Tensor, outcome: Outcome
+    ) -> None:
         """Add a step of some episodes.
 
         Args:
             discount: of its reward in the returns.
             rows: [B] int64: which episodes.
-            acted: [B, R] bool: robots that were active before it.
+            before: see ``after``.
+            action: see ``after``.
             outcome: of the step, batch [B].
         """
         chosen: Tensor | slice = rows if len(rows) < len(self.sums["counting"]) else slice(None)
         own = {name: each[chosen] for name, each in self.sums.items()}
-        for name, value in self.after(own, discount, acted, outcome).items():
+        for name, value in self.after(own, discount, before, action, outcome).items():
             self.sums[name][chosen] = value
 
     def episodes(self, scenario: Scenario) -> Episodes:
-        """Outcomes of the episodes, once all have ended."""
+        """Outcomes of the episodes, once all have ended.
+
+        Raises:
+            ConfigError: when an action was not finite, or no index.
+        """
         present, robots = scenario.robot_mask, scenario.robot_mask.sum(-1)
         sums = self.sums
+        wrong, pairs = int(sums["unusable"].sum()), self._pairs
+        if wrong:
+            allowed = "finite" if pairs is None else f"indices from 0 to {pairs - 1}"
+            raise ConfigError(
+                f"actions in {wrong:,} of {len(robots):,} episodes: must be {allowed}"
+            )
         means = {name: (sums[name].sum(-1) / robots).double().cpu()
                  for name in ("time", "energy", "return")}  # fmt: skip
         return Episodes(
@@ -334,7 +355,7 @@ def evaluate(
         What happened, by episode. The same arguments give the same numbers.
 
     Raises:
-        ConfigError: when a scenario has no robot.
+        ConfigError: when a scenario has no robot, or an action cannot be used.
     """
     env = evaluation_world(scenarios, world, continuous, device, dtype, seed)
     if not host_reads_are_free(device):
@@ -352,11 +373,12 @@ def evaluate(
             rows, now = rows[kept], env.world.begin(now, kept)
             step = env.to_tensordict(now)
         acted = policy(step)
+        action = acted.get((GROUP, "action"))
         source = env.next_source()._replace(environment=rows)
-        after, outcome = env.world.step(now, acted.get((GROUP, "action")), source)
+        after, outcome = env.world.step(now, action, source)
         if watch is not None:
             watch(Moment(rows, acted, now, after, outcome), env)
-        tally.add(GAMMA**number, rows, now.now.state.active, outcome)
+        tally.add(GAMMA**number, rows, now.now, action, outcome)
         now = after
         step = env.to_tensordict(now, outcome).exclude((GROUP, "reward"))
     return tally.episodes(env.scenario)
@@ -444,10 +466,10 @@ class Evaluation:
         """A control step, and the sums after it; nothing is written (see ``_written``)."""
         before = WorldState(self._world.now.clone(), self._world.parameters)
         acted = self.policy(self._env.to_tensordict(before))
-        after, outcome = self._env.world.step(before, acted.get((GROUP, "action")), source)
+        action = acted.get((GROUP, "action"))
+        after, outcome = self._env.world.step(before, action, source)
         moment = Moment(self._rows, acted, before, after, outcome)
-        acted = before.now.state.active
-        sums = self._tally.after(self._tally.sums, self._discount, acted, outcome)
+        sums = self._tally.after(self._tally.sums, self._discount, before.now, action, outcome)
         return moment, sums
 
     def _written(self, now: ResetState, sums: dict[str, Tensor]) -> None:

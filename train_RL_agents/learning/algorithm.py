@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP
+from marinenav_env.actions import unusable
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.config.schema import TrainConfig, TrainerConfig
@@ -97,6 +99,9 @@ class Algorithm(ABC):
         self._generator, self.meter = setup.generators["learner"], Meter()
         # Of each robot: a sum over all of them would be two more kernels of every vector step.
         self._reward_sum = torch.zeros_like(setup.example.get(("next", GROUP, "reward")))
+        self._pairs = None if setup.agent.continuous else setup.agent.num_actions
+        action = setup.example.get((GROUP, "action"))
+        self._action_sum = torch.zeros_like(action, dtype=self._reward_sum.dtype)
         losses: LossFunction = setup.agent.loss
         if teacher is not None:
             weight = config.trainer.imitation_weight
@@ -118,15 +123,25 @@ class Algorithm(ABC):
 
     @abstractmethod
     def observe(self, steps: TensorDictBase) -> None:
-        """Take steps [E, T] of the collector, with TorchRL's keys; see also add_rewards."""
+        """Take steps [E, T] of the collector, with TorchRL's keys; see also accumulate."""
 
-    def add_rewards(self, steps: TensorDictBase) -> None:
-        """Take the rewards of steps [E, T] into their sums, which ``health`` adds up."""
+    def accumulate(self, steps: TensorDictBase) -> None:
+        """Add rewards and actions of steps [E, T] to the sums of ``health``."""
         self._reward_sum.add_(steps.get(("next", GROUP, "reward")).sum(1))
+        action, mask = (steps.get((GROUP, name)) for name in ("action", "mask"))
+        if self._pairs is None:
+            summed = torch.where(mask[..., None], action, 0.0)
+        else:
+            summed = torch.where(unusable(action, mask, self._pairs), math.nan, 0.0)
+        self._action_sum.add_(summed.sum(1))
 
     def health(self) -> dict[str, Tensor]:
-        """Scalars on the device, each of which is finite as long as what it sums up is."""
+        """Scalars on the device, each of which is finite as long as what it sums up is.
+
+        Indices are summed up as 0, or as NaN where they are none.
+        """
         return {
+            "actions": self._action_sum.sum(),
             "reward": self._reward_sum.sum(),
             **self.meter.losses,
             "weights": self.learner.squared_weights(),

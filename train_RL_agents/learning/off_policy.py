@@ -107,7 +107,7 @@ class OffPolicy(Algorithm):
 
     def _store_rows(self, steps: TensorDictBase) -> Rows | None:
         """Make rows; a replay on the device takes them, another is given them."""
-        self.add_rewards(steps)
+        self.accumulate(steps)
         rows = self.streams.rows(steps)
         if not self.replay.on_device:
             return rows

@@ -78,7 +78,7 @@ class OnPolicy(Algorithm):
     def observe(self, steps: TensorDictBase) -> None:
         """See Algorithm; what the collector gives at a time is a rollout."""
         with self._clock.phase("insert"), torch.no_grad():
-            self.add_rewards(steps)
+            self.accumulate(steps)
             self._rows = self._rows_of(steps)
 
     def _next_values(self, group: TensorDictBase, following: TensorDictBase, cut: Tensor) -> Tensor:

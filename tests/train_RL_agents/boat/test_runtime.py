@@ -302,7 +302,9 @@ class Faults:
         return (now, *given, goal), "s ago, less than 0.25 s"
 
     def fault_policy(self, now, own, tracks, goal):
-        self.action = np.array(self.rng.choice([[25], [-1], [1000], [math.nan], [-math.inf]]))
+        self.action = np.array(
+            self.rng.choice([[25], [-1], [12.7], [[3]], [math.nan], [-math.inf]])
+        )
         return (now, own, tracks, goal), "the policy"
 
     def fault_error(self, now, own, tracks, goal):

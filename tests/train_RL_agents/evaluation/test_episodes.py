@@ -3,6 +3,7 @@
 import math
 import random
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -481,6 +482,47 @@ def test_a_policy_that_draws_random_numbers_keeps_the_whole_batch(monkeypatch):
 
 
 # Scenarios ---------------------------------------------------------------------------------------
+
+
+def late(step, value, continuous):
+    """Steers as ``idle`` until the third step, and then one robot of one episode by a value."""
+    late.calls += 1
+    shape = (*step[GROUP, "mask"].shape, *(2,) * continuous)
+    action = torch.zeros(shape, dtype=torch.float32 if continuous else torch.int64)
+    if late.calls == 3:
+        action[1, 0] = value
+    # Those of robots that do not act have no effect.
+    action[~step[GROUP, "mask"]] = value
+    return step.set((GROUP, "action"), action)
+
+
+@pytest.mark.parametrize("free", [True, False])
+@pytest.mark.parametrize("value", [math.nan, math.inf, 25, -1])
+def test_actions_that_are_none_are_refused_at_the_end(scenarios, monkeypatch, value, free):
+    if not free:
+        monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    continuous = not isinstance(value, int)
+    late.calls = 0 if free else 99
+    policy = partial(late, value=value, continuous=continuous)
+    given = {"continuous": continuous, "device": CPU}
+    if not free:
+        evaluate(policy, scenarios, WORLD, **given)
+        late.calls = 0
+    allowed = "finite" if continuous else "indices from 0 to 24"
+    sentence = rf"^actions in 1 of {len(scenarios)} episodes: must be {allowed}$"
+    with pytest.raises(ConfigError, match=sentence):
+        evaluate(policy, scenarios, WORLD, **given)
+
+
+def test_actions_of_another_shape_are_refused_at_once(scenarios):
+    for shape, dtype in (((), torch.float32), ((1,), torch.float32), ((2,), torch.bool)):
+
+        def policy(step):
+            action = torch.ones(*step[GROUP, "mask"].shape, *shape, dtype=dtype)  # noqa: B023
+            return step.set((GROUP, "action"), action)
+
+        with pytest.raises(ConfigError, match=r"^action\.(shape|dtype)="):
+            evaluate(policy, scenarios, WORLD, continuous=True, device=CPU)
 
 
 def test_draw_scenarios_counts_and_repeats():

@@ -1,0 +1,114 @@
+"""Actions: which are accepted, and how others are refused.
+
+Shapes and types are known on the host and are checked at every step. Values are on the device:
+where reading them is free they are checked before a step, elsewhere by flags that are read later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marinenav_env.host_reads import host_reads_are_free
+from marinenav_env.validation import ConfigError, brief, require
+
+_WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+def check_form(action: Any, robots: Sequence[int], continuous: bool) -> None:
+    """Refuse actions of another shape or type; values are not read.
+
+    Args:
+        action: of the robots; None: there is none.
+        robots: shape [E, R].
+        continuous: whether they are commands [E, R, 2], or else indices [E, R].
+
+    Raises:
+        ConfigError: when there is none, or it is of another shape or type.
+    """
+    shape = (*robots, 2) if continuous else (*robots,)
+    # No text is made unless it is needed: code with this check is compiled.
+    if not isinstance(action, Tensor):
+        raise ConfigError(f"action={brief(action)}: must be a tensor under (robots, action)")
+    if action.shape != shape:
+        raise ConfigError(f"action.shape={list(action.shape)}: must be {list(shape)}")
+    if action.dtype not in _WHOLE and not (continuous and action.dtype.is_floating_point):
+        allowed = "a floating-point type" if continuous else "an integer type"
+        raise ConfigError(f"action.dtype={action.dtype}: must be {allowed}")
+
+
+def unusable(action: Tensor, acting: Tensor, pairs: int | None) -> Tensor:
+    """Find actions that are not finite, or are no index.
+
+    Args:
+        action: [E, R, 2], or [E, R] indices.
+        acting: [E, R] bool: robots that are active and steered; other actions have no effect.
+        pairs: number of thrust-change pairs that actions are indices of; None: continuous.
+
+    Returns:
+        [E, R] bool.
+    """
+    if pairs is None:
+        return acting & ~action.isfinite().all(-1)
+    return acting & ((action < 0) | (action >= pairs))
+
+
+class ActionChecks:
+    """Checks the actions of every step of an environment.
+
+    Where host reads are free, unusable values are refused before the step. Elsewhere a flag on the
+    device keeps whether there were any, until it is read.
+
+    Args:
+        pairs: number of thrust-change pairs that actions are indices of; None: continuous.
+        device: of the actions.
+        values: whether values are checked, too.
+    """
+
+    def __init__(self, pairs: int | None, device: torch.device, values: bool = True) -> None:
+        self._pairs, self._reads = pairs, values and host_reads_are_free(device)
+        self.flag: Tensor | None = None
+        """[] bool: whether there were unusable actions since ``read``; None: none is kept."""
+        self._stepped = False
+        if values and not self._reads:
+            self.flag = torch.zeros((), dtype=torch.bool, device=device)
+
+    def before(self, action: Any, acting: Tensor) -> None:
+        """Check actions on the host, before a step; see ``unusable``.
+
+        Raises:
+            ConfigError: for their form, or the first unusable one, with its environment and robot.
+        """
+        check_form(action, acting.shape, self._pairs is None)
+        self._stepped = self.flag is not None
+        if self._reads:
+            found = unusable(action, acting, self._pairs)
+            if found.any():  # host: see host_reads_are_free
+                env, robot = found.nonzero()[0].tolist()  # host: likewise
+                value = action[env, robot].tolist()  # host: likewise
+                self._require(False, f"action[{env}, {robot}]", value)
+
+    def within(self, action: Tensor, acting: Tensor) -> None:
+        """Set the flag, if there is one, within a step; can be captured."""
+        if self.flag is not None:
+            self.flag.logical_or_(unusable(action, acting, self._pairs).any())
+
+    def read(self) -> None:
+        """Read the flag on the host and clear it, if there were steps since the last time.
+
+        Raises:
+            ConfigError: when it was set.
+        """
+        if self.flag is not None and self._stepped:
+            self._stepped = False
+            found = bool(self.flag)  # host: asked for
+            self.flag.zero_()
+            self._require(not found, "action", "...")
+
+    def _require(self, condition: bool, key: str, value: object) -> None:
+        pairs = self._pairs
+        allowed = "finite" if pairs is None else f"an index from 0 to {pairs - 1}"
+        require(condition, key, value, allowed)

@@ -1,0 +1,164 @@
+"""Which actions the environment refuses, and when."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from marinenav_env import ConfigError, MarineNavEnv
+from marinenav_env.actions import unusable
+from marinenav_env.restart import steered
+from tests.marinenav_env.env_helpers import ACTION, equal, make
+from tests.marinenav_env.helpers import simple_episode
+
+STEPS: dict[str, Callable[[MarineNavEnv, Any], Any]] = {
+    "step": lambda env, td: env.step(td),
+    "step_and_maybe_reset": lambda env, td: env.step_and_maybe_reset(td),
+    "rollout": lambda env, td: env.rollout(
+        1, lambda each: each.update(td.select(ACTION, strict=False))
+    ),
+}
+SHAPE = (4, 3)
+NUMBER, WHOLE = r"must be finite$", r"must be an index from 0 to 24$"
+
+
+def commands(*values: float) -> Tensor:
+    """Continuous actions; the first robot's may be given."""
+    action = torch.zeros(*SHAPE, 2)
+    action[2, 0, : len(values)] = torch.tensor(values)
+    return action
+
+
+def indices(value: float, dtype: torch.dtype = torch.int64) -> Tensor:
+    action = torch.zeros(*SHAPE, dtype=dtype)
+    action[2, 0] = value
+    return action
+
+
+REFUSED = {
+    "nan": (commands(math.nan), r"^action\[2, 0\]=\[nan, 0\.0\]: " + NUMBER),
+    "infinite": (commands(0.0, -math.inf), r"^action\[2, 0\]=\[0\.0, -inf\]: " + NUMBER),
+    "one thruster": (torch.zeros(*SHAPE, 1), r"^action\.shape=\[4, 3, 1\]: must be \[4, 3, 2\]$"),
+    "indices": (indices(1), r"^action\.shape=\[4, 3\]: must be \[4, 3, 2\]$"),
+    "flags": (commands().bool(), r"^action\.dtype=torch\.bool: must be a floating-point type$"),
+    "too large": (indices(25), r"^action\[2, 0\]=25: " + WHOLE),
+    "negative": (indices(-1), r"^action\[2, 0\]=-1: " + WHOLE),
+    "a fraction": (
+        indices(12.7, torch.float32), r"^action\.dtype=torch\.float32: must be an integer type$"
+    ),
+    "commands": (commands(), r"^action\.shape=\[4, 3, 2\]: must be \[4, 3\]$"),
+    "flags as indices": (indices(1).bool(), r"^action\.dtype=torch\.bool: must be an integer "),
+    "nothing": (None, r"^action=.*: must be a tensor under \(robots, action\)$"),
+}  # fmt: skip
+DISCRETE = ("too large", "negative", "a fraction", "commands", "flags as indices")
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("what", REFUSED)
+def test_an_action_that_is_none_is_refused_and_nothing_is_lost(what: str, step: str) -> None:
+    action, message = REFUSED[what]
+    env, other = (make(continuous=what not in DISCRETE, seed=1) for _ in range(2))
+    td, expected = env.reset(), other.reset()
+    given = td.clone() if action is None else td.clone().set(ACTION, action)
+    with pytest.raises(ConfigError, match=message):
+        STEPS[step](env, given)
+    if step != "rollout":  # which begins with a reset
+        fine = env.action_spec.zero()
+        rows = [each.step(td.update(fine)) for each, td in ((env, td), (other, expected))]
+        assert equal(*rows)
+
+
+def test_a_scalar_does_not_drive_both_thrusters() -> None:
+    env = make(seed=1)
+    with pytest.raises(ConfigError, match=r"^action\.shape=\[\]: must be \[4, 3, 2\]$"):
+        env.advance(env.world_state, torch.ones(()))
+
+
+@pytest.mark.parametrize("step", ["step", "step_and_maybe_reset"])
+def test_actions_beyond_the_limits_are_clipped(step: str) -> None:
+    rows = []
+    for value in (1.0, 3.0e38):
+        env = make(seed=1)
+        td = env.reset().set(ACTION, torch.full((*SHAPE, 2), value))
+        STEPS[step](env, td)
+        rows.append(env.state.thrust.clone())
+    assert torch.equal(*rows)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int8])
+def test_numbers_of_any_type_are_commands(dtype: torch.dtype) -> None:
+    env, other = make(seed=1), make(seed=1)
+    ones = torch.ones(*SHAPE, 2)
+    for each, action in ((env, ones), (other, ones.to(dtype))):
+        each.step(each.reset().set(ACTION, action))
+    assert torch.equal(env.state.thrust, other.state.thrust)
+
+
+@pytest.mark.parametrize("continuous", [True, False])
+def test_actions_of_robots_that_do_not_act_may_be_anything(continuous: bool) -> None:
+    env = make(seed=1, continuous=continuous)
+    td = env.reset()
+    acting = steered(env.world_state.now)
+    assert not acting.all()
+    action = env.action_spec.zero()[ACTION]
+    wrong = math.nan if continuous else -7
+    action = torch.where(acting[..., None] if continuous else acting, action, wrong)
+    env.step(td.set(ACTION, action.to(torch.float32 if continuous else torch.int64)))
+    assert env.state.pose.isfinite().all()
+
+
+def test_scripted_vessels_need_no_action() -> None:
+    env = make("traffic", num_envs=32, seed=1)
+    td = env.reset()
+    scripted = env.scenario.scripted
+    assert scripted is not None and scripted.any()
+    action = torch.zeros(32, env.num_robots, 2).masked_fill(scripted[..., None], math.nan)
+    env.step(td.set(ACTION, action))
+
+
+@pytest.mark.parametrize("continuous", [True, False])
+@pytest.mark.parametrize("step", ["step", "step_and_maybe_reset"])
+def test_where_reading_costs_time_it_is_told_at_the_next_full_reset(
+    step: str, continuous: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    env = make(seed=1, continuous=continuous)
+    wrong = commands(math.nan) if continuous else indices(25)
+    td = env.reset()
+    STEPS[step](env, td.clone().set(ACTION, wrong))
+    STEPS[step](env, td.clone().set(ACTION, torch.zeros_like(wrong)))
+    message = r"^action='...': must be " + ("finite$" if continuous else "an index from 0 to 24$")
+    with pytest.raises(ConfigError, match=message):
+        env.reset()
+    env.reset()
+    env.check_actions()
+    with env.undone():
+        env.step_and_reset(env.world_state, wrong, env.next_source())
+    STEPS[step](env, td.clone().set(ACTION, torch.zeros_like(wrong)))
+    env.check_actions()  # what is undone leaves no trace
+
+
+def test_checks_of_values_can_be_left_out() -> None:
+    env = make(seed=1, check_actions=False)
+    env.step(env.reset().set(ACTION, commands(math.nan)))
+    env.check_actions()
+    with pytest.raises(ConfigError, match=r"^action\.shape"):
+        env.step(env.reset().set(ACTION, torch.zeros(*SHAPE)))
+
+
+def test_only_acting_robots_count() -> None:
+    acting = torch.tensor([[True, False]])
+    assert unusable(torch.full((1, 2, 2), math.nan), acting, None).tolist() == [[True, False]]
+    assert unusable(torch.tensor([[24, 25]]), acting, 25).tolist() == [[False, False]]
+    assert unusable(torch.tensor([[25, 0]]), acting, 25).tolist() == [[True, False]]
+
+
+def test_a_nan_makes_no_ghost() -> None:
+    """It would have neither a place nor collisions."""
+    env = MarineNavEnv(scenarios=[simple_episode([(5.0, 5.0, 0.0)], [(50.0, 50.0)])])
+    with pytest.raises(ConfigError, match=NUMBER):
+        env.rollout(9, lambda td: td.set(ACTION, torch.full((1, 1, 2), math.nan)))
+    assert env.state.pose.isfinite().all()
