@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -19,8 +20,9 @@ from marinenav_env.env import Scenarios
 from marinenav_env.numpy_worlds import METADATA, NumpyWorlds, Results
 from marinenav_env.rendering import FPS
 from marinenav_env.scripted import SCRIPTED, write_actions
+from marinenav_env.seeds import as_seed
 from marinenav_env.specs import GROUP
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.validation import ConfigError, is_count, require
 
 Policy = Callable[[TensorDictBase], TensorDictBase]
 
@@ -33,23 +35,26 @@ class _FirstVessels:
         require(known, "others", others, f"a policy, or one of {', '.join(SCRIPTED)}")
         self.worlds, self._others = worlds, others
 
-    def restart(self, seed: int | None) -> None:
+    def restart(self, seed: Any) -> None:
         """Begin the next episodes; see NumpyWorlds."""
         self.worlds.restart(seed)
-        self._require_agents()
+        self._require_agents(np.ones(self.worlds.env.num_envs, np.bool_))
 
     def begin_next(self, over: NDArray[np.bool_]) -> None:
         """Begin the next episode where ``over`` [E] is true."""
         self.worlds.begin_next(over)
-        self._require_agents()
+        self._require_agents(over)
 
-    def _require_agents(self) -> None:
+    def _require_agents(self, begun: NDArray[np.bool_]) -> None:
         """Refuse episodes that begin without an agent.
+
+        Args:
+            begun: [E] bool: the worlds in which one begins.
 
         Raises:
             ConfigError: when the first vessel is missing, or keeps course and speed.
         """
-        if not self.worlds.now.get((GROUP, "mask"))[:, 0].all():
+        if not self.worlds.now.get((GROUP, "mask"))[:, 0].cpu().numpy()[begun].all():
             raise ConfigError("scenarios: in each episode there must be a first vessel, the agent, "
                               "which does not keep course and speed")  # fmt: skip
 
@@ -109,6 +114,7 @@ class MarineNavGymEnv(gymnasium.Env[Any, Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode; there are no options."""
+        seed = None if seed is None else as_seed(seed)
         super().reset(seed=seed)
         self._fleet.restart(seed)
         return self._worlds.only(self._worlds.observation(0)), {}
@@ -129,8 +135,9 @@ class MarineNavGymEnv(gymnasium.Env[Any, Any]):
 class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
     """The same as MarineNavGymEnv in many worlds that are stepped as one batch.
 
-    Where the agent's episode is over, the world starts the next one in the same step; the last
-    observation is in ``info["final_obs"]``, as Gymnasium's AutoresetMode.SAME_STEP has it.
+    Where the agent's episode is over, the next one starts as Gymnasium's AutoresetMode says: in the
+    same step, with the last observation in ``info["final_obs"]``; in the next step, whose action is
+    then ignored; or by ``reset(options={"reset_mask": [E] bool})``.
 
     Args:
         num_envs: worlds.
@@ -142,6 +149,9 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         render_mode: see there; the first world is drawn.
         render_fps: see there.
         device: where the worlds are; arrays are on the host.
+        max_episode_steps: control steps after which episodes are truncated, if these are fewer than
+            ``config.max_steps``.
+        autoreset_mode: when the next episodes start.
 
     Raises:
         ConfigError: for a setting that cannot be used.
@@ -161,10 +171,19 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         render_mode: str | None = None,
         render_fps: float | None = FPS,
         device: torch.device | str = "cpu",
+        max_episode_steps: int | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
     ) -> None:
+        modes = {name: mode for mode in AutoresetMode for name in (mode, mode.value)}
+        known = ", ".join(mode.value for mode in AutoresetMode)
+        require(autoreset_mode in modes, "autoreset_mode", autoreset_mode, f"one of {known}")
+        config = _shorter(config or WorldConfig(), max_episode_steps)
         self._worlds = NumpyWorlds(config, scenarios, continuous, flat, render_mode, render_fps,
                                    num_envs, device)  # fmt: skip
         self._fleet = _FirstVessels(self._worlds, others)
+        self._mode = modes[autoreset_mode]
+        self.metadata = METADATA | {"autoreset_mode": self._mode}
+        self._over = np.zeros(num_envs, np.bool_)
         self.num_envs, self.render_mode = num_envs, render_mode
         self.single_observation_space = self._worlds.observation_space()
         self.single_action_space = self._worlds.action_space()
@@ -174,25 +193,60 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin episodes in all worlds; there is one seed for all, and there are no options."""
-        self._fleet.restart(seed)
+        """Begin episodes.
+
+        Args:
+            seed: one for all worlds, or a list with one for each, from which the one stream of all
+                of them follows.
+            options: ``reset_mask``: [E] bool, worlds in which an episode begins; by default in all.
+        """
+        mask = (options or {}).get("reset_mask")
+        if mask is None:
+            self._fleet.restart(seed)
+            self._over[:] = False
+        else:
+            fine = isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and seed is None
+            require(fine and mask.shape == self._over.shape, "reset_mask", mask,
+                    f"an array of {self.num_envs} truth values, without a seed")  # fmt: skip
+            self._fleet.begin_next(mask)
+            self._over &= ~mask
         return self._worlds.observation(0), {}
 
     def step(self, actions: Any) -> Results:
         """Make a control step in all worlds."""
-        given = self._worlds.actions(actions, "actions")
+        given, begin = self._worlds.actions(actions, "actions"), self._over.copy()
+        fine = self._mode != AutoresetMode.DISABLED or not begin.any()
+        require(fine, "reset", f"of worlds {np.flatnonzero(begin).tolist()}",
+                "called where an episode is over")  # fmt: skip
+        given[torch.from_numpy(begin)] = 0
         last, reward, terminated, truncated, info = self._fleet.step(given)
+        if begin.any():
+            self._fleet.begin_next(begin)
+            last = self._worlds.observation(0)
+            reward, terminated, truncated = (
+                np.where(begin, np.zeros_like(each), each)
+                for each in (reward, terminated, truncated)
+            )
+            info = _where(~begin, info)
+        info |= {f"_{name}": ~begin for name in info}
         over = terminated | truncated
-        if not over.any():
-            return last, reward, terminated, truncated, info
-        self._fleet.begin_next(over)
+        if self._mode != AutoresetMode.SAME_STEP:
+            self._over = over
+        elif over.any():
+            info |= self._final(last, info, over)
+            self._fleet.begin_next(over)
+            last = self._worlds.observation(0)
+        return last, reward, terminated, truncated, info
+
+    def _final(self, last: Any, info: dict[str, Any], over: NDArray[np.bool_]) -> dict[str, Any]:
+        """What ``info`` has of the episodes that are over, under Gymnasium's keys."""
         final: NDArray[Any] = np.full(self.num_envs, None, object)
         for row in np.flatnonzero(over):
             final[row] = last[row] if isinstance(last, np.ndarray) else {
                 name: each[row] for name, each in last.items()
             }  # fmt: skip
-        ends = {"final_obs": final, "final_info": info, "_final_obs": over, "_final_info": over}
-        return self._worlds.observation(0), reward, terminated, truncated, info | ends
+        own = _where(over, info)
+        return {"final_obs": final, "final_info": own, "_final_obs": over, "_final_info": over}
 
     def render(self) -> Any:
         """Pixels [height, width, 3] of the first world in a tuple, if the mode is rgb_array."""
@@ -202,3 +256,16 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
     def close_extras(self, **kwargs: Any) -> None:
         """Close the window, if there is one."""
         self._worlds.close()
+
+
+def _where(mask: NDArray[np.bool_], info: dict[str, Any]) -> dict[str, Any]:
+    """Values [E] of some worlds, and 0 or false elsewhere."""
+    return {name: np.where(mask, each, np.zeros_like(each)) for name, each in info.items()}
+
+
+def _shorter(config: WorldConfig, steps: int | None) -> WorldConfig:
+    """A configuration whose episodes end after so many control steps; None: as they are."""
+    if steps is None:
+        return config
+    require(is_count(steps) and steps > 0, "max_episode_steps", steps, "a whole number, at least 1")
+    return replace(config, max_steps=min(config.max_steps, steps))

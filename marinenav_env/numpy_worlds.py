@@ -19,6 +19,7 @@ from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.observation import flattened
 from marinenav_env.rendering import FPS, MODES
 from marinenav_env.reset_pool import Curriculum, drawn_or_given
+from marinenav_env.seeds import joint_seed
 from marinenav_env.specs import GROUP
 from marinenav_env.validation import require
 
@@ -68,10 +69,14 @@ class NumpyWorlds:
         self.flat, self._render_mode, self._fps = flat, render_mode, render_fps
         self._begun = False
 
-    def restart(self, seed: int | None = None) -> None:
-        """Begin the next episodes; with a seed, the first of its stream."""
+    def restart(self, seed: Any = None) -> None:
+        """Begin the next episodes; with a seed, or one for each world, the first of its stream.
+
+        Raises:
+            ConfigError: when it is no seed, or there are not as many as worlds.
+        """
         if seed is not None:
-            self.env.set_seed(seed)
+            self.env.set_seed(joint_seed(seed, self.env.num_envs))
         if seed is None and self._begun:
             self.begin_next(np.ones(self.env.num_envs, np.bool_))
         else:

@@ -7,6 +7,8 @@ import operator
 import secrets
 from typing import Any
 
+import numpy as np
+
 from marinenav_env.validation import require
 
 
@@ -29,3 +31,18 @@ def as_seed(seed: Any, key: str = "seed") -> int:
             number = operator.index(seed)
     require(0 <= number < 2**64, key, seed, "a whole number from 0 to 2^64 - 1")
     return number
+
+
+def joint_seed(seeds: Any, count: int) -> int:
+    """One seed that follows from a seed, or from a list of one for each of some worlds.
+
+    Raises:
+        ConfigError: when it is no seed, or there are more or fewer than worlds.
+    """
+    if not isinstance(seeds, list | tuple | np.ndarray) or np.ndim(seeds) == 0:
+        return as_seed(seeds)
+    require(len(seeds) == count, "seed", seeds, f"one, or a list of {count}")
+    missing = [number for number, seed in enumerate(seeds) if seed is None]
+    require(not missing, "seed", seeds, "given for all worlds or for none")
+    each = [as_seed(seed, f"seed[{number}]") for number, seed in enumerate(seeds)]
+    return int(np.random.SeedSequence(each).generate_state(1, np.uint64)[0])
