@@ -16,6 +16,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env.config import WorldConfig
+from marinenav_env.entries import Entry
 from marinenav_env.env import Scenarios
 from marinenav_env.numpy_worlds import METADATA, NumpyWorlds, Results
 from marinenav_env.rendering import FPS
@@ -189,6 +190,11 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         self.single_action_space = self._worlds.action_space()
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
+
+    @property
+    def entries(self) -> dict[str, Entry]:
+        """The entries of an observation by name, see MarineNavEnv."""
+        return self._worlds.env.entries
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None

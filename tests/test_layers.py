@@ -17,7 +17,7 @@ WORLD = (
     "colregs", "parameters", "observation", "scenario_file", "triton_math", "triton_reward",
     "triton_weather", "triton_kernel", "triton_operator", "restart", "triton_world", "world",
     "rendering", "specs", "tensordicts", "captured_step", "seeds", "env", "scripted",
-    "numpy_worlds", "pettingzoo_env", "gymnasium_env", "benchmarl_task",
+    "numpy_worlds", "pettingzoo_env", "gymnasium_env", "sb3_vec_env", "benchmarl_task",
 )  # fmt: skip
 TRAINER = (
     "boat", "utils", "networks", "agents", "config", "policy_wrapper", "memory", "run", "baselines",

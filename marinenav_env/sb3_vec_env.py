@@ -1,0 +1,135 @@
+"""Many worlds as one VecEnv of stable-baselines3; needs the extra ``sb3``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from marinenav_env.entries import Entry
+from marinenav_env.gymnasium_env import MarineNavVectorEnv
+
+try:
+    from stable_baselines3.common.vec_env import VecEnv
+except ImportError as error:
+    raise ImportError(
+        "marinenav_env.sb3_vec_env needs stable-baselines3; install it with: "
+        "pip install 'marinenav[sb3]'"
+    ) from error
+
+Indices = int | Iterable[int] | None
+
+
+class MarineNavVecEnv(VecEnv):
+    """Worlds stepped as one batch; in each the first vessel learns, as in MarineNavGymEnv.
+
+    Observations are divided by the scales of their entries, so that networks see numbers of about
+    1; ``scales`` has them. Attributes and methods of an environment are those of the whole batch.
+
+    Args:
+        num_envs: worlds, one learning vessel each.
+        scaled: whether observations are divided.
+        options: others of MarineNavVectorEnv.
+
+    Raises:
+        ConfigError: for a setting that cannot be used.
+    """
+
+    def __init__(self, num_envs: int = 64, *, scaled: bool = True, **options: Any) -> None:
+        self.worlds = MarineNavVectorEnv(num_envs, **options)
+        entries, space = self.worlds.entries, self.worlds.single_observation_space
+        self.scales = {
+            name: _scale(each) for name, each in entries.items() if scaled and each.kind != "mask"
+        }
+        """Divisors by entry, each of its shape, but for masks; of a flat observation under ""."""
+        if scaled and isinstance(space, spaces.Box):
+            joined = [_scale(each).ravel() for each in entries.values()]
+            self.scales = {"": np.concatenate(joined)}
+        self._actions: Any = None
+        super().__init__(num_envs, self._scaled_space(space), self.worlds.single_action_space)
+
+    def reset(self) -> Any:
+        """Begin episodes in all worlds, with the seeds of ``seed`` if it was called."""
+        seeds = None if None in self._seeds else self._seeds
+        observation, _ = self.worlds.reset(seed=seeds)
+        self.reset_infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        self._reset_seeds()
+        self._reset_options()
+        return self._scaled(observation)
+
+    def step_async(self, actions: NDArray[Any]) -> None:
+        """Take the actions of the next step, one for each world."""
+        self._actions = actions
+
+    def step_wait(self) -> tuple[Any, NDArray[Any], NDArray[Any], list[dict[str, Any]]]:
+        """Make the step; where an episode is over, the next one starts in it."""
+        observation, reward, terminated, truncated, info = self.worlds.step(self._actions)
+        done = terminated | truncated
+        columns = {name: info[name].tolist() for name in ("is_success", "is_collision", "energy")}
+        columns["TimeLimit.truncated"] = (truncated & ~terminated).tolist()
+        infos = [
+            dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
+        ]
+        for row in np.flatnonzero(done):
+            infos[row]["terminal_observation"] = self._scaled(info["final_obs"][row])
+        return self._scaled(observation), reward, done, infos
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        self.worlds.close()
+
+    def get_images(self) -> Sequence[NDArray[Any]]:
+        """Pixels of the first world."""
+        images: Sequence[NDArray[Any]] = self.worlds.render() or ()
+        return images
+
+    def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
+        """The batch's attribute, for each of the worlds."""
+        return [getattr(self.worlds, attr_name)] * self._count(indices)
+
+    def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
+        """Set an attribute of the batch, for all worlds."""
+        setattr(self.worlds, attr_name, value)
+
+    def env_method(
+        self, method_name: str, *args: Any, indices: Indices = None, **options: Any
+    ) -> list[Any]:
+        """Call a method of the batch once; its result is that of each of the worlds."""
+        return [getattr(self.worlds, method_name)(*args, **options)] * self._count(indices)
+
+    def env_is_wrapped(self, wrapper_class: type, indices: Indices = None) -> list[bool]:
+        """No world is."""
+        return [False] * self._count(indices)
+
+    def _count(self, indices: Indices) -> int:
+        """Number of worlds that are meant."""
+        return len(list(self._get_indices(indices)))
+
+    def _scaled(self, observation: Any) -> Any:
+        """An observation, or a batch of them, divided by the scales."""
+        if isinstance(observation, dict):
+            return {
+                name: each / self.scales[name] if name in self.scales else each
+                for name, each in observation.items()
+            }
+        return observation / self.scales[""] if self.scales else observation
+
+    def _scaled_space(self, space: Any) -> Any:
+        if isinstance(space, spaces.Dict):
+            parts = {name: self._space(each, self.scales.get(name)) for name, each in space.items()}
+            return spaces.Dict(parts)
+        return self._space(space, self.scales.get(""))
+
+    @staticmethod
+    def _space(space: Any, scale: NDArray[Any] | None) -> Any:
+        if scale is None or not isinstance(space, spaces.Box):
+            return space
+        return spaces.Box(space.low / scale, space.high / scale)
+
+
+def _scale(entry: Entry) -> NDArray[np.float32]:
+    """The divisor of an entry for one robot; 1 where it has no scale, as masks."""
+    return np.broadcast_to(np.array(entry.scale or (1.0,), np.float32), entry.shape)

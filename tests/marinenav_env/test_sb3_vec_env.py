@@ -1,0 +1,137 @@
+"""The VecEnv of stable-baselines3; needs the extra ``sb3``."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from marinenav_env import ConfigError, Curriculum, Level, WorldConfig
+from marinenav_env.gymnasium_env import MarineNavVectorEnv
+
+ROOT = Path(__file__).parents[2]
+PAIR = Curriculum((Level(2, 0, 1, 20.0),))
+SHORT = WorldConfig(max_steps=5)
+
+
+@pytest.fixture
+def make() -> Callable[..., Any]:
+    pytest.importorskip("stable_baselines3", reason="needs the extra sb3")
+    from marinenav_env.sb3_vec_env import MarineNavVecEnv
+
+    return lambda count=3, **options: MarineNavVecEnv(
+        count, **{"config": SHORT, "scenarios": PAIR} | options
+    )
+
+
+def test_without_stable_baselines3_it_says_what_to_install() -> None:
+    code = "import sys; sys.modules['stable_baselines3'] = None; import marinenav_env.sb3_vec_env"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert "pip install 'marinenav[sb3]'" in done.stderr
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize("flat", [True, False])
+@pytest.mark.parametrize("continuous", [True, False])
+def test_worlds_are_those_of_gymnasium_but_for_scales(
+    make: Any, continuous: bool, flat: bool, scaled: bool
+) -> None:
+    options: dict[str, Any] = {"continuous": continuous, "flat": flat}
+    ours = make(scaled=scaled, **options)
+    theirs = MarineNavVectorEnv(3, SHORT, scenarios=PAIR, **options)
+    assert ours.action_space == theirs.single_action_space
+    assert ours.seed(7) == [7, 8, 9]
+    seen, expected = ours.reset(), theirs.reset(seed=[7, 8, 9])[0]
+
+    def check(mine: Any, other: Any) -> None:
+        parts = mine if isinstance(mine, dict) else {"": mine}
+        others = other if isinstance(other, dict) else {"": other}
+        for name, each in parts.items():
+            scale = ours.scales.get(name, 1.0)
+            np.testing.assert_allclose(each * scale, others[name], rtol=1e-5, atol=1e-5)
+            assert each.dtype == others[name].dtype
+
+    for _ in range(12):
+        check(seen, expected)
+        actions = np.stack([ours.action_space.sample() for _ in range(3)])
+        seen, reward, done, infos = ours.step(actions)
+        expected, other_reward, terminated, truncated, info = theirs.step(actions)
+        assert (reward == other_reward).all() and (done == (terminated | truncated)).all()
+        for row, mine in enumerate(infos):
+            assert mine["TimeLimit.truncated"] == (truncated[row] and not terminated[row])
+            assert mine["energy"] == pytest.approx(info["energy"][row])
+            assert ("terminal_observation" in mine) == done[row]
+            if done[row]:
+                check(mine["terminal_observation"], info["final_obs"][row])
+                assert mine["terminal_observation"] in ours.observation_space
+        assert all(
+            {key: each[row] for key, each in seen.items()} in ours.observation_space
+            if isinstance(seen, dict) else seen[row] in ours.observation_space
+            for row in range(3)
+        )  # fmt: skip
+
+
+def test_scaled_numbers_are_about_one(make: Any) -> None:
+    env = make(64, flat=True, config=None, scenarios=None)
+    seen = [env.reset()]
+    seen += [env.step(np.zeros((64, 2), np.float32))[0] for _ in range(20)]
+    spread = np.concatenate(seen).std(0)
+    assert spread.max() < 3.0 and np.median(spread) > 0.1
+
+
+def test_seeds_hold_for_the_next_reset_only(make: Any) -> None:
+    env = make()
+    env.seed(3)
+    first, second = (env.reset()["self_state"] for _ in range(2))
+    env.seed(3)
+    assert (env.reset()["self_state"] == first).all() and (second != first).any()
+    env.seed()
+    assert (env.reset()["self_state"] != first).any()
+
+
+def test_attributes_and_methods_are_those_of_the_batch(make: Any) -> None:
+    env = make(render_mode="rgb_array")
+    assert env.get_attr("num_envs") == [3] * 3 and env.get_attr("num_envs", 1) == [3]
+    env.set_attr("mark", 5)
+    assert env.get_attr("mark", [0, 2]) == [5, 5]
+    assert env.env_method("reset", seed=1, indices=[0])[0][0]["self_state"].shape == (3, 7)
+    assert env.env_is_wrapped(gymnasium.Wrapper) == [False] * 3
+    assert not env.has_attr("nothing")
+    env.reset()
+    assert env.render().shape == (640, 640, 3)
+    env.close()
+    with pytest.raises(ConfigError, match="others="):
+        make(others="drunk")
+    with pytest.raises(ConfigError, match=r"^actions\.shape="):
+        env.step(np.zeros(2))
+
+
+@pytest.mark.slow
+def test_stable_baselines3_trains_and_is_repeated(make: Any) -> None:
+    from stable_baselines3 import DQN, PPO
+    from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.vec_env import VecMonitor
+
+    for kind, policy, options in (
+        (PPO, "MlpPolicy", {"flat": True}),
+        (PPO, "MultiInputPolicy", {}),
+        (DQN, "MultiInputPolicy", {"continuous": False}),
+    ):
+        rewards = []
+        for _ in range(2):
+            env = VecMonitor(make(16, **options))
+            more = {"n_steps": 16} if kind is PPO else {"learning_starts": 64}
+            model = kind(policy, env, seed=0, device="cpu", **more)
+            model.learn(512)
+            assert len(model.ep_info_buffer) > 10
+            rewards.append([each["r"] for each in model.ep_info_buffer])
+        assert rewards[0] == rewards[1]
+        mean, _ = evaluate_policy(model, env, n_eval_episodes=20)
+        assert np.isfinite(mean)
