@@ -86,6 +86,9 @@ class Episode:
     """Vessels, sensors, reward, map and time step; files have nothing else of it."""
     seed: int = 0
     """Seed that the scenario was drawn from, for the record."""
+    states_penalty: bool = field(default=True, compare=False)
+    """Whether the file states the penalty of a collision; else training has a default of its
+    own."""
 
 
 # Reading ----------------------------------------------------------------------------------------
@@ -175,6 +178,7 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
     )
     obstacles, _ = _take_discs(env, "obstacles", "r", key)
     cores, clockwise = _take_discs(env, "cores", "Gamma", key)
+    states_penalty = "collision_penalty" in env
     episode = Episode(
         start, goal, heading, velocity,
         thruster_angle=[list(pair) for pair in zip(*sides[:2], strict=True)],
@@ -191,6 +195,7 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
             scenario=_take(ScenarioConfig, _MAP, env),
         ),
         seed=seed,
+        states_penalty=states_penalty,
     )  # fmt: skip
     # The remaining keys are unknown.
     unknown |= {f"robots.{name}" for name in robots}

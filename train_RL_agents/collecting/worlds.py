@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -12,14 +13,9 @@ from marinenav_env import Curriculum, MarineNavEnv, WorldConfig, read_scenarios
 from marinenav_env.philox import RandomSource
 from marinenav_env.scenario_file import Episode
 from train_RL_agents.agents import Agent
-from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.config.schema import TRAINED, TrainConfig, TrainerConfig
 from train_RL_agents.evaluation.episodes import step_bytes
 from train_RL_agents.utils.memory import require_room
-
-TRAINED = ("collision_penalty", "give_way_penalty", "stand_on_penalty", "port_turn_penalty",
-           "slowing_penalty", "steerage_speed", "astern_penalty", "off_course_penalty",
-           "passing_distance", "passing_margin")  # fmt: skip
-"""Settings of the reward that the trainer has values of its own for."""
 
 
 def make_world(
@@ -48,7 +44,8 @@ def make_world(
 def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
     """Scenarios of the training: levels, or the episodes of a scenario file.
 
-    Collisions cost ``trainer.collision_penalty`` in both.
+    Collisions cost ``trainer.collision_penalty``, which replaces what a file states with a warning;
+    null keeps that.
     """
     schedule = config.training_schedule
     if not schedule.scenarios:
@@ -59,15 +56,33 @@ def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
     needed = len(episodes) * step_bytes(config.world, *shape)
     require_room(f"{schedule.scenarios}: {len(episodes):,} episodes", needed)
     trained = cache(partial(_trained, config=config))  # most share theirs, and checks take time
-    return [replace(each, world=trained(each.world)) for each in episodes]
+    penalty, default = config.trainer.collision_penalty, TrainerConfig.collision_penalty
+    theirs = {each.world.reward.collision_penalty for each in episodes if each.states_penalty}
+    if penalty is not None and theirs - {penalty}:
+        warnings.warn(
+            f"{schedule.scenarios}: trainer.collision_penalty={penalty} replaces the penalty of a "
+            "collision that the file states; null keeps that",
+            stacklevel=2,
+        )
+    return [replace(each, world=trained(each.world, None if each.states_penalty else default))
+            for each in episodes]  # fmt: skip
 
 
 def training_world(config: TrainConfig[Any]) -> WorldConfig:
     """The world's settings while training."""
-    return _trained(config.world, config)
+    return _trained(config.world, None, config)
 
 
-def _trained(world: WorldConfig, config: TrainConfig[Any]) -> WorldConfig:
-    """The world with the trainer's settings of the reward."""
+def _trained(world: WorldConfig, penalty: float | None, config: TrainConfig[Any]) -> WorldConfig:
+    """The world with the trainer's settings of the reward.
+
+    Args:
+        world: of the scenarios.
+        penalty: of a collision, where the trainer has none; None: as the world has it.
+        config: of the run.
+    """
     trained = {name: getattr(config.trainer, name) for name in TRAINED}
-    return replace(world, reward=replace(world.reward, **trained))
+    if trained["collision_penalty"] is None:
+        trained["collision_penalty"] = penalty
+    stated = {name: value for name, value in trained.items() if value is not None}
+    return replace(world, reward=replace(world.reward, **stated))

@@ -11,16 +11,17 @@ import contextlib
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_type_hints
 
 from marinenav_env import files, plugins
+from marinenav_env.config import RewardConfig
 from marinenav_env.validation import ConfigError, brief, members_of, require
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.config.schema import TRAINED, TrainConfig
 from train_RL_agents.utils.shipped import find_shipped, shipped
 
 Config = TypeVar("Config")
@@ -87,32 +88,68 @@ def saved_config(values: dict[str, Any]) -> TrainConfig[Any]:
     """Make a configuration from one that was saved whole, perhaps before some settings existed."""
     given = flatten(values)
     agent = default_config(given.get("agent_type", TrainConfig.agent_type)).agent
-    return from_dict({f"agent.{name}": value for name, value in agent.ADDED.items()} | given)
+    added = {f"agent.{name}": value for name, value in agent.ADDED.items()}
+    return from_dict({}, saved=added | given)
 
 
-def from_dict(values: dict[str, Any], overrides: Sequence[str] = ()) -> TrainConfig[Any]:
+def from_dict(
+    values: dict[str, Any], overrides: Sequence[str] = (), saved: dict[str, Any] | None = None
+) -> TrainConfig[Any]:
     """Make a configuration from the content of a file; see load_config.
 
     Null stands for the default, unless the field may be null.
+
+    Args:
+        values: what the file states.
+        overrides: see load_config.
+        saved: a whole configuration below these, of which nobody knows what was stated.
     """
-    given, texts = (_renamed(each) for each in (flatten(values), dict(map(_split, overrides))))
-    for each in (given, texts):
+    below, given, texts = (
+        _renamed(each)
+        for each in (flatten(saved or {}), flatten(values), dict(map(_split, overrides)))
+    )
+    for each in (below, given, texts):
         if isinstance(each.get("agent_type"), str):
             each["agent_type"] = _agent_name(each["agent_type"])
-    config = default_config((given | texts).get("agent_type", TrainConfig.agent_type))
-    given = {key: value for key, value in given.items()
-             if value != {} or not _is_section(config, key)}  # fmt: skip
-    stated = given | texts
+    named = (below | given | texts).get("agent_type", TrainConfig.agent_type)
+    config = default_config(named)
+    below, given = (
+        {key: value for key, value in each.items() if value != {} or not _is_section(config, key)}
+        for each in (below, given)
+    )
+    stated = below | given | texts
     known = {setting.key: setting for setting in settings_of(config)}
     for key, value in stated.items():
         if key not in known:
             raise ConfigError(_unknown(key, value, list(known)))
-    read = given | {key: _read(text, known[key]) for key, text in texts.items()}
+    read = below | given | {key: _read(text, known[key]) for key, text in texts.items()}
     read |= {key: _reference(group, read[key]) for key, group in _PARTS.items() if key in read}
     for key in [key for key, value in read.items() if value is None]:
         if NoneType not in members_of(known[key].annotation):
             del read[key]
-    return _changed(config, "", read)
+    said = {key for key in (*given, *texts) if key in read}
+    return _with_stated_rewards(_changed(config, "", read), said)
+
+
+def _with_stated_rewards(config: TrainConfig[Any], stated: Collection[str]) -> TrainConfig[Any]:
+    """Let a run be trained on the rewards that are stated, as trainer.* or as world.reward.*.
+
+    Raises:
+        ConfigError: when both are stated, and contradict.
+    """
+    settled: dict[str, Any] = {}
+    for name in TRAINED:
+        own, shared = f"trainer.{name}", f"world.reward.{name}"
+        mine, theirs = getattr(config.trainer, name), getattr(config.world.reward, name)
+        if shared in stated and own not in stated:
+            settled[own] = theirs
+        elif shared in stated and theirs != getattr(RewardConfig, name):
+            # The default contradicts nothing: whole configurations state it beside the trainer's.
+            require(mine in (theirs, None), own, mine, f"{theirs}, as {shared} has it, or left out")
+    own, shared = (f"{each}.collision_penalty" for each in ("trainer", "world.reward"))
+    if "training_schedule.scenarios" in stated and not {own, shared} & set(stated):
+        settled[own] = None  # each episode may state its own
+    return _changed(config, "", settled)
 
 
 def stated_keys(path: Path | None, overrides: Sequence[str] = ()) -> set[str]:
@@ -122,7 +159,7 @@ def stated_keys(path: Path | None, overrides: Sequence[str] = ()) -> set[str]:
 
 def override(config: TrainConfig[Any], overrides: Sequence[str]) -> TrainConfig[Any]:
     """The same configuration with other values for some keys; see load_config."""
-    return from_dict(to_dict(config), overrides)
+    return from_dict({}, overrides, to_dict(config))
 
 
 def to_dict(config: Any) -> dict[str, Any]:

@@ -28,6 +28,10 @@ Precision = Literal["auto", "fp32", "bf16", "fp16"]
 LOGGERS = ("tensorboard", "csv", "wandb", "mlflow")
 LARGEST_SEED = 2**32 - 1
 """Of a run, an evaluation set or a search."""
+TRAINED = ("collision_penalty", "give_way_penalty", "stand_on_penalty", "port_turn_penalty",
+           "slowing_penalty", "steerage_speed", "astern_penalty", "off_course_penalty",
+           "passing_distance", "passing_margin")  # fmt: skip
+"""Settings of world.reward that the trainer has values of its own for."""
 
 
 @dataclass(frozen=True)
@@ -158,8 +162,10 @@ class TrainerConfig:
     """Discount per control step."""
     reward_scale: Positive = 0.1
     """Factor on rewards inside the learner."""
-    collision_penalty: Annotated[float, at_most(0.0)] = -50.0
-    """Reward of a collision while training; evaluations keep world.reward.collision_penalty."""
+    collision_penalty: Annotated[float, at_most(0.0)] | None = -50.0
+    """Reward of a collision while training, by default only where neither
+    world.reward.collision_penalty nor a scenario file states one; null: as these have it.
+    Evaluations keep theirs."""
     give_way_penalty: Annotated[float, at_most(0.0)] = 0.0
     """While training: world.reward.give_way_penalty, the rules of the sea by role."""
     stand_on_penalty: Annotated[float, at_most(0.0)] = 0.0

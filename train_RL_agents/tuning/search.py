@@ -24,7 +24,6 @@ from marinenav_env.extras import need
 from marinenav_env.files import require_output
 from marinenav_env.validation import ConfigError, is_number, require
 from train_RL_agents.config.reading import (
-    flatten,
     from_dict,
     parse_json,
     read_json,
@@ -115,7 +114,7 @@ def _distribution(key: str, value: Any, annotation: Any) -> Any:
 
 def changed(config: TrainConfig[Any], values: dict[str, Any]) -> TrainConfig[Any]:
     """A configuration with other values for some keys."""
-    return from_dict(flatten(to_dict(config)) | values)
+    return from_dict(values, saved=to_dict(config))
 
 
 def _suggest(trial: Any, key: str, item: Any) -> None:

@@ -1,17 +1,28 @@
 """The training world of a configuration."""
 
+import json
+import re
 from dataclasses import replace
 
 import pytest
 import torch
 
 from marinenav_env import ConfigError, write_scenarios
+from marinenav_env.config import RewardConfig
 from tests.marinenav_env.helpers import simple_episode
 from tests.train_RL_agents.fake_gpu import GPU, fake_gpu
 from tests.train_RL_agents.learners import agent_of
 from tests.train_RL_agents.tiny_runs import small_pool
 from train_RL_agents.collecting.worlds import make_world, training_scenarios, training_world
-from train_RL_agents.config.reading import from_dict
+from train_RL_agents.config.reading import (
+    from_dict,
+    load_config,
+    override,
+    saved_config,
+    to_dict,
+)
+from train_RL_agents.config.schema import TRAINED, TrainerConfig
+from train_RL_agents.tuning.search import changed
 
 WORDS = ["trainer.collision_penalty=-7", "world.max_steps=9", "trainer.num_envs=3",
          "trainer.learning_starts=0", "compile=false"]  # fmt: skip
@@ -28,7 +39,8 @@ def test_collisions_cost_what_the_trainer_says_while_training():
 def test_episodes_of_one_world_are_changed_once(tmp_path):
     write_scenarios(tmp_path / "two.json", 2 * [simple_episode([(0, 0, 0)], [(9, 9)])])
     config = from_dict({}, [*WORDS, f"training_schedule.scenarios={tmp_path / 'two.json'}"])
-    first, second = (each.world for each in training_scenarios(config))
+    with pytest.warns(UserWarning, match=r"trainer.collision_penalty=-7.0 replaces the penalty"):
+        first, second = (each.world for each in training_scenarios(config))
     assert first is second
     assert first.reward.collision_penalty == -7.0
 
@@ -89,3 +101,111 @@ def test_an_odd_scenario_file_is_counted_or_refused(tmp_path):
         training_scenarios(from_dict({}, words))
     with pytest.raises(ConfigError, match=r"odd.json: 1 episodes with 1 starts off the map"):
         training_scenarios(from_dict({}, [*words, "training_schedule.strict=true"]))
+
+
+# Stated rewards -----------------------------------------------------------------------------------
+
+
+def trained(words=(), path=None):
+    return training_world(load_config(path, [*WORDS[1:], *words])).reward
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_reward_that_is_stated_for_the_world_is_trained_on(tmp_path, name):
+    value = 7.0 if name.startswith(("passing", "steerage")) else -7.0
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps({"world": {"reward": {name: value}}}))
+    assert getattr(trained(path=file), name) == value
+    assert getattr(trained([f"world.reward.{name}={value}"]), name) == value
+    # The trainer's is not the world's, in which policies are evaluated.
+    config = load_config(None, [f"trainer.{name}={value}"])
+    assert getattr(training_world(config).reward, name) == value
+    assert getattr(config.world.reward, name) == getattr(RewardConfig, name)
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_rewards_that_contradict_are_refused(tmp_path, name):
+    value = 7.0 if name.startswith(("passing", "steerage")) else -7.0
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps({"trainer": {name: 2 * value}}))
+    word = f"world.reward.{name}={value}"
+    message = f"trainer.{name}={2 * value}: must be {value}, as world.reward.{name} has it, or left"
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        load_config(file, [word])
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        load_config(None, [word, f"trainer.{name}={2 * value}"])
+    assert getattr(trained([word, f"trainer.{name}={value}"]), name) == value
+
+
+def test_the_default_is_trained_on_where_it_is_stated():
+    assert trained(["world.reward.collision_penalty=-5"]).collision_penalty == -5.0
+    assert trained().collision_penalty == TrainerConfig.collision_penalty == -50.0
+    # As in a whole configuration that was saved.
+    both = ["world.reward.collision_penalty=-5", "trainer.collision_penalty=-50"]
+    assert trained(both).collision_penalty == -50.0
+    world = ["world.reward.collision_penalty=-500", "trainer.collision_penalty=null"]
+    assert trained(world).collision_penalty == -500.0
+
+
+@pytest.mark.parametrize("words", [
+    [], ["world.reward.collision_penalty=-500"], ["trainer.collision_penalty=-7"],
+    ["trainer.collision_penalty=null"], ["training_schedule.scenarios=FILE"],
+])  # fmt: skip
+def test_a_saved_configuration_trains_on_the_same_rewards(tmp_path, words):
+    config = load_config(None, words)
+    saved = to_dict(config)
+    assert saved_config(saved) == override(config, ["log_freq=30000", "log_freq=20000"]) == config
+    (tmp_path / "trial_config.json").write_text(json.dumps(saved))
+    assert load_config(tmp_path / "trial_config.json") == config
+
+
+def test_a_saved_configuration_may_contradict_itself():
+    """Those of earlier versions do, and their runs go on as they began."""
+    before = to_dict(load_config(None, ["trainer.collision_penalty=-50"]))
+    before["world"]["reward"]["collision_penalty"] = -500.0
+    assert training_world(saved_config(before)).reward.collision_penalty == -50.0
+
+
+def test_a_search_tries_rewards_of_the_world_while_training():
+    tried = changed(load_config(None), {"world.reward.give_way_penalty": -2})
+    assert training_world(tried).reward.give_way_penalty == -2.0
+
+
+def scenario_file(path, **stated):
+    write_scenarios(path, [simple_episode([(0, 0, 0)], [(9, 9)])])
+    content = json.loads(path.read_text())
+    del content[0]["env"]["collision_penalty"]
+    content[0]["env"] |= stated
+    path.write_text(json.dumps(content))
+    return f"training_schedule.scenarios={path}"
+
+
+def penalty_of_file(*words):
+    (episode,) = training_scenarios(load_config(None, [*WORDS[1:], *words]))
+    return episode.world.reward.collision_penalty
+
+
+def test_the_penalty_of_a_scenario_file_is_trained_on(tmp_path):
+    file = scenario_file(tmp_path / "file.json", collision_penalty=-300.0)
+    assert penalty_of_file(file) == -300.0
+    for word in ("trainer.collision_penalty=-7", "world.reward.collision_penalty=-7"):
+        with pytest.warns(UserWarning, match=r"trainer.collision_penalty=-7.0 replaces"):
+            assert penalty_of_file(file, word) == -7.0
+    with pytest.warns(UserWarning, match="replaces the penalty"):
+        penalty_of_file(file, "trainer.collision_penalty=-50")  # the default, but stated
+    assert penalty_of_file(file, "trainer.collision_penalty=-300") == -300.0
+    assert penalty_of_file(file, "trainer.collision_penalty=null") == -300.0
+
+
+def test_a_scenario_file_without_a_penalty_is_trained_on_with_the_default(tmp_path):
+    file = scenario_file(tmp_path / "file.json")
+    assert penalty_of_file(file) == -50.0
+    assert penalty_of_file(file, "trainer.collision_penalty=-7") == -7.0
+    assert penalty_of_file(file, "world.reward.collision_penalty=-5") == -5.0
+
+
+@pytest.mark.parametrize("name", TRAINED[1:])
+def test_a_scenario_file_has_no_penalties_by_role(tmp_path, name):
+    file = scenario_file(tmp_path / "file.json", **{name: 1.0})
+    with pytest.warns(UserWarning, match=f"left out unknown keys .*env.{name}"):
+        penalty_of_file(file)
