@@ -98,6 +98,8 @@ class Policy:
                 risk is out of range.
         """
         require(risk is None or (is_number(risk) and 0.0 < risk <= 1.0), "risk", risk, "in (0, 1]")
+        fine = risk is None or self.loaded.agent.supports_risk
+        require(fine, "risk", risk, f"left out: {self.name} takes no risk level")
         agent, entries = self.loaded.agent, self.loaded.agent.spec.entries
         device = next(agent.parameters()).device
         missing = ", ".join(entries.keys() - observation.keys())

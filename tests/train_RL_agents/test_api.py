@@ -96,6 +96,22 @@ def test_policies_and_environments_say_what_they_are():
     )
 
 
+@pytest.mark.parametrize("risk", [0, 1.5, "high", True, -0.1, [0.5]])
+def test_a_risk_level_is_a_share(risk):
+    with pytest.raises(ConfigError, match=r"--risk=.*: must be adaptive, or above 0 and at most 1"):
+        load("iqn").evaluate(**SET, risk=risk)
+
+
+def test_a_policy_that_takes_no_risk_level_refuses_one():
+    policy = load("dqn")
+    for ask in (lambda: policy.evaluate(**SET, risk=0.5), lambda: policy.act({}, risk=0.5)):
+        with pytest.raises(ConfigError, match=r"risk=0.5: must be left out: dqn takes no risk"):
+            ask()
+    found = load("iqn").evaluate(**SET, risk=0.25)
+    assert found.overall != load("iqn").evaluate(**SET).overall
+    assert "risk 0.25" in str(compare("iqn", **SET, risk=0.25))
+
+
 def test_a_policy_is_compared_once():
     with pytest.raises(ConfigError, match="policies='straight': must be given once"):
         compare("straight", "straight")

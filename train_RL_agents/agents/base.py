@@ -185,6 +185,12 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         """
         return None
 
+    @property
+    def acts_at_random(self) -> bool:
+        """Whether ``explore`` draws random numbers, and so acts otherwise than ``act``."""
+        generator = torch.Generator(next(self.parameters()).device)
+        return self.exploration_noise(torch.Size([1]), generator) is not None
+
     # Learning -----------------------------------------------------------------------------------
 
     @abstractmethod

@@ -34,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "act on, for agents that know return distributions; adaptive: clip(distance of the closest "
         "object / 10 m, 0, 1); by default the policy's own agent.risk", **plain)  # fmt: skip
     acting.add_argument("--stochastic", action="store_true", help="act as while training, but "
-        "without added exploration: SAC samples, Rainbow keeps its noise, IQN draws its fractions "
-        "if agent.random_fractions is set, the others stay the same", **plain)  # fmt: skip
+        "without added exploration: PPO, A2C and SAC sample, Rainbow keeps its noise, IQN draws "
+        "its fractions if agent.random_fractions is set; refused for others", **plain)  # fmt: skip
     add("--json", metavar="OUT", type=Path, help="write setting and figures there", **plain)
     add("--csv", metavar="OUT", type=Path, help="write the figures there", **plain)
     add("--markdown", metavar="OUT", type=Path, help="write the tables there", **plain)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +13,7 @@ from torch import Tensor
 from marinenav_env import GROUP, ConfigError, WorldConfig
 from marinenav_env.config import VesselConfig
 from marinenav_env.state import Scenario
-from marinenav_env.validation import require
+from marinenav_env.validation import is_number, require
 from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.evaluation import episodes as evaluation
@@ -123,6 +123,33 @@ def steering(
     policy: Policy = PolicyWrapper(agent, generator=coins if acting.stochastic else None)
     policy = policy if acting.risk is None else with_risk(policy, acting.risk)
     return (with_estimates(policy, found, world) if acting.estimates else policy), agent.continuous
+
+
+def require_effect(
+    found: Mapping[str, LoadedPolicy | str], risk: Any = None, stochastic: bool = False
+) -> None:
+    """Refuse options of acting that are out of range, or change nothing for one of the policies.
+
+    Args:
+        found: who is evaluated, by name.
+        risk: see ActingOptions.
+        stochastic: likewise.
+
+    Raises:
+        ConfigError: for the first option and policy.
+    """
+    fine = risk in (None, "adaptive") or (is_number(risk) and 0.0 < risk <= 1.0)
+    require(fine, "--risk", risk, "adaptive, or above 0 and at most 1")
+    for name, each in found.items():
+        agent = None if isinstance(each, str) else each.agent
+        takes_risk, random = (
+            agent is not None and getattr(agent, ability)
+            for ability in ("supports_risk", "acts_at_random")
+        )
+        fine = risk is None or takes_risk
+        require(fine, "--risk", risk, f"left out: {name} takes no risk level")
+        fine = random or not stochastic
+        require(fine, "--stochastic", True, f"left out: {name} acts the same while training")
 
 
 def with_risk(policy: Policy, risk: float | Literal["adaptive"]) -> Policy:

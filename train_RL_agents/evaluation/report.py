@@ -12,7 +12,13 @@ import torch
 from marinenav_env import WorldConfig
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.evaluation.comparison import differences
-from train_RL_agents.evaluation.contenders import ActingOptions, common_world, described, run_set
+from train_RL_agents.evaluation.contenders import (
+    ActingOptions,
+    common_world,
+    described,
+    require_effect,
+    run_set,
+)
 from train_RL_agents.evaluation.episodes import Episodes, Progress, Watch, finite
 from train_RL_agents.evaluation.marking import run_marked
 from train_RL_agents.evaluation.recording import Recording
@@ -51,14 +57,22 @@ class Evaluation:
 
     @property
     def _scenarios(self) -> str:
-        """Which scenarios these are."""
+        """Which scenarios these are, and how policies act on them."""
         source = self.setting["suite"] or self.setting["scenarios"] or "levels"
-        return f"{source}, seed {self.setting['seed']}"
+        acting = "".join(f", {name}" if value is True else f", {name} {value}"
+                         for name, value in self.acting.items())  # fmt: skip
+        return f"{source}, seed {self.setting['seed']}{acting}"
+
+    @property
+    def acting(self) -> dict[str, Any]:
+        """How policies act, by option; only what is not as usual."""
+        options = {name: self.setting.get(name) for name in ("risk", "stochastic")}
+        return {name: value for name, value in options.items() if value}
 
     @property
     def rows(self) -> list[dict[str, Any]]:
         """All figures of all groups and policies, a row for each of both."""
-        return result_rows(self.results)
+        return [row | self.acting for row in result_rows(self.results)]
 
     def content(self) -> dict[str, Any]:
         """Content of its JSON file."""
@@ -75,7 +89,8 @@ class Evaluation:
 
     def __str__(self) -> str:
         lines, _ = figure_table(self.results).lines(UNLIMITED)
-        return "\n".join(lines)
+        heading = [self.heading] if self.acting else []
+        return "\n".join([*heading, *lines])
 
     def __repr__(self) -> str:
         return f"<Evaluation on {self._scenarios}: {'; '.join(map(short, self.results))}>"
@@ -102,6 +117,7 @@ def evaluate_all(
     Raises:
         ConfigError: when an option cannot be used, or the policies cannot be compared.
     """
+    require_effect(found, given.get("risk"), "stochastic" in given)
     schedule, world = defaults(list(found.values()))
     world = common_world(list(found.values()), world)
     chosen, levels = choose_set(world, schedule, given)

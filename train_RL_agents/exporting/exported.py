@@ -38,6 +38,7 @@ class FileAgent(nn.Module):
         self.shell, self._call = Deployed(agent), call
         self.spec, self.continuous = agent.spec, agent.continuous
         self.num_actions, self.scores_are_returns = agent.num_actions, agent.scores_are_returns
+        self.supports_risk = self.acts_at_random = False
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
         """What the file computes of observations [...].

@@ -82,17 +82,36 @@ def test_evaluate_a_scenario_file(capsys, tmp_path, policy):
     assert written["setting"]["scenarios"] == str(path)
 
 
-def test_evaluate_with_risk(capsys, tmp_path, policy):
-    _, written = evaluated(capsys, tmp_path / "out.json", policy, "--risk", "0.5", "--levels", "1")
-    assert written["setting"]["risk"] == 0.5
+@pytest.mark.parametrize(("name", "option", "key", "value"), [
+    ("iqn", ["--risk", "0.25"], "risk", "0.25"), ("ppo", ["--stochastic"], "stochastic", "True"),
+])  # fmt: skip
+def test_what_is_written_names_another_way_to_act(capsys, tmp_path, name, option, key, value):
+    written = {each: tmp_path / each for each in ("csv", "markdown")}
+    words = [word for each, path in written.items() for word in (f"--{each}", str(path))]
+    short = ["--levels", "1", "--episodes", "1"]
+    text, usual = evaluated(capsys, tmp_path / "a.json", name, *short, *words)
+    texts = [text, *(path.read_text() for path in written.values())]
+    assert not any(f", {key}" in each for each in texts)
+    text, content = evaluated(capsys, tmp_path / "b.json", name, *short, *option, *words)
+    assert str(content["setting"][key]) == value != str(usual["setting"][key])
+    assert f", {key}" in text
+    assert f", {key}" in written["markdown"].read_text()
+    assert next(csv.DictReader(written["csv"].read_text().splitlines()))[key] == value
+    assert content["figures"]["overall"] != usual["figures"]["overall"]
 
 
-def test_evaluate_stochastic_policies(capsys, tmp_path, policy):
-    """A policy that is not random while training stays the same."""
-    _, usual = evaluated(capsys, tmp_path / "a.json", policy, "--levels", "1")
-    _, written = evaluated(capsys, tmp_path / "b.json", policy, "--levels", "1", "--stochastic")
-    assert (usual["setting"]["stochastic"], written["setting"]["stochastic"]) == (False, True)
-    assert written["figures"] == usual["figures"]
+@pytest.mark.parametrize(("names", "option", "expected"), [
+    (["dqn"], "--risk=0.5", "--risk=0.5: must be left out: dqn takes no risk level"),
+    (["ppo"], "--risk=adaptive", "--risk='adaptive': must be left out: ppo takes no risk level"),
+    (["iqn", "orca"], "--risk=0.5", "--risk=0.5: must be left out: orca takes no risk level"),
+    (["ac_iqn"], "--stochastic", "--stochastic=True: must be left out: ac_iqn acts the same"),
+    (["ppo", "dqn"], "--stochastic", "--stochastic=True: must be left out: dqn acts the same"),
+    (["straight"], "--stochastic", "--stochastic=True: must be left out: straight acts the same"),
+])  # fmt: skip
+def test_an_option_that_changes_nothing_is_refused(capsys, tmp_path, names, option, expected):
+    path = tmp_path / "out.json"
+    assert refused(capsys, "evaluate", *names, option, "--json", str(path)).startswith(expected)
+    assert not path.exists()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from marinenav_env import WorldConfig
+from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.config.schema import EvalSchedule
 from train_RL_agents.evaluation import report
 from train_RL_agents.evaluation.contenders import ActingOptions
@@ -90,8 +91,9 @@ def test_random_numbers_of_a_policy_are_not_those_of_the_noise(monkeypatch):
     given, run = [], report.run_set
     monkeypatch.setattr(report, "run_set", lambda *args: given.append(args[3]) or run(*args))
     options = {"levels": [1], "episodes": 1, "seed": 3}
-    found = evaluate_all({"straight": "straight"}, options | {"stochastic": True}, CPU)
-    evaluate_all({"straight": "straight"}, options | {"risk": 0.5}, CPU)
+    sampling, quantiles = make_policy("PPO"), make_policy("IQN")
+    found = evaluate_all({"a": sampling}, options | {"stochastic": True}, CPU)
+    evaluate_all({"b": quantiles}, options | {"risk": 0.5}, CPU)
     assert given == [ActingOptions(stochastic=True, seed=4), ActingOptions(risk=0.5, seed=4)]
     assert "conduct" not in found.content()
 

@@ -8,6 +8,7 @@ import torch
 from marinenav_env import ConfigError, WorldConfig
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.evaluation.contenders import ActingOptions, run_set
+from train_RL_agents.evaluation.report import evaluate_all
 from train_RL_agents.evaluation.suites import make_set
 from train_RL_agents.exporting.export import CONTRACT, export
 from train_RL_agents.exporting.exported import find
@@ -29,6 +30,10 @@ def test_a_file_steers_as_its_policy(name, tmp_path):
     assert torch.allclose(runs[0][0].returns, runs[1][0].returns, atol=1e-3)
     with pytest.raises(ConfigError, match="left out for an exported file"):
         run_set(found, chosen, world, ActingOptions(risk=0.5), CPU)
+    for option, message in (({"risk": 0.5}, "takes no risk level"),
+                            ({"stochastic": True}, "acts the same while training")):  # fmt: skip
+        with pytest.raises(ConfigError, match=f"left out: exported {message}"):
+            evaluate_all({"exported": found}, option, CPU)
 
 
 def test_other_files_are_found_as_ever(tmp_path):
