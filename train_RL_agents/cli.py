@@ -12,9 +12,12 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from train_RL_agents.commands import COMMANDS
+from train_RL_agents.config.help_text import default_settings
+from train_RL_agents.utils.closest import closest, did_you_mean
+from train_RL_agents.utils.provenance import versions
 from train_RL_agents.utils.signals import INTERRUPTED, ended_at_once, interruptible
 from train_RL_agents.utils.toolchain import ensure_cache
 
@@ -22,6 +25,7 @@ BAD_INPUT, PIPE_CLOSED = 2, 141
 _LONGEST = 300
 """Characters of a message."""
 _MOST_THREADS = 1024
+_VERSIONS = ("marinenav", "torch", "torchrl")
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
 _PARTS = ("agent_type=", "world.reward.function=", "world.sensor.entries=",
           "agent.entry_encoders=", "training_schedule.sampler=", "loggers=")  # fmt: skip
@@ -37,11 +41,66 @@ class Parser(argparse.ArgumentParser):
         shown = message if len(message) <= _LONGEST else f"{message[:_LONGEST]}..."
         self.exit(BAD_INPUT, f"marinenav: error: {shown}; see {self.prog} --help\n")
 
+    def option_names(self) -> list[str]:
+        """Names of the long options, without hyphens in front."""
+        long = [each for each in self._option_string_actions if each.startswith("--")]
+        return [each.removeprefix("--") for each in long]
+
+    def single_options(self) -> list[argparse.Action]:
+        """Options that keep one value."""
+        return [each for each in self._actions if isinstance(each, argparse._StoreAction)]
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Propose the closest of an option's choices, or of the commands."""
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            error.message += did_you_mean(value, map(str, action.choices or ()))
+            raise
+
+
+class Version(argparse.Action):
+    """Prints versions and ends; they are looked up only then."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        """See argparse."""
+        found = versions()
+        print("\n".join(f"{name} {found[name]}" for name in _VERSIONS))
+        parser.exit()
+
+
+def proposed(unknown: Sequence[str], arguments: argparse.Namespace) -> str:
+    """What the first unknown word of a command line may have meant; the end of a sentence.
+
+    Args:
+        unknown: the words.
+        arguments: what was understood.
+    """
+    word, *values = unknown
+    name, _, value = word.lstrip("-").partition("=")
+    value = value or next((each for each in values if not each.startswith("-")), "...")
+    takes_settings = getattr(arguments.command, "TAKES_OVERRIDES", False)
+    _, agents, sections = default_settings() if takes_settings else ("", [], [])
+    if _OVERRIDE.match(word):
+        return "; settings are for train, tune and bench"
+    if not word.startswith("-"):
+        found = closest(word, agents, 1)
+        return f"; did you mean --agent {found[0]}?" if found else ""
+    option, setting = (
+        next(iter(closest(name, known, 1)), "")
+        for known in (arguments.parser.option_names(),
+                      [row[0] for section in sections for row in section.rows])
+    )  # fmt: skip
+    if option:
+        return f"; did you mean --{option}?"
+    return f"; did you mean {setting}={value}?" if setting else ""
+
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of all commands; its result has the command's module as ``command``."""
     about = "Trains and evaluates agents for surface vessels."
     parser = Parser(prog="marinenav", description=about, allow_abbrev=False)
+    parser.add_argument("--version", action=Version, nargs=0, help="show versions and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, module in COMMANDS.items():
         text = (module.__doc__ or "").partition("\n")[0]
@@ -82,13 +141,27 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     overrides = [word for word in argv if _OVERRIDE.match(word)]
     words = [word for word in argv if not _OVERRIDE.match(word)]
     arguments, unknown = make_parser().parse_known_args(words)
+    _refuse_twice(arguments.parser, words)
     if not getattr(arguments.command, "TAKES_OVERRIDES", False):
         unknown += overrides
     if unknown:
         # By the command's parser, which names its own help.
-        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        hint = proposed(unknown, arguments)
+        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     arguments.overrides, arguments.argv = overrides, ["marinenav", *argv]
     return arguments
+
+
+def _refuse_twice(parser: Parser, words: Sequence[str]) -> None:
+    """Refuse options that are given twice, of which the first would not count.
+
+    Raises:
+        SystemExit: after a message.
+    """
+    for option in parser.single_options():
+        count = sum(word.partition("=")[0] in option.option_strings for word in words)
+        if count > 1:
+            parser.error(f"argument {'/'.join(option.option_strings)}: given {count} times")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

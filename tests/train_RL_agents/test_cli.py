@@ -70,6 +70,35 @@ def test_train_help_lists_the_settings_of_the_chosen_agent(capsys):
     assert "--resume RUN" in text
 
 
+@pytest.mark.parametrize(("line", "proposed"), [
+    ("trian", "did you mean train?"), ("evalute iqn", "did you mean evaluate?"),
+    ("train --lr 0.001", "did you mean trainer.learning_rate=0.001?"),
+    ("train --learning-rate=0.01", "did you mean trainer.learning_rate=0.01?"),
+    ("train --trainer.gamma 0.9", "did you mean trainer.gamma=0.9?"),
+    ("train --epochs 10", "did you mean --total-timesteps?"),
+    ("train --gpu", "did you mean --device?"), ("train --num_envs 8", "did you mean --num-envs?"),
+    ("train PP0", "did you mean --agent PPO?"), ("evaluate iqn --suit x", "did you mean --suite?"),
+    ("export iqn --format onxx", "did you mean onnx?"),
+    ("evaluate iqn a=3", "settings are for train, tune and bench"),
+    ("evaluate iqn --suite papper", "did you mean paper?"),
+    ("train --agent PP0", "did you mean PPO?"), ("train -C dnq", "did you mean dqn"),
+    ("train --profile 8bg", "did you mean 8gb?"),
+])  # fmt: skip
+def test_what_was_meant_is_proposed(capsys, line, proposed):
+    assert proposed in refused(capsys, *line.split())
+
+
+def test_a_typo_is_answered_without_importing_torch():
+    code = ("import sys; from train_RL_agents.cli import main; main(['train', '--lr', '1']);"
+            "main(['--version']); print('torch' in sys.modules)")  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          cwd=Path(train_RL_agents.__file__).parents[1], check=True)  # fmt: skip
+    *found, imported = done.stdout.split()
+    assert found[::2] == ["marinenav", "torch", "torchrl"]
+    assert found[3].startswith(torch.__version__.partition("+")[0])
+    assert imported == "False"
+
+
 @pytest.mark.parametrize(
     "line",
     ["", "fly", "train --nope", "train 512", "info --seed 3", "evaluate",

@@ -16,6 +16,7 @@ from train_RL_agents.agents.ppo import PPO
 from train_RL_agents.agents.rainbow import Rainbow
 from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.agents.sac import SAC
+from train_RL_agents.utils.closest import did_you_mean
 
 AGENTS: dict[str, type[Agent[Any]]] = {
     "AC-IQN": ACIQN,
@@ -45,7 +46,8 @@ def agent_class(name: str) -> type[Agent[Any]]:
     if name in AGENTS:
         return AGENTS[name]
     own = ":" in name or name in plugins.registered(plugins.AGENTS)
-    require(own, "agent_type", name, f"one of {', '.join(AGENTS)}, or package.module:Class")
+    known = f"one of {', '.join(AGENTS)}, or package.module:Class{did_you_mean(name, AGENTS)}"
+    require(own, "agent_type", name, known)
     found = plugins.resolve(plugins.AGENTS, name)
     fine = isinstance(found, type) and issubclass(found, Agent)
     require(fine, "agent_type", name, "a class derived from train_RL_agents.agents.Agent")

@@ -8,7 +8,6 @@ convert each value to the type that its field declares, and check it.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -22,6 +21,7 @@ from marinenav_env.config import RewardConfig
 from marinenav_env.validation import ConfigError, brief, members_of, require
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.schema import TRAINED, TrainConfig
+from train_RL_agents.utils.closest import closest, did_you_mean
 from train_RL_agents.utils.shipped import find_shipped, shipped
 
 Config = TypeVar("Config")
@@ -72,15 +72,25 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> TrainConfig
         ConfigError: when the file cannot be read, a key is not known, or a value is of the wrong
             type or out of range.
     """
-    return from_dict(_stated(path), overrides)
+    values, words = file_settings(path), dict(map(_split, overrides))
+    own, asked = (agent_name(str(each.get("agent_type", ""))) for each in (values, words))
+    if own and asked in AGENTS and own != asked:
+        try:
+            from_dict(flatten(values) | {"agent_type": asked})
+        except ConfigError as error:
+            raise ConfigError(
+                f"agent_type={asked}: {path} is for {own}, and does not fit ({error})"
+            ) from error
+    return from_dict(values, overrides)
 
 
-def _stated(path: Path | None) -> dict[str, Any]:
+def file_settings(path: Path | None) -> dict[str, Any]:
     """The content of a configuration file."""
     if path is None:
         return {}
     found, known = find_shipped("configs", path), ", ".join(shipped("configs"))
-    require(found.exists(), "config", str(path), f"a JSON file or one of {known}")
+    hint = did_you_mean(path.stem, shipped("configs"))
+    require(found.exists(), "config", str(path), f"a JSON file{hint or f' or one of {known}'}")
     return {key: value for key, value in read_json(found).items() if key not in _RECORDED}
 
 
@@ -110,7 +120,7 @@ def from_dict(
     )
     for each in (below, given, texts):
         if isinstance(each.get("agent_type"), str):
-            each["agent_type"] = _agent_name(each["agent_type"])
+            each["agent_type"] = agent_name(each["agent_type"])
     named = (below | given | texts).get("agent_type", TrainConfig.agent_type)
     config = default_config(named)
     below, given = (
@@ -154,7 +164,7 @@ def _with_stated_rewards(config: TrainConfig[Any], stated: Collection[str]) -> T
 
 def stated_keys(path: Path | None, overrides: Sequence[str] = ()) -> set[str]:
     """Dotted names of the settings that a file and arguments give; see load_config."""
-    return {*_renamed(flatten(_stated(path))), *_renamed(dict(map(_split, overrides)))}
+    return {*_renamed(flatten(file_settings(path))), *_renamed(dict(map(_split, overrides)))}
 
 
 def override(config: TrainConfig[Any], overrides: Sequence[str]) -> TrainConfig[Any]:
@@ -232,7 +242,7 @@ def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
     return {RENAMED.get(key, key): value for key, value in settings.items()}
 
 
-def _agent_name(name: str) -> str:
+def agent_name(name: str) -> str:
     """An agent's name as the registry has it, for one in other letters such as ac_iqn."""
 
     def plain(text: str) -> str:
@@ -308,9 +318,7 @@ def _unknown(key: str, value: Any, known: list[str]) -> str:
     if inside:
         other = f"; or is it {key}_type={value}?" if f"{key}_type" in known else ""
         return f"{key}={brief(value)}: must be an object with settings such as {inside[0]}{other}"
-    last = key.rpartition(".")[2]
-    same = [name for name in known if name.rpartition(".")[2] == last]
-    close = same or difflib.get_close_matches(key, known, n=3, cutoff=0.5)
+    close = closest(key, known)
     hint = f"the closest: {', '.join(close)}" if close else "see marinenav train --help"
     return f"{key}={brief(value)}: there is no such setting; {hint}"
 

@@ -28,6 +28,7 @@ from train_RL_agents.evaluation.encounter_suites import (
 )
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, encounter_scenarios
+from train_RL_agents.utils.closest import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -276,7 +277,8 @@ def make_set(
     Raises:
         ConfigError: when there is no such suite, its size is fixed, or the map is too small.
     """
-    require(name in SUITES, "--suite", name, f"one of {', '.join(SUITES)}")
+    allowed = f"one of {', '.join(SUITES)}{did_you_mean(name, SUITES)}"
+    require(name in SUITES, "--suite", name, allowed)
     suite = SUITES[name]
     fine = episodes is None or not suite.fixed
     require(fine, "--episodes", episodes, f"left out: {name} is a fixed set of {suite.episodes}")

@@ -14,6 +14,7 @@ from train_RL_agents.config.reading import flatten, to_dict
 from train_RL_agents.config.resuming import changes
 from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
 from train_RL_agents.planning.plan import Plan, plan
+from train_RL_agents.utils.closest import did_you_mean
 
 FACTORS = {"cpu": 1, "8gb": 8, "16gb": 16, "24gb": 16, "80gb": 64}
 """How many times larger than the defaults the recipe is, by the name of the profile."""
@@ -67,7 +68,8 @@ def apply_profile(
     Raises:
         ConfigError: when there is no such profile, or its sizes do not fit what was stated.
     """
-    require(profile in CHOICES, "profile", profile, f"one of {', '.join(CHOICES)}")
+    allowed = f"one of {', '.join(CHOICES)}{did_you_mean(profile, CHOICES)}"
+    require(profile in CHOICES, "profile", profile, allowed)
     agent = agent_class(config.agent_type)
     algorithm = agent.algorithm
     kept = {key.removeprefix("trainer.") for key in stated if key.startswith("trainer.")}

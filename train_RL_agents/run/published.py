@@ -27,6 +27,7 @@ from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.arrays import calls_builtins, is_whole, read_arrays, require_archive
+from train_RL_agents.utils.closest import did_you_mean
 
 NOTE = "acting network only; all others are untrained"
 LARGEST = 32 * 2**20
@@ -57,7 +58,8 @@ def published_config(agent_type: str) -> TrainConfig[Any]:
     Raises:
         ConfigError: when the agent's published network is not one of ours.
     """
-    require(agent_type in NETWORKS, "agent", agent_type, f"one of {', '.join(NETWORKS)}")
+    allowed = f"one of {', '.join(NETWORKS)}{did_you_mean(agent_type, NETWORKS)}"
+    require(agent_type in NETWORKS, "agent", agent_type, allowed)
     return from_dict({"agent_type": agent_type, "agent": NETWORKS[agent_type]})
 
 

@@ -1,0 +1,33 @@
+"""What a mistyped name may mean."""
+
+import pytest
+
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.config.help_text import default_settings
+from train_RL_agents.config.reading import default_config, settings_of
+from train_RL_agents.utils.closest import USUAL, closest, did_you_mean
+
+SETTINGS = [row[0] for section in default_settings()[2] for row in section.rows]
+
+
+@pytest.mark.parametrize(("word", "known", "expected"), [
+    ("PP0", AGENTS, "PPO"), ("dnq", AGENTS, "DQN"), ("aciqn", AGENTS, "AC-IQN"),
+    ("papper", ["paper", "fresh"], "paper"), ("AC_IQN", ["ac-iqn"], "ac-iqn"),
+    ("trainer.bach_size", SETTINGS, "trainer.batch_size"),
+    ("learning-rate", SETTINGS, "trainer.learning_rate"), ("lr", SETTINGS, "trainer.learning_rate"),
+    ("trainer.lr", SETTINGS, "trainer.learning_rate"), ("gamma", SETTINGS, "trainer.gamma"),
+])  # fmt: skip
+def test_the_closest_name_comes_first(word, known, expected):
+    assert closest(word, known)[0] == expected
+
+
+def test_nothing_is_proposed_for_what_is_like_nothing():
+    assert closest("xyzzy", SETTINGS) == []
+    assert did_you_mean("xyzzy", AGENTS) == did_you_mean(3, AGENTS) == ""
+    assert did_you_mean("ppo2", AGENTS) == "; did you mean PPO?"
+
+
+def test_names_of_other_programs_stand_for_settings_that_there_are():
+    known = {item.key.rpartition(".")[2] for name in AGENTS
+             for item in settings_of(default_config(name))}  # fmt: skip
+    assert set(USUAL.values()) <= known
