@@ -37,9 +37,10 @@ from train_RL_agents.run.checkpoint import (
     load_weights,
     saved_settings,
 )
+from train_RL_agents.run.finding import CONFIG
 from train_RL_agents.run.monitor import Monitor
 from train_RL_agents.run.ranks import Ranks
-from train_RL_agents.run.run_folder import CONFIG, RunFolder
+from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.teacher import kept_teacher
 from train_RL_agents.utils.compiling import (
     StoppedCompilingError,

@@ -15,13 +15,14 @@ from rich.console import Console
 
 from marinenav_env.validation import ConfigError, require
 from train_RL_agents import torchrl_trainer
-from train_RL_agents.config.reading import load_config, override, stated_keys
+from train_RL_agents.config.reading import agent_name, load_config, override, stated_keys
 from train_RL_agents.config.resuming import RESUMABLE
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.planning.kernels import choose_kernel
 from train_RL_agents.planning.plan import check, table
 from train_RL_agents.planning.profiles import Sized, planned
 from train_RL_agents.run.checkpoint import CHECKPOINTS, STATE
+from train_RL_agents.run.finding import LATEST, meant
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder, runs_in
 from train_RL_agents.run.tracing import Trace
@@ -49,6 +50,12 @@ def sized_config(
         ConfigError: when a setting cannot be used, the device is missing or the run will not fit.
     """
     config, stated, ranks = load_config(path, words), stated_keys(path, words), Ranks()
+    # Found now: once the run has a folder, it is the newest itself.
+    newest: dict[str, Any] = {
+        name: str(meant(Path(value))) for name in ("load_model", "teacher")
+        if Path(value := getattr(config, name)).name == LATEST
+    }  # fmt: skip
+    config = replace(config, **newest)
     fine = at_once == 1 or config.device in ("auto", "cpu", "cuda")
     require(fine, "device", config.device, "auto, cpu or cuda with --jobs, which shares them out")
     device = ranks.device(config.device)
@@ -167,6 +174,18 @@ def _kept(make: Callable[[], Any], parent: Path) -> Any:
         raise
 
 
+def _check_agent(folder: RunFolder, words: Sequence[str]) -> None:
+    """Refuse words that name another agent than a run's.
+
+    Raises:
+        ConfigError: when one does.
+    """
+    own = folder.config.agent_type
+    for key, _, value in (word.partition("=") for word in words):
+        fine = key != "agent_type" or agent_name(value) == own
+        require(fine, key, value, f"left out, or {own}: {folder.path} is a run of that agent")
+
+
 def resumed_runs(path: Path, words: Sequence[str], **options: Any) -> list[Run]:
     """A run, or every run of a training folder.
 
@@ -182,10 +201,12 @@ def resumed_runs(path: Path, words: Sequence[str], **options: Any) -> list[Run]:
     with ranks.together():
         folders = [RunFolder.open(each) for each in runs_in(path)]
         for folder in folders:
+            _check_agent(folder, words)
             folder.config = override(folder.config, words)
         for word in words:
             key, _, value = word.partition("=")
-            require(key in RESUMABLE, key, value, "left as it is when a run is resumed")
+            fine = key in (*RESUMABLE, "agent_type")
+            require(fine, key, value, "left as it is when a run is resumed")
         for folder in folders:
             device = str(ranks.device(folder.config.device))
             begun = (folder.checkpoints / STATE).exists()

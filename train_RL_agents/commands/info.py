@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("path", metavar="PATH", type=Path, nargs="?",
-                        help="run or training folder, policy file, or a shipped policy's "
-                        "name")  # fmt: skip
+                        help="run folder, folder of runs, latest (the newest run), policy "
+                        "file, or a shipped policy's name")  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from train_RL_agents.run.checkpoint import PUBLISHED, find_run
-    from train_RL_agents.run.run_folder import runs_in
-    from train_RL_agents.utils.shipped import find_shipped
+    from train_RL_agents.run.finding import meant, runs_below
 
-    path: Path | None = arguments.path and find_shipped("pretrained", arguments.path)
+    path: Path | None = arguments.path and meant(arguments.path)
     if path is None:
         lines = _machine()
     elif path.is_file() or (path / PUBLISHED).is_file():
         lines = _policy(path)
     else:
         # Each is a run, unless there is none at all.
-        runs = [find_run(each, "path", "a policy file or a run folder") for each in runs_in(path)]
+        found = sorted(runs_below(path)) or [path]
+        runs = [find_run(each, "path", "a policy file or a run folder") for each in found]
         lines = [line for run in runs for line in _run(run)]
     print("\n".join(lines))
     return 0

@@ -23,8 +23,10 @@ from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.networks.observation import OBSERVATION, observation_of
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES, PolicyWrapper, command_pairs
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
+from train_RL_agents.run.finding import meant
+from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.memory import require_room
-from train_RL_agents.utils.shipped import find_shipped, shipped
+from train_RL_agents.utils.shipped import shipped
 
 ACTION = (GROUP, "action")
 _RECORDED = 300
@@ -57,7 +59,7 @@ def find(name: str, which: str, device: torch.device) -> LoadedPolicy | str:
     Raises:
         ConfigError: when there is neither.
     """
-    path = find_shipped("pretrained", Path(name))
+    path = meant(Path(name))
     if path.exists():
         return load_policy(path, which, device)
     if name in BASELINES:
@@ -65,6 +67,7 @@ def find(name: str, which: str, device: torch.device) -> LoadedPolicy | str:
     raise ConfigError(
         f"{name}: neither a checkpoint nor a baseline ({', '.join(BASELINES)}) nor a policy that "
         f"is shipped ({', '.join(shipped('pretrained'))})"
+        f"{did_you_mean(Path(name).name, [*BASELINES, *shipped('pretrained')])}"
     )
 
 

@@ -33,6 +33,7 @@ from train_RL_agents.config.reading import read_json
 from train_RL_agents.evaluation import aggregates
 from train_RL_agents.evaluation.aggregates import Counts, Estimate
 from train_RL_agents.evaluation.episodes import wilson_interval
+from train_RL_agents.run.finding import meant
 from train_RL_agents.utils.arrays import arrays_of_objects, read_arrays
 
 Array = NDArray[np.float64]
@@ -86,8 +87,8 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
     """Read runs.
 
     Args:
-        paths: run folders, training folders with several, folders of training folders,
-            evaluations.npz files, or JSON files of ``marinenav evaluate``.
+        paths: run folders, training folders with several, folders of training folders, ``latest``
+            for the newest run, evaluations.npz files, or JSON files of ``marinenav evaluate``.
 
     Raises:
         ConfigError: when there is nothing to read in one of them.
@@ -100,6 +101,7 @@ def _read(path: Path) -> list[Run]:
         return [_read_figures(path)]
     if path.suffix == ".npz":
         return [_read_arrays(path)]
+    path = meant(path)
     files = sorted(path.rglob("evaluations.npz"))
     require(len(files) > 0, "RUN", str(path), "a run folder with evaluations.npz")
     return [_read_arrays(file) for file in files]

@@ -25,14 +25,17 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import flatten, parse_json, read_json, saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.run.finding import meant, single_run
 from train_RL_agents.run.published import import_policy, is_program
 from train_RL_agents.utils.arrays import LARGEST, calls_builtins, is_whole
 from train_RL_agents.utils.files import inside, write_atomically
-from train_RL_agents.utils.shipped import find_shipped
+from train_RL_agents.utils.shipped import shipped
 from train_RL_agents.utils.text_tables import html_table
 
 POLICY, TRAINING = "marinenav policy", "marinenav training state"
 VERSION = 1
+_LISTED = 4
+"""Policies of a run that a message names."""
 _MOST_SHARED = 8
 """Leaves of a list that a checkpoint holds twice."""
 _LARGEST_PICKLE = {POLICY: 8 * 2**20, TRAINING: 32 * 2**20}
@@ -252,7 +255,7 @@ def load_policy(
 
     Args:
         path: a policy file, a published TorchScript file, the name of a policy that is shipped, or
-            a run folder (or a training folder with a single run).
+            a run folder (or a folder with a single run, or ``latest`` for the newest).
         which: in a run folder, best, latest or the name of a file in its checkpoints.
         device: where it goes; the CPU by default.
 
@@ -301,42 +304,43 @@ def _is_metrics(value: Any) -> bool:
 
 def find_policy(path: Path, which: str = "best") -> Path:
     """The policy file that a path means; see load_policy."""
-    path = find_shipped("pretrained", path)
+    path = meant(path)
     single = next((each for each in (path, path / PUBLISHED) if each.is_file()), None)
     if single is not None:
         fine = which in ("best", "latest", single.name)
         require(fine, "--which", which, f"left out, as {path} has only one policy")
         return single if single == path else inside(path, PUBLISHED)
-    run = find_run(path, "checkpoint", "a policy file or a run folder")
+    known = ", ".join(shipped("pretrained"))
+    run = find_run(path, "checkpoint", f"a policy file or a run folder, or one of {known}")
     name: Any = which
     if which in ("best", "latest"):
         manifest = read_manifest(run / CHECKPOINTS)
         name = manifest.get(which) or manifest.get("latest")
         require(name is not None, "checkpoint", str(path), "a run with at least one checkpoint")
-    return inside(run, f"{CHECKPOINTS}/{name}")
+    file = inside(run, f"{CHECKPOINTS}/{name}")
+    if name == which:
+        there = sorted(each.name for each in file.parent.glob("policy_*.pt"))
+        known = ", ".join(["best", "latest", *there[-_LISTED:]])
+        require(file.exists(), "--which", which, f"of {run}, one of {known}")
+    return file
 
 
 def find_run(path: Path, key: str = "run", allowed: str = "a run folder") -> Path:
-    """The run folder (seed_N) that a path means: itself, or the only one inside.
+    """The run folder that a path means; see single_run. Its files are not written over.
 
     Args:
-        path: a run folder, or a training folder.
+        path: a run folder, a folder with one run, or ``latest``.
         key: what the path is called in messages.
         allowed: what it might be.
 
     Raises:
         ConfigError: when there is none, or more than one.
     """
-    runs = [path]
-    if not (path / "trial_config.json").is_file():
-        runs = sorted(file.parent for file in path.glob("seed_*/trial_config.json"))
-    require(len(runs) > 0, key, str(path), allowed)
-    names = [run.name for run in runs]
-    require(len(runs) == 1, key, str(path), f"a single run, one of {names} in it")
-    for file in (found for pattern in _OWN for found in runs[0].glob(pattern)):
+    run = single_run(path, key, allowed)
+    for file in (found for pattern in _OWN for found in run.glob(pattern)):
         with contextlib.suppress(OSError):
             keep(file.stat())
-    return runs[0]
+    return run
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

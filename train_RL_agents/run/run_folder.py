@@ -35,6 +35,7 @@ from train_RL_agents.run.checkpoint import (
     find_run,
     read_manifest,
 )
+from train_RL_agents.run.finding import CONFIG
 from train_RL_agents.run.logger import RunLogger
 from train_RL_agents.run.loggers import check_loggers, open_loggers
 from train_RL_agents.run.run_log import RunLog
@@ -43,7 +44,7 @@ from train_RL_agents.utils.files import TEMPORARY, inside, write_atomically
 from train_RL_agents.utils.provenance import revision, versions
 
 _EVALUATIONS = ("eval_configs.json", "evaluations.csv", "evaluations.npz")
-CONFIG, LOCK, LOG = "trial_config.json", "run.lock", "run.log"
+LOCK, LOG = "run.lock", "run.log"
 
 
 def _make_folder(path: Path) -> None:
@@ -331,4 +332,4 @@ def _ignore_writers(error: threading.ExceptHookArgs) -> None:
 
 def runs_in(path: Path) -> list[Path]:
     """The seeds' folders in a training folder; else the path itself."""
-    return sorted(file.parent for file in path.glob("seed_*/trial_config.json")) or [path]
+    return sorted(file.parent for file in path.glob(f"seed_*/{CONFIG}")) or [path]

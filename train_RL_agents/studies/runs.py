@@ -17,7 +17,7 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.files import read_text
 from marinenav_env.validation import LARGEST_NUMBER, ConfigError, is_count, require
-from train_RL_agents.config.reading import flatten, from_dict, read_json, to_dict
+from train_RL_agents.config.reading import file_settings, flatten, from_dict, read_json, to_dict
 from train_RL_agents.config.resuming import RESUMABLE, changes
 from train_RL_agents.config.schema import LARGEST_SEED, TrainConfig
 from train_RL_agents.evaluation.contenders import (
@@ -28,10 +28,11 @@ from train_RL_agents.evaluation.contenders import (
 )
 from train_RL_agents.evaluation.suites import SUITES, ScenarioSet, make_set
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
+from train_RL_agents.run.finding import CONFIG
 from train_RL_agents.run.jobs import training_command
-from train_RL_agents.run.run_folder import CONFIG, RunFolder
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.files import inside, make_folder, sha256_of, write_atomically
-from train_RL_agents.utils.shipped import find_shipped
 
 _KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
 _COLUMNS = ("env_steps", "train_time", "wall_time")
@@ -73,7 +74,8 @@ def read_study(path: Path) -> Study:
     """
     content = read_json(path)
     for key in content:
-        require(key in _KEYS, f"{path}: {key}", content[key], f"one of {', '.join(sorted(_KEYS))}")
+        allowed = f"one of {', '.join(sorted(_KEYS))}{did_you_mean(key, _KEYS)}"
+        require(key in _KEYS, f"{path}: {key}", content[key], allowed)
     agents, seeds = content.get("agents", []), content.get("seeds", [0])
     require(_names(agents), f"{path}: agents", agents, "a list of configurations, names or files")
     fine = isinstance(seeds, list) and len(set(map(str, seeds))) == len(seeds) > 0
@@ -87,7 +89,7 @@ def read_study(path: Path) -> Study:
     for agent, (name, own) in product(agents, settings.items()):
         require(isinstance(own, dict), f"{path}: settings.{name}", own, "an object with settings")
         title = f"{Path(agent).stem}, {name}" if name else Path(agent).stem
-        values = read_json(find_shipped("configs", Path(agent)))
+        values = file_settings(Path(agent))
         groups[title] = from_dict(flatten(values) | flatten(common) | flatten(own))
     fine = len({_slug(each) for each in groups}) == len(agents) * len(settings)
     require(fine, f"{path}: agents", agents, "of different names")
@@ -110,7 +112,8 @@ def _suites(path: Path, content: Any) -> tuple[Suite, ...]:
     require(fine, f"{path}: suites", content, "an object with one or more suites")
     found = []
     for name, options in content.items():
-        require(name in SUITES, f"{path}: suites", name, f"one of {', '.join(SUITES)}")
+        allowed = f"one of {', '.join(SUITES)}{did_you_mean(name, SUITES)}"
+        require(name in SUITES, f"{path}: suites", name, allowed)
         fine = isinstance(options, dict) and options.keys() <= {"episodes", "seed"}
         fine = fine and all(is_count(each) and each <= LARGEST_SEED for each in options.values())
         require(fine, f"{path}: suites.{name}", options, "an object with episodes, seed or neither")

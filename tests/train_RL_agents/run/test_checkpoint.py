@@ -28,6 +28,7 @@ from train_RL_agents.run.checkpoint import (
 )
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.files import write_atomically
+from train_RL_agents.utils.shipped import shipped
 
 FULL = OSError(28, "No space left on device")
 METRICS = {"success_rate": 0.5, "avg_return": -1.25, "avg_time": None, "episodes": 3}
@@ -271,7 +272,8 @@ def test_policies_are_found_by_what_they_are(run):
     single = run.checkpoints / "policy_240.pt"
     assert load_policy(single).env_steps == 240
     message = refusal(load_policy, run.path, "policy_7.pt")
-    assert message.startswith(f"{run.checkpoints / 'policy_7.pt'}: cannot be read as a checkpoint")
+    known = "best, latest, policy_160.pt, policy_240.pt, policy_80.pt"
+    assert message == f"--which='policy_7.pt': must be of {run.path}, one of {known}"
 
 
 def test_folders_without_a_policy_are_refused(run, tmp_path):
@@ -281,7 +283,8 @@ def test_folders_without_a_policy_are_refused(run, tmp_path):
         f"checkpoint={str(run.path)!r}: must be a run with at least one checkpoint"
     )
     assert refusal(find_policy, tmp_path / "absent") == (
-        f"checkpoint={str(tmp_path / 'absent')!r}: must be a policy file or a run folder"
+        f"checkpoint={str(tmp_path / 'absent')!r}: must be a policy file or a run folder, "
+        f"or one of {', '.join(shipped('pretrained'))}"
     )
 
 
@@ -289,7 +292,8 @@ def test_several_runs_are_one_too_many(run):
     RunFolder.create(from_dict(TINY), 5, ["marinenav"], run.path.parent)
     assert refusal(find_policy, run.path.parent) == (
         f"checkpoint={str(run.path.parent)!r}: "
-        "must be a single run, one of ['seed_4', 'seed_5'] in it"
+        "must be a single run, one of ['seed_4', 'seed_5'] in it, or "
+        f"{run.path.parent / 'latest'} for the newest"
     )
 
 

@@ -61,7 +61,7 @@ def test_configurations_that_are_shipped_have_names(file):
 
 @pytest.mark.parametrize(("values", "said"), [
     ({"agent": ["iqn"]}, "agent"), ({"agents": []}, "a list of configurations"),
-    ({"agents": ["nothing"]}, "cannot be read"), ({"seeds": [1, 1]}, "different whole numbers"),
+    ({"agents": ["nothing"]}, "a JSON file or"), ({"seeds": [1, 1]}, "different whole numbers"),
     ({"seeds": [True]}, "different whole numbers"), ({"settings": {"a": 1}}, "settings.a"),
     ({"settings": {}}, "one or more, or left out"),
     ({"common": {"trainer.wrong": 1}}, "there is no such setting"), ({"suites": {}}, "one or more"),

@@ -1,0 +1,100 @@
+"""Runs by what a user calls them."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from marinenav_env import ConfigError
+from tests.train_RL_agents.command_line import SMALL, refused
+from train_RL_agents import load
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.cli import main
+from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.run.checkpoint import CHECKPOINTS, save_policy
+from train_RL_agents.run.finding import meant, runs_below, single_run
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.training import sized_config
+from train_RL_agents.utils.shipped import shipped
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """Three runs with a policy each, the newest of them runs/b/seed_0, in the present folder."""
+    monkeypatch.chdir(tmp_path)
+    config = from_dict(SMALL | {"seed": [0, 1]})
+    for age, (parent, seed) in enumerate((("a", 0), ("b", 0), ("a", 1))):
+        run = RunFolder.create(config, seed, parent=Path("runs") / parent)
+        agent = make_agent(config, 25, "cpu")
+        save_policy(run.checkpoints / "policy_1.pt", agent, config, 10 + age, {})
+        run.add_policy("policy_1.pt", 10 + age, {"success_rate": 0.5})
+        for written in (run.path / "trial_config.json", run.path / CHECKPOINTS):
+            os.utime(written, (age, age))
+    # An older run that was gone on with.
+    os.utime(Path("runs/b/seed_0") / CHECKPOINTS, (9, 9))
+    return Path("runs")
+
+
+@pytest.mark.parametrize("name", ["latest", "runs/latest", "./latest", "runs/b/latest", "runs/b"])
+def test_the_newest_run_is_meant(made, name):
+    assert single_run(Path(name)) == Path("runs/b/seed_0")
+    assert load(name).loaded.env_steps == 11
+
+
+def test_runs_are_found_in_folders_of_training_folders(made):
+    assert [str(run) for run in runs_below(made)] == [
+        "runs/b/seed_0", "runs/a/seed_1", "runs/a/seed_0"
+    ]  # fmt: skip
+    message = r"a single run, one of \['a/seed_0', 'a/seed_1', 'b/seed_0'\] in it, or runs/latest"
+    with pytest.raises(ConfigError, match=message):
+        single_run(made)
+    with pytest.raises(ConfigError, match=r"one of \['seed_0', 'seed_1'\] in it, or runs/a/latest"):
+        load("runs/a")
+
+
+def test_a_folder_with_one_run_is_looked_into(made):
+    Path("runs/a").rename("elsewhere")
+    assert single_run(made) == Path("runs/b/seed_0")
+    assert load("runs").loaded.path == load("latest").loaded.path
+
+
+def test_there_may_be_no_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert refused(capsys, "evaluate", "latest").startswith("latest: there is no run in runs")
+    assert refused(capsys, "info", "x/latest").startswith("x/latest: there is no run in x")
+    Path("latest").touch()
+    assert meant(Path("latest")) == Path("latest")
+
+
+def test_shipped_names_are_meant_too():
+    assert meant(Path("iqn")) == shipped("pretrained")["iqn"]
+    assert len(AGENTS) == len(shipped("pretrained"))
+
+
+@pytest.mark.parametrize("argv", [
+    ["evaluate", "latest", "--levels", "1", "--episodes", "1"],
+    ["info", "latest"], ["demo", "latest", "--no-open"], ["export", "latest", "--out", "exported"],
+    ["play", "latest", "--levels", "1", "--episodes", "1", "--html", "page.html"],
+])  # fmt: skip
+def test_every_command_knows_the_newest_run(made, argv, capsys):
+    assert main(argv) == 0
+    output = capsys.readouterr().out
+    assert argv[0] not in ("evaluate", "info") or "runs/b/seed_0" in output
+
+
+def test_a_run_may_start_from_the_newest(made):
+    words = ["load_model=latest", "agent_type=DQN", "device=cpu"]
+    assert sized_config(None, words).config.load_model == "runs/b/seed_0"
+
+
+def test_info_lists_all_runs_of_a_folder(made, capsys):
+    assert main(["info", "runs"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    found = [line.partition(":")[0] for line in lines if "run, " in line]
+    assert found == ["runs/a/seed_0", "runs/a/seed_1", "runs/b/seed_0"]
+
+
+def test_a_mistyped_policy_is_told_the_closest(capsys):
+    for argv in (["evaluate", "iqnn"], ["demo", "iqnn"], ["export", "iqnn", "--out", "x"]):
+        assert "did you mean iqn" in refused(capsys, *argv)
