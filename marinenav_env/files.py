@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,6 +50,45 @@ def require_output(path: Path) -> None:
     require(stat.S_ISREG(about.st_mode), "output", str(path), "a new or a regular file")
     read = (about.st_dev, about.st_ino) in (_inputs or ())
     require(not read, "output", str(path), "another file than those that are read")
+
+
+def check_outputs(*paths: Path) -> None:
+    """Refuse files that cannot be written, before the work whose results they are to hold.
+
+    Raises:
+        ConfigError: when one cannot be written, or is named twice; see also require_output.
+    """
+    for number, path in enumerate(paths):
+        require(path.name != "", "output", str(path), "the name of a file")
+        require_output(path)
+        twice = path.resolve() in (each.resolve() for each in paths[:number])
+        require(not twice, "output", str(path), "given for one file only")
+        _try_writing(path.parent, f"{path}: cannot be written")
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a folder that can neither be written to nor made.
+
+    Raises:
+        ConfigError: when it is such a folder.
+    """
+    there = next(each for each in (path, *path.absolute().parents) if each.exists())
+    _try_writing(there, f"{path}: the folder cannot be made, or not written to")
+
+
+def _try_writing(folder: Path, refusal: str) -> None:
+    """Refuse a folder that cannot be written to; ``refusal`` begins the sentence."""
+    if not folder.exists():
+        reason = f"there is no folder {folder}"
+    else:
+        reason = "" if folder.is_dir() else f"{folder} is not a folder"
+    try:
+        if not reason:
+            tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        reason = f"no file can be made in {folder}: {error.strerror}"
+    if reason:
+        raise ConfigError(f"{refusal} ({reason})")
 
 
 def open_regular(path: str | Path, what: str, largest: float) -> BinaryIO:
@@ -118,7 +158,8 @@ def parse_json(text: Any, name: str, what: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_object)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{name}: cannot be read as {what} ({error})") from error
+        reason = "it is empty" if isinstance(text, str) and not text.strip() else error
+        raise ConfigError(f"{name}: cannot be read as {what} ({reason})") from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -62,3 +62,25 @@ def test_inputs_are_not_written_over_by_any_name(tmp_path: Path) -> None:
     files.require_output(path)
     with pytest.raises(ConfigError, match="a new or a regular file"):
         files.require_output(tmp_path)
+
+
+def test_outputs_are_checked_before_they_are_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name, reason in (("none/a", "there is no folder"), ("file/a", "is not a folder")):
+        with pytest.raises(ConfigError, match=rf"{name}: cannot be written \(.*{reason}"):
+            files.check_outputs(tmp_path / name)
+    with pytest.raises(ConfigError, match="must be given for one file only"):
+        files.check_outputs(tmp_path / "a", tmp_path / "." / "a")
+    with pytest.raises(ConfigError, match="must be the name of a file"):
+        files.check_outputs(Path())
+    files.check_outputs(tmp_path / "a", tmp_path / "file")
+    files.check_folder(tmp_path / "a" / "b")
+    with pytest.raises(ConfigError, match=r"file/a: the folder cannot be made.*file is not a f"):
+        files.check_folder(tmp_path / "file" / "a")
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_an_empty_file_is_called_empty(tmp_path: Path) -> None:
+    (tmp_path / "empty.json").touch()
+    with pytest.raises(ConfigError, match=r"cannot be read as settings \(it is empty\)"):
+        files.read_json(tmp_path / "empty.json", "settings")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from train_RL_agents.benchmark import MODES, PARTS
+from train_RL_agents.commands.choosing import refuse_beside
 
 TAKES_OVERRIDES = True
 OWN_THREADS = True
 IMPORTS = ("train_RL_agents.torchrl_trainer",)
 _OPTIONS = ("parts", "modes", "envs", "batch", "replay", "seconds", "repeats")
 """Those of benchmark.options."""
+_LEVEL = {"robots": 5, "vortices": 0, "obstacles": 4}
+"""What scenarios hold if nothing is said."""
 _SETTINGS = {"agent": "agent_type", "device": "device", "threads": "threads"}
 """Options that stand for settings."""
 
@@ -34,11 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "growth have trainer.batch_size)")  # fmt: skip
     add("--replay", metavar="N", type=int, nargs="+",
         help="entries of replay for growth; 10000, 100000 and 1000000 by default")  # fmt: skip
-    add("--robots", metavar="N", type=int, default=5, help="in every scenario; 5 by default")
+    plain: dict[str, Any] = {"default": argparse.SUPPRESS}
+    add("--robots", metavar="N", type=int, help="in every scenario; 5 by default", **plain)
     # The former name says processors to everybody.
-    add("--vortices", "--cores", metavar="N", type=int, default=0,
-        help="vortex cores, likewise; 0 by default")  # fmt: skip
-    add("--obstacles", metavar="N", type=int, default=4, help="likewise; 4 by default")
+    add("--vortices", "--cores", metavar="N", type=int, help="vortex cores, likewise; 0 by default",
+        **plain)  # fmt: skip
+    add("--obstacles", metavar="N", type=int, help="likewise; 4 by default", **plain)
     add("--schedule", action="store_true",
         help="scenarios of the configuration's training_schedule instead")  # fmt: skip
     add("--seconds", metavar="S", type=float, help="length of a run; 2 by default")
@@ -60,15 +65,20 @@ def _described(title: str, about: dict[str, str]) -> str:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from marinenav_env import Level
+    from marinenav_env.files import check_outputs
     from train_RL_agents.benchmark.options import Options, on_level
     from train_RL_agents.benchmark.run import benchmark
     from train_RL_agents.config.reading import load_config
 
+    check_outputs(*filter(None, (arguments.json, arguments.plot)))
+    if arguments.schedule:
+        refuse_beside(arguments.parser, vars(arguments), "schedule", tuple(_LEVEL))
     given = {name: value for name, value in vars(arguments).items() if value is not None}
     words = [f"{key}={given[name]}" for name, key in _SETTINGS.items() if name in given]
     config = load_config(arguments.config, [*words, *arguments.overrides])
     if not arguments.schedule:
-        config = on_level(config, Level(arguments.robots, arguments.vortices, arguments.obstacles))
+        level = Level(*(given.get(name, usual) for name, usual in _LEVEL.items()))
+        config = on_level(config, level)
     chosen = {name: given[name] for name in _OPTIONS if name in given}
     chosen |= {name: tuple(dict.fromkeys(chosen[name])) for name in ("parts", "modes")
                if name in chosen}  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,25 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
                        "the fixed set's", **plain)  # fmt: skip
     seeds.add_argument("--fresh", action="store_true", help="scenarios and noise never seen before",
                        **plain)  # fmt: skip
+
+
+def refuse_beside(
+    parser: argparse.ArgumentParser, given: Container[str], option: str, others: Sequence[str]
+) -> None:
+    """Refuse options that have no effect beside another.
+
+    Args:
+        parser: of the command.
+        given: names of the options that were given.
+        option: the name of the other, without hyphens.
+        others: names of the options.
+
+    Raises:
+        SystemExit: after a message.
+    """
+    for name in others:
+        if option in given and name in given:
+            parser.error(f"argument --{name}: not allowed with --{option}")
 
 
 def episode_count(text: str) -> int:

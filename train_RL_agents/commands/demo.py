@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    from marinenav_env.files import check_outputs
     from marinenav_env.validation import require
     from train_RL_agents.evaluation.contenders import returns_scale
     from train_RL_agents.exporting.graph import policy_graphs
@@ -34,6 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.run.checkpoint import load_policy
     from train_RL_agents.utils.files import write_atomically
 
+    check_outputs(arguments.out)
     loaded = load_policy(arguments.policy, arguments.which)
     observed = set(loaded.agent.spec.without(loaded.config.agent.excluded).entries)
     fine = observed <= MEASURED

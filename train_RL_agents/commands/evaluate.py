@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         error("a POLICY is given twice")
     if "record" in given and len(names) > 1:
         error("argument --record: takes one policy")
-    from marinenav_env.files import require_output
+    from marinenav_env.files import check_outputs
     from train_RL_agents.evaluation.recording import save
     from train_RL_agents.evaluation.report import evaluate_all
     from train_RL_agents.exporting.exported import find
@@ -77,9 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     keep_freed_memory()
     device = resolve_device(arguments.device)
     found = {name: find(name, given.get("which", "best"), device) for name in names}
-    for name in _OUTPUTS:
-        if name in given:
-            require_output(given[name])
+    check_outputs(*(given[name] for name in _OUTPUTS if name in given))
     with _progress() as progress:
         evaluation = evaluate_all(found, given, device, progress)
     tables.show(evaluation.results, evaluation.heading)

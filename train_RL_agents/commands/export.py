@@ -5,21 +5,23 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from train_RL_agents.commands.choosing import refuse_beside
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
     add("checkpoint", metavar="POLICY", type=Path, nargs="?",
         help="run folder, policy file or name of a shipped policy")  # fmt: skip
-    add("--which", metavar="NAME", default="best",
-        help="of a run: best (default), latest or a file's name")  # fmt: skip
+    add("--which", metavar="NAME", help="of a run: best (default), latest or a file's name",
+        default=argparse.SUPPRESS)  # fmt: skip
     add("--out", metavar="DIR", type=Path,
         help="folder for the files and contract.json; made if it is not there")  # fmt: skip
     add("--check", metavar="FILE", type=Path, help="instead of writing: compare an exported file, "
         "or a .json with another program's outputs, with the examples of the contract.json beside "
         "it")  # fmt: skip
     add("--format", nargs="+", choices=("torchscript", "torch", "onnx"),
-        default=["torchscript", "torch"], help="torchscript (for C++), torch (a torch.export "
+        default=argparse.SUPPRESS, help="torchscript (for C++), torch (a torch.export "
         "program, .pt2), onnx (needs 'marinenav[export]'); by default the first two")  # fmt: skip
     add("--dtype", choices=("float64", "float32"), default="float64",
         help="numbers of an ONNX file, inputs and outputs included; the other formats are float64, "
@@ -30,18 +32,26 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     if arguments.check is not None:
         return _check(arguments)
-    if arguments.checkpoint is None or arguments.out is None:
-        arguments.parser.error("CHECKPOINT and --out are needed, or --check")
-    if arguments.dtype != "float64" and "onnx" not in arguments.format:
-        arguments.parser.error("argument --dtype: float32 is for --format onnx")
+    lacking = {"a POLICY": arguments.checkpoint, "--out DIR": arguments.out}
+    words = [name for name, value in lacking.items() if value is None]
+    if words:
+        verb = "are" if len(words) > 1 else "is"
+        arguments.parser.error(f"{' and '.join(words)} {verb} needed, or --check FILE alone")
     import torch
 
+    from marinenav_env.extras import need
+    from marinenav_env.files import check_folder
     from train_RL_agents.exporting.export import CHECKS, CONTRACT, export
     from train_RL_agents.run.checkpoint import load_policy
 
-    loaded = load_policy(arguments.checkpoint, arguments.which)
-    dtype = getattr(torch, arguments.dtype)
-    written = export(loaded, arguments.out, arguments.format, dtype)
+    formats = vars(arguments).get("format", ["torchscript", "torch"])
+    if arguments.dtype != "float64" and "onnx" not in formats:
+        arguments.parser.error("argument --dtype: float32 is for --format onnx")
+    for name in ("onnx", "onnxscript") if "onnx" in formats else ():
+        need(name, "export")  # says what is missing before anything is written
+    check_folder(arguments.out)
+    loaded = load_policy(arguments.checkpoint, vars(arguments).get("which", "best"))
+    written = export(loaded, arguments.out, formats, getattr(torch, arguments.dtype))
     for each in written["files"].values():
         print(f"{arguments.out / each['file']}: differs from the agent by at most "
               f"{each['largest_difference']:.1e} on {CHECKS} observations")  # fmt: skip
@@ -51,8 +61,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     """Check a file."""
+    refuse_beside(arguments.parser, vars(arguments), "check", ("which", "format"))
     if arguments.checkpoint is not None or arguments.out is not None:
-        arguments.parser.error("argument --check: takes neither CHECKPOINT nor --out")
+        arguments.parser.error("argument --check: takes neither POLICY nor --out")
     from train_RL_agents.exporting.checking import check_file
 
     count, difference = check_file(arguments.check)

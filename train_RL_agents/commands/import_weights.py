@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    from marinenav_env.files import check_folder, check_outputs
     from marinenav_env.validation import require
     from train_RL_agents.run.checkpoint import PUBLISHED, save_policy
     from train_RL_agents.run.published import import_policy
@@ -30,6 +31,10 @@ def run(arguments: argparse.Namespace) -> int:
     in_folder = out.is_dir() or not out.suffix
     out = out / PUBLISHED if in_folder else out
     require(not out.exists(), "--out", str(out), "a new file")
+    if in_folder:
+        check_folder(out.parent)
+    else:
+        check_outputs(out)
     agent, config, note = import_policy(arguments.file, arguments.agent)
     if in_folder:
         make_folder(out.parent)

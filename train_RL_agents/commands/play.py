@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.commands.choosing import add_choice
+from train_RL_agents.commands.choosing import add_choice, refuse_beside
 
 if TYPE_CHECKING:
     from train_RL_agents.evaluation.recording import Recording
@@ -18,6 +18,11 @@ THREADS = 1
 """A few episodes: more threads wait for one another."""
 _CHOICES = ("suite", "scenarios", "strict", "levels", "episodes", "seed", "fresh", "which")
 """Options that choose what is played, and mean nothing for what has been recorded."""
+_UNUSED = {"html": ("vessel", "out", "speed"), "overview": ("vessel", "out", "speed"),
+           "frames": ("speed",)}  # fmt: skip
+"""Options that mean nothing for what is written instead of a film."""
+_SPEED = 5.0
+"""Of a film, times real time."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,11 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_choice(parser)
     add("--episode", metavar="K", type=int, help="which of these, from 1: by default the first, "
         "with --html and --overview all", **plain)  # fmt: skip
-    add("--vessel", metavar="N", type=int, default=1, help="whose view is shown, from 1 (default)")
-    add("--out", metavar="DIR", type=Path, default=Path(), help="folder of films and stills; "
-        "by default this one")  # fmt: skip
-    add("--speed", metavar="X", type=float, default=5.0, help="of the film, times real time; "
-        "5 by default")  # fmt: skip
+    add("--vessel", metavar="N", type=int, help="whose view a film or still shows, from 1 "
+        "(default)", **plain)  # fmt: skip
+    add("--out", metavar="DIR", type=Path, help="folder of films and stills; by default this one",
+        **plain)  # fmt: skip
+    add("--speed", metavar="X", type=float, help="of the film, times real time; 5 by default",
+        **plain)  # fmt: skip
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--frames", metavar="T", type=int, nargs="+", help="write these frames "
                        "(control steps, from 0) as PNG, instead of a film", **plain)  # fmt: skip
@@ -52,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     given = vars(arguments)
     given["policies"] = [*arguments.policies, *arguments.more]
     _check(arguments.parser, given)
+    _check_outputs(given)
     if arguments.recording:
         from train_RL_agents.evaluation.recording import load
 
@@ -75,16 +82,39 @@ def _check(parser: argparse.ArgumentParser, given: dict[str, Any]) -> None:
     if bool(policies) == bool(recordings):
         parser.error("either a POLICY is needed (a run folder, a policy file, a shipped policy's "
                      "name or a baseline) or --recording")  # fmt: skip
-    for name in _CHOICES:
-        if recordings and name in given:
-            parser.error(f"argument --{name}: not allowed with --recording")
-    if not 0.1 <= given["speed"] <= 100.0:
+    refuse_beside(parser, given if recordings else (), "recording", _CHOICES)
+    for shape, others in _UNUSED.items():
+        refuse_beside(parser, given, shape, others)
+    if not 0.1 <= given.get("speed", _SPEED) <= 100.0:
         parser.error(f"argument --speed: must be from 0.1 to 100, not {given['speed']}")
     source = "--recording" if recordings else "POLICY"
     most, count = 2 if "html" in given else 1, len(recordings or policies)
     if count > most:
         advice = "" if most == 2 else "; --html shows two"
         parser.error(f"argument {source}: at most {most}, not {count}{advice}")
+
+
+def _check_outputs(given: dict[str, Any]) -> None:
+    """Refuse what cannot be written, or drawn with the packages that there are, before any work.
+
+    Raises:
+        ConfigError: for the first output or package.
+    """
+    from marinenav_env.files import check_folder, check_outputs
+
+    pages = [given[name] for name in ("html", "overview") if name in given]
+    check_outputs(*pages)
+    if "html" in given:
+        return
+    from train_RL_agents.figures.animation import require_ffmpeg
+    from train_RL_agents.figures.drawing import check_picture
+
+    if "overview" in given:
+        check_picture(given["overview"])
+        return
+    check_folder(given.get("out", Path()))
+    if "frames" not in given:
+        require_ffmpeg()
 
 
 def _play(given: dict[str, Any]) -> list[Recording]:
@@ -167,23 +197,21 @@ def _write(sides: list[list[EpisodeView]], given: dict[str, Any]) -> list[Path]:
 def _film(view: EpisodeView, given: dict[str, Any]) -> list[Path]:
     """Write a film, or stills, of one episode."""
     from marinenav_env.validation import require
-    from train_RL_agents.figures.animation import require_ffmpeg, write_animation
+    from train_RL_agents.figures.animation import write_animation
     from train_RL_agents.figures.drawing import Scene
     from train_RL_agents.utils.files import make_folder
 
     for frame in given.get("frames", ()):
         require(0 <= frame < view.frames, "--frames", frame, f"from 0 to {view.frames - 1}")
-    if "frames" not in given:
-        # Before the work, not after it.
-        require_ffmpeg()
-    scene = Scene(view, given["vessel"] - 1)
-    make_folder(given["out"])
+    vessel, out = given.get("vessel", 1), given.get("out", Path())
+    scene = Scene(view, vessel - 1)
+    make_folder(out)
     # What a recording names a policy may be a path.
     agent = re.sub(r"[^\w.-]", "_", Path(view.policy.split(" ")[0]).name.lower())
-    name = f"{agent}_episode_{view.number}_vessel_{given['vessel']}"
+    name = f"{agent}_episode_{view.number}_vessel_{vessel}"
     if "frames" in given:
-        stills = {frame: given["out"] / f"{name}_frame_{frame:04}.png" for frame in given["frames"]}
+        stills = {frame: out / f"{name}_frame_{frame:04}.png" for frame in given["frames"]}
         for frame, path in stills.items():
             scene.save(frame, path)
         return list(stills.values())
-    return write_animation(scene, given["out"], name, given["speed"])
+    return write_animation(scene, out, name, given.get("speed", _SPEED))

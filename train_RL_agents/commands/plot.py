@@ -21,9 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from marinenav_env.extras import need
+    from marinenav_env.files import check_folder
     from train_RL_agents.figures import curves, plotting
 
     need("matplotlib.figure", "plot")  # says what is missing before anything is computed
+    check_folder(arguments.out)
     runs = curves.read_runs(arguments.runs)
     groups, left_out = curves.overlapping(curves.grouped(runs, arguments.by))
     for sentence in (*filter(None, (run.unread for run in runs)), *left_out):

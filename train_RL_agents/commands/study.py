@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from marinenav_env.extras import need
+    from marinenav_env.files import check_folder
     from train_RL_agents.run.jobs import Jobs
     from train_RL_agents.studies.report import write_report
     from train_RL_agents.studies.runs import (
@@ -41,6 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     study = read_study(arguments.file)
     check_suites(study)
     out = arguments.out or Path("runs") / arguments.file.stem
+    check_folder(out)
     commands = missing(study, out, arguments.argv)
     total = len(run_folders(study, out))
     print(f"{out}: {total} runs, {len(commands)} of them to be trained", flush=True)

@@ -7,12 +7,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.commands.choosing import episode_count
+from train_RL_agents.commands.choosing import episode_count, refuse_beside
 
 if TYPE_CHECKING:
     from train_RL_agents.evaluation.entry import Entry
 
 IMPORTS = ("train_RL_agents.api",)
+_RUNNING = ("which", "episodes", "device")
+"""Options of running a policy, which mean nothing where none is run."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,33 +23,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("policy", metavar="POLICY", nargs="?", help="run folder, policy or exported file, name of "
         "a shipped policy or baseline; or an entry (.json), which is not run again")  # fmt: skip
-    add("--which", metavar="NAME", default="best",
-        help="of a run: best (default), latest or a file's name")  # fmt: skip
+    add("--which", metavar="NAME", help="of a run: best (default), latest or a file's name",
+        **plain)  # fmt: skip
     add("--out", metavar="FILE", type=Path, help="write the entry there (.json); with --table, the "
         "table (.md)", **plain)  # fmt: skip
     add("--certificate", metavar="FILE", type=Path, help="write the page there (.html)", **plain)
     add("--table", metavar="DIR", type=Path, help="compare the entries of a folder, each *.json in "
         "it, instead", **plain)  # fmt: skip
     add("--episodes", metavar="N", type=episode_count, help="a quick look: so many a level or "
-        "group; tables refuse such an entry")  # fmt: skip
-    add("-D", "--device", metavar="DEV", default="auto", help="auto (default), cpu, cuda, cuda:N")
+        "group; tables refuse such an entry", **plain)  # fmt: skip
+    add("-D", "--device", metavar="DEV", help="auto (default), cpu, cuda, cuda:N", **plain)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from marinenav_env.files import require_output
+    from marinenav_env.files import check_outputs
     from train_RL_agents.utils.files import write_atomically
 
     given, error = vars(arguments), arguments.parser.error
     outputs = given.keys() & {"out", "certificate"}
     if ("table" in given) == (arguments.policy is not None):
         error("either a POLICY or --table DIR is needed")
-    if "table" in given and "certificate" in given:
-        error("argument --certificate: not with --table")
+    refuse_beside(arguments.parser, given, "table", ("certificate", *_RUNNING))
+    for name in _RUNNING:
+        if name in given and str(arguments.policy).endswith(".json"):
+            error(f"argument --{name}: not allowed with an entry, which is not run again")
     if "table" not in given and not outputs:
         error("--out FILE or --certificate FILE is needed")
-    for name in outputs:
-        require_output(given[name])
+    check_outputs(*(given[name] for name in outputs))
     if "table" in given:
         _rank(given["table"], given.get("out"))
         return 0
@@ -70,13 +73,14 @@ def _entry(arguments: argparse.Namespace) -> Entry:
 
     if arguments.policy.endswith(".json"):
         return read_entry(Path(arguments.policy))
+    given = vars(arguments)
     keep_freed_memory()
-    device = resolve_device(arguments.device)
-    found = find(arguments.policy, arguments.which, device)
+    device = resolve_device(given.get("device", "auto"))
+    found = find(arguments.policy, given.get("which", "best"), device)
     suites = {}
     for name in frozen.FROZEN:
         began = time.perf_counter()
-        result = suites[name] = frozen.run_suite(found, name, device, arguments.episodes)
+        result = suites[name] = frozen.run_suite(found, name, device, given.get("episodes"))
         report = result.episodes.report()
         print(f"{name}: {report.episodes:,} episodes, success {report.success_rate:.3f}, "
               f"{time.perf_counter() - began:.0f} s", flush=True)  # fmt: skip

@@ -31,6 +31,7 @@ from marinenav_env.drawing import (
     on_page,
     start_places,
 )
+from marinenav_env.extras import need
 from marinenav_env.validation import require
 from train_RL_agents.figures.episode_view import NO_RULE, RULES, EpisodeView, zone_in_world
 from train_RL_agents.utils.files import write_atomically
@@ -231,15 +232,25 @@ class Scene:
         save_figure(self.figure, path, dpi=150)
 
 
+def check_picture(path: Path) -> None:
+    """Refuse the name of a picture whose ending names no format.
+
+    Raises:
+        ConfigError: when there is no such format, or matplotlib is missing.
+    """
+    formats = need("matplotlib.backends.backend_agg", "plot").FigureCanvasAgg.filetypes
+    ending = path.suffix.removeprefix(".").lower()
+    require(ending in formats, "picture", str(path), f"a file that ends in {', '.join(formats)}")
+
+
 def save_figure(figure: Figure, path: Path, dpi: float = 100) -> None:
     """Write a figure in the format that its file's name ends in.
 
     Raises:
         ConfigError: when there is no such format, or it cannot be written.
     """
-    formats = figure.canvas.get_supported_filetypes()
+    check_picture(path)
     ending = path.suffix.removeprefix(".").lower()
-    require(ending in formats, "picture", str(path), f"a file that ends in {', '.join(formats)}")
     content = io.BytesIO()
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # of names without room
         figure.savefig(content, format=ending, dpi=dpi)

@@ -90,7 +90,7 @@ def test_an_on_policy_agent_is_measured_but_for_replay(tmp_path, capsys):
         (["--modes", "captured"], "modes=('captured',): must be one that can be measured here"),
         (["--json", "absent/bench.json"], "absent/bench.json: cannot be written"),
         (["--plot", "bench.gif"], "plot='bench.gif': must be a file ending in .png or .pdf"),
-        (["--plot", "absent/bench.pdf"], "plot='absent/bench.pdf': must be in a folder"),
+        (["--plot", "absent/bench.pdf"], "absent/bench.pdf: cannot be written"),
         (["--agent", "X"], "agent_type='X': must be one of"),
         (["--robots", "0"], "level.num_robots=0: must be"),
         (["trainer.tow=1"], "trainer.tow='1': there is no such setting"),

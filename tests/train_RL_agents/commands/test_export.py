@@ -72,9 +72,9 @@ def test_what_cannot_be_checked_is_refused_in_one_sentence(exported, tmp_path, c
         return capsys.readouterr().err
 
     path, written = exported
-    assert "CHECKPOINT and --out are needed" in refusal()
-    assert "CHECKPOINT and --out are needed" in refusal(path)
-    assert "takes neither CHECKPOINT nor --out" in refusal("--check", path, "--out", tmp_path)
+    assert "a POLICY and --out DIR are needed" in refusal()
+    assert "--out DIR is needed" in refusal(path)
+    assert "takes neither POLICY nor --out" in refusal("--check", path, "--out", tmp_path)
     model = tmp_path / "x.pt"
     assert f"{tmp_path / CONTRACT}: cannot be read" in refusal("--check", model)
     (tmp_path / CONTRACT).write_text(json.dumps(written))

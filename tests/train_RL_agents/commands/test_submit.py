@@ -44,7 +44,7 @@ def test_a_folder_of_entries_makes_a_table(tmp_path, capsys):
         ([], "either a POLICY or --table DIR is needed"),
         (["apf"], "--out FILE or --certificate FILE is needed"),
         (["apf", "--table", ".", "--out", "x"], "either a POLICY or --table DIR"),
-        (["--table", ".", "--certificate", "x"], "not with --table"),
+        (["--table", ".", "--certificate", "x"], "not allowed with --table"),
         (["--table", "."], "must be a folder with entries"),
         (["none.json", "--certificate", "x"], "cannot be read as an entry"),
     ],

@@ -1,0 +1,87 @@
+"""What cannot be written is refused before the work, by every command."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.train_RL_agents.command_line import refused
+from train_RL_agents.cli import make_parser
+from train_RL_agents.commands import COMMANDS
+
+FEW = ("--levels", "1", "--episodes", "1")
+WRITERS = {
+    "evaluate": [("evaluate", "iqn", *FEW, f"--{name}")
+                 for name in ("json", "csv", "markdown", "record")],
+    "play": [("play", "iqn", *FEW, "--html"), ("play", "iqn", *FEW, "--overview"),
+             ("play", "iqn", *FEW, "--out"), ("play", "iqn", *FEW, "--frames", "0", "--out")],
+    "demo": [("demo", "iqn", "--no-open", "--out")],
+    "export": [("export", "iqn", "--out")],
+    "import": [("import", "weights.npz", "--agent", "DQN", "--out")],
+    "plot": [("plot", "runs", "--out")],
+    "tune": [("tune", "--space", "space.json", "--study")],
+    "study": [("study", "study.json", "--out")],
+    "submit": [("submit", "iqn", "--out"), ("submit", "iqn", "--certificate")],
+    "bench": [("bench", "--json"), ("bench", "--plot")],
+    "train": [("train",)],
+}  # fmt: skip
+"""Command lines whose last word is to be a file or a folder."""
+_WORK = ("train_RL_agents.evaluation.episodes.evaluate", "train_RL_agents.figures.curves.read_runs",
+         "train_RL_agents.run.checkpoint.torch.load", "train_RL_agents.run.jobs.Jobs.run",
+         "train_RL_agents.evaluation.frozen.run_suite", "train_RL_agents.benchmark.run.machine",
+         "train_RL_agents.torchrl_trainer.TorchRLTrainer",
+         "train_RL_agents.tuning.search.Search.run_trial")  # fmt: skip
+
+
+@pytest.mark.parametrize("line", [line for lines in WRITERS.values() for line in lines])
+@pytest.mark.parametrize("where", ["file/inside", "/proc/no/thing"])
+def test_no_work_is_done_for_what_cannot_be_written(line, where, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    Path("space.json").write_text(json.dumps({"trainer.gamma": [0.9, 0.99]}))
+    Path("study.json").write_text(json.dumps({"agents": ["dqn"]}))
+    loads = line[0] in ("evaluate", "submit")  # what was read is not written over
+    for work in _WORK:
+        if not (loads and work.endswith("torch.load")):
+            monkeypatch.setattr(work, lambda *_, work=work, **__: pytest.fail(work))
+    ending = ".png" if {"--overview", "--plot"} & {*line} else ""
+    path = f"{where}{ending}"
+    words = [f"save_dir={path}", "--quiet"] if line == ("train",) else [path]
+    assert path in refused(capsys, *line, *words)
+
+
+def test_every_command_that_writes_is_tried():
+    (commands,) = (each for each in make_parser()._actions
+                   if isinstance(each, argparse._SubParsersAction))  # fmt: skip
+    outputs = {"--out", "--json", "--csv", "--markdown", "--record", "--html", "--overview",
+               "--certificate", "--plot", "--study"}  # fmt: skip
+    for name in COMMANDS:
+        known = {option for each in commands.choices[name]._actions
+                 for option in each.option_strings} & outputs  # fmt: skip
+        tried = {word for line in WRITERS.get(name, ()) for word in line} & outputs
+        assert known == tried, name
+
+
+def test_two_outputs_are_two_files(capsys, tmp_path):
+    line = ["evaluate", "iqn", *FEW, "--json", str(tmp_path / "a"), "--csv", f"{tmp_path}/./a"]
+    assert "must be given for one file only" in refused(capsys, *line)
+
+
+@pytest.mark.parametrize(("line", "sentence"), [
+    ("export iqn", "--out DIR is needed, or --check FILE alone"),
+    ("export --out x", "a POLICY is needed, or --check FILE alone"),
+    ("export", "a POLICY and --out DIR are needed, or --check FILE alone"),
+    ("export --check x.pt2 --format onnx", "argument --format: not allowed with --check"),
+    ("play iqn --html a --speed 3", "argument --speed: not allowed with --html"),
+    ("play iqn --overview a --vessel 3", "argument --vessel: not allowed with --overview"),
+    ("play iqn --frames 0 --speed 3", "argument --speed: not allowed with --frames"),
+    ("play --recording a --which best", "argument --which: not allowed with --recording"),
+    ("submit --table x --episodes 3", "argument --episodes: not allowed with --table"),
+    ("submit e.json --certificate x -D cpu", "argument --device: not allowed with an entry"),
+    ("bench --schedule --robots 3", "argument --robots: not allowed with --schedule"),
+    ("train -C dqn --config ppo", "argument -C/--config: given 2 times"),
+    ("evaluate iqn --levels 1 --levels 2", "argument --levels: given 2 times"),
+])  # fmt: skip
+def test_options_that_lack_or_have_no_effect_are_refused(capsys, line, sentence):
+    assert refused(capsys, *line.split()).startswith(sentence)
