@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -132,10 +133,17 @@ class MarineNavEnv(EnvBase):
         self._given = given = drawn_or_given(given)
         count = 1 if isinstance(self._given, Curriculum) else len(self._given)
         num_envs = count if num_envs is None else num_envs
+        require(isinstance(num_envs, Integral), "num_envs", num_envs, "a whole number")
         require(num_envs >= 1, "num_envs", num_envs, "at least 1")
+        fine = config is None or isinstance(config, WorldConfig)
+        require(fine, "config", config, "a WorldConfig")
         floats = (torch.float32, torch.float64)
         require(dtype in floats, "dtype", dtype, "torch.float32 or torch.float64")
-        super().__init__(device=torch.device(device), batch_size=torch.Size([num_envs]))
+        try:
+            device = torch.device(device)
+        except (RuntimeError, TypeError) as error:
+            raise ConfigError(f"device={device!r}: must be cpu, cuda or cuda:N") from error
+        super().__init__(device=device, batch_size=torch.Size([num_envs]))
         self.num_envs, self.dtype, self.continuous, self.flat = num_envs, dtype, continuous, flat
         self._renderer: Renderer | None = None
         self._captures = capture_step and self.device.type == "cuda"
@@ -163,10 +171,13 @@ class MarineNavEnv(EnvBase):
             ConfigError: when a part fails or gives something else than it should.
         """
         parts = [*self.config.sensor.entries, self.config.reward.function]
+        modules: list[str] = []
         if isinstance(self._given, Curriculum) and self._given.sampler:
             sampler: Any = self._given.sampler
             parts.append(sampler if isinstance(sampler, str) else type(sampler).__name__)
+            modules = [type(sampler).__module__]
         named = ", ".join(filter(None, parts))
+        modules += [part.partition(":")[0] for part in parts]
         try:
             yield
             if named:
@@ -179,7 +190,7 @@ class MarineNavEnv(EnvBase):
             if not named:
                 raise
             raise ConfigError(
-                f"{named}: failed in a world ({plugins.first_line(error)})"
+                f"{named}: failed in a world ({plugins.described(error, modules)})"
             ) from error
 
     def _make_world(self, compile_step: bool) -> None:

@@ -9,6 +9,9 @@ entry point registers it, or if the user named it on the command line (or called
 from __future__ import annotations
 
 import re
+import sys
+import traceback
+from collections.abc import Collection
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from operator import attrgetter
@@ -94,6 +97,23 @@ def first_line(error: BaseException) -> str:
     """An error of a user's code in one short line, with its type."""
     text = str(error).splitlines()
     return f"{type(error).__name__}: {text[0][:_LONGEST]}" if text else type(error).__name__
+
+
+def described(error: BaseException, modules: Collection[str]) -> str:
+    """An error of a user's code: its type and text, where it was raised, and what there is.
+
+    Args:
+        error: what was raised.
+        modules: names of the modules of the user's parts.
+    """
+    files = {getattr(sys.modules.get(name), "__file__", None) for name in modules}
+    frames = traceback.extract_tb(error.__traceback__)
+    place = next((each for each in reversed(frames) if each.filename in files), None)
+    where = f", {place.filename}, line {place.lineno}" if place else ""
+    lacking = getattr(error, "obj", None) if isinstance(error, AttributeError) else None
+    names = getattr(lacking, "_fields", None) or getattr(lacking, "__dataclass_fields__", ())
+    there = f"; {type(lacking).__name__} has {', '.join(names)}" if names else ""
+    return f"{first_line(error)}{where}{there}"
 
 
 def _value(point: EntryPoint) -> str:

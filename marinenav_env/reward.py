@@ -9,7 +9,7 @@ random numbers and without reading values on the host.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,7 +29,7 @@ from marinenav_env.roles import (
     roles,
 )
 from marinenav_env.state import Parameters, Rules, Scenario, State
-from marinenav_env.validation import require
+from marinenav_env.validation import ConfigError, require
 
 ASTERN = 0.5
 """Going astern at this speed or faster costs most (m/s)."""
@@ -84,7 +84,17 @@ def reward_function(config: WorldConfig) -> RewardFunction:
     found = plugins.resolve(plugins.REWARDS, name)
     require(callable(found), "world.reward.function", name, "a function of RewardInputs")
     function: RewardFunction = found
-    return function
+
+    def of_every_robot(step: RewardInputs) -> Tensor:
+        """The function's rewards, unless they are fewer than robots."""
+        reward: Any = function(step)
+        if not isinstance(reward, Tensor) or reward.numel() < step.active.numel():
+            shape = list(reward.shape) if isinstance(reward, Tensor) else type(reward).__name__
+            raise ConfigError(f"{name}: gives {shape}; must be a tensor [E, R], a reward for each "
+                              f"robot, here {list(step.active.shape)}")  # fmt: skip
+        return reward
+
+    return of_every_robot
 
 
 def published_reward(step: RewardInputs) -> Tensor:

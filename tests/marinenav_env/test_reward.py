@@ -86,6 +86,14 @@ def faulty(step: RewardInputs) -> Tensor:
     return step.progres
 
 
+def summed(step: RewardInputs) -> Tensor:
+    return step.progress.sum()
+
+
+def constant(step: RewardInputs) -> float:
+    return -0.1
+
+
 number = 3
 
 
@@ -96,7 +104,8 @@ def config(name: str) -> WorldConfig:
 
 @pytest.fixture(autouse=True)
 def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("again", "everything", "too_wide", "double", "faulty", "number")
+    names = ("again", "everything", "too_wide", "double", "faulty", "number", "summed",
+             "constant")  # fmt: skip
     monkeypatch.setattr(plugins, "_allowed", {f"{__name__}:{name}" for name in names})
 
 
@@ -140,7 +149,13 @@ def test_a_reward_is_kept_by_name_and_not_in_scenario_files(tmp_path: Any) -> No
             r"too_wide: failed in a world \(RuntimeError: The size of tensor a ",
         ),
         ("double", r"^robots/reward='\[2, 3\] torch.float64': must be \[2, 3\] torch.float32$"),
-        ("faulty", r"faulty: failed in a world \(AttributeError: 'RewardInputs' object has no "),
+        (
+            "faulty",
+            r"faulty: failed in a world \(AttributeError: 'RewardInputs' object has no "
+            r"attribute '\w+', .*test_reward.py, line \d+; RewardInputs has progress, phi, ",
+        ),
+        ("summed", r"summed: gives \[\]; must be a tensor \[E, R\], .* here \[2, 3\]$"),
+        ("constant", r"constant: gives float; must be a tensor \[E, R\], .* here \[2, 3\]$"),
         ("number", r"^world.reward.function='.*:number': must be a function of RewardInputs$"),
         ("unknown", "is a part that this program does not load from files"),
     ],
