@@ -14,7 +14,15 @@ import torch
 from numpy.typing import NDArray
 
 from marinenav_env import plugins
-from marinenav_env.validation import is_number, require
+from marinenav_env.validation import (
+    ConfigError,
+    Count,
+    Whole,
+    brief,
+    check_fields,
+    is_number,
+    require,
+)
 from train_RL_agents.config.reading import flatten, load_config
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.evaluation.contenders import find
@@ -24,6 +32,7 @@ from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy, find_run, load_policy, read_manifest
 from train_RL_agents.torchrl_trainer import Callback
 from train_RL_agents.training import new_runs, resumed_runs, run_to_the_end
+from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.compiling import quiet_compiler
 from train_RL_agents.utils.device import resolve_device
 from train_RL_agents.utils.text_tables import html_table
@@ -50,6 +59,23 @@ class Choice(TypedDict, total=False):
     """Share of the worst outcomes to act on, in (0, 1], for agents that know distributions."""
     stochastic: bool
     """Act as while training, but without added exploration."""
+
+
+@dataclass(frozen=True)
+class _Given:
+    """The values of a Choice, for their checks."""
+
+    levels: tuple[int, ...] = ()
+    suite: str = ""
+    scenarios: str | Path = ""
+    episodes: Count = 1
+    seed: Whole = 0
+    fresh: bool = False
+    risk: float | str = 1.0
+    stochastic: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -100,6 +126,8 @@ class Policy:
         require(risk is None or (is_number(risk) and 0.0 < risk <= 1.0), "risk", risk, "in (0, 1]")
         fine = risk is None or self.loaded.agent.supports_risk
         require(fine, "risk", risk, f"left out: {self.name} takes no risk level")
+        fine = isinstance(observation, Mapping)
+        require(fine, "observation", observation, "a dictionary of arrays by entry")
         agent, entries = self.loaded.agent, self.loaded.agent.spec.entries
         device = next(agent.parameters()).device
         missing = ", ".join(entries.keys() - observation.keys())
@@ -145,6 +173,7 @@ def load(path: str | Path, which: str = "best", device: str = "cpu") -> Policy:
     Raises:
         ConfigError: when there is none, or it is damaged.
     """
+    require(isinstance(path, str | Path), "path", path, "a name, a file or a run folder")
     return Policy(str(path), load_policy(path, which, resolve_device(device)))
 
 
@@ -166,9 +195,18 @@ def compare(
         ConfigError: when there is no such policy, or an option cannot be used.
     """
     require(len(policies) > 0, "policies", 0, "one or more")
-    unknown = ", ".join(choice.keys() - Choice.__annotations__.keys())
-    require(not unknown, unknown, "...", f"one of {', '.join(Choice.__annotations__)}")
-    given = {name: each for name, each in choice.items() if each is not None and each is not False}
+    for each in policies:
+        fine = isinstance(each, str | Path | Policy)
+        require(fine, "policies", each, "names, paths or loaded policies, one after another")
+    for name, value in choice.items():
+        known = Choice.__annotations__
+        allowed = f"left out; there are {', '.join(known)}{did_you_mean(name, known)}"
+        require(name in known, name, value, allowed)
+    given: dict[str, Any] = {
+        name: each for name, each in choice.items() if each is not None and each is not False
+    }
+    checked = _Given(**given)
+    given = {name: getattr(checked, name) for name in given}
     source = given.keys() & {"levels", "suite", "scenarios"}
     require(len(source) <= 1, " and ".join(sorted(source)), "...", "given one at a time")
     where = resolve_device(device)
@@ -240,13 +278,17 @@ def train(
     Raises:
         ConfigError: when a setting cannot be used.
     """
+    require(isinstance(agent, str), "agent", agent, f"a name, such as {TrainConfig.agent_type}")
+    fine = isinstance(callbacks, Iterable)
+    callbacks = tuple(callbacks) if fine else ()
+    require(fine and all(map(callable, callbacks)), "callbacks", callbacks, "a list of functions")
     if ":" in agent:
         # Naming a part in a program allows it, as on the command line.
         plugins.allow(agent)
     quiet_compiler()
     given = ({"agent_type": agent} if agent else {}) | flatten(settings)
-    words = [f"{name}={_word(value)}" for name, value in given.items()]
-    options: dict[str, Any] = {"quiet": quiet, "bar": bar, "callbacks": tuple(callbacks)}
+    words = [f"{name}={_word(name, value)}" for name, value in given.items()]
+    options: dict[str, Any] = {"quiet": quiet, "bar": bar, "callbacks": callbacks}
     if resume is None:
         path = Path(config) if config else None
         seeds = load_config(path, words).seed
@@ -269,8 +311,16 @@ def _cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _word(value: Any) -> str:
-    """A value as on the command line; numbers and arrays of numpy are those of Python."""
+def _word(name: str, value: Any) -> str:
+    """A value as on the command line; numbers and arrays of numpy are those of Python.
+
+    Raises:
+        ConfigError: for anything else.
+    """
     if isinstance(value, str | Path):
         return str(value)
-    return json.dumps(value, default=lambda other: np.asarray(other).tolist())
+    try:
+        return json.dumps(value, default=lambda other: np.asarray(other).tolist())
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{name}={brief(value)}: must be a number, a text, a list or a "
+                          "dictionary of settings") from error  # fmt: skip

@@ -8,10 +8,12 @@ import gymnasium
 import numpy as np
 import pytest
 
-from marinenav_env import ConfigError, MarineNavEnv
+from marinenav_env import ConfigError, MarineNavEnv, WorldConfig
 from tests.train_RL_agents.tiny_runs import TINY, usual_signals
 from train_RL_agents import TrainConfig, compare, load, train
 from train_RL_agents.cli import main
+from train_RL_agents.collecting.worlds import training_world
+from train_RL_agents.config.schema import TRAINED
 
 SET = {"levels": [1], "episodes": 2, "seed": 5}
 
@@ -98,7 +100,7 @@ def test_policies_and_environments_say_what_they_are():
 
 @pytest.mark.parametrize("risk", [0, 1.5, "high", True, -0.1, [0.5]])
 def test_a_risk_level_is_a_share(risk):
-    with pytest.raises(ConfigError, match=r"--risk=.*: must be adaptive, or above 0 and at most 1"):
+    with pytest.raises(ConfigError, match=r"risk=.*: must be (adaptive, or above 0|a number)"):
         load("iqn").evaluate(**SET, risk=risk)
 
 
@@ -119,7 +121,7 @@ def test_a_policy_is_compared_once():
 
 @pytest.mark.parametrize(("options", "sentence"), [
     ({"suite": "rules", "levels": [1]}, "levels and suite='...': must be given one at a time"),
-    ({"episode": 3}, "episode='...': must be one of levels, suite"),
+    ({"episode": 3}, "episode=3: must be left out; there are levels, suite"),
     ({"levels": [9]}, "--levels=9: must be from 1 to 6"),
 ])  # fmt: skip
 def test_options_that_cannot_be_used(options, sentence):
@@ -183,3 +185,47 @@ def test_a_configuration_without_arguments_is_the_main_job():
     assert TrainConfig().agent_type == "AC-IQN"
     assert TrainConfig(agent_type="PPO").trainer.rollout_steps == 16
     assert Path(TrainConfig().save_dir) == Path("runs")
+
+
+@pytest.mark.parametrize(("wrong", "sentence"), [
+    (lambda: load(None), "path=None: must be a name, a file or a run folder"),
+    (lambda: load("dqn").evaluate(episodes="3"), "episodes='3': must be a whole number"),
+    (lambda: load("dqn").evaluate(episodes=0), "episodes=0: must be at least 1"),
+    (lambda: load("dqn").evaluate(levels="easy"), "levels='easy': must be a list of whole numbers"),
+    (lambda: load("dqn").evaluate(seed="a"), "seed='a': must be a whole number"),
+    (lambda: load("dqn").act([1, 2]), "observation=[1, 2]: must be a dictionary of arrays"),
+    (lambda: compare(["iqn", "dqn"]), "policies=['iqn', 'dqn']: must be names, paths or loaded"),
+    (lambda: train(agent=3), "agent=3: must be a name, such as AC-IQN"),
+    (lambda: train(callbacks=3), "callbacks=(): must be a list of functions"),
+    (lambda: train(callbacks=[3]), "callbacks=(3,): must be a list of functions"),
+    (lambda: train(world=WorldConfig()), "world=WorldConfig("),
+])  # fmt: skip
+def test_values_of_a_wrong_type_are_refused_in_a_sentence(wrong, sentence):
+    with pytest.raises(ConfigError) as caught:
+        wrong()
+    assert str(caught.value).startswith(sentence)
+
+
+def test_a_run_and_a_configuration_belong_to_their_agents(settings):
+    with pytest.raises(ConfigError, match="agent_type=PPO: dqn is for DQN, and does not fit"):
+        train("PPO", config="dqn", save_dir=settings["save_dir"], quiet=True)
+    run = train(**settings)
+    sentence = f"agent_type='PPO': must be left out, or DQN: {run.folder} is a run of that agent"
+    with pytest.raises(ConfigError, match=re.escape(sentence)):
+        train("PPO", resume=run.folder, quiet=True)
+    assert train("dqn", resume=run.folder, quiet=True).finished
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_reward_that_is_stated_is_trained_on(settings, name):
+    value, seen = 7.0 if name.startswith(("passing", "steerage")) else -7.0, []
+
+    def look(trainer):
+        seen.append(getattr(training_world(trainer.config).reward, name))
+        trainer.stop()
+
+    for stated in ({"world": {"reward": {name: value}}}, {f"trainer.{name}": value}):
+        train(**settings | stated, callbacks=[look])
+    assert seen == [value, value]
+    with pytest.raises(ConfigError, match=f"trainer.{name}=.*: must be {value}, as world.reward"):
+        train(**settings | {f"world.reward.{name}": value, f"trainer.{name}": 2 * value})
