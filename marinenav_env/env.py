@@ -20,6 +20,7 @@ from marinenav_env.actions import ActionChecks
 from marinenav_env.captured_step import CapturedStep, Stepped
 from marinenav_env.config import WorldConfig
 from marinenav_env.entries import Entry
+from marinenav_env.episode_statistics import with_statistics
 from marinenav_env.observation import flattened
 from marinenav_env.parameters import build_parameters
 from marinenav_env.perception import with_thrusts
@@ -66,6 +67,7 @@ class MarineNavEnv(EnvBase):
         robots/reward                     [E, R, 1]
         robots/done, terminated, truncated [E, R, 1]    bool, stay true until the episode is over
         done, terminated, truncated       [E, 1]        bool, of the whole episode
+        episode_statistics                [E, S]        if asked for, see ``statistics``
 
     A robot that has ended is masked: its observation and reward are zero and its action has no
     effect. So is one that the scenario lacks; as in TorchRL's own environments it is done (here
@@ -90,6 +92,8 @@ class MarineNavEnv(EnvBase):
         flat: whether observations are one vector per robot, as many libraries want them.
         device: any torch device.
         dtype: torch.float32 or torch.float64.
+        episode_statistics: whether return, length, success, collision and each term of the reward
+            of the episode so far are given, see ``statistics``.
         seed: of its random numbers, see ``as_seed``; None draws one, also in ``set_seed``, so that
             workers with environments of one factory differ.
         noise: what noise and scenarios follow from, if it is part of a larger batch (E
@@ -123,6 +127,7 @@ class MarineNavEnv(EnvBase):
         flat: bool = False,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
+        episode_statistics: bool = False,
         seed: int | None = None,
         noise: RandomSource | None = None,
         compile_step: bool = False,
@@ -155,7 +160,7 @@ class MarineNavEnv(EnvBase):
         self._noise = noise or RandomSource.seeded(0, num_envs, self._generator.device)
         self._pool_begin = first_entry(given, self._noise)
         with self._users_errors():
-            self._make_world(compile_step)
+            self._make_world(compile_step, episode_statistics)
             pairs = None if continuous else self.num_discrete_actions
             self._actions = ActionChecks(pairs, self._generator.device, check_actions)
             self._set_seed(seed)
@@ -193,7 +198,7 @@ class MarineNavEnv(EnvBase):
                 f"{named}: failed in a world ({plugins.described(error, modules)})"
             ) from error
 
-    def _make_world(self, compile_step: bool) -> None:
+    def _make_world(self, compile_step: bool, statistics: bool) -> None:
         """Make what does not depend on the seed: source of scenarios, their parameters, rules."""
         device, given, config = self._generator.device, self._given, self.config
         self._source: Any
@@ -223,7 +228,7 @@ class MarineNavEnv(EnvBase):
                 spread = varying.spread
         self._all_constants = constants
         self.world = World(config, quantiles, self.continuous, compile_step,
-                           constants.weather is not None)  # fmt: skip
+                           constants.weather is not None, statistics)  # fmt: skip
         self.world.entries = with_thrusts(self.world.entries, base, spread)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
@@ -268,7 +273,9 @@ class MarineNavEnv(EnvBase):
     def _make_specs(self, pairs: int | None) -> None:
         """Specifications of every key, from the shapes at hand."""
         shape = self.num_envs, self.num_robots
-        specs = make_specs(shape, self.entries, self.flat, pairs, self.device, self.dtype)
+        specs = make_specs(
+            shape, self.entries, self.flat, pairs, self.device, self.dtype, len(self.statistics)
+        )
         self.observation_spec, self.action_spec = specs.observation, specs.action
         self.reward_spec, self.done_spec = specs.reward, specs.done
 
@@ -297,6 +304,11 @@ class MarineNavEnv(EnvBase):
     def entries(self) -> dict[str, Entry]:
         """The entries of an observation by name."""
         return self.world.entries
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """Names of the columns of ``episode_statistics``, see statistic_names; () without them."""
+        return self.world.statistics
 
     @property
     def generator(self) -> torch.Generator:
@@ -425,7 +437,9 @@ class MarineNavEnv(EnvBase):
         index = self.reset_pool.upcoming()
         turn = self.world.step_and_reset(world, action, noise, self._pool, index)
         self.reset_pool.started(turn.outcome.episode_done)
-        step = self._as_tensordict(turn.observation, turn.steered, turn.outcome)
+        step = self._as_tensordict(
+            turn.observation, turn.steered, turn.outcome, turn.outcome.statistics
+        )
         return Stepped(turn.world, turn.outcome, step, self.to_tensordict(turn.world))
 
     @contextmanager
@@ -483,16 +497,21 @@ class MarineNavEnv(EnvBase):
             world: the world.
             outcome: of the step that led to it; None at the start of a step.
         """
-        return self._as_tensordict(world.now.observation, steered(world.now), outcome)
+        now = world.now
+        return self._as_tensordict(now.observation, steered(now), outcome, now.statistics)
 
     def _as_tensordict(
-        self, entries: TensorDictBase, active: Tensor, outcome: Outcome | None
+        self,
+        entries: TensorDictBase,
+        active: Tensor,
+        outcome: Outcome | None,
+        statistics: Tensor | None,
     ) -> TensorDictBase:
         """See ``to_tensordict``; ``active`` is what ``steered`` gives."""
         observation: Any = TensorDict(dict(entries.items()), active.shape, self.device)
         if self.flat:
             observation = flattened(observation, self.entries)
-        return as_tensordict(observation, active, outcome, self.device)
+        return as_tensordict(observation, active, outcome, self.device, statistics)
 
     # Pictures -----------------------------------------------------------------------------------
 
@@ -557,11 +576,13 @@ class MarineNavEnv(EnvBase):
         now, parameters = self.world_state
         self.world_state = WorldState(now.clone(), parameters)
         try:
-            restore(self.world_state.now, state["now"])
+            restore(self.world_state.now, with_statistics(state["now"], now))
             restore(parameters, state["parameters"])
             if self._varying is not None:
                 restore(self._all_constants, state["constants"])
-            self.reset_pool.load_state_dict(state["starts"])
+            starts = state["starts"]
+            whole = with_statistics(starts["starts"], self._pool.now)
+            self.reset_pool.load_state_dict(starts | {"starts": whole})
             # States of earlier versions have no counter: they go on with other noise.
             own, steps = self._noise.state(), torch.tensor(state["env_steps"] // self.num_envs)
             given = state.get("noise", own | {"step": steps})

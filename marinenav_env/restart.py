@@ -101,10 +101,15 @@ def turn(
         the rest of Turn.
     """
     scenario, following, index = now.scenario, None, chosen(index, len(pool))
-    state, entries, outcome = advance(now.state, scenario, parameters, action, noise)
+    state, entries, outcome = advance(
+        now.state, scenario, parameters, action, noise, now.statistics
+    )
     batch, done = state.batch_size, outcome.episode_done
     observation = TensorDict(entries, batch)
-    now = ResetState(scenario=scenario, state=state, observation=observation, batch_size=batch)
+    now = ResetState(
+        scenario=scenario, state=state, observation=observation, statistics=outcome.statistics,
+        batch_size=batch,
+    )  # fmt: skip
     acting = steered(now)
     if host_reads_are_free(done.device):
         # State is new, but for what is returned beside it.
@@ -112,6 +117,8 @@ def turn(
         now.scenario, now.observation = (
             each.apply(Tensor.clone) for each in (scenario, observation)
         )
+        if now.statistics is not None:
+            now.statistics = now.statistics.clone()
         following = None if others is None else parameters.apply(Tensor.clone)
         return now.apply(stored), following, index, observation, acting, outcome
     if others is not None:
@@ -134,5 +141,5 @@ def turn_structure(
     holds no tensor of the pool, only its size.
     """
     optional = (now.scenario.scripted, pool.scenario.scripted, now.state.pending,
-                parameters.weather, others)  # fmt: skip
+                now.statistics, parameters.weather, others)  # fmt: skip
     return type(noise), type(index), len(pool), *(each is None for each in optional)

@@ -9,6 +9,8 @@ random numbers and without reading values on the host.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import torch
@@ -65,6 +67,9 @@ class RewardInputs(NamedTuple):
 
 
 RewardFunction = Callable[[RewardInputs], Tensor]
+PUBLISHED_TERMS = ("timestep", "progress", "COLREGs", "collision", "goal")
+ROLE_TERMS = ("give_way", "stand_on", "port_turn", "slowing", "astern", "off_course")
+"""Each has a weight ``NAME_penalty`` in ``world.reward``."""
 
 
 def reward_function(config: WorldConfig) -> RewardFunction:
@@ -73,11 +78,7 @@ def reward_function(config: WorldConfig) -> RewardFunction:
     Raises:
         ConfigError: when it names a function that cannot be loaded or called.
     """
-    name, weights = config.reward.function, config.reward
-    by_role = any((
-        weights.give_way_penalty, weights.stand_on_penalty, weights.port_turn_penalty,
-        weights.slowing_penalty, weights.astern_penalty, weights.off_course_penalty,
-    ))  # fmt: skip
+    name, by_role = config.reward.function, any(_role_weights(config).values())
     if not name:
         return reward_by_role if by_role else published_reward
     require(not by_role, "world.reward.function", name, "left out with penalties by role")
@@ -97,19 +98,61 @@ def reward_function(config: WorldConfig) -> RewardFunction:
     return of_every_robot
 
 
+def goal_distance(state: State, scenario: Scenario) -> Tensor:
+    """Distance of every robot to its goal (m), [E, R]."""
+    goal_x, goal_y = env_last(scenario.goal)
+    x, y, _ = env_last(state.pose)
+    return env_first(torch.sqrt((goal_x - x).square() + (goal_y - y).square()))
+
+
+def _role_weights(config: WorldConfig) -> dict[str, float]:
+    """Return the weights of ROLE_TERMS by name."""
+    return {name: getattr(config.reward, f"{name}_penalty") for name in ROLE_TERMS}
+
+
+def term_names(config: WorldConfig) -> tuple[str, ...]:
+    """Return the names of the terms that the reward of a configuration is the sum of.
+
+    A function of the user's has no known terms; role terms of weight 0 are left out.
+    """
+    if config.reward.function:
+        return ()
+    return (*PUBLISHED_TERMS, *(name for name, each in _role_weights(config).items() if each))
+
+
+def reward_and_terms(
+    function: RewardFunction, step: RewardInputs
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return the rewards [E, R] by a function, and their terms by name, see ``term_names``."""
+    if function not in (published_reward, reward_by_role):
+        return function(step), {}
+    terms = published_terms(
+        step.progress, step.phi, step.collided, step.arrived, step.parameters.rules
+    )
+    reward = _total(terms)
+    if function is reward_by_role:
+        by_role = role_terms(step)
+        reward, terms = reward + _total(by_role), terms | by_role
+    return reward, {name: terms[name] for name in term_names(step.config)}
+
+
 def published_reward(step: RewardInputs) -> Tensor:
     """The published reward [E, R]; see ``step_reward``."""
-    rules = step.parameters.rules
-    return step_reward(step.progress, step.phi, step.collided, step.arrived, rules)
+    return reward_and_terms(published_reward, step)[0]
 
 
 def reward_by_role(step: RewardInputs) -> Tensor:
     """The published reward and the penalties by role [E, R]."""
-    return published_reward(step) + role_terms(step)
+    return reward_and_terms(reward_by_role, step)[0]
 
 
-def role_terms(step: RewardInputs) -> Tensor:
-    """Penalties for breaking the rules by role, for going astern and off course, [E, R].
+def _total(terms: dict[str, Tensor]) -> Tensor:
+    """Return the sum of terms, in their order."""
+    return reduce(add, terms.values())
+
+
+def role_terms(step: RewardInputs) -> dict[str, Tensor]:
+    """Penalties for breaking the rules by role, for going astern and off course, [E, R] each.
 
     In force between vessels in sensor range that come closest within ``colregs.horizon``. Who must
     keep clear pays for the passage that the present courses lead to: from 0 at a distance of d
@@ -153,19 +196,22 @@ def role_terms(step: RewardInputs) -> Tensor:
     held = near & (share.abs() < 1.0) & (seen.distance > rules.stand_on_until)
     held = held & ((role == STAND_ON) | (role == OVERTAKEN))
     stands = torch.where(held, 1.0, 0.0).amax(1) * torch.where(give_way > 0.0, 0.0, 1.0)
-    penalty = weights.give_way_penalty * give_way
-    penalty = penalty + weights.stand_on_penalty * stands * _manoeuvre(step.before, step.after)
     port = torch.where((role != OVERTAKING) & (role != OVERTAKEN) & (share.abs() < 2.0), 1.0, 0.0)
     meets = torch.where(near, port, 0.0).amax(1)
     turn = _turn(step.before, step.after) / TURN  # to starboard
-    penalty = penalty + weights.port_turn_penalty * (-turn).clamp(0.0, 1.0) * meets
     slower = ((_ahead(step.before) - _ahead(step.after)) / CHANGE).clamp(0.0, 1.0)
     slower = slower * (1.0 - turn.clamp(0.0, 1.0))
     head_on = torch.where(near & (role == HEAD_ON) & (share.abs() < 1.0), 1.0, 0.0).amax(1)
-    penalty = penalty + weights.slowing_penalty * slower * head_on
     astern = (-_ahead(step.after) / ASTERN).clamp(0.0, 1.0)
-    penalty = penalty + weights.astern_penalty * astern
-    return env_first(penalty + weights.off_course_penalty * _off_course(step))
+    terms = {
+        "give_way": weights.give_way_penalty * give_way,
+        "stand_on": weights.stand_on_penalty * stands * _manoeuvre(step.before, step.after),
+        "port_turn": weights.port_turn_penalty * (-turn).clamp(0.0, 1.0) * meets,
+        "slowing": weights.slowing_penalty * slower * head_on,
+        "astern": weights.astern_penalty * astern,
+        "off_course": weights.off_course_penalty * _off_course(step),
+    }
+    return {name: env_first(each) for name, each in terms.items()}
 
 
 def _under_way(state: State, seen: Pairs, chosen: Tensor, least: float) -> Pairs:
@@ -247,7 +293,14 @@ def _speed(state: State) -> Tensor:
 def step_reward(
     progress: Tensor, phi: Tensor, collided: Tensor, arrived: Tensor, rules: Rules
 ) -> Tensor:
-    """Reward of robots that were active before the step.
+    """Reward [E, R] of robots that were active before the step; see ``published_terms``."""
+    return _total(published_terms(progress, phi, collided, arrived, rules))
+
+
+def published_terms(
+    progress: Tensor, phi: Tensor, collided: Tensor, arrived: Tensor, rules: Rules
+) -> dict[str, Tensor]:
+    """Return the terms of the published reward by name, [E, R] or broadcast to that.
 
     Args:
         progress: [E, R] decrease of the distance to the goal (m).
@@ -255,14 +308,12 @@ def step_reward(
         collided: [E, R] bool.
         arrived: [E, R] bool; a collision in the same step outweighs it.
         rules: [E or 1].
-
-    Returns:
-        [E, R].
     """
-    event = torch.where(
-        collided,
-        rules.collision_penalty[:, None],
-        torch.where(arrived, rules.goal_reward[:, None], 0.0),
-    )
-    shaping = rules.timestep_penalty[:, None] + progress + rules.COLREGs_penalty[:, None] * phi
-    return shaping + event
+    # One of the last two is 0, so that their sum with the others is rounded once.
+    return {
+        "timestep": rules.timestep_penalty[:, None],
+        "progress": progress,
+        "COLREGs": rules.COLREGs_penalty[:, None] * phi,
+        "collision": torch.where(collided, rules.collision_penalty[:, None], 0.0),
+        "goal": torch.where(arrived & ~collided, rules.goal_reward[:, None], 0.0),
+    }

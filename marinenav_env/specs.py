@@ -13,6 +13,8 @@ from marinenav_env.entries import Entry
 
 GROUP = "robots"
 """Name of the group of agents."""
+STATISTICS = "episode_statistics"
+"""Key of the statistics of an episode."""
 
 
 class Specs(NamedTuple):
@@ -31,6 +33,7 @@ def make_specs(
     pairs: int | None,
     device: torch.device | None,
     dtype: torch.dtype,
+    statistics: int = 0,
 ) -> Specs:
     """Specifications for E environments x R robots.
 
@@ -42,6 +45,7 @@ def make_specs(
             continuous.
         device: of the tensors.
         dtype: floating-point type of the tensors.
+        statistics: number of statistics of an episode; 0: not asked for.
     """
 
     def measured(entry: Entry) -> Any:
@@ -66,6 +70,9 @@ def make_specs(
         else Composite(measurements, shape=shape, device=device),
         mask=Binary(shape=shape, device=device, dtype=torch.bool),
     )
+    if statistics:
+        numbers = Unbounded((shape[0], statistics), device=device, dtype=dtype)
+        observation[STATISTICS] = numbers
     action = grouped(
         action=Bounded(-1.0, 1.0, shape=(*shape, 2), device=device, dtype=dtype)
         if pairs is None

@@ -172,6 +172,9 @@ class Outcome(TensorClass):
     """[E] bool: every robot has ended, or the first collision ended an evaluation episode."""
     episode_done: Tensor
     """[E] bool: the episode is over."""
+    statistics: Tensor | None = None
+    """[E, S] of the episode up to this step, see marinenav_env.episode_statistics; None: not asked
+    for."""
 
 
 class ResetState(TensorClass):
@@ -181,3 +184,5 @@ class ResetState(TensorClass):
     state: State
     observation: TensorDict
     """Every entry of the observation by name, [E, R, ...]; see marinenav_env.observation."""
+    statistics: Tensor | None = None
+    """[E, S] of the episode so far, see marinenav_env.episode_statistics; None: not asked for."""

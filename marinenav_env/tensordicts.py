@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase, is_tensor_collection
 from torch import Tensor
 
-from marinenav_env.specs import GROUP
+from marinenav_env.specs import GROUP, STATISTICS
 from marinenav_env.state import Outcome
 
 
@@ -17,6 +17,7 @@ def as_tensordict(
     active: Tensor,
     outcome: Outcome | None,
     device: torch.device,
+    statistics: Tensor | None = None,
 ) -> TensorDictBase:
     """A step, or the start of one, under the keys of MarineNavEnv.
 
@@ -25,6 +26,7 @@ def as_tensordict(
         active: [E, R] bool: the robots that are active and steered by actions.
         outcome: of the step; None at the start of one.
         device: of all tensors.
+        statistics: [E, S] of the episodes so far; None: not asked for.
     """
     group: dict[str, Any] = {"observation": observation, "mask": active}
     if outcome is None:
@@ -46,6 +48,8 @@ def as_tensordict(
             "terminated": terminated[:, None],
             "truncated": (over & ~terminated)[:, None],
         }
+    if statistics is not None:
+        root[STATISTICS] = statistics
     # The device is named for every part: otherwise the whole is converted.
     robots = TensorDict(group, active.shape, device)
     return TensorDict({GROUP: robots, **root}, active.shape[:1], device)

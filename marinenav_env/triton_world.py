@@ -12,10 +12,17 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env.config import ColregsConfig, WorldConfig
+from marinenav_env.episode_statistics import updated_statistics
 from marinenav_env.layout import env_first, env_last, environments_innermost
 from marinenav_env.philox import RandomSource
 from marinenav_env.restart import chosen, steered, where
-from marinenav_env.reward import reward_by_role, reward_function
+from marinenav_env.reward import (
+    RewardInputs,
+    goal_distance,
+    reward_and_terms,
+    reward_by_role,
+    reward_function,
+)
 from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State, Weather
 from marinenav_env.triton_operator import (
     COMMANDS,
@@ -56,14 +63,15 @@ class TritonWorld:
         self._config, self._quantiles, self._continuous = config, quantiles, continuous
         self._zones, self._penalties = _zones(config.colregs), _penalties(config)
         self._sizes = [config.substeps, config.max_steps, config.sensor.slots]
-        self._by_role = reward_function(config) is reward_by_role
+        self._reward = reward_function(config)
 
     def advance(
         self, state: State, scenario: Scenario, parameters: Parameters, action: Tensor,
-        noise: RandomSource,
+        noise: RandomSource, statistics: Tensor | None = None,
     ) -> tuple[State, dict[str, Tensor], Outcome]:  # fmt: skip
         """See World.advance."""
-        return _step(self._made(state, scenario, parameters, action, noise), state)
+        made = _step(self._made(state, scenario, parameters, action, noise), state)
+        return self._with_statistics(statistics, state, scenario, parameters, *made)
 
     def turn(
         self, now: ResetState, parameters: Parameters, action: Tensor, noise: RandomSource,
@@ -72,14 +80,38 @@ class TritonWorld:
         """See restart.turn; parameters that new episodes have are no part of the kernel."""
         index, batch = chosen(index, len(pool)), now.batch_size
         made = self._made(now.state, now.scenario, parameters, action, noise, pool, index)
-        state, entries, outcome = _step(made, now.state)
+        state, entries, outcome = self._with_statistics(
+            now.statistics, now.state, now.scenario, parameters, *_step(made, now.state)
+        )
         observation = TensorDict(entries, batch)
         after = ResetState(
             scenario=now.scenario, state=state, observation=observation, batch_size=batch
         )
         following = _unflattened(pool, made[len(Made._fields) :], batch)
+        if outcome.statistics is not None:
+            over = outcome.episode_done[:, None]
+            following.statistics = torch.where(over, 0.0, outcome.statistics)
         own = None if others is None else where(outcome.episode_done, others[index], parameters)
         return following, own, None, observation, steered(after), outcome
+
+    def _with_statistics(
+        self, statistics: Tensor | None, before: State, scenario: Scenario, parameters: Parameters,
+        after: State, entries: dict[str, Tensor], outcome: Outcome,
+    ) -> tuple[State, dict[str, Tensor], Outcome]:  # fmt: skip
+        """Add the statistics of episodes, which are no part of the kernel, to a step."""
+        if statistics is None:
+            return after, entries, outcome
+        progress = goal_distance(before, scenario) - goal_distance(after, scenario)
+        _, terms = reward_and_terms(self._reward, RewardInputs(
+            progress, outcome.phi, outcome.collided, outcome.arrived, before.active, before, after,
+            scenario, parameters, entries, self._config,
+        ))  # fmt: skip
+        scripted, present = scenario.scripted, scenario.robot_mask
+        present = present if scripted is None else present & ~scripted
+        outcome.statistics = updated_statistics(
+            statistics, outcome.reward, terms, before.active & present, present, after
+        )
+        return after, entries, outcome
 
     def _made(
         self, state: State, scenario: Scenario, parameters: Parameters, action: Tensor,
@@ -100,8 +132,8 @@ class TritonWorld:
             *(getattr(noise, name) for name in SOURCE),
         ]
         flags = [
-            self._continuous, scripted, self._config.ends_at_first_collision, self._by_role,
-            weather is not None,
+            self._continuous, scripted, self._config.ends_at_first_collision,
+            self._reward is reward_by_role, weather is not None,
         ]  # fmt: skip
         kept: list[Tensor] = []
         starts: list[Tensor] = []

@@ -27,8 +27,9 @@ from marinenav_env.dynamics import (
 )
 from marinenav_env.endings import endings
 from marinenav_env.entries import Scene
+from marinenav_env.episode_statistics import statistic_names, updated_statistics
 from marinenav_env.host_reads import host_reads_are_free
-from marinenav_env.layout import env_first, env_last, environments_innermost, stored
+from marinenav_env.layout import environments_innermost, stored
 from marinenav_env.observation import described, entry_sensors
 from marinenav_env.perception import Noise, draw_noise, observe
 from marinenav_env.philox import RandomSource
@@ -40,7 +41,7 @@ from marinenav_env.restart import (
     turn,
     turn_structure,
 )
-from marinenav_env.reward import RewardInputs, reward_function
+from marinenav_env.reward import RewardInputs, goal_distance, reward_and_terms, reward_function
 from marinenav_env.state import (
     Observation,
     Outcome,
@@ -80,13 +81,6 @@ def initial_state(scenario: Scenario, core_radius: Tensor) -> State:
         steps=torch.zeros_like(scenario.level),
         batch_size=scenario.batch_size,
     )
-
-
-def goal_distance(state: State, scenario: Scenario) -> Tensor:
-    """Distance of every robot to its goal (m), [E, R]."""
-    goal_x, goal_y = env_last(scenario.goal)
-    x, y, _ = env_last(state.pose)
-    return env_first(torch.sqrt((goal_x - x).square() + (goal_y - y).square()))
 
 
 def _moved(
@@ -174,6 +168,7 @@ class World:
         continuous: whether actions are continuous or indices of pairs of thrust changes.
         compile_step: whether ``step``, and on a GPU ``reset``, is compiled (fullgraph).
         weather: whether there is any in the parameters.
+        statistics: whether statistics of episodes are accumulated.
 
     Raises:
         ConfigError: when a part that the configuration names cannot be used.
@@ -186,8 +181,11 @@ class World:
         continuous: bool = True,
         compile_step: bool = False,
         weather: bool = False,
+        statistics: bool = False,
     ) -> None:
         self.config, self.quantiles, self.continuous = config, quantiles, continuous
+        self.statistics = statistic_names(config) if statistics else ()
+        """Names of the statistics of an episode, if they are accumulated."""
         self._weather = weather
         self.sensors = entry_sensors(config)
         self.entries = described(config, self.sensors)
@@ -245,12 +243,16 @@ class World:
         Raises:
             ConfigError: when actions are of another shape or type; see also actions.unusable.
         """
-        (scenario, state), parameters = (world.now.scenario, world.now.state), world.parameters
-        check_form(action, state.active.shape, self.continuous)
-        state, entries, outcome = self._advance(state, scenario, parameters, action, noise)
+        now, parameters = world
+        check_form(action, now.state.active.shape, self.continuous)
+        state, entries, outcome = self._advance(
+            now.state, now.scenario, parameters, action, noise, now.statistics
+        )
         batch = state.batch_size
-        observation = TensorDict(entries, batch)
-        now = ResetState(scenario=scenario, state=state, observation=observation, batch_size=batch)
+        now = ResetState(
+            scenario=now.scenario, state=state, observation=TensorDict(entries, batch),
+            statistics=outcome.statistics, batch_size=batch,
+        )  # fmt: skip
         return WorldState(now, parameters), outcome
 
     def reset(
@@ -323,10 +325,21 @@ class World:
         """
         if self._turn is None:
             return self.step(world, action, noise)
-        others = None if world.parameters.batch_size[0] == 1 else pool.parameters
+        before, parameters = world
+        if self.statistics and before.statistics is None:
+            before = before.clone(recurse=False)  # else it would be other code
+            before.statistics = self._no_statistics(before.scenario)
+        others = None if parameters.batch_size[0] == 1 else pool.parameters
         action, index = environments_innermost(action), noise._replace(step=noise.step.clone())
-        now, _, _, _, _, outcome = self._turn(*world, action, noise, pool.now, others, index)
-        return WorldState(now, world.parameters), outcome
+        now, _, _, _, _, outcome = self._turn(
+            before, parameters, action, noise, pool.now, others, index
+        )
+        return WorldState(now, parameters), outcome
+
+    def _no_statistics(self, scenario: Scenario) -> Tensor:
+        """Statistics [E, S] at the start of episodes."""
+        size = *scenario.batch_size, len(self.statistics)
+        return environments_innermost(scenario.goal.new_zeros(size))
 
     def begin(self, pool: WorldState, index: Tensor | RandomSource) -> WorldState:
         """Start new episodes in all environments; see ``reset``."""
@@ -426,11 +439,15 @@ class World:
         entries, _ = self.observe(state, scenario, parameters, noise)
         observation = TensorDict(entries, scenario.batch_size)
         batch = scenario.batch_size
-        return ResetState(scenario=scenario, state=state, observation=observation, batch_size=batch)
+        statistics = self._no_statistics(scenario) if self.statistics else None
+        return ResetState(
+            scenario=scenario, state=state, observation=observation, statistics=statistics,
+            batch_size=batch,
+        )  # fmt: skip
 
     def advance(
         self, state: State, scenario: Scenario, parameters: Parameters, action: Tensor,
-        noise: StepNoise | RandomSource,
+        noise: StepNoise | RandomSource, statistics: Tensor | None = None,
     ) -> tuple[State, dict[str, Tensor], Outcome]:  # fmt: skip
         """``step`` as one function of tensors, which is compiled.
 
@@ -440,6 +457,7 @@ class World:
             parameters: batch [E or 1].
             action: see ``step``.
             noise: see ``step``.
+            statistics: [E, S] of the episodes before the step; None: not asked for.
 
         Returns:
             The next state, the entries of the observation by name, and the outcome.
@@ -459,7 +477,7 @@ class World:
         after = goal_distance(moved, scenario)
         collided = touching(moved, scenario, vessel) & steered
         arrived = (after <= vessel.goal_distance) & state.active & ~collided
-        reward = self.reward(RewardInputs(
+        reward, terms = reward_and_terms(self.reward, RewardInputs(
             before - after, phi, collided, arrived, state.active, state, moved, scenario,
             parameters, entries, config,
         ))  # fmt: skip
@@ -474,8 +492,11 @@ class World:
             moved.collided, moved.arrived, present, moved.steps, config.max_steps,
             config.ends_at_first_collision,
         )  # fmt: skip
+        reward = torch.where(steered, reward, 0.0)
+        if statistics is not None:
+            statistics = updated_statistics(statistics, reward, terms, steered, present, moved)
         outcome = Outcome(
-            reward=torch.where(steered, reward, 0.0),
+            reward=reward,
             collided=collided,
             arrived=arrived,
             colregs=colregs & state.active,
@@ -485,6 +506,7 @@ class World:
             truncated=ended.truncated,
             episode_terminated=ended.episode_terminated,
             episode_done=ended.episode_done,
+            statistics=statistics,
             batch_size=state.batch_size,
         ).apply(stored)
         return moved.apply(stored), {name: stored(each) for name, each in entries.items()}, outcome

@@ -155,7 +155,8 @@ class TorchRLTrainer:
         self.algorithm = ALGORITHMS[type(config.trainer)](
             Setup(
                 config, agent, self.collector.env.fake_tensordict(), self._generators, self.ranks,
-                self.clock, self.display.say, self.collector.in_place, teacher,
+                self.clock, self.display.say, self.collector.in_place,
+                self.collector.env.statistics, teacher,
             )
         )  # fmt: skip
         self.collector.on_restart = self.algorithm.restart
@@ -336,12 +337,15 @@ class TorchRLTrainer:
 
     def log(self) -> None:
         """One transfer from the device, one entry in TensorBoard, one step of the bar."""
+        episodes = self.algorithm.episodes
         on_device = {
             "active": self.collector.active,
             "exploration": self.collector.policy.exploration.max(),
             **self.algorithm.device_scalars(),
+            **episodes.sums(),
         }
         values = self.ranks.mean(self.algorithm.meter.read(on_device))
+        ended = episodes.read(values, self.ranks.size)
         phases, seconds = self.clock.lap()
         rate = (self.env_steps - self._logged_at) / max(seconds, 1e-9)
         self._logged_at, active = self.env_steps, values.pop("active")
@@ -349,6 +353,7 @@ class TorchRLTrainer:
             f"{'train' if name in on_device else 'losses'}/{name}": value
             for name, value in values.items()
         }
+        scalars |= {f"train/{name}": value for name, value in ended.items()}
         scalars |= {f"time/{name}": share for name, share in phases.items()}
         scalars |= self.algorithm.log_scalars()
         scalars |= {

@@ -158,11 +158,8 @@ class Counted:
         self.happened = happened
 
     def __call__(self, step: RewardInputs) -> Tensor:
-        for name in PENALTIES:
-            weights = {each: 0.0 for each in PENALTIES if each != name}
-            config = replace(step.config, reward=replace(step.config.reward, **weights))
-            due = role_terms(step._replace(config=config)) != 0.0
-            self.happened[name] += int((due & step.active).sum())
+        for name, term in role_terms(step).items():
+            self.happened[f"{name}_penalty"] += int(((term != 0.0) & step.active).sum())
         seen = pairs(step.after.pose, step.after.velocity_ground)
         near = (seen.distance < 20.0) & env_last(step.active) & env_last(step.active)[:, None]
         for number, role in enumerate(ROLES):
@@ -301,7 +298,14 @@ def episodes_of(kind: str, device: str) -> dict[str, Any]:
     """
     count, given = STARTS[kind]
     ours, theirs = (
-        MarineNavEnv(replace(SHORT, kernel=kernel), count, scenarios=given(), seed=1, device=device)
+        MarineNavEnv(
+            replace(SHORT, kernel=kernel),
+            count,
+            scenarios=given(),
+            seed=1,
+            device=device,
+            episode_statistics=True,
+        )
         for kernel in ("triton", "compiled")
     )
     td, expected_td = ours.reset(), theirs.reset()

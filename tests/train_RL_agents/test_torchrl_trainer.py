@@ -8,7 +8,7 @@ import weakref
 import pytest
 import torch
 
-from marinenav_env import ConfigError
+from marinenav_env import ConfigError, plugins
 from tests.train_RL_agents.tiny_runs import (
     CPU,
     arrays,
@@ -145,6 +145,65 @@ def test_schedules_reach_their_last_values(tmp_path):
     trainer.algorithm.set_progress(1.0, trainer.collector.policy)
     assert trainer.algorithm.learner.learning_rate == 1e-5
     assert trainer.collector.policy.exploration[0].item() == pytest.approx(0.3)
+
+
+# Training episodes ------------------------------------------------------------------------------
+
+
+def recorded_episodes(trainer):
+    """Train; return, length, success and collision of the episodes by log entry, from the steps."""
+    found, entry, sums = [], [], {}
+    observe, log = trainer.algorithm.observe, trainer.log
+
+    def noted(steps):
+        following = steps["next", "robots"]
+        for e in range(steps.shape[0]):
+            for t in range(steps.shape[1]):
+                active = steps["robots", "mask"][e, t]
+                own = sums.setdefault(e, {"robots": int(active.sum()), "return": 0.0, "length": 0})
+                own["return"] += float(following["reward"][e, t][active].sum()) / own["robots"]
+                own["length"] += 1
+                if steps["next", "done"][e, t]:
+                    entry.append(sums.pop(e))
+        observe(steps)
+
+    def logged():
+        found.append((trainer.env_steps, list(entry)))
+        entry.clear()
+        log()
+
+    trainer.algorithm.observe, trainer.log = noted, logged
+    trainer.train()
+    return found
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("words", [
+    ("trainer.steps_per_batch=3",), ("agent_type=PPO",), ("agent_type=AC-IQN", "trainer.n_steps=3"),
+    ("training_schedule.encounter=true,true", "training_schedule.traffic=0.5,0.5"),
+    ("world.reward.function=marinenav_env.reward:published_reward",),
+], ids=" ".join)  # fmt: skip
+def test_figures_of_training_episodes_are_logged(tmp_path, words, in_place, monkeypatch):
+    monkeypatch.setattr(plugins, "_allowed", {"marinenav_env.reward:published_reward"})
+    run = new_run(tmp_path, *words)
+    trainer = TorchRLTrainer(run, quiet=True)
+    trainer.collector.in_place = in_place
+    expected, logged = recorded_episodes(trainer), scalars(run)
+    assert sum(len(episodes) for _, episodes in expected) > 10
+    for tag, name in (("train/episode_return", "return"), ("train/episode_length", "length")):
+        found = dict(logged[tag])
+        for env_steps, episodes in expected:
+            mean = sum(each[name] for each in episodes) / len(episodes) if episodes else None
+            assert found.get(env_steps) == (pytest.approx(mean, abs=1e-4) if episodes else None)
+    assert [value for _, value in logged["train/episodes"]] == [len(each) for _, each in expected]
+    for rate in ("success_rate", "collision_rate"):
+        assert all(0.0 <= value <= 1.0 for _, value in logged[f"train/{rate}"])
+    terms = [values for tag, values in logged.items() if tag.startswith("train/reward/")]
+    assert len(terms) == (0 if "function" in words[0] else 5)
+    if terms:
+        total = [sum(value for _, value in each) for each in zip(*terms, strict=True)]
+        found = [value for _, value in logged["train/episode_return"]]
+        assert total == pytest.approx(found, abs=1e-4)
 
 
 # Seeds and start weights ------------------------------------------------------------------------

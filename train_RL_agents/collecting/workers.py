@@ -210,6 +210,7 @@ def _worlds(
             continuous=continuous,
             compile_step=config.compile,
             check_actions=False,  # see Algorithm.health
+            episode_statistics=True,
         )
         for worker in range(count)
     ]

@@ -35,6 +35,7 @@ def make_world(
         seed=seed,
         noise=noise,
         compile_step=config.compile,
+        episode_statistics=True,
         # Without workers; the graph collector captures more.
         capture_step=config.capture and config.trainer.collector != "local",
         check_actions=False,  # see Algorithm.health

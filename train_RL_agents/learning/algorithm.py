@@ -19,7 +19,7 @@ from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.config.schema import TrainConfig, TrainerConfig
 from train_RL_agents.learning.imitation import imitating
 from train_RL_agents.learning.learner import Learner
-from train_RL_agents.learning.meter import Meter
+from train_RL_agents.learning.meter import EpisodeMeter, Meter
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.run.ranks import Ranks
@@ -46,6 +46,8 @@ class Setup:
     """Prints a line."""
     stores_in_place: bool
     """Whether steps are the same tensors every time, so that storing them can be captured."""
+    statistics: tuple[str, ...] = ()
+    """Names of the statistics of episodes in the steps."""
     teacher: LoadedPolicy | None = None
     """Whose actions are imitated; on the device."""
 
@@ -102,6 +104,8 @@ class Algorithm(ABC):
         self._pairs = None if setup.agent.continuous else setup.agent.num_actions
         action = setup.example.get((GROUP, "action"))
         self._action_sum = torch.zeros_like(action, dtype=self._reward_sum.dtype)
+        self.episodes = EpisodeMeter(setup.example, setup.statistics)
+        """Of the training episodes that have ended."""
         losses: LossFunction = setup.agent.loss
         if teacher is not None:
             weight = config.trainer.imitation_weight
@@ -126,7 +130,8 @@ class Algorithm(ABC):
         """Take steps [E, T] of the collector, with TorchRL's keys; see also accumulate."""
 
     def accumulate(self, steps: TensorDictBase) -> None:
-        """Add rewards and actions of steps [E, T] to the sums of ``health``."""
+        """Add steps [E, T] to the sums of ``health``, and the episodes that they end."""
+        self.episodes.add(steps)
         self._reward_sum.add_(steps.get(("next", GROUP, "reward")).sum(1))
         action, mask = (steps.get((GROUP, name)) for name in ("action", "mask"))
         if self._pairs is None:
@@ -186,9 +191,15 @@ class Algorithm(ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that learning depends on."""
-        return {"learner": self.learner.state_dict(), "meter": self.meter.state_dict()}
+        return {
+            "learner": self.learner.state_dict(),
+            "meter": self.meter.state_dict(),
+            "episodes": self.episodes.state_dict(),
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore it."""
         self.learner.load_state_dict(state["learner"])
         self.meter.load_state_dict(state["meter"])
+        if "episodes" in state:  # not in states of earlier versions
+            self.episodes.load_state_dict(state["episodes"])

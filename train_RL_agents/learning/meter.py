@@ -1,14 +1,21 @@
-"""Means of the scalars of updates, without a host read for each."""
+"""Means of the scalars of updates and of training episodes, without a host read for each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
+from tensordict import TensorDictBase
 from torch import Tensor
 
+from marinenav_env.reset_pool import restore
+from marinenav_env.specs import GROUP, STATISTICS
 from marinenav_env.validation import is_count
+
+_TAGS = {"return": "episode_return", "length": "episode_length", "success": "success_rate",
+         "collision": "collision_rate"}  # fmt: skip
+"""Names in the log of statistics whose means are called otherwise."""
 
 
 class Meter:
@@ -64,3 +71,62 @@ class Meter:
         if not fine or sums.keys() != counts.keys():
             raise ValueError("sums of scalars without their counts")
         self._sums, self._counts = sums, counts
+
+
+class EpisodeMeter:
+    """Means of the statistics of training episodes, over those that end between two readings.
+
+    Args:
+        example: one step [E] of the world, for shapes and types.
+        names: of the statistics in the steps, see marinenav_env.episode_statistics; () without.
+    """
+
+    def __init__(self, example: TensorDictBase, names: Sequence[str]) -> None:
+        self._tags = [_TAGS.get(name, name) for name in names]
+        # In the same memory for good, since captured code writes to it.
+        self._count = torch.zeros((), dtype=torch.int64, device=example.device)
+        dtype = example.get(("next", GROUP, "reward")).dtype
+        self._sums = torch.zeros(len(names), dtype=dtype, device=example.device)
+
+    def add(self, steps: TensorDictBase) -> None:
+        """Add the episodes that steps [E, T] end."""
+        if self._tags:
+            done, statistics = steps.get(("next", "done")), steps.get(("next", STATISTICS))
+            self._count.add_(done.sum())
+            self._sums.add_(torch.where(done, statistics, 0.0).sum((0, 1)))
+
+    def sums(self) -> dict[str, Tensor]:
+        """Return the number of episodes since the last ``read`` and the sums of their statistics.
+
+        They are scalars on the device, by their names in the log.
+        """
+        if not self._tags:
+            return {}
+        return {"episodes": self._count, **dict(zip(self._tags, self._sums.unbind(), strict=True))}
+
+    def read(self, values: dict[str, float], ranks: int = 1) -> dict[str, float]:
+        """Return the number of episodes and the means of their statistics; begin new sums.
+
+        Args:
+            values: scalars on the host, from which those of ``sums`` are removed; means over ranks.
+            ranks: their number.
+        """
+        if not self._tags:
+            return {}
+        count, *sums = (values.pop(name) for name in ("episodes", *self._tags))
+        self._count.zero_()
+        self._sums.zero_()
+        means = zip(self._tags, sums, strict=True) if count else ()
+        return {"episodes": ranks * count, **{name: each / count for name, each in means}}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the sums since the last ``read``."""
+        return {"count": self._count.clone(), "sums": self._sums.clone()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore them.
+
+        Raises:
+            RuntimeError: when they are of other statistics.
+        """
+        restore({"count": self._count, "sums": self._sums}, state)

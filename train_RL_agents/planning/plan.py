@@ -125,7 +125,9 @@ def _one_environment(config: TrainConfig[Any], continuous: bool) -> MarineNavEnv
     if isinstance(scenarios, Curriculum):
         scenarios = replace(scenarios, pool_size=1, refresh_size=1)
     world = replace(config.world, kernel="auto")  # this one is made on the CPU
-    return MarineNavEnv(world, 1, scenarios=scenarios, continuous=continuous, seed=0)
+    return MarineNavEnv(
+        world, 1, scenarios=scenarios, continuous=continuous, episode_statistics=True, seed=0
+    )
 
 
 def _update_bytes(demand: Demand, batch_size: int) -> int:

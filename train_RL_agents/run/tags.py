@@ -40,6 +40,16 @@ TAGS = {
     "perfect, 0 no better than a constant",
     "losses/policy_gain": "PPO and A2C: objective of the policy, without weight",
     "losses/value_error": "PPO and A2C: squared error of the value, without weight",
+    "train/episode_return": "sum of the rewards per robot of a training episode, without discount; "
+    "this and the next five are of the episodes that ended since the last entry, means over all "
+    "environments, with exploration and the rewards of training, and continue after a collision",
+    "train/episode_length": "control steps of a training episode",
+    "train/success_rate": "share of training episodes in which every robot arrived without a "
+    "collision",
+    "train/collision_rate": "share of training episodes with a collision",
+    "train/reward/*": "part of `train/episode_return` from one term of the reward; a reward of "
+    "your own has no terms",
+    "train/episodes": "training episodes that ended since the last entry",
     "train/exploration": "epsilon or standard deviation of the action noise, in the environment "
     "that explores most",
     "train/learning_rate": "step size of the optimiser",

@@ -44,6 +44,13 @@ def layout(levels: int) -> dict[str, dict[str, list[Any]]]:
             f"level {level}": ["Multiline", [f"eval/success_rate_level_{level}$"]]
             for level in range(1, levels + 1)
         },
+        "training episodes": {
+            "return": ["Multiline", ["train/episode_return$"]],
+            "success and collisions": [
+                "Multiline", ["train/success_rate$|train/collision_rate$"],
+            ],
+            "terms of the reward": ["Multiline", ["train/reward/.*"]],
+        },
         "what it does": {
             "collisions": ["Multiline", ["eval/collision_rate$"]],
             "time-outs": ["Multiline", ["eval/timeout_rate$"]],

@@ -157,6 +157,11 @@ def test_workers_train_a_policy_and_resume_with_fresh_worlds(tmp_path):
     assert saved(runs[0])["env_steps"] == 160
     assert saved(runs[0])["learner"]["updates"] == (160 - 16) // 8
     assert [row["env_steps"] for row in evaluations(runs[0])] == ["80", "160"]
+    logged = scalars(runs[0])
+    terms = [dict(values) for tag, values in logged.items() if tag.startswith("train/reward/")]
+    assert len(terms) == 5 and len(logged["train/episode_return"]) >= 2
+    for env_steps, value in logged["train/episode_return"]:
+        assert sum(term[env_steps] for term in terms) == pytest.approx(value, abs=1e-4)
     active = scalars(runs[0])["charts/active_robot_steps_per_second"]
     assert all(value > 0.0 for _, value in active)
 

@@ -28,7 +28,7 @@ def agent_of(name):
 def training_env(agent, num_envs, **options):
     levels = Curriculum(LEVELS[:4], pool_size=16, refresh_size=16)
     return MarineNavEnv(TRAINING, num_envs, scenarios=levels, continuous=agent.continuous, seed=9,
-                        **options)  # fmt: skip
+                        episode_statistics=True, **options)  # fmt: skip
 
 
 def in_one_batch(agent, **options):

@@ -1,0 +1,69 @@
+"""Statistics of the present episode of every environment, accumulated along its steps.
+
+They are means over the robots that actions control. At the step that ends an episode they are those
+of the whole episode; the next one begins at 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marinenav_env.config import WorldConfig
+from marinenav_env.layout import env_last, stack_last
+from marinenav_env.reward import term_names
+from marinenav_env.state import ResetState, State
+
+_OWN = ("return", "length", "success", "collision")
+
+
+def statistic_names(config: WorldConfig) -> tuple[str, ...]:
+    """Return the names of the statistics of an episode, in their order.
+
+    ``return`` is the sum of the rewards per robot, without discount, and ``reward/NAME`` the part
+    of it from one term of the reward; ``length`` is in control steps; ``success`` is 1 when every
+    robot has arrived without a collision, and ``collision`` when one or more have collided, else 0.
+    """
+    return (*_OWN, *(f"reward/{name}" for name in term_names(config)))
+
+
+def updated_statistics(
+    before: Tensor,
+    reward: Tensor,
+    terms: Mapping[str, Tensor],
+    steered: Tensor,
+    present: Tensor,
+    after: State,
+) -> Tensor:
+    """Return the statistics [E, S] after a step.
+
+    Args:
+        before: [E, S] before the step, 0 at the start of an episode.
+        reward: [E, R].
+        terms: [E, R] or broadcast to that, in the order of ``statistic_names``.
+        steered: [E, R] bool: robots whose actions counted in this step.
+        present: [E, R] bool: the robot exists and actions control it.
+        after: batch [E], after the step.
+    """
+    robots = env_last(present).sum(0).clamp_min(1)
+
+    def mean(values: Tensor) -> Tensor:
+        return env_last(torch.where(steered, values, 0.0)).sum(0) / robots
+
+    total, *parts = env_last(before)[:1], *env_last(before)[len(_OWN) :]
+    success = (after.arrived | ~present).all(-1)
+    columns = [
+        total[0] + mean(reward), after.steps, success, after.collided.any(-1),
+        *(old + mean(new) for old, new in zip(parts, terms.values(), strict=True)),
+    ]  # fmt: skip
+    return stack_last([each.to(before.dtype) for each in columns])
+
+
+def with_statistics(saved: dict[str, Any], now: ResetState) -> dict[str, Any]:
+    """Add the statistics that states of earlier versions lack; they begin at 0."""
+    if now.statistics is None or "statistics" in saved:
+        return saved
+    return saved | {"statistics": torch.zeros_like(now.statistics)}
