@@ -29,7 +29,13 @@ from train_RL_agents.evaluation.contenders import find
 from train_RL_agents.evaluation.report import Evaluation, evaluate_all
 from train_RL_agents.evaluation.tables import Result
 from train_RL_agents.policy_wrapper import PolicyWrapper
-from train_RL_agents.run.checkpoint import LoadedPolicy, find_run, load_policy, read_manifest
+from train_RL_agents.run.checkpoint import (
+    STOPPED,
+    LoadedPolicy,
+    find_run,
+    load_policy,
+    read_manifest,
+)
 from train_RL_agents.torchrl_trainer import Callback
 from train_RL_agents.training import new_runs, resumed_runs, run_to_the_end
 from train_RL_agents.utils.closest import did_you_mean
@@ -302,6 +308,7 @@ def train(
         each["file"]: {"env_steps": each["env_steps"], **each["metrics"]}
         for each in manifest["policies"]
     }
+    evaluations.pop(STOPPED, None)  # it has no figures
     best = evaluations.get(manifest.get("best", ""), {})
     return TrainedRun(folder.path, ending.finished, list(evaluations.values()), best)
 

@@ -206,8 +206,8 @@ class TorchRLTrainer:
                         if not (self.stopped and compile_problem(error)):
                             raise
                         self._unsaved = True
-                if not (self.finished or self._unsaved):
-                    self.save()  # here, where further signals of a scheduler do not end it
+                if not self.finished:
+                    self._keep()  # here, where further signals of a scheduler do not end it
             self._close()
 
     def iterate(self) -> None:
@@ -463,6 +463,15 @@ class TorchRLTrainer:
         if self.config.compile:
             self.display.say(f"first {phase}: {seconds:.1f} s, compilation included")
 
+    def _keep(self) -> None:
+        """Save a run that stops: its state if that is complete, and a policy in any case."""
+        if not self._unsaved:
+            self.save()
+        with self.ranks.together():
+            if self.ranks.leads:
+                # No update is made while code is generated, so weights are those of that state.
+                self.run.keep_stopped(self.algorithm.learner.ema, self._saved_at or 0)
+
     def _save_in_need(self) -> str:
         """Save when memory is short; says whether that could be done."""
         try:
@@ -477,7 +486,7 @@ class TorchRLTrainer:
         """The line that says where everything is."""
         self.stopped = self.ranks.any(self.stopped)
         self.run.close()
-        best = find_policy(self.run.path) if self.rows else None
+        best = find_policy(self.run.path) if self.ranks.leads else None
         self.display.finish(
             self.run.path, best, self.finished, self.config.save_replay, self.ranks.command(),
             None if not self._unsaved else self._saved_at or 0,

@@ -29,6 +29,7 @@ from train_RL_agents.run.tracing import Trace
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.compiling import compile_problem, compiled_or_not, without_code
 from train_RL_agents.utils.device import cpu_threads, release_memory
+from train_RL_agents.utils.signals import first_signal
 from train_RL_agents.utils.toolchain import cache_problem, compiler_problem
 
 Run = tuple[RunFolder, Callable[[], TorchRLTrainer]]
@@ -240,7 +241,12 @@ def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> Ending:
 
     def attempt(compiled: bool) -> Ending:
         folder.config = wanted if able and compiled else _without_code(wanted)
-        trainer = make()
+        asked: list[bool] = []
+        saves = wanted.on_user_signal == "save"  # there is nothing to save yet
+        with first_signal(lambda: asked.append(True), (lambda number: None) if saves else None):
+            trainer = make()
+        if asked:
+            trainer.stop()  # at once, but for saving what there is
         if folder.config != wanted:
             # The next resume may have a compiler.
             folder.config = wanted

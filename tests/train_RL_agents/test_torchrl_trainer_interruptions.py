@@ -32,7 +32,7 @@ from tests.train_RL_agents.tiny_runs import (
 )
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.cli import main
-from train_RL_agents.run.checkpoint import STATE
+from train_RL_agents.run.checkpoint import NOT_EVALUATED, STATE, load_policy, read_manifest
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.signals import SIGNALS, USER_SIGNALS
@@ -241,6 +241,50 @@ def test_what_a_scheduler_sends_later_does_not_end_the_saving(tmp_path, monkeypa
     with usual_signals():
         trainer.train()
     assert saved(run)["env_steps"] == 64
+
+
+@pytest.mark.parametrize("words", [(), ("agent_type=PPO",)], ids=str)
+def test_a_run_that_is_stopped_leaves_a_policy(tmp_path, capsys, words):
+    run = new_run(tmp_path / "runs", *words)
+    trainer = train(run, stop_at=48)
+    policy = load_policy(run.path)
+    assert (policy.env_steps, policy.metrics) == (48, {"note": NOT_EVALUATED})
+    ema = trainer.algorithm.learner.ema.networks.state_dict()
+    assert differences(dict(policy.agent.networks.state_dict()), dict(ema)) == []
+    assert main(["evaluate", str(run.path), "--episodes", "1"]) == 0
+    assert f"{run.path}: {NOT_EVALUATED}, at 48 env-steps\n" in capsys.readouterr().out
+    # Once policies are evaluated it has gone.
+    train(RunFolder.open(run.path), stop_at=112)
+    assert (load_policy(run.path).env_steps, load_policy(run.path, "latest").env_steps) == (80, 112)
+    train(RunFolder.open(run.path))
+    names = [each["file"] for each in read_manifest(run.checkpoints)["policies"]]
+    assert names == ["policy_000000000080.pt", "policy_000000000160.pt"]
+    assert sorted(each.name for each in run.checkpoints.glob("policy_*")) == names
+
+
+def test_a_run_that_is_stopped_at_an_evaluation_leaves_that_policy(tmp_path):
+    run = new_run(tmp_path)
+    trainer = TorchRLTrainer(run, quiet=True)
+    trainer.callbacks.append(lambda each: each.stop() if each.env_steps == 80 else None)
+    trainer.train()
+    assert load_policy(run.path).metrics["success_rate"] is not None
+    assert len(read_manifest(run.checkpoints)["policies"]) == 1
+
+
+def test_a_signal_while_a_run_is_set_up_leaves_a_policy(tmp_path, command, capsys, monkeypatch):
+    build = TorchRLTrainer._build
+
+    def interrupted(self, seed):
+        signal.raise_signal(signal.SIGINT)
+        build(self, seed)
+
+    monkeypatch.setattr(TorchRLTrainer, "_build", interrupted)
+    assert main(command[:]) == 130
+    run = only_run(tmp_path)
+    assert "stopped and saved; go on with: " in capsys.readouterr().out
+    assert load_policy(run.path).env_steps == saved(run)["env_steps"] == 0
+    monkeypatch.setattr(TorchRLTrainer, "_build", build)
+    assert train(RunFolder.open(run.path)).env_steps == 160
 
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])

@@ -72,11 +72,15 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.evaluation.recording import save
     from train_RL_agents.evaluation.report import evaluate_all
     from train_RL_agents.exporting.exported import find
+    from train_RL_agents.run.checkpoint import NOT_EVALUATED
     from train_RL_agents.utils.device import keep_freed_memory, resolve_device
 
     keep_freed_memory()
     device = resolve_device(arguments.device)
     found = {name: find(name, given.get("which", "best"), device) for name in names}
+    for name, each in found.items():
+        if not isinstance(each, str) and each.metrics.get("note") == NOT_EVALUATED:
+            print(f"{name}: {NOT_EVALUATED}, at {each.env_steps:,} env-steps")
     check_outputs(*(given[name] for name in _OUTPUTS if name in given))
     with _progress() as progress:
         evaluation = evaluate_all(found, given, device, progress)

@@ -45,6 +45,9 @@ TEACHER = "teacher.pt"
 """A run's copy of the policy that it imitates."""
 _OWN = ("trial_config.json", "eval_configs.json", "evaluations.*", TEACHER, f"{CHECKPOINTS}/*")
 """Files of a run, which outputs of commands do not replace."""
+STOPPED = "policy_stopped.pt"
+"""A run's policy at the moment it was stopped, until the next evaluation."""
+NOT_EVALUATED = "saved when training stopped, and not evaluated since"
 PUBLISHED = "policy.pt"
 """The policy in a folder of ``pretrained/``."""
 

@@ -24,16 +24,20 @@ from torch import Tensor
 
 from marinenav_env.scenario_file import Episode, scenario_text
 from marinenav_env.validation import ConfigError, require
+from train_RL_agents.agents import Agent
 from train_RL_agents.config.reading import read_json, saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run import lock
 from train_RL_agents.run.checkpoint import (
     CHECKPOINTS,
     MANIFEST,
+    NOT_EVALUATED,
     STATE,
+    STOPPED,
     TEACHER,
     find_run,
     read_manifest,
+    save_policy,
 )
 from train_RL_agents.run.finding import CONFIG
 from train_RL_agents.run.logger import RunLogger
@@ -308,11 +312,27 @@ class RunFolder:
         manifest = read_manifest(self.checkpoints)
         entry = {"file": name, "env_steps": env_steps, "metrics": metrics}
         # A resumed run repeats what came after its checkpoint.
-        kept = [old for old in manifest["policies"] if old["env_steps"] < env_steps]
+        kept = [old for old in manifest["policies"]
+                if old["env_steps"] < env_steps and old["file"] != STOPPED]  # fmt: skip
         best = max([*kept, entry], key=rank)
         content = {"latest": name, "best": best["file"], "policies": [*kept, entry]}
         self._write_json(f"{self.checkpoints.name}/{MANIFEST}", content)
+        if name != STOPPED:
+            (self.checkpoints / STOPPED).unlink(missing_ok=True)
         return best is entry
+
+    def keep_stopped(self, agent: Agent[Any], env_steps: int) -> None:
+        """Keep the policy of a run that stops, unless there is one of these env-steps.
+
+        Args:
+            agent: whose weights act.
+            env_steps: of the run.
+        """
+        known = [each["env_steps"] for each in read_manifest(self.checkpoints)["policies"]]
+        if env_steps not in known:
+            metrics = {"note": NOT_EVALUATED}
+            save_policy(self.checkpoints / STOPPED, agent, self.config, env_steps, metrics)
+            self.add_policy(STOPPED, env_steps, metrics)
 
     def close(self) -> None:
         """End the log; what is logged next begins another."""

@@ -18,7 +18,7 @@ from torch._inductor.output_code import CompiledFxGraph
 from torch._inductor.runtime.compile_tasks import _reload_python_module
 
 from tests.train_RL_agents.tiny_runs import ROOT, TINY, new_run, train
-from train_RL_agents.run.checkpoint import STATE
+from train_RL_agents.run.checkpoint import NOT_EVALUATED, STATE, load_policy
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.compiling import (
@@ -173,6 +173,7 @@ def test_ctrl_c_while_compiling_keeps_the_last_state(tmp_path, tiny, capsys):
     assert not (run.checkpoints / STATE).exists()
     hint = f"go on with: marinenav train --resume {run.path}"
     assert f"stopped while compiling, 0 env-steps are kept; {hint}" in capsys.readouterr().out
+    assert load_policy(run.path).metrics == {"note": NOT_EVALUATED}
     assert train(RunFolder.open(run.path)).env_steps == 160
 
 
