@@ -105,7 +105,9 @@ class TorchRLTrainer:
         self.clock = Clock(self._compiled)
         quiet = quiet or not ranks.leads
         json_lines = json_lines and ranks.leads
-        self.display = Display(config.total_timesteps, quiet, bar, run.record, json_lines)
+        self.display = Display(
+            config.total_timesteps, quiet, bar, run.record, json_lines, config.eval_freq
+        )
         self.monitor = Monitor.of(self.device) if config.monitor else Monitor({})
         with run.written(ends=False):
             self._set_up()
@@ -325,10 +327,11 @@ class TorchRLTrainer:
     def _evaluate(self) -> None:
         agent, history = self.algorithm.learner.ema, self.history
         with self.clock.phase("evaluate"):
-            history.evaluate(agent, self.env_steps, self.finished)
+            history.evaluate(agent, self.env_steps, self.finished, self.display.evaluating)
         times = {"train_time": self.clock.training, "wall_time": self.clock.total}
         overall, best = history.record(agent, self.env_steps, times, self.finished)
-        self.display.evaluation(self.env_steps, times["wall_time"], overall, best)
+        taken = self.clock.pauses / len(self.rows)
+        self.display.evaluation(self.env_steps, times["wall_time"], overall, best, taken)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -373,7 +376,9 @@ class TorchRLTrainer:
                 self.display.say(slower)
         self._learned_before = self.algorithm.learner.updates > 0
         success = self.rows[-1]["success_rate"] if self.rows else None
-        self.display.step(self.env_steps, rate, success)
+        self.display.step(
+            self.env_steps, rate, success, ended.get("episode_return"), ended.get("success_rate")
+        )
 
     # Saving -------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from train_RL_agents.config.reading import agent_name, load_config, override, st
 from train_RL_agents.config.resuming import RESUMABLE
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.planning.kernels import choose_kernel
-from train_RL_agents.planning.plan import check, table
+from train_RL_agents.planning.plan import check, is_short, summary, table
 from train_RL_agents.planning.profiles import Sized, planned
 from train_RL_agents.run.checkpoint import CHECKPOINTS, STATE
 from train_RL_agents.run.finding import LATEST, meant
@@ -29,6 +29,7 @@ from train_RL_agents.run.tracing import Trace
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.compiling import compile_problem, compiled_or_not, without_code
 from train_RL_agents.utils.device import cpu_threads, release_memory
+from train_RL_agents.utils.progress import relative
 from train_RL_agents.utils.signals import first_signal
 from train_RL_agents.utils.toolchain import cache_problem, compiler_problem
 
@@ -67,10 +68,10 @@ def sized_config(
     return sized._replace(plan=own.plan)
 
 
-def _headline(folder: Path, agent: str, device: str, more: str) -> str:
-    """The first line of a run; TensorBoard names runs by their folders below the one given."""
-    watch = shlex.join(["tensorboard", "--logdir", str(folder.parent)])
-    return f"{folder}: {agent} on {device}, {more}; {watch}"
+def _headline(folder: Path, agent: str, device: str, more: str, root: Path) -> list[str]:
+    """Return the first lines of a run; ``root`` is the folder that TensorBoard is to show."""
+    watch = shlex.join(["tensorboard", "--logdir", str(relative(root))])
+    return [f"{relative(folder)}: {agent} on {device}, {more}", f"curves: {watch}"]
 
 
 def new_runs(
@@ -79,6 +80,7 @@ def new_runs(
     profile: str = "auto",
     argv: Sequence[str] = (),
     at_once: int = 1,
+    verbose: bool = False,
     **options: Any,
 ) -> list[Run]:
     """Runs of every seed in one training folder; a run that is refused leaves none behind.
@@ -89,6 +91,7 @@ def new_runs(
         profile: likewise.
         argv: the command, for the record.
         at_once: see sized_config.
+        verbose: print what takes memory also where there is plenty.
         options: of TorchRLTrainer.
 
     Raises:
@@ -115,11 +118,13 @@ def new_runs(
 
     folders, choice = ranks.led(create)
     parent = folders[0].path.parent
-    line = _headline(parent, config.agent_type, str(sized.plan.device), sized.chosen)
-    heading = [line, choice] if choice else [line]
-    for each in heading:
+    device = str(sized.plan.device)
+    heading = _headline(parent, config.agent_type, device, sized.chosen, parent.parent)
+    heading += [choice] if choice else []
+    for each in (*heading, summary(sized.plan)):
         say(each)
-    console.print(table(sized.plan))
+    if verbose or is_short(sized.plan):
+        console.print(table(sized.plan))
     for folder in folders:
         folder.heading = heading
     first, *others = [
@@ -211,11 +216,12 @@ def resumed_runs(path: Path, words: Sequence[str], **options: Any) -> list[Run]:
         for folder in folders:
             device = str(ranks.device(folder.config.device))
             begun = (folder.checkpoints / STATE).exists()
-            line = _headline(folder.path, folder.config.agent_type, device,
-                             "resumed" if begun else "from the beginning")  # fmt: skip
-            folder.heading = [line]
+            folder.heading = _headline(
+                folder.path, folder.config.agent_type, device,
+                "resumed" if begun else "from the beginning", folder.path.parent.parent,
+            )  # fmt: skip
             if ranks.leads and not (options.get("quiet") or options.get("json_lines")):
-                print(line, flush=True)
+                print(*folder.heading, sep="\n", flush=True)
     return [(folder, partial(torchrl_trainer.resume, folder, **options)) for folder in folders]
 
 

@@ -106,9 +106,9 @@ def test_a_run_keeps_the_kernel_that_was_chosen_for_it(tmp_path, monkeypatch, ca
     for folder, _ in start(tmp_path, monkeypatch, choose):
         assert folder.config.world.kernel == "compiled"
         assert RunFolder.open(folder.path).config.world.kernel == "compiled"
-        assert folder.heading[1:] == ["world.kernel: so"]
+        assert folder.heading[2:] == ["world.kernel: so"]
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == "measuring" and said[2] == "world.kernel: so"
+    assert said[0] == "measuring" and said[3] == "world.kernel: so"
 
 
 def test_what_is_refused_is_refused_before_kernels_are_measured(tmp_path, monkeypatch):

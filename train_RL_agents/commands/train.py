@@ -29,6 +29,8 @@ _SHORTHANDS = {
     "strict": "training_schedule.strict",
 }
 """Options that stand for keys."""
+_QUICK = ("total_timesteps=100000", "eval_freq=100000", "log_freq=5000", "compile=false")
+"""Settings of ``--quick``."""
 _TRACED = 20
 """Batches of the collector in a trace, if not said otherwise."""
 
@@ -60,6 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "is compiled, into the run folder")  # fmt: skip
     add("--jobs", metavar="N", type=int, help="train N runs at a time, each in a process of its "
         "own with its share of the cores and GPUs")  # fmt: skip
+    add("--quick", action="store_true", help="a short run that shows whether all works: "
+        f"{' '.join(_QUICK)}; settings that are given win")  # fmt: skip
+    add("-v", "--verbose", action="store_true", help="print what takes memory, too")
     add("--quiet", action="store_true", help="print nothing")
     add("--no-bar", action="store_true", help="no progress bar")
     add("--json-lines", action="store_true", help="print progress as JSON, an object a line")
@@ -68,7 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     given = vars(arguments)
-    overrides = _shorthands(given) + arguments.overrides
+    quick = list(_QUICK) if "quick" in given else []
+    overrides = quick + _shorthands(given) + arguments.overrides
     if "help" in given:
         return _help(arguments, overrides)
     trace = given.get("profile_trace", 0)
@@ -76,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.parser.error(f"argument --profile-trace: must be at least 1, not {trace}")
     if given.get("jobs", 1) < 1:
         arguments.parser.error(f"argument --jobs: must be at least 1, not {given['jobs']}")
-    for option in ("config", "profile"):
+    for option in ("config", "profile", "quick"):
         if "resume" in given and option in given:
             arguments.parser.error(f"--resume takes no --{option}: a run has its own")
     from marinenav_env.validation import require
@@ -95,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             profile = given.get("profile", "auto")
             runs = new_runs(given.get("config"), overrides, profile, arguments.argv, at_once,
-                            **display)  # fmt: skip
+                            "verbose" in given, **display)  # fmt: skip
         if at_once > 1:
             words = [*(overrides if "resume" in given else []),
                      *([f"--profile-trace={trace}"] if trace else [])]  # fmt: skip

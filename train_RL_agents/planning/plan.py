@@ -244,6 +244,19 @@ def check(found: Plan, config: TrainConfig[Any], at_once: int = 1) -> None:
 # The table --------------------------------------------------------------------------------------
 
 
+def is_short(found: Plan) -> bool:
+    """Tell whether a run takes more than half of the memory that may be planned with."""
+    return any(2 * found.needed(on_host) > USABLE * free for on_host, free in found.free.items())
+
+
+def summary(found: Plan) -> str:
+    """Return the totals of the plan in a line."""
+    places = {True: "host", False: str(found.device)}
+    totals = [f"{gigabytes(found.needed(on_host))} of {gigabytes(free)} free ({places[on_host]})"
+              for on_host, free in sorted(found.free.items())]  # fmt: skip
+    return f"memory: {', '.join(totals)}"
+
+
 def table(found: Plan) -> Table:
     """The plan for people."""
     shown = Table(title=f"memory planned on {found.device}", title_justify="left")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,21 +12,26 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from marinenav_env.validation import is_number
 from train_RL_agents.utils.signals import reader_gone
+from train_RL_agents.utils.time_left import TimeLeft, clock_text
 
-_BETWEEN = 60.0
-"""Seconds between lines on the time left, where there is no bar."""
-MOVE = {"total", "env_steps", "rate", "success"}
+_BETWEEN = 10.0
+"""Seconds between lines of a log entry at least, where there is no bar."""
+_WIDE = 110
+"""Columns of a terminal from which the bar counts env-steps, too."""
+FIGURES: dict[str, Callable[[float], str]] = {
+    "episode_return": "return {:.1f}".format,
+    "train_success": "success {:.2f}".format,
+    "success": "eval {:.2f}".format,
+    "rate": "{:,.0f}/s".format,
+    "left": clock_text,
+}
+"""Figures of a bar in their order: mean return and success of training episodes, success of the
+last evaluation, env-steps a second, seconds left."""
+MOVE = {"total", "env_steps", *FIGURES}
 """Keys of a move of the bar as JSON, see Display."""
 _NOT_TRAINING = ("evaluate", "save", "compile")
 
@@ -81,6 +87,11 @@ class Clock:
         """Wall time without evaluations, saving and compilation."""
         return self.total - sum(self.seconds.get(name, 0.0) for name in _NOT_TRAINING)
 
+    @property
+    def pauses(self) -> float:
+        """Seconds of evaluations and saving."""
+        return self.seconds.get("evaluate", 0.0) + self.seconds.get("save", 0.0)
+
     def lap(self) -> tuple[dict[str, float], float]:
         """Share of each phase since the last lap, and the seconds of training since then."""
         now = time.perf_counter()
@@ -117,7 +128,7 @@ class _Terminal(Console):
 
 
 class Bars:
-    """Progress bars below the lines that are said.
+    """Progress bars below the lines that are said; each is one line of the terminal.
 
     Args:
         quiet: print nothing at all.
@@ -126,39 +137,53 @@ class Bars:
 
     def __init__(self, quiet: bool, bar: bool) -> None:
         self.console = _Terminal(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
+        counts = [MofNCompleteColumn()] if self.console.width >= _WIDE else []
         self._progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]:,.0f} env-steps/s, success {task.fields[success]}"),
-            TimeRemainingColumn(),
+            BarColumn(bar_width=None),
+            *counts,
+            TextColumn("{task.percentage:.0f}%  {task.fields[text]}", markup=False),
             console=self.console,
+            expand=True,
             disable=quiet or not bar or not self.console.is_terminal,
         )
         self.shown = not self._progress.disable
         """Whether there are any."""
         self._tasks: dict[str, TaskID] = {}
+        self._figures: dict[str, dict[str, float]] = {}
         self.start, self.stop = self._progress.start, self._progress.stop
 
-    def show(
-        self, name: str, total: int, env_steps: int, rate: float | None = None,
-        success: float | None = None,
-    ) -> None:  # fmt: skip
-        """Move a bar, which is made the first time; what is None stays as it was."""
+    def show(self, name: str, total: int, env_steps: int, **figures: float | None) -> None:
+        """Move a bar, which is made the first time.
+
+        Args:
+            name: of the bar.
+            total: env-steps of the run.
+            env_steps: of the run so far.
+            figures: see FIGURES; what is None stays as it was.
+        """
         if name not in self._tasks:
-            self._tasks[name] = self._progress.add_task(name, total=total, rate=0.0, success="-")
-        fields: dict[str, Any] = {} if rate is None else {"rate": rate}
-        fields |= {} if success is None else {"success": f"{success:.2f}"}
-        self._progress.update(self._tasks[name], completed=env_steps, **fields)
+            self._tasks[name] = self._progress.add_task(name, total=total, text="")
+            self._figures[name] = {}
+        known = self._figures[name]
+        known |= {key: value for key, value in figures.items() if value is not None}
+        text = "  ".join(form(known[key]) for key, form in FIGURES.items() if key in known)
+        self._progress.update(self._tasks[name], completed=env_steps, text=text)
+
+    def note(self, name: str, text: str) -> None:
+        """Show a text in place of the figures of a bar, until it moves."""
+        if name in self._tasks:
+            self._progress.update(self._tasks[name], text=text)
 
     def remove(self, name: str) -> None:
         """Remove a bar, if there is one."""
         if name in self._tasks:
             self._progress.remove_task(self._tasks.pop(name))
+            del self._figures[name]
 
 
 class Display:
-    """A progress bar, one line per evaluation, and a last line.
+    """A progress bar, or a line now and then; one line per evaluation, and the last lines.
 
     Args:
         total: env-steps of the run.
@@ -166,24 +191,26 @@ class Display:
         bar: show the bar; without a terminal it is left out anyway.
         record: is given every line, also if nothing is printed.
         json_lines: print JSON for other programs, an object a line: ``{"line": TEXT}`` for a line,
-            and ``total``, ``env_steps``, ``rate`` (env-steps a second) and ``success`` (of the last
-            evaluation) for a move of the bar, null where that is not new.
+            and ``total``, ``env_steps`` and FIGURES by name for a move of the bar, null where that
+            is not new.
+        eval_freq: env-steps between evaluations.
     """
 
     def __init__(
         self, total: int, quiet: bool, bar: bool, record: Callable[[str], None] = lambda line: None,
-        json_lines: bool = False,
+        json_lines: bool = False, eval_freq: int = 0,
     ) -> None:  # fmt: skip
         self._bars, self._total = Bars(quiet or json_lines, bar), total
         self._record, self._json_lines = record, json_lines
-        self._told_at = time.perf_counter()
+        self._left, self._at, self._told_at = TimeLeft(total, eval_freq), 0, -math.inf
 
     def start(self, env_steps: int, compiles: bool) -> None:
         """Say what happens first, and show the bar."""
+        self._at = env_steps
         if env_steps:
             self.say(f"resuming at {env_steps:,} env-steps")
         if compiles:
-            self.say("compiling world, policy and update (up to two minutes) ...")
+            self.say("compiling (up to two minutes; some seconds once it is in the cache) ...")
         self._bars.start()
         self._bars.show("training", self._total, env_steps)
 
@@ -201,23 +228,56 @@ class Display:
             except BrokenPipeError:
                 reader_gone()
 
-    def step(self, env_steps: int, rate: float, success: float | None) -> None:
-        """Move the bar; without one, say now and then how long it will take."""
-        self._move(env_steps, rate, success)
-        now = time.perf_counter()
-        if not self._bars.shown and now - self._told_at >= _BETWEEN and rate > 0:
-            self._told_at, left = now, (self._total - env_steps) / rate / 60
-            self.say(f"{env_steps:>11,} env-steps, {rate:,.0f} a second, about {left:.1f} min left")
+    def step(
+        self, env_steps: int, rate: float, success: float | None,
+        episode_return: float | None = None, train_success: float | None = None,
+    ) -> None:  # fmt: skip
+        """Show a log entry: move the bar or, without one, print a line if the last one is old.
 
-    def _move(self, env_steps: int, rate: float | None, success: float | None) -> None:
-        self._bars.show("training", self._total, env_steps, rate, success)
-        self._print({"total": self._total, "env_steps": env_steps, "rate": rate,
-                     "success": success})  # fmt: skip
+        Args:
+            env_steps: of the run so far.
+            rate: env-steps a second of training.
+            success: of the last evaluation.
+            episode_return: mean of the training episodes that ended.
+            train_success: share of those that succeeded.
+        """
+        self._left.lap(env_steps - self._at, (env_steps - self._at) / rate if rate > 0 else 0.0)
+        self._at, left = env_steps, self._left.seconds(env_steps)
+        found = {"episode_return": episode_return, "train_success": train_success,
+                 "success": success, "rate": rate, "left": left}  # fmt: skip
+        self._move(env_steps, **found)
+        now = time.perf_counter()
+        silent = self._bars.shown or self._json_lines
+        if not silent and now - self._told_at >= _BETWEEN:
+            self._told_at = now
+            texts = [FIGURES[name](value) for name, value in found.items()
+                     if value is not None and name != "success"]  # fmt: skip
+            texts[-1] += " left" if left is not None else ""
+            self.say(f"{env_steps:>11,} env-steps  train: {'  '.join(texts)}")
+
+    def evaluating(self, done: int, total: int) -> None:
+        """Show how many episodes of an evaluation have ended."""
+        self._bars.note("training", f"evaluating {done} of {total}")
+
+    def _move(self, env_steps: int, **figures: float | None) -> None:
+        self._bars.show("training", self._total, env_steps, **figures)
+        move = {"total": self._total, "env_steps": env_steps, **dict.fromkeys(FIGURES)}
+        self._print(move | figures)
 
     def evaluation(
-        self, env_steps: int, seconds: float, figures: dict[str, Any], best: bool
-    ) -> None:
-        """One line, and the new success in the bar; time is wall time, as in the bar."""
+        self, env_steps: int, seconds: float, figures: dict[str, Any], best: bool,
+        taken: float = 0.0,
+    ) -> None:  # fmt: skip
+        """Print a line, and show the new success in the bar.
+
+        Args:
+            env_steps: of the run so far.
+            seconds: of the run so far, wall time.
+            figures: of the evaluation.
+            best: whether its policy is the best so far.
+            taken: mean seconds of the evaluations so far, with saving.
+        """
+        self._left.evaluation = taken
 
         def shown(name: str, form: str) -> str:
             value = figures[name]
@@ -228,7 +288,8 @@ class Display:
             f"success {figures['success_rate']:.3f}  collision {figures['collision_rate']:.3f}  "
             f"{shown('avg_time', '5.1f')} s{'  best' if best else ''}"
         )
-        self._move(env_steps, None, figures["success_rate"])
+        left = self._left.seconds(env_steps)
+        self._move(env_steps, success=figures["success_rate"], left=left)
 
     def stop(self) -> None:
         """Remove the bar, which also restores the cursor of the terminal."""
@@ -243,21 +304,37 @@ class Display:
         program: Sequence[str] = ("marinenav",),
         kept: int | None = None,
     ) -> None:
-        """Print where the results are, and how to resume.
+        """Print where the results are, how to resume, and commands that show them.
 
         Args:
             path: of the run.
-            best: its best policy.
+            best: its best policy, if it has one.
             finished: whether it made all its env-steps.
             resumable: whether it can be resumed.
             program: first words of the command that does.
             kept: env-steps that it is resumed at, where it could not be saved.
         """
+        run, shown = str(relative(path)), []
+        if best is not None:
+            folder = str(relative(path.parent.parent))
+            commands = (["marinenav", "evaluate", run], ["marinenav", "play", run],
+                        ["tensorboard", "--logdir", folder])  # fmt: skip
+            first, *others = map(shlex.join, commands)
+            shown = [f"policy: {relative(best)}", f"next: {first}"]
+            shown += [f"      {command}" for command in others]
         if finished:
-            self.say(f"finished: {path}; best policy {best}")
+            shown.insert(0, f"finished: {run}")
         elif resumable:
-            command = shlex.join([*program, "train", "--resume", str(path)])
+            command = shlex.join([*program, "train", "--resume", run])
             how = "and saved" if kept is None else f"while compiling, {kept:,} env-steps are kept"
-            self.say(f"stopped {how}; go on with: {command}")
+            shown.append(f"stopped {how}; go on with: {command}")
         else:
-            self.say(f"stopped: {path}; with save_replay=false it cannot be resumed")
+            shown.append(f"stopped: {run}; with save_replay=false it cannot be resumed")
+        for line in shown:
+            self.say(line)
+
+
+def relative(path: Path) -> Path:
+    """Return a path from the present folder, if it is below that."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -1,6 +1,7 @@
 """The command ``train``: time in a traced run, the first line, and jobs."""
 
 import json
+import re
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.tiny_runs import TINY, usual_signals
 from train_RL_agents.cli import main
 from train_RL_agents.collecting.collectors import StepCollector
+from train_RL_agents.config.reading import load_config
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -58,23 +60,67 @@ def test_settings_that_a_run_of_the_original_saved_train(tmp_path, command):
     assert [path.name for path in tmp_path.glob("runs/*/*")] == ["seed_3"]
 
 
-def test_the_first_line_says_where_who_and_how_to_watch(tmp_path, command, capsys):
+def test_the_first_lines_say_where_who_and_how_to_watch(tmp_path, command, capsys):
     with usual_signals():
         assert main([*command, "total_timesteps=8", "eval_freq=8"]) == 0
     shown = capsys.readouterr().out.splitlines()
     (folder,) = (tmp_path / "runs").iterdir()
     assert folder.name.startswith("DQN_20")
-    line = f"{folder}: DQN on cpu, profile auto: changes no setting; tensorboard --logdir "
-    line += str(folder.parent)
-    assert shown[0] == line
+    line = f"{folder}: DQN on cpu, profile auto: changes no setting"
+    watch = f"curves: tensorboard --logdir {folder.parent}"
+    assert shown[:2] == [line, watch]
+    assert re.fullmatch(r"memory: [\d.]+ MB of [\d.]+ GB free \(host\)", shown[2])
     run = folder / "seed_0"
+    assert shown[-5:] == [
+        f"finished: {run}",
+        f"policy: {run}/checkpoints/policy_000000000008.pt",
+        f"next: marinenav evaluate {run}",
+        f"      marinenav play {run}",
+        f"      tensorboard --logdir {folder.parent}",
+    ]
     log = (run / "run.log").read_text().splitlines()
     assert log[0].endswith(line)
     with usual_signals():
         assert main(["train", "--resume", str(run), "total_timesteps=16", "--no-bar"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == (
-        f"{run}: DQN on cpu, resumed; tensorboard --logdir {folder}"
-    )
+    assert capsys.readouterr().out.splitlines()[:2] == [f"{run}: DQN on cpu, resumed", watch]
+
+
+def test_the_first_screen_fits_80_columns(tmp_path, command, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with usual_signals():
+        assert main([*command, "save_dir=runs", "total_timesteps=8", "eval_freq=8"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_what_takes_memory_is_shown_if_asked_for_or_if_memory_is_short(
+    command, capsys, monkeypatch
+):
+    short = [*command, "total_timesteps=8", "eval_freq=8"]
+    for words, free, shows in (([], 10**12, False), (["-v"], 10**12, True), ([], 10**7, True)):
+        monkeypatch.setattr("train_RL_agents.planning.plan.host_free", lambda free=free: free)
+        monkeypatch.setattr("train_RL_agents.training.check", lambda *plan: None)
+        with usual_signals():
+            assert main([*short, *words]) == 0
+        assert ("memory planned on cpu" in capsys.readouterr().out) == shows
+
+
+def test_a_quick_run_is_short_and_evaluated_unless_told_otherwise(monkeypatch):
+    given = []
+    monkeypatch.setattr(
+        "train_RL_agents.training.new_runs", lambda path, words, *rest, **options: given.append(
+            load_config(path, words)) or []
+    )  # fmt: skip
+    for words in ([], ["--agent", "PPO", "--total-timesteps", "500"], ["compile=true"]):
+        assert main(["train", "--quick", *words]) == 0
+    usual, own, compiled = given
+    assert usual.total_timesteps == usual.eval_freq == 100_000
+    assert (usual.compile, compiled.compile) == (False, True)
+    assert (own.agent_type, own.total_timesteps) == ("PPO", 500)
+
+
+def test_a_resumed_run_is_not_quick(capsys):
+    assert main(["train", "--quick", "--resume", "runs"]) == 2
+    assert "--resume takes no --quick" in capsys.readouterr().err
 
 
 def test_processes_of_torchrun_start_no_jobs(command, tmp_path, monkeypatch, capsys):

@@ -22,6 +22,7 @@ from tests.train_RL_agents.tiny_runs import (
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
 from train_RL_agents.run.jobs import PROGRAM, Jobs, shares, training_command
 from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.utils.progress import MOVE
 
 
 def python(code):
@@ -34,7 +35,7 @@ def says(**content):
 
 
 def test_all_run_and_their_lines_have_their_names(capsys):
-    steps = says(total=10, env_steps=5, rate=1.0, success=None)
+    steps = says(**dict.fromkeys(MOVE) | {"total": 10, "env_steps": 5, "rate": 1.0})
     jobs = Jobs({"a": python(says(line="hello") + steps), "b": python("print('no JSON')")}, 2)
     jobs.run()
     assert jobs.status == {"a": 0, "b": 0}

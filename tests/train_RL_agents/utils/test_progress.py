@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -106,44 +107,82 @@ def shown(capsys):
 
 
 def test_a_run_in_lines(capsys):
-    display = Display(total=2_000_000, quiet=False, bar=True)
+    display = Display(total=2_000_000, quiet=False, bar=True, eval_freq=500_000)
     display.start(1_000_000, compiles=True)
-    display.step(1_500_000, 1234.0, None)
+    display.step(1_500_000, 1250.0, None)
     display.evaluation(1_500_000, 90.0, FIGURES, best=True)
     display.evaluation(2_000_000, 6000.0, FIGURES | {"avg_time": None}, best=False)
     display.stop()
-    display.finish(Path("runs/a"), Path("runs/a/checkpoints/policy.pt"), True, True)
+    display.finish(Path("runs/a/seed_0"), Path("runs/a/seed_0/checkpoints/p.pt"), True, True)
     assert shown(capsys) == [
         "resuming at 1,000,000 env-steps",
-        "compiling world, policy and update (up to two minutes) ...",
+        "compiling (up to two minutes; some seconds once it is in the cache) ...",
+        "  1,500,000 env-steps  train: 1,250/s  6:40 left",
         "  1,500,000 env-steps    1.5 min  success 0.250  collision 0.500   31.2 s  best",
         "  2,000,000 env-steps  100.0 min  success 0.250  collision 0.500      - s",
-        "finished: runs/a; best policy runs/a/checkpoints/policy.pt",
+        "finished: runs/a/seed_0",
+        "policy: runs/a/seed_0/checkpoints/p.pt",
+        "next: marinenav evaluate runs/a/seed_0",
+        "      marinenav play runs/a/seed_0",
+        "      tensorboard --logdir runs",
     ]
 
 
-def test_the_bar_shows_the_latest_evaluation(monkeypatch):
-    terminal = Console(file=io.StringIO(), force_terminal=True, width=120)
+def terminal_of(monkeypatch, width):
+    """A terminal of so many columns, and what was written to it."""
+    written = io.StringIO()
+    terminal = Console(file=written, force_terminal=True, width=width, legacy_windows=False)
     monkeypatch.setattr(progress, "_Terminal", lambda **options: terminal)
+    return written
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_bar_is_one_line_with_all_figures(monkeypatch, width):
+    written = terminal_of(monkeypatch, width)
+    display = Display(total=6_000_000, quiet=False, bar=True)
+    display.start(0, compiles=False)
+    display.step(1_500_000, 10_600.0, 0.5, -123.4, 0.25)
+    display._bars._progress.refresh()
+    display.stop()
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", written.getvalue()).split("\n")
+    line = next(each for each in reversed(lines) if "return" in each).rpartition("\r")[2]
+    assert len(line.rstrip()) <= width
+    assert line.rstrip().endswith("25%  return -123.4  success 0.25  eval 0.50  10,600/s  7:05")
+    assert ("1500000/6000000" in line) == (width == 120)
+
+
+def test_the_bar_shows_the_latest_figures(monkeypatch):
+    terminal_of(monkeypatch, 120)
     display = Display(total=10, quiet=False, bar=True)
+
+    def text():
+        return display._bars._progress.tasks[0].fields["text"]
+
     display.step(4, 1.0, 0.125)
+    display.step(5, 2.0, None, 1.5, 0.75)
+    assert text() == "return 1.5  success 0.75  eval 0.12  2/s  0:02"
+    display.evaluating(3, 60)
+    assert text() == "evaluating 3 of 60"
     display.evaluation(5, 1.0, FIGURES, best=True)
-    assert display._bars._progress.tasks[0].fields["success"] == "0.25"
+    assert text() == "return 1.5  success 0.75  eval 0.25  2/s  0:02"
 
 
-def test_the_time_left_is_said_once_a_minute_without_a_terminal(capsys, time):
+def test_without_a_terminal_there_is_a_line_of_the_log_every_ten_seconds(capsys, time):
     display = Display(total=2_000_000, quiet=False, bar=True)
-    for _ in range(8):
-        time.passes(20.0)
-        display.step(500_000, 10_000.0, None)
-    line = "    500,000 env-steps, 10,000 a second, about 2.5 min left"
-    assert shown(capsys) == [line, line]
+    for number in range(6):
+        display.step(100_000 * (number + 1), 10_000.0, None, -3.25, 0.5)
+        time.passes(4.0)
+    assert shown(capsys) == [
+        "    100,000 env-steps  train: return -3.2  success 0.50  10,000/s  3:10 left",
+        "    400,000 env-steps  train: return -3.2  success 0.50  10,000/s  2:40 left",
+    ]
 
 
 def test_lines_of_long_runs_fit_a_terminal(capsys):
     display = Display(total=10, quiet=False, bar=False)
     display.evaluation(999_999_999, 9999.9 * 60, FIGURES | {"avg_time": 500.0}, best=True)
-    assert len(shown(capsys)[0]) <= 80
+    display.step(99_999_999, 99_999.0, 0.5, -123.4, 0.5)
+    assert all(len(line) <= 80 for line in shown(capsys))
 
 
 def test_how_to_go_on(capsys):
@@ -161,6 +200,19 @@ def test_long_paths_are_not_broken(capsys):
     path = Path("/" + "/".join(["folder"] * 40))
     Display(total=10, quiet=False, bar=False).finish(path, None, False, True)
     assert shown(capsys) == [f"stopped and saved; go on with: marinenav train --resume {path}"]
+
+
+def test_paths_below_the_present_folder_are_short(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "runs" / "a" / "seed_0"
+    Display(total=10, quiet=False, bar=False).finish(run, run / "p.pt", False, True)
+    assert shown(capsys) == [
+        "policy: runs/a/seed_0/p.pt",
+        "next: marinenav evaluate runs/a/seed_0",
+        "      marinenav play runs/a/seed_0",
+        "      tensorboard --logdir runs",
+        "stopped and saved; go on with: marinenav train --resume runs/a/seed_0",
+    ]
 
 
 def test_quiet_is_quiet(capsys):
@@ -186,7 +238,7 @@ def test_the_bar_shows_in_a_terminal_and_gives_the_cursor_back(monkeypatch, bar)
     display.step(500, 4321.0, 0.75)
     display.stop()
     text = stream.getvalue()
-    assert ("500/1000" in text and "4,321 env-steps/s, success 0.75" in text) == bar
+    assert ("500/1000" in text and "50%  eval 0.75  4,321/s  0:00" in text) == bar
     hidden, back = "\x1b[?25l", "\x1b[?25h"
     assert text.rfind(back) > text.rfind(hidden) if bar else hidden not in text
 
@@ -200,9 +252,10 @@ def test_lines_of_json_hold_all_that_is_shown(capsys):
     display.step(80, 12.5, 0.75)
     display.stop()
     shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    none = dict.fromkeys(progress.MOVE)
     assert shown == [
         {"line": "a [line]"},
-        {"total": 100, "env_steps": 40, "rate": 12.5, "success": None},
-        {"total": 100, "env_steps": 80, "rate": 12.5, "success": 0.75},
+        none | {"total": 100, "env_steps": 40, "rate": 12.5, "left": 4.8},
+        none | {"total": 100, "env_steps": 80, "rate": 12.5, "success": 0.75, "left": 1.6},
     ]
     assert recorded == ["a [line]"]

@@ -1,0 +1,43 @@
+"""How long a run still takes."""
+
+import pytest
+
+from train_RL_agents.utils.time_left import TimeLeft, clock_text
+
+
+def test_it_follows_from_the_measured_rate_and_the_evaluations_to_come():
+    left = TimeLeft(1_000_000, 300_000)
+    assert left.seconds(0) is None
+    left.lap(20_000, 1.0)  # before learning
+    assert left.seconds(20_000) == pytest.approx(49.0)
+    left.lap(20_000, 4.0)
+    assert left.seconds(40_000) == pytest.approx(960_000 / 5_000)
+    left.evaluation = 10.0
+    # At 300,000, 600,000, 900,000 and the end.
+    assert left.seconds(40_000) == pytest.approx(960_000 / 5_000 + 40.0)
+    assert left.seconds(900_000) == pytest.approx(100_000 / 5_000 + 10.0)
+    assert left.seconds(1_000_000) == pytest.approx(0.0)
+
+
+def test_the_last_evaluation_is_counted_once():
+    left = TimeLeft(600_000, 300_000)
+    left.lap(10, 1.0)
+    left.evaluation = 1.0
+    assert left.seconds(300_000) == pytest.approx(30_000.0 + 1.0)
+    assert left.seconds(600_000) == 0.0
+
+
+def test_it_is_steady_when_single_entries_are_not():
+    left = TimeLeft(10_000_000)
+    left.lap(20_000, 0.5)
+    for number in range(30):
+        left.lap(20_000, 2.0 if number % 10 else 4.0)
+    found = left.seconds(0)
+    left.lap(20_000, 4.0)
+    assert left.seconds(0) == pytest.approx(found, rel=0.05)
+
+
+def test_durations_are_short():
+    assert [clock_text(each) for each in (0.4, 59.6, 3599.0, 3600.0, 36_061.0)] == [
+        "0:00", "1:00", "59:59", "1:00:00", "10:01:01",
+    ]  # fmt: skip

@@ -1,0 +1,55 @@
+"""Estimate of the time that a run still takes."""
+
+from __future__ import annotations
+
+from collections import deque
+
+_LAPS = 30
+"""Log entries that the rate is the mean of: off-policy agents are fast before they learn."""
+
+
+class TimeLeft:
+    """Estimates the time left from the rate of the latest log entries and the mean evaluation.
+
+    Args:
+        total: env-steps of the run.
+        eval_freq: env-steps between evaluations; 0: only one at the end.
+    """
+
+    def __init__(self, total: int, eval_freq: int = 0) -> None:
+        self._total, self._eval_freq = total, eval_freq
+        self._laps: deque[tuple[int, float]] = deque(maxlen=_LAPS)
+        self._starts = True
+        self.evaluation = 0.0
+        """Seconds that an evaluation takes, with saving; 0 until one was made."""
+
+    def lap(self, env_steps: int, seconds: float) -> None:
+        """Note the env-steps since the last log entry, and the seconds of training they took."""
+        if self._starts and self._laps:
+            self._starts = False
+            self._laps.clear()  # the first entry is from before learning
+        self._laps.append((env_steps, seconds))
+
+    def seconds(self, env_steps: int) -> float | None:
+        """Return the seconds left, evaluations included; None while no rate is known.
+
+        Args:
+            env_steps: of the run so far.
+        """
+        made = sum(env_steps for env_steps, _ in self._laps)
+        taken = sum(seconds for _, seconds in self._laps)
+        if made <= 0 or taken <= 0.0:
+            return None
+        left = max(self._total - env_steps, 0)
+        evaluations = 1 if left else 0
+        if self._eval_freq and left:
+            # The last one is made at the end, whether that is a multiple or not.
+            evaluations = -(-self._total // self._eval_freq) - env_steps // self._eval_freq
+        return left * taken / made + evaluations * self.evaluation
+
+
+def clock_text(seconds: float) -> str:
+    """Return a duration as ``h:mm:ss``, or as ``m:ss`` below an hour."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
