@@ -183,7 +183,7 @@ def test_act_refuses_risk_levels_that_are_none(risk):
 
 def test_a_configuration_without_arguments_is_the_main_job():
     assert TrainConfig().agent_type == "AC-IQN"
-    assert TrainConfig(agent_type="PPO").trainer.rollout_steps == 16
+    assert TrainConfig(agent_type="PPO").trainer.rollout_steps == 32
     assert Path(TrainConfig().save_dir) == Path("runs")
 
 

@@ -12,12 +12,14 @@ from train_RL_agents.cli import main
 pytestmark = pytest.mark.usefixtures("tiny")
 QUICK = ["--seconds", "0.001", "--repeats", "2", "--robots", "2", "--obstacles", "1",
          "--envs", "2", "4", "--batch", "4", "8", "--replay", "20", "40"]  # fmt: skip
+ROOMY = TINY | {"world": TINY["world"] | {"scenario": {}}}
+"""TINY on the published map, on which the benchmark's level has room."""
 
 
 @pytest.fixture
 def config(tmp_path):
     path = tmp_path / "tiny.json"
-    path.write_text(json.dumps(TINY))
+    path.write_text(json.dumps(ROOMY))
     return path
 
 
@@ -61,7 +63,7 @@ def test_command_draws_rates_and_shares(tmp_path, config, capsys):
 def test_an_on_policy_agent_is_measured_but_for_replay(tmp_path, capsys):
     on_policy = {"num_envs": 4, "rollout_steps": 4, "epochs": 2, "batch_size": 8}
     config, out = tmp_path / "ppo.json", tmp_path / "bench.json"
-    config.write_text(json.dumps(TINY | {"agent_type": "PPO", "trainer": on_policy}))
+    config.write_text(json.dumps(ROOMY | {"agent_type": "PPO", "trainer": on_policy}))
     argv = ["bench", "-C", str(config), *QUICK, "--modes", "eager", "--json", str(out)]
     assert main(argv) == 0
     text = capsys.readouterr().out

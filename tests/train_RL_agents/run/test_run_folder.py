@@ -178,6 +178,8 @@ def test_versions_of_what_a_run_depends_on(finished):
 # Evaluations ------------------------------------------------------------------------------------
 
 
+# On the small map, starts may touch.
+@pytest.mark.filterwarnings("ignore:.* starts that touch another robot")
 def test_the_evaluation_scenarios_are_those_on_file(finished):
     config = finished.config
     schedule = config.eval_schedule
@@ -198,6 +200,7 @@ def test_the_evaluation_scenarios_are_those_on_file(finished):
     assert strict(finished.path / "eval_configs.json")
 
 
+@pytest.mark.filterwarnings("ignore:.* starts that touch another robot")
 def test_the_scenario_file_reproduces_an_evaluation(finished):
     loaded = load_policy(finished.path, "latest")
     episodes = evaluate(
