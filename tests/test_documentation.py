@@ -1,4 +1,4 @@
-"""Commands in README and docs can be parsed, and the notebook runs."""
+"""Commands in README and docs can be parsed, tables agree with the code, and examples run."""
 
 import hashlib
 import json
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from marinenav_env import LEVELS, WorldConfig, observation_entries, read_scenarios
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.cli import parse
 from train_RL_agents.evaluation.entry import BENCHMARK, read_entry
@@ -45,6 +46,39 @@ def test_the_table_of_the_benchmark_is_made_of_the_entries():
     for name, entry in policies.items():
         policy = (ROOT / "pretrained" / name / "policy.pt").read_bytes()
         assert entry.policy["sha256"] == hashlib.sha256(policy).hexdigest()
+
+
+def test_the_levels_of_the_world_page_are_the_published_ones():
+    rows = re.findall(
+        r"^\| \d \| (\d+) \| (\d+) \| (\d+) \| (\d+) m \|$",
+        (ROOT / "docs/world.md").read_text(),
+        re.MULTILINE,
+    )
+    levels = [
+        (lv.num_robots, lv.num_cores, lv.num_obstacles, lv.min_start_goal_dis) for lv in LEVELS
+    ]
+    assert [tuple(map(int, row)) for row in rows] == levels
+
+
+def test_the_world_page_has_every_entry_and_its_scales():
+    page = (ROOT / "docs/world.md").read_text()
+    table = page.partition("## Observations")[2].partition("\n\n|")[2].partition("\n\n")[0]
+    entries = observation_entries(WorldConfig())
+    for name, entry in entries.items():
+        assert f"`{name}` {list(entry.shape)}" in table
+    rows = re.findall(r"\| ([\d, ]+) \| (?:m|m/s|rad/s|N) \| (\d+) \|", table)
+    scales = [float(scale) for columns, scale in rows for _ in columns.split(",")]
+    assert scales == [*entries["self_state"].scale, *entries["objects_state"].scale]
+
+
+def test_the_scenario_of_the_evaluation_page_can_be_used(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(
+        r"```python\n(# harbour\.py\n.*?)```", (ROOT / "docs/evaluation.md").read_text(), re.DOTALL
+    )
+    exec(code, {})
+    (episode,) = read_scenarios("harbour.json", strict=True)
+    assert len(episode.start) == 2 and len(episode.obstacles) == 3
 
 
 @pytest.mark.slow
