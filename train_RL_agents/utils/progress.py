@@ -203,6 +203,7 @@ class Display:
         self._bars, self._total = Bars(quiet or json_lines, bar), total
         self._record, self._json_lines = record, json_lines
         self._left, self._at, self._told_at = TimeLeft(total, eval_freq), 0, -math.inf
+        self._known: dict[str, float] = {}
 
     def start(self, env_steps: int, compiles: bool) -> None:
         """Say what happens first, and show the bar."""
@@ -246,12 +247,14 @@ class Display:
         found = {"episode_return": episode_return, "train_success": train_success,
                  "success": success, "rate": rate, "left": left}  # fmt: skip
         self._move(env_steps, **found)
+        # Between two entries no episode may have ended; the line shows the latest figures then.
+        self._known |= {name: value for name, value in found.items() if value is not None}
         now = time.perf_counter()
         silent = self._bars.shown or self._json_lines
         if not silent and now - self._told_at >= _BETWEEN:
             self._told_at = now
-            texts = [FIGURES[name](value) for name, value in found.items()
-                     if value is not None and name != "success"]  # fmt: skip
+            texts = [form(self._known[name]) for name, form in FIGURES.items()
+                     if name in self._known and name != "success"]  # fmt: skip
             texts[-1] += " left" if left is not None else ""
             self.say(f"{env_steps:>11,} env-steps  train: {'  '.join(texts)}")
 

@@ -178,6 +178,19 @@ def test_without_a_terminal_there_is_a_line_of_the_log_every_ten_seconds(capsys,
     ]
 
 
+def test_figures_of_episodes_stay_when_none_has_ended_since(capsys, time):
+    display = Display(total=1_000, quiet=False, bar=True)
+    display.step(100, 100.0, None)
+    for episode_return in (2.0, None):
+        time.passes(10.0)
+        display.step(200, 100.0, None, episode_return, episode_return and 0.5)
+    assert [line[:50].rstrip() for line in shown(capsys)] == [
+        "        100 env-steps  train: 100/s  0:09 left",
+        "        200 env-steps  train: return 2.0  success",
+        "        200 env-steps  train: return 2.0  success",
+    ]
+
+
 def test_lines_of_long_runs_fit_a_terminal(capsys):
     display = Display(total=10, quiet=False, bar=False)
     display.evaluation(999_999_999, 9999.9 * 60, FIGURES | {"avg_time": 500.0}, best=True)
