@@ -186,7 +186,7 @@ class World:
         self.config, self.quantiles, self.continuous = config, quantiles, continuous
         self.statistics = statistic_names(config) if statistics else ()
         """Names of the statistics of an episode, if they are accumulated."""
-        self._weather = weather
+        self.weather = weather
         self.sensors = entry_sensors(config)
         self.entries = described(config, self.sensors)
         self.reward = reward_function(config)
@@ -382,7 +382,7 @@ class World:
         objects = robots + scenario.obstacle_mask.shape[-1]
         perception = draw_noise(source, robots, objects, dtype)
         missed = None
-        if self._weather:
+        if self.weather:
             missed = source.of(_MISSED).uniform((environments, robots, objects), dtype)
         shape = environments, robots
         entries = (
@@ -515,4 +515,4 @@ class World:
         """Commanded thrust rates [E, R, 2] of actions (N/s)."""
         if self.continuous:
             return continuous_rates(action.to(vessel.max_thrust_rate.dtype), vessel)
-        return discrete_rates(action, vessel)
+        return discrete_rates(action.to(torch.int64), vessel)

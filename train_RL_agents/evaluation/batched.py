@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import torch
 from tensordict import TensorDict
@@ -19,9 +18,8 @@ from marinenav_env import GROUP, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig
 from marinenav_env.philox import RandomSource
 from marinenav_env.restart import steered
-from marinenav_env.state import Outcome, Scenario
+from marinenav_env.state import Outcome
 from marinenav_env.world import WorldState
-from train_RL_agents.agents import Agent
 from train_RL_agents.evaluation.episodes import (
     CHECK_EVERY,
     GAMMA,
@@ -30,53 +28,50 @@ from train_RL_agents.evaluation.episodes import (
     Progress,
     Tally,
     Watch,
-    evaluation_world,
 )
-from train_RL_agents.networks.observation import ACTIVE
+from train_RL_agents.policy_wrapper import PolicyWrapper
 
 _TENSORS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")
 """Settings of the reward that compiled code reads from tensors (see Rules)."""
 
 
-def same_code(training: WorldConfig, evaluation: WorldConfig) -> bool:
-    """Return whether the compiled step of one world also computes another one's.
+def same_code(training: MarineNavEnv, evaluation: MarineNavEnv) -> bool:
+    """Return whether the compiled step of a training world also computes an evaluation.
 
     Args:
-        training: of the compiled step.
-        evaluation: the world to be computed; an evaluation never ends at the first collision.
+        training: whose code is compiled.
+        evaluation: the world of the evaluation, which never ends at the first collision.
     """
 
     def in_code(world: WorldConfig) -> WorldConfig:
         published = {name: getattr(RewardConfig(), name) for name in _TENSORS}
-        reward = replace(world.reward, **published)
-        return replace(world, reward=reward, ends_at_first_collision=False)
+        return replace(world, reward=replace(world.reward, **published))
 
-    return not training.ends_at_first_collision and in_code(training) == in_code(evaluation)
+    ours, theirs = training.world, evaluation.world
+    return (
+        in_code(training.config) == in_code(evaluation.config)
+        and training.num_robots == evaluation.num_robots
+        # Constants of the code: noise of measured radii, and whether detections can be missed.
+        and torch.equal(ours.quantiles, theirs.quantiles)
+        and (ours.weather or not theirs.weather)
+    )
 
 
 class BatchedEvaluation:
-    """Evaluates an agent on the same scenarios again and again, in a compiled world.
+    """Evaluates a policy on the same scenarios again and again, in a compiled world.
 
     Args:
-        agent: acts.
-        scenarios: N of them.
-        world: of the evaluation.
+        policy: acts; in evaluation mode.
+        env: the world of the evaluation, with its N scenarios; see ``same_code``.
         compiled_env: whose compiled code steps B environments at a time; its state is not touched.
         seed: of the measurement noise.
     """
 
     def __init__(
-        self,
-        agent: Agent[Any],
-        scenarios: Scenario,
-        world: WorldConfig,
-        compiled_env: MarineNavEnv,
-        seed: int,
+        self, policy: PolicyWrapper, env: MarineNavEnv, compiled_env: MarineNavEnv, seed: int
     ) -> None:
-        self.agent, self._stepper, self._seed = agent, compiled_env, seed
-        device, continuous = compiled_env.generator.device, compiled_env.continuous
-        self._env = evaluation_world(scenarios, world, continuous, device, torch.float32, seed)
-        self._tally = Tally(self._env)
+        self.policy, self._env, self._stepper, self._seed = policy, env, compiled_env, seed
+        self._tally = Tally(env)
 
     @torch.no_grad()
     def run(self, watch: Watch | None = None, progress: Progress | None = None) -> Episodes:
@@ -124,10 +119,10 @@ class BatchedEvaluation:
                 yield running
                 if not running:
                     break
-            before, acting = world, active.nonzero(as_tuple=True)
+            before, acting = world, active.any(-1).nonzero().squeeze(-1)
             actions.zero_()
-            if len(acting[0]):
-                actions[acting] = self._chosen(world.now.observation, acting)
+            if len(acting):
+                actions[acting] = self._chosen(world.now.observation, active, acting).to(actions)
             world, outcome = self._stepper.step_without_reset(before, actions, source.take())
             if watch is not None:
                 watch(self._moment(rows, before, actions, world, outcome), self._env)
@@ -135,16 +130,19 @@ class BatchedEvaluation:
         for name, each in sums.items():
             self._tally.sums[name][rows] = each[:count]
 
-    def _chosen(self, observation: TensorDict, acting: tuple[Tensor, ...]) -> Tensor:
-        """Actions [M] or [M, 2] of some robots.
+    def _chosen(self, observation: TensorDict, active: Tensor, acting: Tensor) -> Tensor:
+        """Actions [M, R, ...] in the environments in which a robot acts.
 
         Args:
             observation: every entry by name, [B, R, ...].
-            acting: environment and number of each robot, [M] int64 both.
+            active: [n, R] bool: robots that actions control.
+            acting: [M] int64: the environments.
         """
         seen = {name: each[acting] for name, each in observation.items()}
-        seen[ACTIVE] = torch.ones_like(acting[0], dtype=torch.bool)
-        return self.agent.act(seen)
+        mask = active[acting]
+        group = TensorDict({"observation": TensorDict(seen, mask.shape), "mask": mask}, mask.shape)
+        acted = self.policy(TensorDict({GROUP: group}, mask.shape[:1]))
+        return acted.get((GROUP, "action"))
 
     def _moment(
         self, rows: Tensor, before: WorldState, action: Tensor, after: WorldState, outcome: Outcome

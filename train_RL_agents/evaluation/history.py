@@ -24,6 +24,7 @@ from train_RL_agents.evaluation.episodes import (
     draw_scenarios,
     evaluate,
     evaluation_of,
+    evaluation_world,
     finite,
 )
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -115,11 +116,13 @@ class History:
         """Choose how the fixed set is run: see BatchedEvaluation, ``evaluate`` and Evaluation."""
         config, env = self._config, self._compiled_env
         seed, given = config.eval_schedule.seed, (self.scenarios, config.world)
-        if env is not None and same_code(env.config, config.world):
-            return BatchedEvaluation(agent, *given, env, seed).run
         options: dict[str, Any] = {
             "continuous": agent.continuous, "device": self._device, "seed": seed
         }  # fmt: skip
+        if env is not None:
+            own = evaluation_world(*given, dtype=torch.float32, **options)
+            if same_code(env, own):
+                return BatchedEvaluation(PolicyWrapper(agent), own, env, seed).run
         if host_reads_are_free(self._device):
             return partial(evaluate, PolicyWrapper(agent), *given, **options)
         options |= {"compile": config.compile, "capture": config.capture}

@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from marinenav_env import GROUP, LEVELS, Curriculum, MarineNavEnv, WorldConfig
-from marinenav_env.config import RewardConfig, SensorConfig
+from marinenav_env import GROUP, LEVELS, Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env.config import RewardConfig, SensorConfig, WeatherConfig
+from marinenav_env.scenario_file import episodes_of
 from tests.train_RL_agents.tiny_runs import CPU, tiny_settings
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.batched import BatchedEvaluation, same_code
-from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
+from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate, evaluation_world
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 WORLD = WorldConfig(max_steps=40)
@@ -31,6 +32,14 @@ def training_env(agent, num_envs, **options):
                         episode_statistics=True, **options)  # fmt: skip
 
 
+def world_of(agent, config=WORLD, scenarios=SCENARIOS):
+    return evaluation_world(scenarios, config, agent.continuous, CPU, torch.float32, 3)
+
+
+def batched(agent, env, config=WORLD):
+    return BatchedEvaluation(PolicyWrapper(agent), world_of(agent, config), env, 3)
+
+
 def in_one_batch(agent, **options):
     return evaluate(PolicyWrapper(agent), SCENARIOS, WORLD, continuous=agent.continuous, device=CPU,
                     seed=3, **options)  # fmt: skip
@@ -42,7 +51,7 @@ def test_batches_of_any_size_give_the_same_episodes(name, num_envs):
     agent = agent_of(name)
     env = training_env(agent, num_envs)
     before = env.state_dict()
-    evaluation = BatchedEvaluation(agent, SCENARIOS, WORLD, env, 3)
+    evaluation = batched(agent, env)
     expected = in_one_batch(agent).state_dict()
     for _ in range(2):  # again and again
         found = evaluation.run().state_dict()
@@ -55,7 +64,7 @@ def test_those_who_look_on_see_the_same_steps():
     seen = []
     for run in (
         lambda watch: in_one_batch(agent, watch=watch, drop_ended=False),
-        BatchedEvaluation(agent, SCENARIOS, WORLD, training_env(agent, 16), 3).run,
+        batched(agent, training_env(agent, 16)).run,
     ):
         steps = []
 
@@ -74,11 +83,16 @@ def test_those_who_look_on_see_the_same_steps():
 def test_progress_counts_episodes_up_to_all():
     agent, told = agent_of("DQN"), []
     world = replace(WORLD, max_steps=26)
-    evaluation = BatchedEvaluation(agent, SCENARIOS, world, training_env(agent, 4), 3)
+    evaluation = batched(agent, training_env(agent, 4), world)
     evaluation.run(progress=lambda *given: told.append(given))
     assert {total for _, total in told} == {9}
     ended = [each for each, _ in told]
     assert ended[0] == 0 and ended == sorted(ended) and ended[-1] >= 8
+
+
+def env_of(config=WORLD, levels=LEVELS[:4], **options):
+    options.setdefault("scenarios", Curriculum(levels, pool_size=16, refresh_size=16))
+    return MarineNavEnv(config, 4, seed=0, **options)
 
 
 @pytest.mark.parametrize(
@@ -93,8 +107,41 @@ def test_progress_counts_episodes_up_to_all():
     ],
 )
 def test_only_weights_of_the_reward_may_differ(training, same):
-    assert same_code(training, WORLD) is same
-    assert not same or same_code(training, replace(WORLD, ends_at_first_collision=True))
+    assert same_code(env_of(training), world_of(agent_of("AC-IQN"))) is same
+    ends = replace(WORLD, ends_at_first_collision=True)
+    assert not same or same_code(env_of(training), world_of(agent_of("AC-IQN"), ends))
+
+
+@pytest.mark.parametrize("robots", [2, 6])
+def test_fleets_of_another_size_have_code_of_their_own(robots):
+    env = env_of(levels=(Level(robots, 0, 0, 30.0),))
+    assert not same_code(env, world_of(agent_of("AC-IQN")))
+
+
+def test_scenarios_with_other_noise_or_without_weather_have_code_of_their_own():
+    evaluation = world_of(agent_of("AC-IQN"))
+    for kappa, same in ((1.0, True), (0.5, False)):
+        sensor = SensorConfig(r_kappa=kappa)
+        episodes = episodes_of(SCENARIOS, replace(WORLD, sensor=sensor), 0)
+        assert same_code(env_of(scenarios=episodes), evaluation) is same
+    stormy = replace(WORLD, weather=WeatherConfig(missed=0.5))
+    assert not same_code(env_of(stormy, scenarios=episodes_of(SCENARIOS, WORLD, 0)),
+                         world_of(agent_of("AC-IQN"), stormy))  # fmt: skip
+
+
+def test_the_policy_sees_whole_fleets_in_evaluation_mode():
+    agent, shapes = agent_of("DQN"), set()
+    act = agent.act
+
+    def seen(observation, risk=None):
+        shapes.add(observation["self_state"].shape[1:])
+        assert not agent.training
+        return act(observation, risk).to(torch.int32)
+
+    agent.act = seen
+    agent.train()
+    batched(agent, training_env(agent, 16)).run()
+    assert shapes == {(5, 7)}
 
 
 @pytest.mark.slow
@@ -108,7 +155,7 @@ def test_code_of_the_training_serves_the_evaluation(name):
     with torch.no_grad():  # as collectors do
         for _ in range(2):
             step = env.step_and_maybe_reset(explores(step))[1]
-    evaluation = BatchedEvaluation(agent, SCENARIOS, WORLD, env, 3)
+    evaluation = batched(agent, env)
     with torch._dynamo.config.patch(error_on_recompile=True):
         found = evaluation.run().state_dict()
     torch.testing.assert_close(found, in_one_batch(agent).state_dict(), rtol=1e-4, atol=1e-4)
