@@ -138,11 +138,18 @@ def from_dict(
         if NoneType not in members_of(known[key].annotation):
             del read[key]
     said = {key for key in (*given, *texts) if key in read}
-    return _with_stated_rewards(_changed(config, "", read), said)
+    return _with_stated_rewards(_changed(config, "", read), said, texts)
 
 
-def _with_stated_rewards(config: TrainConfig[Any], stated: Collection[str]) -> TrainConfig[Any]:
+def _with_stated_rewards(
+    config: TrainConfig[Any], stated: Collection[str], typed: Collection[str]
+) -> TrainConfig[Any]:
     """Let a run be trained on the rewards that are stated, as trainer.* or as world.reward.*.
+
+    Args:
+        config: as it was read.
+        stated: keys that are given.
+        typed: those of them that are arguments of the command.
 
     Raises:
         ConfigError: when both are stated, and contradict.
@@ -153,8 +160,8 @@ def _with_stated_rewards(config: TrainConfig[Any], stated: Collection[str]) -> T
         mine, theirs = getattr(config.trainer, name), getattr(config.world.reward, name)
         if shared in stated and own not in stated:
             settled[own] = theirs
-        elif shared in stated and theirs != getattr(RewardConfig, name):
-            # The default contradicts nothing: whole configurations state it beside the trainer's.
+        elif shared in typed or (shared in stated and theirs != getattr(RewardConfig, name)):
+            # A file's default contradicts nothing: whole configurations state it beside the other.
             require(mine in (theirs, None), own, mine, f"{theirs}, as {shared} has it, or left out")
     own, shared = (f"{each}.collision_penalty" for each in ("trainer", "world.reward"))
     if "training_schedule.scenarios" in stated and not {own, shared} & set(stated):

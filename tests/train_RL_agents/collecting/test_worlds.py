@@ -137,12 +137,23 @@ def test_rewards_that_contradict_are_refused(tmp_path, name):
     assert getattr(trained([word, f"trainer.{name}={value}"]), name) == value
 
 
-def test_the_default_is_trained_on_where_it_is_stated():
+def test_the_default_is_trained_on_where_it_is_stated(tmp_path):
+    (tmp_path / "ppo.json").write_text('{"trainer": {"collision_penalty": -100}}')
     assert trained(["world.reward.collision_penalty=-5"]).collision_penalty == -5.0
     assert trained().collision_penalty == TrainerConfig.collision_penalty == -50.0
-    # As in a whole configuration that was saved.
+    # Not in an argument beside what contradicts it; a whole configuration that was saved has both.
     both = ["world.reward.collision_penalty=-5", "trainer.collision_penalty=-50"]
-    assert trained(both).collision_penalty == -50.0
+    with pytest.raises(
+        ConfigError, match=r"trainer.collision_penalty=-50.0: must be -5.0, as worl"
+    ):
+        trained(both)
+    with pytest.raises(
+        ConfigError, match=r"trainer.collision_penalty=-100.0: must be -5.0, as wor"
+    ):
+        load_config(tmp_path / "ppo.json", both[:1])
+    settings = {"world": {"reward": {"collision_penalty": -5.0}}}
+    whole = from_dict(settings | {"trainer": {"collision_penalty": -50.0}})
+    assert training_world(whole).reward.collision_penalty == -50.0
     world = ["world.reward.collision_penalty=-500", "trainer.collision_penalty=null"]
     assert trained(world).collision_penalty == -500.0
 
