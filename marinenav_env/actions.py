@@ -89,7 +89,7 @@ class ActionChecks:
             if found.any():  # host: see host_reads_are_free
                 env, robot = found.nonzero()[0].tolist()  # host: likewise
                 value = action[env, robot].tolist()  # host: likewise
-                self._require(False, f"action[{env}, {robot}]", value)
+                require(False, f"action[{env}, {robot}]", value, self._allowed)
 
     def within(self, action: Tensor, acting: Tensor) -> None:
         """Set the flag, if there is one, within a step; can be captured."""
@@ -106,9 +106,10 @@ class ActionChecks:
             self._stepped = False
             found = bool(self.flag)  # host: asked for
             self.flag.zero_()
-            self._require(not found, "action", "...")
+            if found:
+                raise ConfigError(f"an action since the last check: must be {self._allowed}")
 
-    def _require(self, condition: bool, key: str, value: object) -> None:
-        pairs = self._pairs
-        allowed = "finite" if pairs is None else f"an index from 0 to {pairs - 1}"
-        require(condition, key, value, allowed)
+    @property
+    def _allowed(self) -> str:
+        """What values are accepted, for messages."""
+        return "finite" if self._pairs is None else f"an index from 0 to {self._pairs - 1}"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from marinenav_env.actions import check_form
 from marinenav_env.config import WorldConfig
 from marinenav_env.entries import Entry
 from marinenav_env.env import Scenarios
@@ -66,7 +67,10 @@ class _FirstVessels:
             joint = self._others(worlds.now)
         else:
             joint = write_actions(worlds.now, worlds.env, self._others)
-        both = joint.get((GROUP, "action")).clone()
+        given, env = joint.get((GROUP, "action"), None), worlds.env
+        check_form(given, env.state.active.shape, env.continuous)
+        # The policy's type may hold whole numbers only.
+        both = given.to(env.dtype if env.continuous else torch.int64, copy=True)
         both[:, 0] = actions
         worlds.act(both)
         return worlds.result(0)
@@ -175,14 +179,16 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
     ) -> None:
-        modes = {name: mode for mode in AutoresetMode for name in (mode, mode.value)}
-        known = ", ".join(mode.value for mode in AutoresetMode)
-        require(autoreset_mode in modes, "autoreset_mode", autoreset_mode, f"one of {known}")
+        modes = {name: mode for mode in AutoresetMode for name in (mode.name, mode.value)}
+        named = getattr(autoreset_mode, "value", autoreset_mode)
+        known = isinstance(named, str) and named in modes
+        values = ", ".join(mode.value for mode in AutoresetMode)
+        require(known, "autoreset_mode", autoreset_mode, f"one of {values}")
         config = _shorter(config or WorldConfig(), max_episode_steps)
         self._worlds = NumpyWorlds(config, scenarios, continuous, flat, render_mode, render_fps,
                                    num_envs, device)  # fmt: skip
         self._fleet = _FirstVessels(self._worlds, others)
-        self._mode = modes[autoreset_mode]
+        self._mode = modes[named]
         self.metadata = METADATA | {"autoreset_mode": self._mode}
         self._over = np.zeros(num_envs, np.bool_)
         self.num_envs, self.render_mode = num_envs, render_mode
@@ -273,5 +279,6 @@ def _shorter(config: WorldConfig, steps: int | None) -> WorldConfig:
     """A configuration whose episodes end after so many control steps; None: as they are."""
     if steps is None:
         return config
+    steps = int(steps) if isinstance(steps, np.integer) else steps
     require(is_count(steps) and steps > 0, "max_episode_steps", steps, "a whole number, at least 1")
     return replace(config, max_steps=min(config.max_steps, steps))

@@ -21,7 +21,7 @@ from marinenav_env.rendering import FPS, MODES
 from marinenav_env.reset_pool import Curriculum, drawn_or_given
 from marinenav_env.seeds import joint_seed
 from marinenav_env.specs import GROUP
-from marinenav_env.validation import require
+from marinenav_env.validation import ConfigError, require
 
 Results = tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]
 METADATA = {"render_modes": list(MODES), "render_fps": FPS}
@@ -100,14 +100,18 @@ class NumpyWorlds:
         Raises:
             ConfigError: when they are of another shape or type.
         """
+        if not self._begun:
+            raise ConfigError("step: must come after reset")
         continuous, array = self.env.continuous, _array(given)
         shape = [1 if one else self.env.num_envs, 2][one : 2 if continuous else 1]
         require(list(array.shape) == shape, f"{key}.shape", list(array.shape), f"{shape}")
         allowed = "numbers" if continuous else "whole numbers"
         require(array.dtype.kind in ("iuf" if continuous else "iu"), f"{key}.dtype", array.dtype,
                 f"a type of {allowed}")  # fmt: skip
-        kind = np.float64 if array.dtype.kind == "f" else np.int64
-        tensor = torch.from_numpy(array.astype(kind))
+        if array.dtype.kind == "f":
+            # Before a smaller type would make infinities of them; what is not finite is refused.
+            array = np.where(np.isfinite(array), array.clip(-1.0, 1.0), array)
+        tensor = torch.from_numpy(array.astype(np.float64 if array.dtype.kind == "f" else np.int64))
         return tensor[None] if one else tensor
 
     def act(self, actions: Tensor) -> None:

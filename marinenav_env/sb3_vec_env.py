@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from marinenav_env.entries import Entry
 from marinenav_env.gymnasium_env import MarineNavVectorEnv
+from marinenav_env.validation import require
 
 try:
     from stable_baselines3.common.vec_env import VecEnv
@@ -32,13 +34,17 @@ class MarineNavVecEnv(VecEnv):
     Args:
         num_envs: worlds, one learning vessel each.
         scaled: whether observations are divided.
-        options: others of MarineNavVectorEnv.
+        options: others of MarineNavVectorEnv; ``autoreset_mode`` is SAME_STEP.
 
     Raises:
         ConfigError: for a setting that cannot be used.
     """
 
     def __init__(self, num_envs: int = 64, *, scaled: bool = True, **options: Any) -> None:
+        wanted = AutoresetMode.SAME_STEP
+        mode = options.pop("autoreset_mode", wanted)
+        same = mode in (wanted, wanted.value, wanted.name)
+        require(same, "autoreset_mode", mode, f"{wanted.value}, as stable-baselines3 has it")
         self.worlds = MarineNavVectorEnv(num_envs, **options)
         entries, space = self.worlds.entries, self.worlds.single_observation_space
         self.scales = {

@@ -39,7 +39,7 @@ def joint_seed(seeds: Any, count: int) -> int:
     Raises:
         ConfigError: when it is no seed, or there are more or fewer than worlds.
     """
-    if not isinstance(seeds, list | tuple | np.ndarray) or np.ndim(seeds) == 0:
+    if not isinstance(seeds, list | tuple | np.ndarray) or getattr(seeds, "ndim", 1) == 0:
         return as_seed(seeds)
     require(len(seeds) == count, "seed", seeds, f"one, or a list of {count}")
     missing = [number for number, seed in enumerate(seeds) if seed is None]

@@ -130,7 +130,9 @@ def test_where_reading_costs_time_it_is_told_at_the_next_full_reset(
     td = env.reset()
     STEPS[step](env, td.clone().set(ACTION, wrong))
     STEPS[step](env, td.clone().set(ACTION, torch.zeros_like(wrong)))
-    message = r"^action='...': must be " + ("finite$" if continuous else "an index from 0 to 24$")
+    message = r"^an action since the last check: must be " + (
+        "finite$" if continuous else "an index from 0 to 24$"
+    )
     with pytest.raises(ConfigError, match=message):
         env.reset()
     env.reset()

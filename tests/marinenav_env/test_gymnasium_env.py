@@ -259,5 +259,50 @@ def test_on_a_gpu_actions_are_refused_after_the_step(monkeypatch):
     monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
     env = MarineNavVectorEnv(2, SHORT, scenarios=PAIR)
     env.reset(seed=0)
-    with pytest.raises(ConfigError, match=r"^action='...': must be finite$"):
+    with pytest.raises(ConfigError, match=r"^an action since the last check: must be finite$"):
         env.step(np.full((2, 2), np.inf))
+
+
+def test_the_agents_action_keeps_its_fraction_beside_whole_ones():
+    """Of others whose policy gives whole numbers."""
+    rewards = []
+    for kind in (torch.int64, torch.float32):
+
+        def idle(step, kind=kind):
+            return step.set((GROUP, "action"), torch.zeros(1, 2, 2, dtype=kind))
+
+        env = MarineNavGymEnv(SHORT, scenarios=PAIR, others=idle)
+        env.reset(seed=0)
+        rewards.append([env.step([0.6, 0.3])[1] for _ in range(4)])
+    assert rewards[0] == rewards[1]
+
+
+@pytest.mark.parametrize("others", [
+    lambda step: step, lambda step: step.set((GROUP, "action"), torch.zeros(1, 2)),
+])  # fmt: skip
+def test_others_that_write_no_such_actions_are_refused(others):
+    env = MarineNavGymEnv(SHORT, scenarios=PAIR, others=others)
+    env.reset(seed=0)
+    with pytest.raises(ConfigError, match=r"^action(\.shape)?=.*: must be"):
+        env.step([0.0, 0.0])
+
+
+def test_a_step_before_the_reset_is_refused():
+    with pytest.raises(ConfigError, match=r"^step: must come after reset$"):
+        MarineNavGymEnv(SHORT, scenarios=PAIR).step([0.0, 0.0])
+
+
+def test_large_actions_are_clipped_and_not_taken_for_infinite():
+    rewards = []
+    for large in (1.0, 1e300):
+        env = MarineNavGymEnv(SHORT, scenarios=PAIR)
+        env.reset(seed=0)
+        rewards.append(env.step(np.array([large, -large]))[1])
+    assert rewards[0] == rewards[1]
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int16, np.int64])
+def test_an_index_may_be_of_any_integer_type(kind):
+    env = MarineNavGymEnv(SHORT, scenarios=PAIR, continuous=False)
+    env.reset(seed=0)
+    env.step(kind(7))
