@@ -112,10 +112,18 @@ class Curriculum:
         require(fine, "curriculum.pool_size", self.pool_size, "a multiple of refresh_size")
 
     def _fill(self, names: list[str], size: int) -> None:
-        """Set what is not given, for a pool of a size."""
-        for name, value in (("pool_size", size), ("refresh_size", min(REFRESH, size // PARTS))):
-            if name in names:
-                object.__setattr__(self, name, value)
+        """Set what is not given, for a pool of a size; what is given is kept."""
+        pool, refresh = self.pool_size, self.refresh_size
+        if "pool_size" in names:
+            given = "refresh_size" not in names and is_count(refresh) and refresh > 0
+            pool = -(-size // refresh) * refresh if given else size
+            object.__setattr__(self, "pool_size", pool)
+        if "refresh_size" in names:
+            given = "pool_size" not in names and is_count(pool) and pool % REFRESH == 0
+            most = max(1, min(REFRESH, pool // PARTS)) if is_count(pool) else 1
+            parts = (part for part in range(most, 0, -1) if part == 1 or pool % part == 0)
+            refresh = REFRESH if given else next(parts)
+            object.__setattr__(self, "refresh_size", refresh)
 
     def _affordable(self) -> int:
         """The pool's default size, a power of two, by the size of the fleets."""

@@ -456,3 +456,18 @@ def test_many_robots_start_and_step_in_seconds() -> None:
     env.rollout(2)
     assert env.state.active.shape == (2, 300) and env.scenario.robot_mask.all()
     assert time.perf_counter() - begun < 60.0  # 4 s on one core
+
+
+@pytest.mark.parametrize(
+    ("given", "sizes"),
+    [
+        ({"refresh_size": 100}, (2100, 100)),
+        ({"pool_size": 8}, (8, 1)),
+        ({"pool_size": 100}, (100, 10)),
+        ({"pool_size": 4096}, (4096, 256)),
+        ({}, (2048, 256)),
+    ],
+)
+def test_a_size_that_is_not_given_fits_the_other(given, sizes):
+    made = Curriculum(**given)
+    assert (made.pool_size, made.refresh_size) == sizes
