@@ -136,8 +136,8 @@ def _growth(config: ScenarioConfig, level: Level, crowding: float) -> float:
     """
     side = min(level.map_size or config.width, level.map_size or config.height)
     # Whole metres of the shorter side, from less than the area per robot asks for.
-    wanted = math.ceil(side * max(1.05, 0.9 * math.sqrt(crowding)))
-    for _ in range(25):
+    wanted = math.ceil(side * min(1.3, max(1.05, 0.9 * math.sqrt(crowding))))
+    for _ in range(30):
         growth = wanted / side
         larger = replace(config, width=growth * config.width, height=growth * config.height)
         # One on which few more draws are enough is found sooner, and leaves more room.
