@@ -63,7 +63,9 @@ def updated_statistics(
 
 
 def with_statistics(saved: dict[str, Any], now: ResetState) -> dict[str, Any]:
-    """Add the statistics that states of earlier versions lack; they begin at 0."""
-    if now.statistics is None or "statistics" in saved:
+    """Return a saved state with statistics if the present one has them; missing ones begin at 0."""
+    if now.statistics is None:
+        return {name: each for name, each in saved.items() if name != "statistics"}
+    if "statistics" in saved:
         return saved
     return saved | {"statistics": torch.zeros_like(now.statistics)}

@@ -48,7 +48,7 @@ from train_RL_agents.utils.compiling import (
     end_compilers,
     shield_compilers,
 )
-from train_RL_agents.utils.device import random_stream, release_memory, set_up_process
+from train_RL_agents.utils.device import cpu_threads, random_stream, release_memory, set_up_process
 from train_RL_agents.utils.progress import Clock, Display
 from train_RL_agents.utils.signals import first_signal
 from train_RL_agents.utils.slowdown import Slowdown
@@ -537,6 +537,8 @@ def resume(run: RunFolder, total_timesteps: int | None = None, **options: Any) -
     """
     if total_timesteps is not None:
         run.config = replace(run.config, total_timesteps=total_timesteps)
+    if not run.config.threads and Ranks().size == 1:  # of a job that begins, or of earlier versions
+        run.config = replace(run.config, threads=cpu_threads())
     trainer = TorchRLTrainer(run, **options)
     if trainer.ranks.leads:
         run.write_config()  # what was changed holds for the next resume, too

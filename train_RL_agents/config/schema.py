@@ -99,6 +99,8 @@ class TrainingSchedule(LevelColumns):
 
     def __post_init__(self) -> None:
         check_fields(self, "training_schedule")
+        useful = bool(self.scenarios) or not self.strict
+        require(useful, "training_schedule.strict", True, "false without a scenario file")
         self.curriculum()
 
     def curriculum(self) -> Curriculum:

@@ -59,7 +59,7 @@ def cpu_threads(wanted: int = 0) -> int:
     if wanted:
         return min(wanted, cpu_cores())
     variable = os.environ.get(THREADS_VARIABLE, "")
-    return int(variable) if variable.isdigit() and int(variable) > 0 else idle_cores()
+    return int(variable) if variable.isdecimal() and int(variable) > 0 else idle_cores()
 
 
 def random_stream(seed: int, number: int, device: torch.device) -> torch.Generator:

@@ -156,7 +156,8 @@ def test_the_command_tells_it(command, capsys):
 def test_unknown_profiles_are_refused():
     with pytest.raises(ConfigError) as caught:
         apply_profile(default_config("DQN"), "7gb", set(), CPU)
-    assert str(caught.value) == f"profile='7gb': must be one of {', '.join(CHOICES)}"
+    said = f"profile='7gb': must be one of {', '.join(CHOICES)}; did you mean 8gb?"
+    assert str(caught.value) == said
 
 
 def test_stated_keys_are_those_of_file_and_arguments(tmp_path):
