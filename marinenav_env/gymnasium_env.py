@@ -180,7 +180,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
     ) -> None:
         modes = {name: mode for mode in AutoresetMode for name in (mode.name, mode.value)}
-        named = getattr(autoreset_mode, "value", autoreset_mode)
+        named: Any = getattr(autoreset_mode, "value", autoreset_mode)
         known = isinstance(named, str) and named in modes
         values = ", ".join(mode.value for mode in AutoresetMode)
         require(known, "autoreset_mode", autoreset_mode, f"one of {values}")
