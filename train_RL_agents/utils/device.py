@@ -38,9 +38,10 @@ def idle_cores() -> int:
         At least 1; all cores where the system does not tell.
     """
     try:
-        shares = psutil.cpu_times_percent(interval=_MEASURED, percpu=True)
-        own = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(shares))
-        idle = sum(shares[core].idle + getattr(shares[core], "iowait", 0.0) for core in own)
+        # Not cpu_times_percent, whose shares are wrong for less than a second.
+        busy = psutil.cpu_percent(interval=_MEASURED, percpu=True)
+        own = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(busy))
+        idle = sum(100.0 - busy[core] for core in own)
     except (OSError, RuntimeError, NotImplementedError, IndexError):
         return cpu_cores()
     return max(1, round(idle / 100.0))
