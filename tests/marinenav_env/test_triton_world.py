@@ -280,7 +280,10 @@ STARTS: dict[str, tuple[int, Callable[[], Any]]] = {
     **{kind: (16, given) for kind, given in KINDS.items()},
     "one of each": (1, lambda: Curriculum((Level(1, 0, 0, 20.0),), **ONE)),
     "only cores": (3, lambda: Curriculum((Level(1, 2, 0, 20.0),), **ONE)),
-    "more robots than lanes": (2, lambda: Curriculum((Level(40, 1, 1, 20.0),), **ONE)),
+    "more robots than lanes": (
+        2,
+        lambda: Curriculum((Level(40, 1, 1, 20.0, map_size=100.0),), **ONE),
+    ),
 }
 """How many environments, and what their episodes are made of."""
 
