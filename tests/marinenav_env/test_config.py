@@ -145,7 +145,6 @@ REFUSED: list[tuple[type, str, str, Any]] = [
     (Curriculum, "curriculum", "timesteps", (1, 2, 3, 4, 5, 6)),
     (Curriculum, "curriculum", "timesteps", (0, 2, 1, 4, 5, 6)),
     (Curriculum, "curriculum", "pool_size", 0),
-    (Curriculum, "curriculum", "pool_size", 300),
     (Curriculum, "curriculum", "refresh_size", 0),
     (Curriculum, "curriculum", "refresh_interval", 0),
 ]  # fmt: skip
