@@ -125,13 +125,14 @@ class BatchedEvaluation:
                 actions[acting] = self._chosen(world.now.observation, active, acting).to(actions)
             world, outcome = self._stepper.step_without_reset(before, actions, source.take())
             if watch is not None:
-                watch(self._moment(rows, before, actions, world, outcome), self._env)
+                moment = self._moment(rows, before, actions, world, outcome)
+                watch = watch if watch(moment, self._env) is not False else None
             sums = self._tally.after(sums, GAMMA**number, before.now, actions, outcome)
         for name, each in sums.items():
             self._tally.sums[name][rows] = each[:count]
 
     def _chosen(self, observation: TensorDict, active: Tensor, acting: Tensor) -> Tensor:
-        """Actions [M, R, ...] in the environments in which a robot acts.
+        """Return the actions [M, R, ...] in the environments in which a robot acts.
 
         Args:
             observation: every entry by name, [B, R, ...].

@@ -57,8 +57,10 @@ class Moment(NamedTuple):
     outcome: Outcome
 
 
-Watch = Callable[[Moment, MarineNavEnv], None]
-"""Called with every step, and with the world in which all N episodes started."""
+Watch = Callable[[Moment, MarineNavEnv], bool | None]
+"""Called with every step, and with the world in which all N episodes started.
+
+It may return False when it needs no further steps, which need not be prepared for it then."""
 
 
 Progress = Callable[[int, int], None]

@@ -41,8 +41,8 @@ class Probe(Protocol):
 
     first_quantiles: Tensor | None
 
-    def __call__(self, moment: Moment, env: MarineNavEnv) -> None:
-        """See a control step."""
+    def __call__(self, moment: Moment, env: MarineNavEnv) -> bool:
+        """Record a control step; returns whether further ones are wanted (see Watch)."""
 
     def picture(self, title: str, map_size: tuple[float, float]) -> NDArray[np.uint8] | None:
         """Tracks as pixels [height, width, 3], or None."""

@@ -64,8 +64,8 @@ class EvaluationProbe:
         """Quantiles of the return of the first actions of all robots (scaled rewards), in one row;
         None if the agent does not know them."""
 
-    def __call__(self, moment: Moment, env: MarineNavEnv) -> None:
-        """See a control step; see Watch."""
+    def __call__(self, moment: Moment, env: MarineNavEnv) -> bool:
+        """Record a control step; returns whether further ones are wanted (see Watch)."""
         if not self._looked:
             self._looked = True
             action, active = moment.acted.get((GROUP, "action")), moment.before.now.state.active
@@ -74,6 +74,7 @@ class EvaluationProbe:
             self.first_quantiles = None if known is None else known[active].flatten().cpu()
         if self._recorder is not None:
             self._recorder(moment, env)
+        return self._recorder is not None
 
     def picture(self, title: str, map_size: tuple[float, float]) -> NDArray[np.uint8] | None:
         """Draw the first episode of each level.

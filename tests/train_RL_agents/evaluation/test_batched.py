@@ -80,6 +80,17 @@ def test_those_who_look_on_see_the_same_steps():
     torch.testing.assert_close(seen[1][: len(seen[0])], seen[0], rtol=1e-4, atol=1e-4)
 
 
+def test_a_watch_that_has_seen_enough_gets_no_further_steps():
+    agent, seen = agent_of("PPO"), []
+
+    def watch(moment, env):
+        seen.append(moment.rows.tolist())
+        return len(seen) < 2
+
+    batched(agent, training_env(agent, 16)).run(watch)
+    assert seen == [list(range(len(SCENARIOS)))] * 2
+
+
 def test_progress_counts_episodes_up_to_all():
     agent, told = agent_of("DQN"), []
     world = replace(WORLD, max_steps=26)
