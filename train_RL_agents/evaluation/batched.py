@@ -139,7 +139,8 @@ class BatchedEvaluation:
             active: [n, R] bool: robots that actions control.
             acting: [M] int64: the environments.
         """
-        seen = {name: each[acting] for name, each in observation.items()}
+        # Contiguous: PyTorch's norms take ten times as long with environments innermost.
+        seen = {name: each[acting].contiguous() for name, each in observation.items()}
         mask = active[acting]
         group = TensorDict({"observation": TensorDict(seen, mask.shape), "mask": mask}, mask.shape)
         acted = self.policy(TensorDict({GROUP: group}, mask.shape[:1]))
