@@ -52,6 +52,19 @@ Scenarios = Curriculum | str | Path | Sequence[Episode] | Scenario | Sampler | N
 """What episodes are made of; see MarineNavEnv."""
 
 
+def _require_scenarios(given: Any) -> None:
+    """Refuse what episodes cannot be made of.
+
+    Raises:
+        ConfigError: when it is given.
+    """
+    if not isinstance(given, Curriculum | Scenario):
+        fine = isinstance(given, Sequence) and len(given) > 0
+        fine = fine and all(isinstance(each, Episode) for each in given)
+        require(fine, "scenarios", given, "a Curriculum, a scenario file, a list of one Episode or "
+                "more, a Scenario or a sampler")  # fmt: skip
+
+
 class MarineNavEnv(EnvBase):
     """Fleets of autonomous surface vessels; batch [E], agents in the group ``robots``.
 
@@ -136,13 +149,17 @@ class MarineNavEnv(EnvBase):
     ) -> None:
         given = read_scenarios(scenarios) if isinstance(scenarios, str | Path) else scenarios
         self._given = given = drawn_or_given(given)
+        _require_scenarios(given)
         count = 1 if isinstance(self._given, Curriculum) else len(self._given)
         num_envs = count if num_envs is None else num_envs
-        require(isinstance(num_envs, Integral), "num_envs", num_envs, "a whole number")
+        fine = isinstance(num_envs, Integral) and not isinstance(num_envs, bool)
+        require(fine, "num_envs", num_envs, "a whole number")
         require(num_envs >= 1, "num_envs", num_envs, "at least 1")
         fine = config is None or isinstance(config, WorldConfig)
         require(fine, "config", config, "a WorldConfig")
         floats = (torch.float32, torch.float64)
+        for name, flag in (("continuous", continuous), ("flat", flat)):
+            require(isinstance(flag, bool), name, flag, "True or False")
         require(dtype in floats, "dtype", dtype, "torch.float32 or torch.float64")
         try:
             device = torch.device(device)

@@ -287,4 +287,5 @@ def _describe_one(annotation: Any) -> str:
     if get_origin(annotation) is tuple:
         count = "" if arguments[-1] is Ellipsis else f"{len(arguments)} "
         return f"a list of {count}{_NOUNS.get(bare(arguments[0]), ('', 'values'))[1]}"
-    return _NOUNS.get(annotation, (str(annotation), ""))[0]
+    name = f"a {annotation.__name__}" if isinstance(annotation, type) else str(annotation)
+    return _NOUNS.get(annotation, (name, ""))[0]

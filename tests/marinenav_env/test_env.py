@@ -53,7 +53,11 @@ def test_one_environment_for_each_given_scenario() -> None:
         ({"num_envs": 0}, r"^num_envs=0: must be at least 1$"),
         ({"dtype": torch.float16}, r"^dtype=torch\.float16: must be torch\.float32 or "),
         ({"scenarios": "/nowhere/at/all.json"}, r"^/nowhere/at/all\.json: cannot be read as "),
-        ({"scenarios": []}, r"^num_envs=0: must be at least 1$"),
+        ({"scenarios": []}, r"^scenarios=\[\]: must be a Curriculum, .* one Episode or more"),
+        ({"scenarios": 5}, r"^scenarios=5: must be a Curriculum, a scenario file"),
+        ({"scenarios": [1, 2]}, r"^scenarios=\[1, 2\]: must be a Curriculum, a scenario file"),
+        ({"continuous": "no"}, r"^continuous='no': must be True or False$"),
+        ({"num_envs": True}, r"^num_envs=True: must be a whole number$"),
     ],
 )
 def test_bad_arguments_are_refused(options: dict[str, Any], message: str) -> None:
