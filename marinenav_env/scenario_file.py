@@ -90,6 +90,30 @@ class Episode:
     """Whether the file states the penalty of a collision; else training has a default of its
     own."""
 
+    def __eq__(self, other: object) -> bool:
+        """Compare; one number for all robots equals the same number for each, as files have it."""
+        if not isinstance(other, Episode):
+            return NotImplemented
+        names = [each.name for each in fields(self) if each.compare and each.name != "world"]
+        same = all(getattr(self, name) == getattr(other, name) for name in names)
+        return same and self._filled() == other._filled()
+
+    def _filled(self) -> WorldConfig:
+        """Return the world with a number for each robot wherever each may have its own."""
+        count = len(self.start)
+
+        def filled(config: Any, names: dict[str, str]) -> Any:
+            values = {
+                name: getattr(config, name) for name in names.values() if name not in COMMANDS
+            }
+            return replace(config, **{
+                name: value[:count] if isinstance(value, tuple) else (value,) * count
+                for name, value in values.items()
+            })  # fmt: skip
+
+        vessel, sensor = self.world.vessel, self.world.sensor
+        return replace(self.world, vessel=filled(vessel, _VESSEL), sensor=filled(sensor, _SENSOR))
+
 
 # Reading ----------------------------------------------------------------------------------------
 
@@ -322,7 +346,14 @@ def write_scenarios(path: str | Path, episodes: Sequence[Episode]) -> None:
 
 
 def scenario_text(episodes: Sequence[Episode]) -> str:
-    """The content of a scenario file."""
+    """Return the content of a scenario file.
+
+    Raises:
+        ConfigError: when there is no episode, or something else.
+    """
+    fine = isinstance(episodes, Sequence) and len(episodes) > 0
+    fine = fine and all(isinstance(each, Episode) for each in episodes)
+    require(fine, "episodes", episodes, "a list of one Episode or more")
     return json.dumps([_entry(episode) for episode in episodes]) + "\n"
 
 

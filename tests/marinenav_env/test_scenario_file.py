@@ -106,6 +106,24 @@ def test_values_shared_by_all_robots_are_written_for_each(tmp_path: Path) -> Non
     assert_same_world([episode], read_scenarios(path))
 
 
+@pytest.mark.parametrize("episodes", [[], 3, ["one"]])
+def test_what_cannot_be_read_back_is_not_written(episodes: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^episodes=.*: must be a list of one Episode or more$"):
+        write_scenarios(tmp_path / "none.json", episodes)
+    assert not any(tmp_path.iterdir())
+
+
+def test_an_episode_made_by_hand_equals_the_one_that_is_read_back(tmp_path: Path) -> None:
+    made = Episode([[1, 2]], [[30, 40]], [0.0], [[0.0] * 3], [[0.0] * 2], [[0.0] * 2])
+    write_scenarios(tmp_path / "one.json", [made])
+    (read,) = read_scenarios(tmp_path / "one.json")
+    assert read == made and made != "an episode"
+    assert read.world.vessel.radius != made.world.vessel.radius  # one of each robot, and of all
+    assert read != replace(made, goal=[[30, 41]])
+    assert read != replace(made, world=WorldConfig(vessel=VesselConfig(radius=0.9)))
+    assert read != replace(made, world=WorldConfig(dt=0.1))
+
+
 def test_the_format_is_that_of_the_recordings(tmp_path: Path) -> None:
     """Nothing that other readers look for is left out."""
     path = tmp_path / "scenarios.json"
