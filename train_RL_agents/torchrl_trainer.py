@@ -423,6 +423,10 @@ class TorchRLTrainer:
                 f"{path}: was made with other settings than {self.run.path / CONFIG} has: "
                 f"{'; '.join(changed)}"
             )
+        made, total = state.get("env_steps"), self.config.total_timesteps
+        fewer = is_count(made) and total < made and total != before["total_timesteps"]
+        require(not fewer, "total_timesteps", total, f"at least {made}, as {self.run.path} has "
+                "already made so many")  # fmt: skip
         if missing := self.algorithm.missing(state):
             raise ConfigError(f"{self.run.path}: {missing}")
         try:
