@@ -329,7 +329,8 @@ class Display:
             shown.insert(0, f"finished: {run}")
         elif resumable:
             command = shlex.join([*program, "train", "--resume", run])
-            how = "and saved" if kept is None else f"while compiling, {kept:,} env-steps are kept"
+            lost = f"while compiling: the state of {kept or 0:,} env-steps is kept, nothing since"
+            how = "and saved" if kept is None else lost
             shown.append(f"stopped {how}; go on with: {command}")
         else:
             shown.append(f"stopped: {run}; with save_replay=false it cannot be resumed")

@@ -172,7 +172,10 @@ def test_ctrl_c_while_compiling_keeps_the_last_state(tmp_path, tiny, capsys):
     assert trainer.stopped
     assert not (run.checkpoints / STATE).exists()
     hint = f"go on with: marinenav train --resume {run.path}"
-    assert f"stopped while compiling, 0 env-steps are kept; {hint}" in capsys.readouterr().out
+    assert (
+        f"stopped while compiling: the state of 0 env-steps is kept, nothing since; {hint}"
+        in capsys.readouterr().out
+    )
     assert load_policy(run.path).metrics == {"note": NOT_EVALUATED}
     assert train(RunFolder.open(run.path)).env_steps == 160
 
