@@ -7,6 +7,7 @@ the size of one environment.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -121,7 +122,8 @@ def _check_levels(config: TrainConfig[Any]) -> None:
 
 def _one_environment(config: TrainConfig[Any], continuous: bool) -> MarineNavEnv:
     """The world of a run with one environment and one scenario held ready."""
-    scenarios = training_scenarios(config)
+    with warnings.catch_warnings(action="ignore"):  # the run warns of its scenario file itself
+        scenarios = training_scenarios(config)
     if isinstance(scenarios, Curriculum):
         scenarios = replace(scenarios, pool_size=1, refresh_size=1)
     world = replace(config.world, kernel="auto")  # this one is made on the CPU
