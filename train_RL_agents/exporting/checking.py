@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.files import open_regular
-from marinenav_env.validation import ConfigError
+from marinenav_env.validation import ConfigError, require
 from train_RL_agents.config.reading import read_json
 from train_RL_agents.exporting.apart import Apart
 from train_RL_agents.exporting.export import CONTRACT, SELECTED, VERSION
@@ -37,6 +38,7 @@ def check_file(path: Path) -> tuple[int, float]:
             than the one that was exported, or when an output differs by more than the contract
             allows.
     """
+    _require_file(path)
     examples = _read_examples(path.parent / CONTRACT)
     if path.suffix == ".json":
         got = _given(path, examples)
@@ -45,12 +47,24 @@ def check_file(path: Path) -> tuple[int, float]:
     return len(examples.outputs[SELECTED]), _compare(path, got, examples)
 
 
+def _require_file(path: Path) -> None:
+    """Refuse a path that is no file, or has no contract beside it.
+
+    Raises:
+        ConfigError: when it is such a path.
+    """
+    open_regular(path, "an exported file", math.inf).close()
+    fine = (path.parent / CONTRACT).exists()
+    require(fine, "FILE", str(path), f"beside the {CONTRACT} that was exported with it")
+
+
 def load_checked(path: Path) -> Call:
     """The network in an exported file, once it has reproduced the examples of its contract.
 
     Raises:
         ConfigError: see check_file.
     """
+    _require_file(path)
     examples = _read_examples(path.parent / CONTRACT)
     call = _loaded(path, examples)
     _compare(path, _computed(path, call, examples), examples)

@@ -76,9 +76,11 @@ def test_what_cannot_be_checked_is_refused_in_one_sentence(exported, tmp_path, c
     assert "--out DIR is needed" in refusal(path)
     assert "takes neither POLICY nor --out" in refusal("--check", path, "--out", tmp_path)
     model = tmp_path / "x.pt"
-    assert f"{tmp_path / CONTRACT}: cannot be read" in refusal("--check", model)
+    assert f"{model}: cannot be read as an exported file" in refusal("--check", model)
+    model.touch()
+    assert "x.pt': must be beside the contract.json" in refusal("--check", model)
     (tmp_path / CONTRACT).write_text(json.dumps(written))
-    assert "x.pt: cannot be read as an exported file" in refusal("--check", model)
+    (tmp_path / "x.tflite").touch()
     assert "x.tflite: must end in .pt, .pt2, .onnx or .json" in refusal(
         "--check", tmp_path / "x.tflite"
     )

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,7 @@ def test_a_damaged_file_is_refused_before_it_is_read(exported, tmp_path, monkeyp
     ):
         check_file(path)
     path.unlink()
-    with pytest.raises(ConfigError, match="cannot be read as an exported policy"):
+    with pytest.raises(ConfigError, match="cannot be read as an exported file"):
         check_file(path)
 
 
@@ -104,10 +105,20 @@ def test_examples_that_say_nothing_are_refused(change, words, exported, tmp_path
         check_file(tmp_path / exported[1].name)
 
 
+def test_a_file_that_is_not_there_is_named(exported, tmp_path):
+    for missing in (tmp_path / "no.pt2", tmp_path / "no.json", tmp_path):
+        with pytest.raises(ConfigError, match=f"^{re.escape(str(missing))}: cannot be read as an"):
+            check_file(missing)
+    alone = tmp_path / exported[1].name
+    alone.write_bytes(exported[1].read_bytes())
+    with pytest.raises(ConfigError, match=r"must be beside the contract.json"):
+        check_file(alone)
+
+
 @pytest.mark.parametrize("name", [".", ".."])
 def test_folders_without_a_name_are_refused(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"contract\.json: cannot be read"):
+    with pytest.raises(ConfigError, match=r"^\.*: cannot be read as an exported file"):
         check_file(Path(name))
 
 
