@@ -286,15 +286,18 @@ def train(
     """
     require(isinstance(agent, str), "agent", agent, f"a name, such as {TrainConfig.agent_type}")
     fine = isinstance(callbacks, Iterable)
-    callbacks = tuple(callbacks) if fine else ()
-    require(fine and all(map(callable, callbacks)), "callbacks", callbacks, "a list of functions")
+    given_callbacks = tuple(callbacks) if fine else ()
+    fine = fine and all(map(callable, given_callbacks))
+    require(fine, "callbacks", callbacks, "a list of functions")
+    _require_path("config", config, "a JSON file or a name; settings are further arguments")
+    _require_path("resume", resume, "a run folder")
     if ":" in agent:
         # Naming a part in a program allows it, as on the command line.
         plugins.allow(agent)
     quiet_compiler()
     given = ({"agent_type": agent} if agent else {}) | flatten(settings)
     words = [f"{name}={_word(name, value)}" for name, value in given.items()]
-    options: dict[str, Any] = {"quiet": quiet, "bar": bar, "callbacks": callbacks}
+    options: dict[str, Any] = {"quiet": quiet, "bar": bar, "callbacks": given_callbacks}
     if resume is None:
         path = Path(config) if config else None
         seeds = load_config(path, words).seed
@@ -311,6 +314,15 @@ def train(
     evaluations.pop(STOPPED, None)  # it has no figures
     best = evaluations.get(manifest.get("best", ""), {})
     return TrainedRun(folder.path, ending.finished, list(evaluations.values()), best)
+
+
+def _require_path(name: str, value: Any, allowed: str) -> None:
+    """Refuse what is given for a path and is none.
+
+    Raises:
+        ConfigError: when it is none.
+    """
+    require(value is None or isinstance(value, str | Path), name, value, allowed)
 
 
 def _cell(value: Any) -> str:

@@ -196,8 +196,10 @@ def test_a_configuration_without_arguments_is_the_main_job():
     (lambda: load("dqn").act([1, 2]), "observation=[1, 2]: must be a dictionary of arrays"),
     (lambda: compare(["iqn", "dqn"]), "policies=['iqn', 'dqn']: must be names, paths or loaded"),
     (lambda: train(agent=3), "agent=3: must be a name, such as AC-IQN"),
-    (lambda: train(callbacks=3), "callbacks=(): must be a list of functions"),
-    (lambda: train(callbacks=[3]), "callbacks=(3,): must be a list of functions"),
+    (lambda: train(callbacks=3), "callbacks=3: must be a list of functions"),
+    (lambda: train(callbacks=[3]), "callbacks=[3]: must be a list of functions"),
+    (lambda: train(config={"seed": 1}), "config={'seed': 1}: must be a JSON file or a name; setti"),
+    (lambda: train(resume=3), "resume=3: must be a run folder"),
     (lambda: train(world=WorldConfig()), "world=WorldConfig("),
 ])  # fmt: skip
 def test_values_of_a_wrong_type_are_refused_in_a_sentence(wrong, sentence):
@@ -207,7 +209,7 @@ def test_values_of_a_wrong_type_are_refused_in_a_sentence(wrong, sentence):
 
 
 def test_a_run_and_a_configuration_belong_to_their_agents(settings):
-    with pytest.raises(ConfigError, match="agent_type=PPO: dqn is for DQN, and does not fit"):
+    with pytest.raises(ConfigError, match="agent_type=PPO: dqn is a configuration of DQN"):
         train("PPO", config="dqn", save_dir=settings["save_dir"], quiet=True)
     run = train(**settings)
     sentence = f"agent_type='PPO': must be left out, or DQN: {run.folder} is a run of that agent"

@@ -18,9 +18,9 @@ from typing import Any, TypeVar, get_type_hints
 
 from marinenav_env import files, plugins
 from marinenav_env.config import RewardConfig
-from marinenav_env.validation import ConfigError, brief, members_of, require
+from marinenav_env.validation import ConfigError, bare, brief, members_of, require
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.schema import TRAINED, TrainConfig
+from train_RL_agents.config.schema import TRAINED, TrainConfig, TrainingSchedule
 from train_RL_agents.utils.closest import closest, did_you_mean
 from train_RL_agents.utils.shipped import find_shipped, shipped
 
@@ -79,9 +79,16 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> TrainConfig
             from_dict(flatten(values) | {"agent_type": asked})
         except ConfigError as error:
             raise ConfigError(
-                f"agent_type={asked}: {path} is for {own}, and does not fit ({error})"
+                f"agent_type={asked}: {path} is a configuration of {own}, with settings that "
+                f"{asked} lacks{_for_agent(asked)}"
             ) from error
     return from_dict(values, overrides)
+
+
+def _for_agent(name: str) -> str:
+    """Return the end of a sentence that proposes the configuration shipped for an agent."""
+    own = name.lower().replace("-", "_")
+    return f"; {own} is one of {name}" if own in shipped("configs") else ""
 
 
 def file_settings(path: Path | None) -> dict[str, Any]:
@@ -131,14 +138,24 @@ def from_dict(
     known = {setting.key: setting for setting in settings_of(config)}
     for key, value in stated.items():
         if key not in known:
-            raise ConfigError(_unknown(key, value, list(known)))
+            raise ConfigError(unknown(key, value, list(known)))
     read = below | given | {key: _read(text, known[key]) for key, text in texts.items()}
     read |= {key: _reference(group, read[key]) for key, group in _PARTS.items() if key in read}
     for key in [key for key, value in read.items() if value is None]:
         if NoneType not in members_of(known[key].annotation):
             del read[key]
     said = {key for key in (*given, *texts) if key in read}
-    return _with_stated_rewards(_changed(config, "", read), said, texts)
+    try:
+        config = _changed(config, "", read)
+    except ConfigError as error:
+        key = str(error).partition("=")[0]
+        hint = _in_full(texts[key], known[key].annotation) if key in texts else ""
+        if not hint:
+            raise
+        raise ConfigError(f"{error}{hint}") from error
+    # Levels of a file may be replaced on the command line.
+    _require_use(config, texts if "training_schedule.scenarios" in texts else said)
+    return _with_stated_rewards(config, said, texts)
 
 
 def _with_stated_rewards(
@@ -154,19 +171,36 @@ def _with_stated_rewards(
     Raises:
         ConfigError: when both are stated, and contradict.
     """
-    settled: dict[str, Any] = {}
     for name in TRAINED:
         own, shared = f"trainer.{name}", f"world.reward.{name}"
         mine, theirs = getattr(config.trainer, name), getattr(config.world.reward, name)
         if shared in stated and own not in stated:
-            settled[own] = theirs
+            try:
+                config = _changed(config, "", {own: theirs})
+            except ConfigError as error:  # name what was written
+                raise ConfigError(str(error).replace(own, shared, 1)) from error
         elif shared in typed or (shared in stated and theirs != getattr(RewardConfig, name)):
             # A file's default contradicts nothing: whole configurations state it beside the other.
             require(mine in (theirs, None), own, mine, f"{theirs}, as {shared} has it, or left out")
     own, shared = (f"{each}.collision_penalty" for each in ("trainer", "world.reward"))
     if "training_schedule.scenarios" in stated and not {own, shared} & set(stated):
-        settled[own] = None  # each episode may state its own
-    return _changed(config, "", settled)
+        config = _changed(config, "", {own: None})  # each episode may state its own
+    return config
+
+
+def _require_use(config: TrainConfig[Any], stated: Collection[str]) -> None:
+    """Refuse stated levels that a scenario file takes the place of.
+
+    Raises:
+        ConfigError: for the first.
+    """
+    schedule, usual = config.training_schedule, TrainingSchedule()
+    for item in fields(schedule) if schedule.scenarios else ():
+        key, value = f"training_schedule.{item.name}", getattr(schedule, item.name)
+        if item.name not in ("scenarios", "strict") and key in stated:
+            # Whole configurations state defaults, too.
+            allowed = f"left out: training_schedule.scenarios={schedule.scenarios} takes its place"
+            require(value == getattr(usual, item.name), key, value, allowed)
 
 
 def stated_keys(path: Path | None, overrides: Sequence[str] = ()) -> set[str]:
@@ -308,6 +342,19 @@ def _read(text: str, setting: Setting) -> Any:
     return text
 
 
+_THOUSANDS = {"k": 1_000, "m": 1_000_000}
+"""Letters that stand for a factor in other programs."""
+
+
+def _in_full(text: str, annotation: Any) -> str:
+    """Return a hint at the number that a text such as 100k stands for where one is due."""
+    number, letter = text[:-1], text[-1:].lower()
+    due = {int, float} & {bare(each) for each in members_of(bare(annotation))}
+    if not due or letter not in _THOUSANDS or not re.fullmatch(r"\d+(\.\d+)?", number):
+        return ""
+    return f"; did you mean {float(number) * _THOUSANDS[letter]:.15g}?"
+
+
 def _read_list(text: str) -> Any:
     return json.loads(f"[{text}]")
 
@@ -319,8 +366,8 @@ def _read_texts(text: str) -> list[str]:
 # Messages and construction ----------------------------------------------------------------------
 
 
-def _unknown(key: str, value: Any, known: list[str]) -> str:
-    """Error message for a key that does not exist."""
+def unknown(key: str, value: Any, known: list[str]) -> str:
+    """Return the message for a key that does not exist."""
     inside = [name for name in known if name.startswith(f"{key}.")]
     if inside:
         other = f"; or is it {key}_type={value}?" if f"{key}_type" in known else ""

@@ -54,8 +54,12 @@ class LevelColumns:
         given = {name: each for name, each in columns.items() if each or name in needed}
         count = len(self.num_robots)
         for name, column in given.items():
-            fine = len(column) == count > 0
+            usual = name in needed and column == getattr(LevelColumns, name)
+            fine = len(column) == count > 0 or (usual and count > 0)
             require(fine, f"schedule.{name}", column, f"as long as num_robots, {count} long")
+            # What is blamed was stated.
+            require(len(column) == count, "schedule.num_robots", self.num_robots,
+                    f"{len(column)} long, as {name} is, or {name} stated with it")  # fmt: skip
         rows = zip(*given.values(), strict=True)
         return tuple(Level(**dict(zip(given, row, strict=True))) for row in rows)
 

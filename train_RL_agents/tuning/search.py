@@ -30,6 +30,7 @@ from train_RL_agents.config.reading import (
     saved_config,
     settings_of,
     to_dict,
+    unknown,
 )
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.planning.plan import check, plan
@@ -86,7 +87,10 @@ def read_space(path: Path, config: TrainConfig[Any]) -> Space:
     content = read_json(path)
     require(len(content) > 0, str(path), content, "an object with one or more settings")
     types = {setting.key: setting.annotation for setting in settings_of(config)}
-    space = {key: _distribution(key, value, types.get(key)) for key, value in content.items()}
+    for key, value in content.items():
+        if key not in types:
+            raise ConfigError(unknown(key, value, list(types)))
+    space = {key: _distribution(key, value, types[key]) for key, value in content.items()}
     for key, value in content.items():
         for each in value if isinstance(value, list) else (value["low"], value["high"]):
             changed(config, {key: each})
@@ -96,7 +100,6 @@ def read_space(path: Path, config: TrainConfig[Any]) -> Space:
 def _distribution(key: str, value: Any, annotation: Any) -> Any:
     distributions = need("optuna.distributions", "tune")
     require(key != "agent_type", key, value, "left out: a study is of one agent")
-    require(annotation is not None, key, value, "of a setting; see marinenav train --help")
     if isinstance(value, list):
         require(0 < len(value) <= _CHOICES, key, value, f"a list with 1 to {_CHOICES} values")
         return distributions.CategoricalDistribution([json.dumps(each) for each in value])

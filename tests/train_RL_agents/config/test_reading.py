@@ -15,7 +15,7 @@ from train_RL_agents.config.reading import (
     stated_keys,
     to_dict,
 )
-from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.config.schema import TrainConfig, TrainingSchedule
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs").glob("*.json"))
 
@@ -197,7 +197,10 @@ def test_override_keeps_the_rest():
         ({"world.sensor.max_objects": 65}, "world.sensor.max_objects=65: must be at least 1 and"),
         ({"trainer": {"gamma": 1.5}}, "trainer.gamma=1.5: must be"),
         ({"training_schedule": {"num_robots": [0] * 6}}, "training_schedule.num_robots=0: must be"),
-        ({"training_schedule": {"num_robots": [3]}}, "training_schedule.num_cores="),
+        ({"training_schedule": {"num_robots": [3]}}, "training_schedule.num_robots=(3,): must be 6 "
+         "long, as num_cores is, or num_cores stated with it"),
+        ({"training_schedule": {"num_cores": [3]}}, "training_schedule.num_cores=(3,): must be as "
+         "long as num_robots, 6 long"),
         ({"eval_schedule": {"num_robots": [0] * 6}}, "eval_schedule.num_robots=0: must be"),
         ({"training_schedule": {"timesteps": [1]}}, "training_schedule.timesteps=(1,): must be"),
         ({"trainer": {"tau": 1}, "trainer.tau": 1}, "trainer.tau=1: must be given once"),
@@ -228,6 +231,50 @@ def test_mistakes_on_the_command_line():
     assert "agent.critics" in refused({"agent_type": "DQN"}, "agent.critic=3")
     # A setting of another agent.
     assert refused({"agent_type": "DQN"}, "agent.quantiles=8").startswith("agent.quantiles='8'")
+
+
+@pytest.mark.parametrize("word, number", [
+    ("total_timesteps=100k", "100000"), ("trainer.batch_size=2K", "2000"),
+    ("total_timesteps=1.5M", "1500000"), ("trainer.learning_rate=3k", "3000"),
+])  # fmt: skip
+def test_a_number_with_a_letter_is_proposed_in_full(word, number):
+    assert refused({}, word).endswith(f"; did you mean {number}?")
+    assert "did you mean" not in refused({}, "total_timesteps=k")
+    assert "did you mean" not in refused({}, "compile=3k")
+
+
+def test_a_file_for_another_agent_is_told_in_a_sentence():
+    with pytest.raises(ConfigError) as told:
+        load_config(Path("dqn"), ["agent_type=PPO"])
+    assert str(told.value) == (
+        "agent_type=PPO: dqn is a configuration of DQN, with settings that PPO lacks; ppo is one "
+        "of PPO"
+    )
+
+
+@pytest.mark.parametrize("values, words", [
+    ({"world.reward.collision_penalty": 5}, ()), ({}, ("world.reward.collision_penalty=5",)),
+])  # fmt: skip
+def test_a_reward_that_is_trained_on_is_refused_under_the_name_that_was_written(values, words):
+    sentence = "world.reward.collision_penalty=5.0: must be at most 0"
+    assert refused(values, *words).startswith(sentence)
+
+
+@pytest.mark.parametrize("name, value", [
+    ("num_robots", [5] * 6), ("weights", [1.0] * 6), ("sampler", "mine:Sampler"),
+])  # fmt: skip
+def test_levels_beside_a_scenario_file_are_refused(name, value):
+    file = {"training_schedule.scenarios": "file.json"}
+    key = f"training_schedule.{name}"
+    sentence = refused(file | {key: value})
+    assert sentence.startswith(f"{key}=")
+    assert sentence.endswith("left out: training_schedule.scenarios=file.json takes its place")
+    words = [f"{key}={json.dumps(value)}"]
+    assert refused(file, *words) == refused({}, *words, "training_schedule.scenarios=file.json")
+    usual = getattr(TrainingSchedule(), name)
+    assert from_dict(file | {key: usual}) == from_dict(file)  # as in a whole configuration
+    # What a file states is replaced on the command line.
+    assert from_dict({key: value}, ["training_schedule.scenarios=file.json"])
 
 
 def nested(depth, value):

@@ -42,7 +42,7 @@ def test_space_has_ranges_and_choices(tmp_path):
 
 @pytest.mark.parametrize(("content", "message"), [
     ({}, "an object with one or more settings"),
-    ({"trainer.batch": [1]}, "trainer.batch=[1]: must be of a setting"),
+    ({"trainer.batch": [1]}, "trainer.batch=[1]: there is no such setting"),
     ({"agent_type": ["DQN", "IQN"]}, "a study is of one agent"),
     ({"trainer.batch_size": []}, "a list with 1 to 100 values"),
     ({"trainer.batch_size": [4, 8] * 51}, "a list with 1 to 100 values"),
