@@ -22,7 +22,7 @@ from train_RL_agents.planning.kernels import choose_kernel
 from train_RL_agents.planning.plan import check, is_short, summary, table
 from train_RL_agents.planning.profiles import Sized, planned
 from train_RL_agents.run.checkpoint import CHECKPOINTS, STATE
-from train_RL_agents.run.finding import LATEST, meant
+from train_RL_agents.run.finding import LATEST, POLICIES, meant
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder, runs_in
 from train_RL_agents.run.tracing import Trace
@@ -54,7 +54,7 @@ def sized_config(
     config, stated, ranks = load_config(path, words), stated_keys(path, words), Ranks()
     # Found now: once the run has a folder, it is the newest itself.
     newest: dict[str, Any] = {
-        name: str(meant(Path(value))) for name in ("load_model", "teacher")
+        name: str(meant(Path(value), POLICIES)) for name in ("load_model", "teacher")
         if Path(value := getattr(config, name)).name == LATEST
     }  # fmt: skip
     config = replace(config, **newest)

@@ -69,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     if "record" in given and len(names) > 1:
         error("argument --record: takes one policy")
     from marinenav_env.files import check_outputs
+    from train_RL_agents.evaluation.contenders import require_which
     from train_RL_agents.evaluation.recording import save
     from train_RL_agents.evaluation.report import evaluate_all
     from train_RL_agents.exporting.exported import find
@@ -78,6 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     keep_freed_memory()
     device = resolve_device(arguments.device)
     found = {name: find(name, given.get("which", "best"), device) for name in names}
+    require_which(found.values(), given)
     for name, each in found.items():
         if not isinstance(each, str) and each.metrics.get("note") == NOT_EVALUATED:
             print(f"{name}: {NOT_EVALUATED}, at {each.env_steps:,} env-steps")

@@ -30,7 +30,10 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         # Each is a run, unless there is none at all.
         found = sorted(runs_below(path)) or [path]
-        runs = [find_run(each, "path", "a policy file or a run folder") for each in found]
+        runs = [
+            find_run(each, "path", "a policy file, a run folder or a shipped policy's name")
+            for each in found
+        ]
         lines = [line for run in runs for line in _run(run)]
     print("\n".join(lines))
     return 0

@@ -67,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _entry(arguments: argparse.Namespace) -> Entry:
     """The entry in a file, or that of a policy, which is run."""
     from train_RL_agents.evaluation import frozen
+    from train_RL_agents.evaluation.contenders import require_which
     from train_RL_agents.evaluation.entry import read_entry
     from train_RL_agents.exporting.exported import find
     from train_RL_agents.utils.device import keep_freed_memory, resolve_device
@@ -77,6 +78,7 @@ def _entry(arguments: argparse.Namespace) -> Entry:
     keep_freed_memory()
     device = resolve_device(given.get("device", "auto"))
     found = find(arguments.policy, given.get("which", "best"), device)
+    require_which([found], given)
     suites = {}
     for name in frozen.FROZEN:
         began = time.perf_counter()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -23,8 +23,7 @@ from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.networks.observation import OBSERVATION, observation_of
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES, PolicyWrapper, command_pairs
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
-from train_RL_agents.run.finding import meant
-from train_RL_agents.utils.closest import did_you_mean
+from train_RL_agents.run.finding import POLICIES, meant, proposal
 from train_RL_agents.utils.memory import require_room
 from train_RL_agents.utils.shipped import shipped
 
@@ -59,15 +58,18 @@ def find(name: str, which: str, device: torch.device) -> LoadedPolicy | str:
     Raises:
         ConfigError: when there is neither.
     """
-    path = meant(Path(name))
+    path = meant(Path(name), POLICIES)
     if path.exists():
         return load_policy(path, which, device)
     if name in BASELINES:
         return name
+    near = proposal(path, [*BASELINES, *shipped("pretrained")])
+    if len(path.parts) > 1 and near:  # a path, so that no name was meant
+        raise ConfigError(f"{name}: there is no such run folder or policy file{near}")
     raise ConfigError(
         f"{name}: neither a checkpoint nor a baseline ({', '.join(BASELINES)}) nor a policy that "
         f"is shipped ({', '.join(shipped('pretrained'))})"
-        f"{did_you_mean(Path(name).name, [*BASELINES, *shipped('pretrained')])}"
+        f"{near}"
     )
 
 
@@ -153,6 +155,20 @@ def require_effect(
         require(fine, "--risk", risk, f"left out: {name} takes no risk level")
         fine = random or not stochastic
         require(fine, "--stochastic", True, f"left out: {name} acts the same while training")
+
+
+def require_which(found: Iterable[LoadedPolicy | str], given: Mapping[str, Any]) -> None:
+    """Refuse ``--which`` where only baselines act, which have no checkpoints.
+
+    Args:
+        found: who acts.
+        given: the options given, by name.
+
+    Raises:
+        ConfigError: when it is there.
+    """
+    fine = "which" not in given or not all(isinstance(each, str) for each in found)
+    require(fine, "--which", given.get("which"), "left out: a baseline has no checkpoints")
 
 
 def with_risk(policy: Policy, risk: float | Literal["adaptive"]) -> Policy:

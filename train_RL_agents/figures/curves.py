@@ -33,7 +33,7 @@ from train_RL_agents.config.reading import read_json
 from train_RL_agents.evaluation import aggregates
 from train_RL_agents.evaluation.aggregates import Counts, Estimate
 from train_RL_agents.evaluation.episodes import wilson_interval
-from train_RL_agents.run.finding import meant
+from train_RL_agents.run.finding import EVALUATIONS, alike, meant
 from train_RL_agents.utils.arrays import arrays_of_objects, read_arrays
 
 Array = NDArray[np.float64]
@@ -101,9 +101,10 @@ def _read(path: Path) -> list[Run]:
         return [_read_figures(path)]
     if path.suffix == ".npz":
         return [_read_arrays(path)]
-    path = meant(path)
-    files = sorted(path.rglob("evaluations.npz"))
-    require(len(files) > 0, "RUN", str(path), "a run folder with evaluations.npz")
+    path = meant(path, EVALUATIONS)
+    files = sorted(path.rglob(EVALUATIONS))
+    hint = "" if path.exists() else alike(path)
+    require(len(files) > 0, "RUN", str(path), f"a run folder with {EVALUATIONS}{hint}")
     return [_read_arrays(file) for file in files]
 
 

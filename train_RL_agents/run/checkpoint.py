@@ -10,6 +10,7 @@ import contextlib
 import json
 import math
 import os
+import shlex
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import flatten, parse_json, read_json, saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.run.finding import meant, single_run
+from train_RL_agents.run.finding import POLICIES, meant, single_run
 from train_RL_agents.run.published import import_policy, is_program
 from train_RL_agents.utils.arrays import LARGEST, calls_builtins, is_whole
 from train_RL_agents.utils.files import inside, write_atomically
@@ -307,7 +308,7 @@ def _is_metrics(value: Any) -> bool:
 
 def find_policy(path: Path, which: str = "best") -> Path:
     """The policy file that a path means; see load_policy."""
-    path = meant(path)
+    path = meant(path, POLICIES)
     single = next((each for each in (path, path / PUBLISHED) if each.is_file()), None)
     if single is not None:
         fine = which in ("best", "latest", single.name)
@@ -319,7 +320,10 @@ def find_policy(path: Path, which: str = "best") -> Path:
     if which in ("best", "latest"):
         manifest = read_manifest(run / CHECKPOINTS)
         name = manifest.get(which) or manifest.get("latest")
-        require(name is not None, "checkpoint", str(path), "a run with at least one checkpoint")
+        if name is None:
+            command = shlex.join(["marinenav", "train", "--resume", str(run)])
+            raise ConfigError(f"{run}: has no policy yet, as nothing was evaluated or saved; go on "
+                              f"with: {command}")  # fmt: skip
     file = inside(run, f"{CHECKPOINTS}/{name}")
     if name == which:
         there = sorted(each.name for each in file.parent.glob("policy_*.pt"))

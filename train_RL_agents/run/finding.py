@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from pathlib import Path
 
 from marinenav_env.validation import ConfigError, require
@@ -17,22 +19,74 @@ _LISTED = 4
 """Runs that a message names."""
 
 
-def meant(path: Path) -> Path:
-    """The path that a user means: one that exists, the newest run for LATEST, or what is shipped.
+POLICIES, EVALUATIONS = "checkpoints/policy_*.pt", "evaluations.npz"
+"""Files of a run that a command may need."""
+_NEEDED = {POLICIES: "a policy", EVALUATIONS: "an evaluation"}
+
+
+def meant(path: Path, needed: str = "") -> Path:
+    """Return the path that a user means: one that exists, a run for LATEST, or what is shipped.
+
+    Args:
+        path: as the user wrote it.
+        needed: files that a run for LATEST has (POLICIES or EVALUATIONS); the newest run with some
+            is meant, or the newest of all.
 
     Returns:
         The path as given if there is nothing of that name.
 
     Raises:
-        ConfigError: when the newest run of a folder without runs is meant.
+        ConfigError: when the newest run of a folder without such runs is meant.
     """
     if path.name != LATEST or path.exists():
         return find_shipped("pretrained", path)
     folder = path.parent if path.parent != Path() else Path(TrainConfig.save_dir)
     runs = runs_below(folder)
     if not runs:
-        raise ConfigError(f"{path}: there is no run in {folder}; FOLDER/latest looks elsewhere")
-    return runs[0]
+        hint = "" if folder.is_dir() else alike(folder / LATEST)
+        looks = hint or "; FOLDER/latest looks elsewhere"
+        raise ConfigError(f"{path}: there is no run in {folder}{looks}")
+    found = next((run for run in runs if not needed or any(run.glob(needed))), None)
+    if found is None:
+        raise ConfigError(f"{path}: no run in {folder} has {_NEEDED[needed]} yet; the newest is "
+                          f"{runs[0]}")  # fmt: skip
+    return found
+
+
+def proposal(path: Path, names: Iterable[str]) -> str:
+    """Return the end of a sentence about a path that is not there: a path or name that was meant.
+
+    Args:
+        path: see alike.
+        names: what might be named instead of a path.
+    """
+    near = alike(path)
+    return near if "did you mean" in near else did_you_mean(path.name, names) or near
+
+
+def alike(path: Path) -> str:
+    """Return the end of a sentence about a path that is not there: a name like it, or what is.
+
+    Args:
+        path: of which some folder exists, perhaps the present one.
+    """
+    folder, missing = path.parent, [path.name]
+    while not folder.is_dir() and folder != folder.parent:
+        folder, missing = folder.parent, [folder.name, *missing]
+    if not folder.is_dir():
+        return ""
+    there = sorted(each.name for each in folder.iterdir() if not each.name.startswith("."))
+    names = [LATEST, *there] if len(missing) == 1 and runs_below(folder) else there
+    close = difflib.get_close_matches(missing[0], names, 2)
+    found = [str(folder.joinpath(name, *missing[1:])) for name in close]
+    found = [each for each in found if Path(each).exists() or Path(each).name == LATEST]
+    if found:
+        return f"; did you mean {' or '.join(found)}?"
+    if folder == Path():  # it may hold anything
+        runs = runs_below(Path(TrainConfig.save_dir))
+        return f"; the newest run is {runs[0]}" if runs else ""
+    more = ", ..." if len(there) > _LISTED else ""
+    return f"; {folder} holds {', '.join(there[:_LISTED]) or 'nothing'}{more}"
 
 
 def runs_below(folder: Path) -> list[Path]:
@@ -61,9 +115,17 @@ def single_run(path: Path, key: str = "run", allowed: str = "a run folder") -> P
     Raises:
         ConfigError: when there is none, or more than one.
     """
-    path = meant(path)
+    given, path = path, meant(path)
+    # A run may hold a file of that name, too.
+    if not (path / CONFIG).is_file() and path in shipped("pretrained").values():
+        name = path.name
+        raise ConfigError(f"{key}={str(given)!r}: is a policy that is shipped, not a run; "
+                          f"load_model={name} starts a new run from its weights")  # fmt: skip
     runs = [path] if (path / CONFIG).is_file() else runs_below(path)
-    hint = "" if path.exists() else did_you_mean(path.name, shipped("pretrained"))
+    if path.is_dir() and not runs:
+        holds = "there is no run in it" if any(path.iterdir()) else "it is empty"
+        raise ConfigError(f"{key}={str(path)!r}: must be {allowed}; {holds}")
+    hint = "" if path.exists() else proposal(path, shipped("pretrained"))
     require(len(runs) > 0, key, str(path), f"{allowed}{hint}")
     names = sorted(str(run.relative_to(path)) for run in runs[:_LISTED] if run != path)
     more = ", ..." if len(runs) > _LISTED else ""

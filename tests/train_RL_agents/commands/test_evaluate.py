@@ -106,6 +106,7 @@ def test_what_is_written_names_another_way_to_act(capsys, tmp_path, name, option
     (["iqn", "orca"], "--risk=0.5", "--risk=0.5: must be left out: orca takes no risk level"),
     (["ac_iqn"], "--stochastic", "--stochastic=True: must be left out: ac_iqn acts the same"),
     (["ppo", "dqn"], "--stochastic", "--stochastic=True: must be left out: dqn acts the same"),
+    (["orca", "apf"], "--which=best", "--which='best': must be left out: a baseline has no check"),
     (["straight"], "--stochastic", "--stochastic=True: must be left out: straight acts the same"),
 ])  # fmt: skip
 def test_an_option_that_changes_nothing_is_refused(capsys, tmp_path, names, option, expected):

@@ -37,4 +37,6 @@ def test_info_about_runs(capsys, sweep):
 
 
 def test_info_about_nothing(capsys, tmp_path):
-    assert "must be a policy file or a run folder" in refused(capsys, "info", str(tmp_path))
+    assert "must be a policy file, a run folder or a shipped policy's name; it is empty" in refused(
+        capsys, "info", str(tmp_path)
+    )

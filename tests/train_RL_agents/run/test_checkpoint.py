@@ -279,12 +279,10 @@ def test_policies_are_found_by_what_they_are(run):
 def test_folders_without_a_policy_are_refused(run, tmp_path):
     (run.checkpoints / MANIFEST).unlink()
     assert read_manifest(run.checkpoints) == {"policies": []}
-    assert refusal(find_policy, run.path) == (
-        f"checkpoint={str(run.path)!r}: must be a run with at least one checkpoint"
-    )
+    assert refusal(find_policy, run.path).startswith(f"{run.path}: has no policy yet")
     assert refusal(find_policy, tmp_path / "absent") == (
         f"checkpoint={str(tmp_path / 'absent')!r}: must be a policy file or a run folder, "
-        f"or one of {', '.join(shipped('pretrained'))}"
+        f"or one of {', '.join(shipped('pretrained'))}; {tmp_path} holds training"
     )
 
 

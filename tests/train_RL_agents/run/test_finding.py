@@ -67,6 +67,49 @@ def test_there_may_be_no_run(tmp_path, monkeypatch, capsys):
     assert meant(Path("latest")) == Path("latest")
 
 
+def test_the_newest_run_that_has_what_is_needed_is_meant(made, capsys):
+    failed = RunFolder.create(from_dict(SMALL), 0, parent=made / "failed").path
+    assert meant(Path("latest")) == failed
+    assert load("latest").loaded.env_steps == 11
+    sized = sized_config(None, ["load_model=latest", "agent_type=DQN", "device=cpu"])
+    assert sized.config.load_model == "runs/b/seed_0"
+    sentence = refused(capsys, "plot", "latest", "--out", "x")
+    assert sentence == f"latest: no run in runs has an evaluation yet; the newest is {failed}"
+
+
+@pytest.mark.parametrize("name, proposed", [
+    ("runs/latst", "runs/latest"), ("run/latest", "runs/latest"), ("run/b/seed_0", "runs/b/seed_0"),
+    ("runs/b/sed_0", "runs/b/seed_0"), ("rns", "runs"),
+    ("runs/b/seed_0/checkpoints/policy_2.pt", "runs/b/seed_0/checkpoints/policy_1.pt"),
+])  # fmt: skip
+def test_a_path_like_the_one_written_is_proposed(made, capsys, name, proposed):
+    for argv in (["evaluate", name], ["export", name, "--out", "x"], ["info", name]):
+        assert refused(capsys, *argv).endswith(f"; did you mean {proposed}?")
+
+
+def test_a_shipped_name_like_the_one_written_is_proposed_before_the_newest_run(made, capsys):
+    for argv in (["evaluate", "iqnn"], ["export", "iqnn", "--out", "x"], ["evaluate", "no/iqnn"]):
+        assert "; did you mean iqn or ac_iqn?" in refused(capsys, *argv)
+    assert refused(capsys, "evaluate", "nothing").endswith("; the newest run is runs/b/seed_0")
+
+
+def test_what_is_in_a_folder_is_named_where_nothing_is_alike(made, capsys):
+    assert refused(capsys, "evaluate", "runs/x") == (
+        "runs/x: there is no such run folder or policy file; runs holds a, b"
+    )
+    assert refused(capsys, "train", "--resume", "runs/x").endswith("; runs holds a, b")
+
+
+def test_a_folder_without_a_policy_says_why(made, capsys):
+    Path("empty").mkdir()
+    assert refused(capsys, "evaluate", "empty").endswith("; it is empty")
+    assert refused(capsys, "evaluate", "runs/b/seed_0/checkpoints").endswith("no run in it")
+    run = RunFolder.create(from_dict(SMALL), 0, parent=made / "new").path
+    sentence = refused(capsys, "evaluate", str(run))
+    assert sentence.startswith(f"{run}: has no policy yet")
+    assert sentence.endswith(f"go on with: marinenav train --resume {run}")
+
+
 def test_shipped_names_are_meant_too():
     assert meant(Path("iqn")) == shipped("pretrained")["iqn"]
     assert len(AGENTS) == len(shipped("pretrained"))
