@@ -7,8 +7,9 @@ import io
 import os
 import re
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -25,6 +26,7 @@ BAD_INPUT, PIPE_CLOSED = 2, 141
 _LONGEST = 300
 """Characters of a message."""
 _MOST_THREADS = 1024
+_HERE = Path(__file__).parents[1]
 _VERSIONS = ("marinenav", "torch", "torchrl")
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
 _PARTS = ("agent_type=", "world.reward.function=", "world.sensor.entries=",
@@ -50,12 +52,26 @@ class Parser(argparse.ArgumentParser):
         """Options that keep one value."""
         return [each for each in self._actions if isinstance(each, argparse._StoreAction)]
 
+    def _get_value(self, action: argparse.Action, text: str) -> Any:
+        """Convert a value; a whole number is asked for in words."""
+        try:
+            return super()._get_value(action, text)
+        except argparse.ArgumentError as error:
+            if action.type is int:
+                several = action.nargs in ("+", "*") and "," in text
+                advice = "; several stand apart, as in 1 2" if several else ""
+                error.message = f"must be a whole number, not {text}{advice}"
+            raise
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Propose the closest of an option's choices, or of the commands."""
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
-            error.message += did_you_mean(value, map(str, action.choices or ()))
+            names = [*map(str, action.choices or ())]
+            if isinstance(action, argparse._SubParsersAction):
+                names += [f"--{name}" for name in self.option_names()]
+            error.message += did_you_mean(value, names)
             raise
 
 
@@ -83,14 +99,19 @@ def proposed(unknown: Sequence[str], arguments: argparse.Namespace) -> str:
     _, agents, sections = default_settings() if takes_settings else ("", [], [])
     if _OVERRIDE.match(word):
         return "; settings are for train, tune and bench"
+    settings = [row[0] for section in sections for row in section.rows]
     if not word.startswith("-"):
+        apart = "".join(unknown[: 3 if unknown[1:2] == ["="] else 2])  # as in key = value
+        if "=" in apart and _OVERRIDE.match(apart):
+            return f"; did you mean {apart}, without spaces?" if takes_settings else ""
+        if word in settings:
+            return f"; did you mean {word}={value}?"
         found = closest(word, agents, 1)
         return f"; did you mean --agent {found[0]}?" if found else ""
     option, setting = (
         next(iter(closest(name, known, 1)), "")
-        for known in (arguments.parser.option_names(),
-                      [row[0] for section in sections for row in section.rows])
-    )  # fmt: skip
+        for known in (arguments.parser.option_names(), settings)
+    )
     if option:
         return f"; did you mean --{option}?"
     return f"; did you mean {setting}={value}?" if setting else ""
@@ -111,7 +132,7 @@ def make_parser() -> argparse.ArgumentParser:
         module.add_arguments(sub)
         if not getattr(module, "OWN_THREADS", False) and getattr(module, "IMPORTS", True):
             sub.add_argument("--threads", metavar="N", type=_count, default=0,
-                help="CPU threads; by default one for each idle core")  # fmt: skip
+                help="CPU threads; 0, the default: one for each idle core")  # fmt: skip
         sub.add_argument("--plugin", metavar="PART", action="append", default=[],
             help="a part of your own that a file names, as package.module:Name")  # fmt: skip
         sub.set_defaults(command=module, parser=sub, overrides=[], argv=[])
@@ -119,13 +140,14 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
-    """A whole number from 1 on.
+    """Return a number of threads, 0 for one for each idle core.
 
     Raises:
         ArgumentTypeError: when it is none.
     """
-    if not (text.isdecimal() and 0 < int(text) <= _MOST_THREADS):
-        raise argparse.ArgumentTypeError(f"must be from 1 to {_MOST_THREADS}, not {text}")
+    if not (text.isdecimal() and len(text) < 10 and int(text) <= _MOST_THREADS):
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 (one for each idle core) "
+                                         f"to {_MOST_THREADS}, not {text}")  # fmt: skip
     return int(text)
 
 
@@ -266,6 +288,26 @@ def _set_threads(arguments: argparse.Namespace) -> None:
     torch.set_num_threads(cpu_threads(wanted))
 
 
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show warnings of this program as sentences, without the place in the code."""
+    usual = warnings.formatwarning
+
+    def shown(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int,
+        line: str | None = None,
+    ) -> str:  # fmt: skip
+        if issubclass(category, UserWarning) and Path(filename).is_relative_to(_HERE):
+            return f"marinenav: warning: {message}\n"
+        return usual(message, category, filename, lineno, line)
+
+    warnings.formatwarning = shown
+    try:
+        yield
+    finally:
+        warnings.formatwarning = usual
+
+
 def _run(arguments: argparse.Namespace) -> int:
     """Run the command; settings that cannot be used become a sentence."""
     if not getattr(arguments.command, "IMPORTS", True):
@@ -278,7 +320,7 @@ def _run(arguments: argparse.Namespace) -> int:
     _set_threads(arguments)
     try:
         _allow_parts(arguments)
-        with kept_inputs():
+        with kept_inputs(), _plain_warnings():
             return int(arguments.command.run(arguments))
     except ConfigError as error:
         print(f"marinenav: error: {error}", file=sys.stderr)

@@ -2,6 +2,7 @@ import io
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,16 @@ def test_train_help_lists_the_settings_of_the_chosen_agent(capsys):
 
 
 @pytest.mark.parametrize(("line", "proposed"), [
+    ("train total_timesteps = 9", "did you mean total_timesteps=9, without spaces?"),
+    ("train total_timesteps =9", "did you mean total_timesteps=9, without spaces?"),
+    ("train trainer.batch_size 9", "did you mean trainer.batch_size=9?"),
+    ("evaluate iqn --levels 1,2", "whole number, not 1,2; several stand apart, as in 1 2"),
+    ("evaluate iqn --seed 1.5", "argument --seed: must be a whole number, not 1.5"),
+    ("demo iqn --out film.mp4", "argument --out: must be a page that ends in .html, not film.mp4"),
+    ("plot iqn --out curves.png", "must be a folder, as several files are written"),
+    ("play iqn --save x", "did you mean --out?"),
+    ("train --resume iqn", "load_model=iqn starts a new run from its weights"),
+    ("version", "did you mean --version?"), ("help", "did you mean --help?"),
     ("trian", "did you mean train?"), ("evalute iqn", "did you mean evaluate?"),
     ("train --lr 0.001", "did you mean trainer.learning_rate=0.001?"),
     ("train --learning-rate=0.01", "did you mean trainer.learning_rate=0.01?"),
@@ -237,6 +248,7 @@ def test_names_are_printed_byte_for_byte_where_python_does(monkeypatch):
 @pytest.mark.parametrize(
     ("line", "threads"),
     [("evaluate straight", 3), ("evaluate straight --threads 2", 2), ("play straight", 1),
+     ("evaluate straight --threads 0", 3),
      ("play straight --threads 2", 2)],
 )  # fmt: skip
 def test_a_command_takes_idle_cores_or_the_threads_it_is_given(
@@ -255,7 +267,24 @@ def test_a_command_takes_idle_cores_or_the_threads_it_is_given(
     assert found == [threads]
 
 
-@pytest.mark.parametrize("threads", ["0", "-1", "two", "1025"])
+@pytest.mark.parametrize("threads", ["1.5", "-1", "two", "1025", "9" * 5000])
 def test_threads_that_cannot_be_are_refused(threads, capsys):
     assert main(["evaluate", "straight", "--threads", threads]) == 2
-    assert f"must be from 1 to 1024, not {threads}" in capsys.readouterr().err
+    sentence = "must be a whole number from 0 (one for each idle core) to 1024, not "
+    assert sentence + threads[:9] in capsys.readouterr().err
+
+
+def test_warnings_are_sentences_without_a_place_in_the_code(capsys, monkeypatch):
+    file, usual = train_RL_agents.__file__, warnings.formatwarning
+
+    def run(arguments):
+        for text, where in (("odd.json: is odd", file), ("of another package", "elsewhere.py")):
+            print(warnings.formatwarning(text, UserWarning, where, 3), end="")
+        return 0
+
+    monkeypatch.setattr(COMMANDS["info"], "run", run)
+    assert main(["info"]) == 0
+    own, other, *_ = capsys.readouterr().out.splitlines()
+    assert own == "marinenav: warning: odd.json: is odd"
+    assert other == "elsewhere.py:3: UserWarning: of another package"
+    assert warnings.formatwarning is usual

@@ -56,6 +56,17 @@ def refuse_beside(
             parser.error(f"argument --{name}: not allowed with --{option}")
 
 
+def page(text: str) -> Path:
+    """Return the path of a page, which a browser knows by its ending.
+
+    Raises:
+        ArgumentTypeError: when it has another ending.
+    """
+    if Path(text).suffix.lower() not in (".html", ".htm"):
+        raise argparse.ArgumentTypeError(f"must be a page that ends in .html, not {text}")
+    return Path(text)
+
+
 def episode_count(text: str) -> int:
     """A number of episodes.
 

@@ -8,6 +8,8 @@ import sys
 import webbrowser
 from pathlib import Path
 
+from train_RL_agents.commands.choosing import page
+
 THREADS = 1
 MEASURED = {"self_state", "objects_state", "objects_mask"}
 """The entries of the observation that the page's world measures."""
@@ -20,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run folder, policy file or name of a shipped policy; ac_iqn by default")  # fmt: skip
     add("--which", metavar="NAME", default="best",
         help="of a run: best (default), latest or a file's name")  # fmt: skip
-    add("--out", metavar="FILE", type=Path, default=Path("demo.html"),
+    add("--out", metavar="FILE", type=page, default=Path("demo.html"),
         help="the page; demo.html by default")  # fmt: skip
     add("--no-open", action="store_true", help="do not open the page in a browser")
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.commands.choosing import add_choice, refuse_beside
+from train_RL_agents.commands.choosing import add_choice, page, refuse_beside
 
 if TYPE_CHECKING:
     from train_RL_agents.evaluation.recording import Recording
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--frames", metavar="T", type=int, nargs="+", help="write these frames "
                        "(control steps, from 0) as PNG, instead of a film", **plain)  # fmt: skip
-    shape.add_argument("--html", metavar="FILE", type=Path, help="write an interactive page, "
+    shape.add_argument("--html", metavar="FILE", type=page, help="write an interactive page, "
                        "instead of a film", **plain)  # fmt: skip
     shape.add_argument("--overview", metavar="FILE", type=Path, help="write one picture of all "
                        "tracks (.png, .pdf, .svg), instead of a film", **plain)  # fmt: skip
@@ -125,13 +125,20 @@ def _play(given: dict[str, Any]) -> list[Recording]:
     """
     import torch
 
-    from train_RL_agents.evaluation.contenders import ActingOptions, common_world, find, run_set
+    from train_RL_agents.evaluation.contenders import (
+        ActingOptions,
+        common_world,
+        find,
+        require_which,
+        run_set,
+    )
     from train_RL_agents.evaluation.selection import choose_set, defaults
     from train_RL_agents.utils.device import keep_freed_memory
 
     keep_freed_memory()
     device = torch.device("cpu")
     found = [find(name, given.get("which", "best"), device) for name in given["policies"]]
+    require_which(found, given)
     schedule, world = defaults(found)
     world = common_world(found, world)
     chosen, _ = choose_set(world, schedule, given)

@@ -20,6 +20,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    if (
+        arguments.out.suffix.lower() in (".png", ".pdf", ".svg", ".csv")
+        and not arguments.out.is_dir()
+    ):
+        arguments.parser.error(
+            f"argument --out: must be a folder, as several files are written, not {arguments.out}"
+        )
     from marinenav_env.extras import need
     from marinenav_env.files import check_folder
     from train_RL_agents.figures import curves, plotting

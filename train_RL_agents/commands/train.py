@@ -62,8 +62,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "is compiled, into the run folder")  # fmt: skip
     add("--jobs", metavar="N", type=int, help="train N runs at a time, each in a process of its "
         "own with its share of the cores and GPUs")  # fmt: skip
-    add("--quick", action="store_true", help="a short run that shows whether all works: "
-        f"{' '.join(_QUICK)}; settings that are given win")  # fmt: skip
+    add(
+        "--quick",
+        action="store_true",
+        help="a short run that shows whether all works: "
+        f"{' '.join(_QUICK)}; wins over what a file states, but "
+        "not over settings of the command line",
+    )
     add("-v", "--verbose", action="store_true", help="print what takes memory, too")
     add("--quiet", action="store_true", help="print nothing")
     add("--no-bar", action="store_true", help="no progress bar")

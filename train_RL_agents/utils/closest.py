@@ -16,7 +16,7 @@ USUAL = {
     "discount": "gamma", "grad_clip": "max_grad_norm", "hidden": "hidden_sizes",
     "layers": "hidden_sizes", "n_step": "n_steps", "polyak": "tau", "eval_interval": "eval_freq",
     "log_interval": "log_freq", "epsilon": "exploration_final_eps", "output": "save_dir",
-    "logdir": "save_dir", "out": "save_dir",
+    "logdir": "save_dir", "out": "save_dir", "save": "out",
 }  # fmt: skip
 """Names that other programs have for settings and options, and those that they have here."""
 _ALIKE = 0.6

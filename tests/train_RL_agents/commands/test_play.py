@@ -101,7 +101,7 @@ def test_page_of_one_episode(played):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("--checkpoint {}/nowhere", "nowhere: neither a checkpoint nor a baseline"),
+        ("--checkpoint {}/nowhere", "nowhere: there is no such run folder or policy file; "),
         ("--checkpoint {}/recording.npz", "damaged, or not a checkpoint"),
         ("--recording {}/nowhere.npz", "No such file or directory"),
         ("--recording {}/text.npz", "damaged, or not a recording"),
@@ -121,7 +121,8 @@ def test_page_of_one_episode(played):
         ("--checkpoint {}/policy.pt --levels 7", "--levels=7: must be from 1 to 6"),
         ("--checkpoint {}/policy.pt --episodes 0", "--episodes: must be from 1 to 100,000"),
         ("--checkpoint {}/policy.pt --speed 0", "--speed: must be from 0.1 to 100"),
-        ("--checkpoint {}/policy.pt --html a --frames 1", "not allowed with argument"),
+        ("--checkpoint {}/policy.pt --html a.html --frames 1", "not allowed with argument"),
+        ("straight --which best", "--which='best': must be left out: a baseline has no check"),
         ("", "either a POLICY is needed"),
     ],
 )
