@@ -18,6 +18,7 @@ from marinenav_env.config import Level, ScenarioConfig
 from marinenav_env.draws import make_draws
 from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.philox import RandomSource
+from marinenav_env.restart import where
 from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.state import Scenario
 from marinenav_env.validation import ConfigError
@@ -30,6 +31,8 @@ BUDGETS, MOST_DRAWS = (1, 4, 16, 64), 50_000
 """Factors on the draws that are tried in turn, and the most draws."""
 ATTEMPTS = 200
 """At a scenario; each gives all that is asked for with a probability of about a half or more."""
+LACKING = 0.02
+"""Share of a level's scenarios that lack something after the attempts made without host reads."""
 
 
 def counts_of(scenario: Scenario) -> Tensor:
@@ -44,6 +47,7 @@ def _asked(config: ScenarioConfig, level: Level) -> list[int]:
     return [level.num_robots, level.num_cores if flows else 0, level.num_obstacles]
 
 
+@lru_cache(maxsize=1024)
 def _probe(config: ScenarioConfig, level: Level, draws: int) -> Tensor:
     """Counts [N, 3] of scenarios that are drawn as published, the same in each call."""
     size = max(4, min(PROBES, PROBED // max(1, sum(_asked(config, level)))))
@@ -60,14 +64,25 @@ def _budgets(config: ScenarioConfig) -> list[int]:
 
 def _enough(config: ScenarioConfig, level: Level, tried: int = len(BUDGETS)) -> int:
     """The fewest of the first ``_budgets`` that complete half the scenarios; 0 if none does."""
-    if level.encounter and not level.num_cores + level.num_obstacles:
+    if _always_complete(level):
         return config.draws
-    asked = torch.tensor(_asked(config, level))
     for draws in _budgets(config)[:tried]:
-        complete = (_probe(config, level, draws) >= asked).all(-1)
-        if complete.double().mean() >= 0.5:  # host: before there is a world
+        if _share_complete(config, level, draws) >= 0.5:
             return draws
     return 0
+
+
+def _always_complete(level: Level) -> bool:
+    """Whether nothing of a level is found by trying candidates."""
+    return level.encounter and not level.num_cores + level.num_obstacles
+
+
+def _share_complete(config: ScenarioConfig, level: Level, draws: int) -> float:
+    """Share of a level's scenarios that so many draws complete."""
+    if _always_complete(level):
+        return 1.0
+    complete = (_probe(config, level, draws) >= torch.tensor(_asked(config, level))).all(-1)
+    return complete.double().mean().item()  # host: before there is a world
 
 
 @lru_cache(maxsize=1024)
@@ -85,6 +100,19 @@ def draws_for(config: ScenarioConfig, levels: tuple[Level, ...]) -> int:
     if 0 in found:
         _refuse(config, levels, found.index(0))
     return max(found)
+
+
+@lru_cache(maxsize=1024)
+def attempts_for(config: ScenarioConfig, levels: tuple[Level, ...]) -> int:
+    """Return how often a scenario is drawn where what it lacks is not read: see LACKING.
+
+    Args:
+        config: constraints, with the draws of ``draws_for``.
+        levels: all that are drawn together.
+    """
+    lacking = max(1.0 - _share_complete(config, level, config.draws) for level in levels)
+    # A half or less for levels with room.
+    return math.ceil(math.log(LACKING) / math.log(min(lacking, 0.5))) if lacking else 1
 
 
 def _refuse(config: ScenarioConfig, levels: tuple[Level, ...], number: int) -> NoReturn:
@@ -150,8 +178,9 @@ def _growth(config: ScenarioConfig, level: Level, crowding: float) -> float:
 class CompleteSampler(ScenarioSampler):
     """Draws scenarios that have all that their levels ask for.
 
-    Where host reads are free, one that is not complete is drawn again; elsewhere it becomes a copy
-    of a complete one that is drawn with it, of the same level if there is any.
+    One that is not complete is drawn again. Where host reads are not free, all are drawn equally
+    often, and one that is then not complete becomes a copy of a complete one that is drawn with it,
+    of the same level if there is any. If none is complete it stays as it is; see ``or_kept``.
 
     Args:
         config: constraints; where its draws are too few for a level, there are more of them.
@@ -173,6 +202,9 @@ class CompleteSampler(ScenarioSampler):
         super().__init__(config, levels, device, dtype)
         self.config = replace(config, draws=draws_for(config, tuple(levels)))
         self._asked = torch.tensor([_asked(config, level) for level in levels], device=device)
+        self._attempts = 1
+        if not host_reads_are_free(device):
+            self._attempts = attempts_for(self.config, tuple(levels))
 
     def sample(self, level: Tensor, generator: torch.Generator | RandomSource) -> Scenario:
         """Draw one scenario per entry; see ScenarioSampler.
@@ -181,20 +213,46 @@ class CompleteSampler(ScenarioSampler):
             ConfigError: when one is still not complete after many attempts.
         """
         scenario = super().sample(level, generator)
-        if not host_reads_are_free(level.device):
-            return scenario[_complete_ones(level, self._is_complete(scenario))]
-        for attempt in range(1, ATTEMPTS):
-            rows = (~self._is_complete(scenario)).nonzero().squeeze(-1)
-            if not len(rows):
+        if host_reads_are_free(level.device):
+            return self.completed(scenario, level, generator)
+        for attempt in range(1, self._attempts):
+            draws = make_draws(generator, len(level), self._options["dtype"], attempt)
+            again = self.draw(level, draws)
+            scenario = where(self.is_complete(scenario), scenario, again)
+        return scenario[_complete_ones(level, self.is_complete(scenario))]
+
+    def completed(
+        self, scenario: Scenario, level: Tensor, generator: torch.Generator | RandomSource
+    ) -> Scenario:
+        """Draw those again that are not complete, in place; reads on the host which they are.
+
+        Args:
+            scenario: what ``sample`` gave, batch [P].
+            level: see ``sample``, as for generator.
+            generator: of the numbers that it was drawn from.
+
+        Raises:
+            ConfigError: when one is still not complete after many attempts.
+        """
+        for attempt in range(self._attempts, ATTEMPTS):
+            complete = self.is_complete(scenario)
+            if complete.all():  # host: where it is free, or when the pool is first filled
                 return scenario
+            rows = (~complete).nonzero().squeeze(-1)  # host: likewise
             source = generator.rows(rows) if isinstance(generator, RandomSource) else generator
             draws = make_draws(source, len(rows), self._options["dtype"], attempt)
             scenario[rows] = self.draw(level[rows], draws)
         raise ConfigError(f"level {int(level[rows[0]]) + 1}: no scenario with all that it asks for "
                           f"was found in {ATTEMPTS} attempts; make its map larger")  # fmt: skip
 
-    def _is_complete(self, scenario: Scenario) -> Tensor:
-        """Whether scenarios have all that their levels ask for, [P] bool."""
+    def or_kept(self, scenario: Scenario, old: Scenario, kept: Tensor) -> Scenario:
+        """Keep old scenarios [P] where the new ones are not complete; ``kept`` counts them."""
+        complete = self.is_complete(scenario)
+        kept.add_((~complete).sum())
+        return where(complete, scenario, old)
+
+    def is_complete(self, scenario: Scenario) -> Tensor:
+        """Find the scenarios that have all that their levels ask for, [P] bool."""
         return (counts_of(scenario) >= self._asked[scenario.level]).all(-1)
 
 

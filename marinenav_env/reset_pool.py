@@ -315,6 +315,10 @@ class SampledPool(ResetPool):
         self._rows = torch.arange(size, device=device)
         self._begins = torch.arange(0, curriculum.pool_size, size, device=device).unbind()
         self._cursor, self._ticks = 0, 0
+        # One of one's own may give other numbers of robots than its levels ask for.
+        self._complete = sampler if type(sampler) is CompleteSampler else None
+        self.kept = torch.zeros((), dtype=torch.int64, device=device)
+        """Scenarios that refreshes left in the pool so far, as none complete was drawn for them."""
         self.states = _in_memory(ResetState.cat([self._draw(begin) for begin in self._begins]))
         if curriculum.sampler:
             require_robots(self.states.scenario, _SAMPLER)
@@ -350,7 +354,7 @@ class SampledPool(ResetPool):
 
     def renew(self, begin: Tensor) -> None:
         """See ResetPool."""
-        rows, drawn = begin + self._rows, self._draw(begin)
+        rows, drawn = begin + self._rows, self._draw(begin, refresh=True)
         if self._curriculum.sampler and host_reads_are_free(begin.device):
             require_robots(drawn.scenario, _SAMPLER)
         for name in drawn.keys(include_nested=True, leaves_only=True):
@@ -381,7 +385,7 @@ class SampledPool(ResetPool):
         self._level = level
         self._device_level.fill_(level)
 
-    def _draw(self, begin: Tensor) -> ResetState:
+    def _draw(self, begin: Tensor, refresh: bool = False) -> ResetState:
         """Draw refresh_size reset states of the current level or mixture, for entries from one."""
         size, rows = self._curriculum.refresh_size, begin + self._rows
         source = self._source._replace(environment=self._first + rows)
@@ -394,6 +398,11 @@ class SampledPool(ResetPool):
         # Only the published sampler draws by counter.
         numbers: Any = self._generator if self._curriculum.sampler else source
         scenario = self._sampler.sample(level, numbers)
+        if self._complete is not None and not host_reads_are_free(level.device):
+            if refresh:
+                scenario = self._complete.or_kept(scenario, self.states.scenario[rows], self.kept)
+            else:
+                scenario = self._complete.completed(scenario, level, numbers)
         expected = [size, self._sampler.max_robots]
         found = list(scenario.robot_mask.shape)
         require(found == expected, f"{_SAMPLER}: robot_mask.shape", found, f"{expected}")

@@ -12,12 +12,13 @@ import train_RL_agents
 WORLD = (
     "validation", "extras", "files", "layout", "philox", "endings", "host_reads", "products",
     "compiling", "config", "state", "plugins", "captured", "actions", "contact", "current",
-    "drawing", "entries", "draws", "encounters", "scenario", "complete", "odd_starts", "thrust",
-    "dynamics", "weather", "roles", "reward", "perception", "range_scan", "episode_statistics",
-    "reset_pool", "varying", "colregs", "parameters", "observation", "scenario_file", "triton_math",
-    "triton_reward", "triton_weather", "triton_kernel", "triton_operator", "restart",
-    "triton_world", "world", "rendering", "specs", "tensordicts", "captured_step", "seeds", "env",
-    "scripted", "numpy_worlds", "pettingzoo_env", "gymnasium_env", "sb3_vec_env", "benchmarl_task",
+    "restart", "drawing", "entries", "draws", "encounters", "scenario", "complete", "odd_starts",
+    "thrust", "dynamics", "weather", "roles", "reward", "perception", "range_scan",
+    "episode_statistics", "reset_pool", "varying", "colregs", "parameters", "observation",
+    "scenario_file", "triton_math", "triton_reward", "triton_weather", "triton_kernel",
+    "triton_operator", "triton_world", "world", "rendering", "specs", "tensordicts",
+    "captured_step", "seeds", "env", "scripted", "numpy_worlds", "pettingzoo_env", "gymnasium_env",
+    "sb3_vec_env", "benchmarl_task",
 )  # fmt: skip
 TRAINER = (
     "boat", "utils", "networks", "agents", "config", "policy_wrapper", "memory", "run", "baselines",

@@ -10,7 +10,13 @@ from torch import Tensor
 
 from marinenav_env import LEVELS, ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env import complete as complete_module
-from marinenav_env.complete import CompleteSampler, _complete_ones, counts_of, draws_for
+from marinenav_env.complete import (
+    CompleteSampler,
+    _complete_ones,
+    attempts_for,
+    counts_of,
+    draws_for,
+)
 from marinenav_env.config import ScenarioConfig
 from marinenav_env.gymnasium_env import MarineNavGymEnv, MarineNavVectorEnv
 from marinenav_env.numpy_worlds import NumpyWorlds
@@ -69,15 +75,63 @@ def test_the_few_that_lack_something_are_drawn_again(by_counter: bool) -> None:
     assert len(again.unique(dim=0)) == len(again)
 
 
-def test_elsewhere_they_are_copies_of_complete_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def reads_cost_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Host reads are avoided, as on a GPU."""
+    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+
+
+@pytest.mark.usefixtures("reads_cost_time")
+def test_elsewhere_they_are_drawn_again_as_often_as_is_needed_for_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours = drawn(CompleteSampler, FEW_DRAWS, TIGHT, 300, True)
+    assert attempts_for(FEW_DRAWS, TIGHT) > 1 == attempts_for(ScenarioConfig(), WITH_CORES)
+    monkeypatch.undo()
+    expected = drawn(CompleteSampler, FEW_DRAWS, TIGHT, 300, True)
+    assert torch.equal(counts_of(ours), ASKED[ours.level])
+    assert same_rows(ours, expected).sum() > 0.95 * 300
+
+
+@pytest.mark.usefixtures("reads_cost_time")
+def test_elsewhere_what_is_left_are_copies_of_complete_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     published = drawn(ScenarioSampler, FEW_DRAWS, TIGHT, 300, True)
-    monkeypatch.setattr(complete_module, "host_reads_are_free", lambda device: False)
+    monkeypatch.setattr(complete_module, "attempts_for", lambda *given: 1)
     ours = drawn(CompleteSampler, FEW_DRAWS, TIGHT, 300, True)
     asked = ASKED[ours.level]
     assert torch.equal(counts_of(ours), asked)
     assert torch.equal(ours.level, published.level)
     lacking = (counts_of(published) < asked).any(-1)
     assert torch.equal(same_rows(published, ours), ~lacking)
+
+
+@pytest.mark.usefixtures("reads_cost_time")
+@pytest.mark.parametrize("attempts", [1, None])
+@pytest.mark.parametrize("levels", [TIGHT[:1], TIGHT])
+def test_elsewhere_a_small_refresh_leaves_only_complete_ones(
+    levels: tuple[Level, ...], attempts: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scenario without a complete one beside it is left out, and its entry stays as it was."""
+    if attempts is not None:
+        monkeypatch.setattr(complete_module, "attempts_for", lambda *given: attempts)
+    curriculum = Curriculum(levels, pool_size=6, refresh_size=1)
+    world = WorldConfig(scenario=FEW_DRAWS)
+    env = MarineNavEnv(world, num_envs=2, scenarios=curriculum, seed=0)
+    pool: Any = env.reset_pool
+    scenarios, kept = pool.states.scenario, 0
+    for number in range(60):
+        pool.index(None)
+        before, begin = scenarios.clone(), pool._begins[number % 6]
+        pool.renew(begin)
+        same = same_rows(before, scenarios)
+        kept += int(same[begin])
+        assert same.sum() == 5 + same[begin]
+        assert torch.equal(counts_of(scenarios), ASKED[scenarios.level])
+        assert torch.equal(pool.states.state.pose[..., :2], scenarios.start)
+    assert int(pool.kept) == kept
+    assert kept <= 0.05 * 60 if attempts is None else kept > 0
 
 
 @pytest.mark.parametrize(

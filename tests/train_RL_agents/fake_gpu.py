@@ -6,6 +6,7 @@ nothing that the host could read. Gradients are taken as given, since autograd w
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -17,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 from torchrl.envs import EnvBase
 
 from marinenav_env import captured, complete
-from marinenav_env.complete import draws_for
+from marinenav_env.complete import attempts_for, draws_for
 from marinenav_env.philox import RandomSource
 from tests.train_RL_agents.tiny_runs import tiny_settings
 from train_RL_agents.agents import AGENTS
@@ -120,12 +121,13 @@ def fake_gpu() -> Iterator[_FakeGpu]:
         assert all(each.requires_grad for each in (*tree_leaves(outputs), *inputs))
         return tuple(map(torch.zeros_like, inputs))
 
-    def counted(*given: Any) -> int:
+    def counted(count: Callable[..., int], *given: Any) -> int:
         with unset_fake_temporarily():  # scenarios are tried, on a CPU
-            return draws_for(*given)
+            return count(*given)
 
     with (
-        patch.object(complete, "draws_for", counted),
+        patch.object(complete, "draws_for", partial(counted, draws_for)),
+        patch.object(complete, "attempts_for", partial(counted, attempts_for)),
         patch.object(torch, "Generator", _Generator),
         patch.object(torch.autograd, "grad", given),
         patch.object(EnvBase, "_reset_check_done", lambda *_: None),

@@ -51,6 +51,7 @@ def test_nothing_leaves_the_device(words):
     "words",
     [(CAPTURED,), (PLAIN,), (CAPTURED, "world.sensor.scan_beams=4"),
      (PLAIN, "training_schedule.encounter=true,false"),
+     (CAPTURED, "world.scenario.draws=20"), (PLAIN, "world.scenario.draws=20"),
      (CAPTURED, "training_schedule.timesteps=0,9")],
     ids=" ".join,
 )  # fmt: skip
