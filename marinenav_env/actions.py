@@ -15,6 +15,8 @@ from torch import Tensor
 from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.validation import ConfigError, brief, require
 
+BETWEEN = 1000
+"""Vector steps after which a flag is read at the latest when an episode may begin."""
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -72,7 +74,7 @@ class ActionChecks:
         self._pairs, self._reads = pairs, values and host_reads_are_free(device)
         self.flag: Tensor | None = None
         """[] bool: whether there were unusable actions since ``read``; None: none is kept."""
-        self._stepped = False
+        self._stepped, self._read_at = False, 0
         if values and not self._reads:
             self.flag = torch.zeros((), dtype=torch.bool, device=device)
 
@@ -108,6 +110,19 @@ class ActionChecks:
             self.flag.zero_()
             if found:
                 raise ConfigError(f"an action since the last check: must be {self._allowed}")
+
+    def read_now_and_then(self, step: int) -> None:
+        """Read the flag when many steps were made since this last did.
+
+        Args:
+            step: vector steps so far; of another state after one is restored.
+
+        Raises:
+            ConfigError: see ``read``.
+        """
+        if self.flag is not None and abs(step - self._read_at) >= BETWEEN:
+            self._read_at = step
+            self.read()
 
     @property
     def _allowed(self) -> str:

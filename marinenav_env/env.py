@@ -90,7 +90,7 @@ class MarineNavEnv(EnvBase):
     ``maybe_reset`` resets environments whose episode is over, without a read on the host.
 
     Actions of another shape or type are refused, and so are those of active robots that are not
-    finite or no index: before the step, or on a GPU at the next full reset (see check_actions).
+    finite or no index: before the step, or on a GPU some time after it (see check_actions).
 
     The same seed gives the same rollout, and the global generators are neither read nor advanced.
     Scenarios and noise follow from the seed, the number of the environment or of the reset pool's
@@ -250,6 +250,7 @@ class MarineNavEnv(EnvBase):
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seed the environment as EnvBase does, by any whole number; see ``as_seed``."""
+        self.check_actions()
         given = None if seed is None else as_seed(seed)
         following: int | None = super().set_seed(given, static_seed)
         return following
@@ -375,22 +376,32 @@ class MarineNavEnv(EnvBase):
         return action
 
     def check_actions(self) -> None:
-        """Check the actions since the last full reset; reads a flag on a GPU.
+        """Check the actions since the last check; reads a flag on a GPU.
+
+        A full reset, ``set_seed``, ``state_dict`` and ``close`` do so, too. On a GPU so does every
+        1,000th vector step or so at which environments may begin another episode: in
+        ``step_and_maybe_reset``, ``maybe_reset`` and ``reset`` of a part of them. A loop of
+        ``step`` alone has to call this itself.
 
         Raises:
             ConfigError: when one of an active robot was not finite, or no index.
         """
         self._actions.read()
 
+    def _check_now_and_then(self) -> None:
+        """Check actions where a loop passes that may never reset all environments."""
+        self._actions.read_now_and_then(self.env_steps // self.num_envs)
+
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         done = None if tensordict is None else tensordict.get("_reset", None)
-        if done is None:
-            self.check_actions()
         if done is not None:
+            self._check_now_and_then()
             self.world_state = self.start_episodes(self.world_state, done.view(-1))
-        elif not self._restored:
-            self.world_state = self.world.begin(self._pool, self.reset_pool.index(None))
-        # Else: the first full reset after load_state_dict continues the saved episodes.
+        else:
+            self.check_actions()
+            # The first full reset after load_state_dict continues the saved episodes.
+            if not self._restored:
+                self.world_state = self.world.begin(self._pool, self.reset_pool.index(None))
         self._begun, self._restored = True, False
         return self.to_tensordict(self.world_state)
 
@@ -403,6 +414,7 @@ class MarineNavEnv(EnvBase):
         Returns:
             The same, with the first observation of the new episodes and their flags cleared.
         """
+        self._check_now_and_then()
         self.refresh_pool()
         self.world_state = self.start_episodes(self.world_state, tensordict.get("done").view(-1))
         return tensordict.update(self.to_tensordict(self.world_state))
@@ -425,6 +437,7 @@ class MarineNavEnv(EnvBase):
         if "next" in tensordict.keys() or "_step" in tensordict.keys():  # noqa: SIM118
             return super().step_and_maybe_reset(tensordict)  # not all of the step is to be made
         self._assert_tensordict_shape(tensordict)
+        self._check_now_and_then()
         action = self._action(tensordict)
         # The draws are in the order of ``step`` and ``maybe_reset``.
         noise = self.next_source()
@@ -552,15 +565,17 @@ class MarineNavEnv(EnvBase):
         return None
 
     def close(self, *, raise_if_closed: bool = True) -> None:
-        """Close the environment and its window."""
+        """Close the environment and its window, and check its last actions."""
         if self._renderer is not None:
             self._renderer.close()
         super().close(raise_if_closed=raise_if_closed)
+        self.check_actions()
 
     # Saving -------------------------------------------------------------------------------------
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Everything that a rollout depends on, as nested dicts of tensors and numbers."""
+        self.check_actions()
         return {
             "now": self.world_state.now.to_tensordict().to_dict(),
             "parameters": self.world_state.parameters.to_tensordict().to_dict(),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env import ConfigError, MarineNavEnv
@@ -141,6 +142,57 @@ def test_where_reading_costs_time_it_is_told_at_the_next_full_reset(
         env.step_and_reset(env.world_state, wrong, env.next_source())
     STEPS[step](env, td.clone().set(ACTION, torch.zeros_like(wrong)))
     env.check_actions()  # what is undone leaves no trace
+
+
+def stepped(env: MarineNavEnv, wrong: bool, count: int = 1) -> None:
+    """Make steps, of which the first may have actions that are not finite."""
+    td = env.reset()
+    for number in range(count):
+        value = math.nan if wrong and number == 0 else 0.0
+        _, td = env.step_and_maybe_reset(td.set(ACTION, commands(value)))
+
+
+READERS: dict[str, Callable[[MarineNavEnv], Any]] = {
+    "close": lambda env: env.close(),
+    "set_seed": lambda env: env.set_seed(1),
+    "state_dict": lambda env: env.state_dict(),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_where_reading_costs_time_whatever_ends_a_loop_tells_it(
+    reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    env = make(seed=1)
+    stepped(env, wrong=True)
+    with pytest.raises(ConfigError, match=r"^an action since the last check: must be finite$"):
+        READERS[reader](env)
+    assert env.is_closed or reader != "close"
+    stepped(env, wrong=False)
+    READERS[reader](env)
+
+
+@pytest.mark.parametrize("reset", ["step_and_maybe_reset", "maybe_reset", "reset"])
+def test_where_reading_costs_time_a_loop_without_an_end_is_told_now_and_then(
+    reset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.actions.BETWEEN", 5)
+    env, done = make(seed=1), torch.tensor([[True], [False], [False], [False]])
+    stepped(env, wrong=True, count=4)
+    ends: dict[str, Callable[[Any], Any]] = {
+        "step_and_maybe_reset": env.step_and_maybe_reset,
+        "maybe_reset": env.maybe_reset,
+        "reset": lambda td: env.reset(TensorDict({"_reset": done}, [4])),
+    }
+    td = env.to_tensordict(env.world_state).set(ACTION, commands(0.0))
+    ends[reset](td.clone())
+    if reset != "step_and_maybe_reset":
+        env.step(td.clone())
+    with pytest.raises(ConfigError, match=r"^an action since the last check: must be finite$"):
+        ends[reset](td.clone())
+    ends[reset](td.clone())
 
 
 def test_checks_of_values_can_be_left_out() -> None:
