@@ -14,13 +14,14 @@ from marinenav_env import GROUP, ConfigError, WorldConfig
 from marinenav_env.config import VesselConfig
 from marinenav_env.state import Scenario
 from marinenav_env.validation import is_number, require
+from train_RL_agents.agents.base import Agent
 from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.evaluation import episodes as evaluation
 from train_RL_agents.evaluation.episodes import Episodes, Policy, Progress, Watch, step_bytes
-from train_RL_agents.evaluation.recording import Recording, concatenate, record
+from train_RL_agents.evaluation.recording import DOUBTFUL, Recording, concatenate, record
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
-from train_RL_agents.networks.observation import OBSERVATION, observation_of
+from train_RL_agents.networks.observation import OBSERVATION, Observation, observation_of
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES, PolicyWrapper, command_pairs
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.finding import POLICIES, meant, proposal
@@ -28,6 +29,9 @@ from train_RL_agents.utils.memory import require_room
 from train_RL_agents.utils.shipped import shipped
 
 ACTION = (GROUP, "action")
+DOUBT = 0.25
+"""Critics differ on a command if they do by more than this share of the range of all scores; so do
+those of the page in which a policy steers (figures/pages/sessions.js)."""
 _RECORDED = 300
 """Bytes of a robot in a step of a recording, about."""
 
@@ -211,15 +215,50 @@ def with_estimates(policy: Policy, loaded: LoadedPolicy, world: WorldConfig) -> 
         known = agent.return_quantiles(seen, action)
         if known is not None:
             acted.set(QUANTILES, known)
+        scores: Tensor | None
         if known is not None and agent.continuous:
-            expected: Any = [agent.return_quantiles(seen, pair.expand_as(action))
-                             for pair in pairs.to(action)]  # fmt: skip
-            scores: Tensor | None = torch.stack([each.mean(-1) for each in expected], -1)
+            scores, doubtful = _rated(agent, seen, action, pairs.to(action))
+            if doubtful is not None:
+                acted.set(DOUBTFUL, doubtful)
         else:
             scores = agent.scores(agent.outputs(seen, acted.get(RISK, None)))
         return acted if scores is None else acted.set(SCORES, scores / scale)
 
     return act
+
+
+def _rated(
+    agent: Agent[Any], seen: Observation, action: Tensor, pairs: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """Rate all pairs of commands [A, 2]: mean returns [..., A], and which of them are doubtful."""
+    others = [pair.expand_as(action) for pair in pairs]
+    by_critic: Any = [agent.critic_quantiles(seen, each) for each in (action, *others)]
+    if by_critic[0] is None:
+        expected: Any = [agent.return_quantiles(seen, each) for each in others]
+        return torch.stack([each.mean(-1) for each in expected], -1), None
+    chosen, *means = (each.mean(-1) for each in by_critic)
+    by_command = torch.stack(means, -1)
+    scores = by_command.mean(0)
+    several = len(chosen) > 1
+    return scores, critics_differ(by_command, chosen, scores) if several else None
+
+
+def critics_differ(means: Tensor, chosen: Tensor, scores: Tensor) -> Tensor:
+    """Find the actions of which critics differ on how much better or worse than another they are.
+
+    They do if they differ by more than DOUBT of the range of all scores.
+
+    Args:
+        means: [C, ..., A] mean returns of A actions by each of C critics.
+        chosen: [C, ...] of the action that they are compared with.
+        scores: [..., A] of the actions.
+
+    Returns:
+        [..., A] bool.
+    """
+    better = means - chosen[..., None]
+    spread, extent = better.amax(0) - better.amin(0), scores.amax(-1) - scores.amin(-1)
+    return spread > DOUBT * extent[..., None]
 
 
 def only_own(policy: Policy, discrete: VesselConfig | None) -> Policy:

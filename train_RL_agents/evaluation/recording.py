@@ -30,7 +30,9 @@ from train_RL_agents.policy_wrapper import QUANTILES, SCORES
 from train_RL_agents.utils.arrays import LARGEST, read_arrays
 from train_RL_agents.utils.files import write_atomically
 
-FORMAT, VERSION = "marinenav recording", 2
+FORMAT, VERSION = "marinenav recording", 3
+DOUBTFUL = (GROUP, "doubtful")
+"""Where a policy may leave which of the scores its critics do not agree on, [E, R, A] bool."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,9 @@ class Recording:
     scores: Annotated[Tensor | None, float, "T, E, R, A"] = None
     """What the policy gave each pair of thrust changes: the return that it expects (unscaled), or
     the logit of policies that learn no values of actions; where it has any."""
+    doubtful: Annotated[Tensor | None, bool, "T, E, R, A"] = None
+    """The policy's critics do not agree on this score, see contenders.critics_differ; None in files
+    before version 3, and where its scores are not of several critics."""
     commands: Annotated[Tensor | None, float, "E, A, 2"] = None
     """These pairs of left and right thrust changes (N/s), with scores."""
     weights: Annotated[Tensor | None, float, "E, 2"] = None
@@ -176,7 +181,7 @@ class Recorder:
         to_rates = continuous_rates if env.continuous else discrete_rates
         vessel = moment.before.parameters.vessel
         tensors["actions"] = to_rates(moment.acted.get((GROUP, "action")), vessel) * active
-        for key in (QUANTILES, SCORES):
+        for key in (QUANTILES, SCORES, DOUBTFUL):
             if key in moment.acted.keys(True):
                 tensors[key[-1]] = moment.acted.get(key) * active
         first, self._env = self._env is None, env

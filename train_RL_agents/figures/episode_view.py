@@ -47,6 +47,8 @@ class EpisodeView(Voyage):
     unless ``scaled``; the last frame repeats the one before."""
     scores: Floats | None
     """[T+1, R, A] of the pairs of ``commands``, if the policy has any; likewise."""
+    doubtful: Flags | None
+    """[T+1, R, A] the policy's critics do not agree on this score; likewise."""
     commands: Floats | None
     """[A, 2] pairs of thrust changes (N/s)."""
     rates: Floats
@@ -140,6 +142,7 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         turn=_blank_end(turn),
         quantiles=quantiles,
         scores=cut.estimates(recording.scores),
+        doubtful=cut.and_again(recording.doubtful),
         commands=None if recording.commands is None else recording.commands[row].numpy(),
         rates=_blank_end(cut.over_time(recording.actions)),
         clearance=find_clearance(poses[..., :2], active, radius, rocks),
@@ -192,12 +195,17 @@ class _Cut(NamedTuple):
         """Columns of tensors, of the discs that there are."""
         return np.column_stack([each[self.row, mask[self.row]] for each in tensors])
 
-    def estimates(self, tensor: Tensor | None, scale: float = 1.0) -> Floats | None:
-        """What a policy estimates, unscaled; the last frame repeats the one before."""
+    def and_again(self, tensor: Tensor | None) -> NDArray[Any] | None:
+        """Of its vessels in its steps, if it is known; the last frame repeats the one before."""
         if tensor is None:
             return None
         found = self.over_time(tensor)
-        return (np.append(found, found[-1:], 0) / scale).astype(np.float32)
+        return np.append(found, found[-1:], 0)
+
+    def estimates(self, tensor: Tensor | None, scale: float = 1.0) -> Floats | None:
+        """What a policy estimates, unscaled; see ``and_again``."""
+        found = self.and_again(tensor)
+        return None if found is None else (found / scale).astype(np.float32)
 
 
 def find_clearance(places: Floats, active: Flags, radius: Floats, obstacles: Floats) -> Floats:

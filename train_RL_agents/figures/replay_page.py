@@ -32,8 +32,8 @@ NEAR_MISS = 1.0
 """Episodes in which discs around hulls come closer than this are near misses (m)."""
 STEPS = {
     "poses": 1000, "velocities": 1000, "thrust": 10, "objects": 100, "turn": 1000, "gap": 1000,
-    "terms": 1000, "rates": 10, "scores": 100, "quantiles": 50, "active": 1, "arrived": 1,
-    "collided": 1, "seen": 1, "rule": 1, "rule_object": 1,
+    "terms": 1000, "rates": 10, "scores": 100, "doubtful": 1, "quantiles": 50, "active": 1,
+    "arrived": 1, "collided": 1, "seen": 1, "rule": 1, "rule_object": 1,
 }  # fmt: skip
 """How finely each array is kept: this many steps to 1 (m, rad, m/s, N, ...)."""
 ENDLESS = 2**31 - 1

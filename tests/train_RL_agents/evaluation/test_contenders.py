@@ -7,12 +7,15 @@ from tensordict import TensorDict
 from marinenav_env import GROUP, ConfigError, Level, WorldConfig
 from marinenav_env.scenario_file import episodes_of
 from train_RL_agents.agents import AGENTS
+from train_RL_agents.agents.base import join_critics
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation import contenders
 from train_RL_agents.evaluation.contenders import (
     ACTION,
+    DOUBT,
     ActingOptions,
     common_world,
+    critics_differ,
     described,
     find,
     only_own,
@@ -22,9 +25,11 @@ from train_RL_agents.evaluation.contenders import (
     with_risk,
 )
 from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate, step_bytes
+from train_RL_agents.evaluation.recording import DOUBTFUL
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
+from train_RL_agents.figures.page import read_part
 from train_RL_agents.networks.observation import ObservationSpec
-from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES
+from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES, command_pairs
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
 CPU = torch.device("cpu")
@@ -156,6 +161,7 @@ def test_estimates_are_recorded_where_they_are_known(agent_type, count):
         assert not recording.quantiles[~acted].any()
     assert recording.reward_scale == loaded.config.trainer.reward_scale
     assert recording.scores.shape == (*recording.reward.shape, 25)
+    assert (recording.doubtful is None) == (agent_type != "AC-IQN")
     if not loaded.agent.continuous:
         best = recording.scores.argmax(-1)
         rows = torch.arange(len(recording.steps))[:, None]
@@ -195,6 +201,9 @@ class Knowing:
     def return_quantiles(self, seen, action):
         return action.sum(-1, keepdim=True) + torch.tensor([-1.0, 3.0])
 
+    def critic_quantiles(self, seen, action):
+        return None
+
 
 def test_every_pair_of_commands_has_the_mean_of_its_return_quantiles():
     loaded = replace(untrained("DDPG", "trainer.reward_scale=0.5"), agent=Knowing())
@@ -204,6 +213,35 @@ def test_every_pair_of_commands_has_the_mean_of_its_return_quantiles():
     # Pair 7 is a change of -500 and -1,000 N/s, in units of 1,000 N/s.
     assert acted.get(SCORES).shape == (1, 3, 25)
     assert acted.get(SCORES)[..., 7].tolist() == [[(-1.5 + 1.0) / 0.5] * 3]
+    assert DOUBTFUL not in acted.keys(True)
+
+
+class Divided(Knowing):
+    """Two critics, of which the second takes reversing the right thruster for much better."""
+
+    def critic_quantiles(self, seen, action):
+        first = super().return_quantiles(seen, action)
+        return torch.stack((first, first + 8.0 * (action[..., 1:] == -1.0)))
+
+    def return_quantiles(self, seen, action):
+        return join_critics(self.critic_quantiles(seen, action))
+
+
+def test_scores_that_critics_differ_on_are_doubtful():
+    loaded = replace(untrained("DDPG", "trainer.reward_scale=0.5"), agent=Divided())
+    step = of_robots(observation=TensorDict({}, [1, 3]), action=torch.full((1, 3, 2), 0.25))
+    acted = with_estimates(lambda step: step, loaded, WORLD)(step)
+    pairs = command_pairs(WORLD.vessel)
+    assert acted.get(DOUBTFUL).tolist() == [[(pairs[:, 1] == -1.0).tolist()] * 3]
+    assert acted.get(SCORES)[..., 7].tolist() == [[(-1.5 + 1.0 + 4.0) / 0.5] * 3]
+
+
+def test_critics_that_all_add_the_same_do_not_differ():
+    means, scores = torch.tensor([[1.0, 5.0], [11.0, 15.0]]), torch.tensor([6.0, 10.0])
+    assert critics_differ(means, torch.tensor([1.0, 11.0]), scores).tolist() == [False, False]
+    assert critics_differ(means, torch.tensor([1.0, 9.5]), scores).tolist() == [True, True]
+    page = read_part("sessions.js")
+    assert f"DOUBT = {DOUBT};" in page
 
 
 def test_only_policies_without_chance_may_leave_a_batch(monkeypatch):

@@ -353,8 +353,8 @@ def test_other_files_are_refused(whole, tmp_path):
     np.savez(path, about=np.array(json.dumps({"format": "other"})))
     with pytest.raises(ConfigError, match="'other': must be a marinenav recording"):
         load(path)
-    np.savez(path, about=np.array(json.dumps({"format": "marinenav recording", "version": 3})))
-    with pytest.raises(ConfigError, match="must be at most 2; update marinenav"):
+    np.savez(path, about=np.array(json.dumps({"format": "marinenav recording", "version": 4})))
+    with pytest.raises(ConfigError, match="must be at most 3; update marinenav"):
         load(path)
     save(whole[1], path)
     path.write_bytes(path.read_bytes()[:-100])

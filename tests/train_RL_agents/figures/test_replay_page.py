@@ -262,7 +262,20 @@ def test_browser_shows_values_of_the_alternatives(open_page):
     assert cells.all_inner_texts() == [f"{value:.2f}" for value in (6, 7, 8, 3, 4, 5, 0, 1, 2)]
     assert page.inner_text("td.chosen") == "5.00"
     assert page.inner_text("[data-part=decision]") == "left +0, right +500 N/s"
+    assert not page.is_visible("[data-part=doubt]")
     assert not open_page([views()]).is_visible("[data-part=scores]")
+
+
+@pytest.mark.slow
+def test_browser_shows_which_scores_are_not_known(open_page):
+    (view,) = views()[:1]
+    pairs = np.float32([(left, right) for left in (-500, 500) for right in (-500, 500)])
+    scores = np.broadcast_to(np.float32([0, 1, 2, 90]), (*view.active.shape, 4))
+    doubtful = np.broadcast_to([False, False, False, True], scores.shape)
+    page = open_page([[replace(view, scores=scores, commands=pairs, doubtful=doubtful)]])
+    assert page.locator("td.doubtful").all_inner_texts() == ["90.00"]
+    assert [page.inner_text(f"[data-part={end}]") for end in ("low", "high")] == ["0.00", "2.00"]
+    assert page.is_visible("[data-part=doubt]")
 
 
 @pytest.mark.slow

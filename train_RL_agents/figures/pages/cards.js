@@ -133,6 +133,8 @@ const cards = (() => {
         return;
       }
       if (insight.pairs && grid.key !== JSON.stringify(insight.pairs)) grid = layOut(insight.pairs);
+      const told = part("doubt");
+      if (told) told.hidden = !insight.doubtful;
       const [left, right] = insight.rates.map((rate) => signed(rate, 0));
       const helm = session.helm === null ? "" : "You have the helm. The policy would: ";
       write(part("decision"), `${helm}left ${left}, right ${right} N/s`);
