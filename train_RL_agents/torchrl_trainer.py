@@ -330,8 +330,8 @@ class TorchRLTrainer:
             history.evaluate(agent, self.env_steps, self.finished, self.display.evaluating)
         times = {"train_time": self.clock.training, "wall_time": self.clock.total}
         overall, best = history.record(agent, self.env_steps, times, self.finished)
-        taken = self.clock.pauses / len(self.rows)
-        self.display.evaluation(self.env_steps, times["wall_time"], overall, best, taken)
+        self.display.evaluation(self.env_steps, times["wall_time"], overall, best,
+                                self.clock.pauses, len(self.rows))  # fmt: skip
 
     @property
     def rows(self) -> list[dict[str, Any]]:

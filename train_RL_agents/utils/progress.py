@@ -269,7 +269,7 @@ class Display:
 
     def evaluation(
         self, env_steps: int, seconds: float, figures: dict[str, Any], best: bool,
-        taken: float = 0.0,
+        paused: float = 0.0, count: int = 1,
     ) -> None:  # fmt: skip
         """Print a line, and show the new success in the bar.
 
@@ -278,9 +278,10 @@ class Display:
             seconds: of the run so far, wall time.
             figures: of the evaluation.
             best: whether its policy is the best so far.
-            taken: mean seconds of the evaluations so far, with saving.
+            paused: seconds of all evaluations so far, with saving.
+            count: of these evaluations.
         """
-        self._left.evaluation = taken
+        self._left.evaluated(paused, count)
 
         def shown(name: str, form: str) -> str:
             value = figures[name]

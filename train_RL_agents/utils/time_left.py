@@ -6,10 +6,12 @@ from collections import deque
 
 _LAPS = 30
 """Log entries that the rate is the mean of: off-policy agents are fast before they learn."""
+_EVALUATIONS = 5
+"""Evaluations that the time of one is the mean of."""
 
 
 class TimeLeft:
-    """Estimates the time left from the rate of the latest log entries and the mean evaluation.
+    """Estimates the time left from the rate of the latest log entries and the latest evaluations.
 
     Args:
         total: env-steps of the run.
@@ -20,8 +22,8 @@ class TimeLeft:
         self._total, self._eval_freq = total, eval_freq
         self._laps: deque[tuple[int, float]] = deque(maxlen=_LAPS)
         self._starts = True
-        self.evaluation = 0.0
-        """Seconds that an evaluation takes, with saving; 0 until one was made."""
+        self._pauses: deque[float] = deque(maxlen=_EVALUATIONS)
+        self._paused: float | None = None
 
     def lap(self, env_steps: int, seconds: float) -> None:
         """Note the env-steps since the last log entry, and the seconds of training they took."""
@@ -29,6 +31,28 @@ class TimeLeft:
             self._starts = False
             self._laps.clear()  # the first entry is from before learning
         self._laps.append((env_steps, seconds))
+
+    def evaluated(self, paused: float, count: int) -> None:
+        """Note an evaluation.
+
+        Args:
+            paused: seconds of all evaluations of the run so far, with saving.
+            count: of these evaluations.
+        """
+        if self._paused is None or paused < self._paused:  # of a run that was resumed or rewound
+            self._pauses.clear()
+            self._pauses.append(paused / count)
+        elif len(self._pauses) == 1 == count - 1:
+            # The first one of a run sets up what later ones use.
+            self._pauses[0] = paused - self._paused
+        else:
+            self._pauses.append(paused - self._paused)
+        self._paused = paused
+
+    @property
+    def evaluation(self) -> float:
+        """Seconds that an evaluation takes, with saving; 0 until one was made."""
+        return sum(self._pauses) / len(self._pauses) if self._pauses else 0.0
 
     def seconds(self, env_steps: int) -> float | None:
         """Return the seconds left, evaluations included; None while no rate is known.

@@ -12,7 +12,7 @@ def test_it_follows_from_the_measured_rate_and_the_evaluations_to_come():
     assert left.seconds(20_000) == pytest.approx(49.0)
     left.lap(20_000, 4.0)
     assert left.seconds(40_000) == pytest.approx(960_000 / 5_000)
-    left.evaluation = 10.0
+    left.evaluated(10.0, 1)
     # At 300,000, 600,000, 900,000 and the end.
     assert left.seconds(40_000) == pytest.approx(960_000 / 5_000 + 40.0)
     assert left.seconds(900_000) == pytest.approx(100_000 / 5_000 + 10.0)
@@ -22,7 +22,7 @@ def test_it_follows_from_the_measured_rate_and_the_evaluations_to_come():
 def test_the_last_evaluation_is_counted_once():
     left = TimeLeft(600_000, 300_000)
     left.lap(10, 1.0)
-    left.evaluation = 1.0
+    left.evaluated(1.0, 1)
     assert left.seconds(300_000) == pytest.approx(30_000.0 + 1.0)
     assert left.seconds(600_000) == 0.0
 
@@ -35,6 +35,27 @@ def test_it_is_steady_when_single_entries_are_not():
     found = left.seconds(0)
     left.lap(20_000, 4.0)
     assert left.seconds(0) == pytest.approx(found, rel=0.05)
+
+
+def test_evaluations_take_what_the_latest_ones_took():
+    left, paused, found = TimeLeft(100), 0.0, []
+    assert left.evaluation == 0.0
+    for count, seconds in enumerate((9.0, 2.0, 4.0, 3.0, 3.0, 3.0, 7.0), 1):
+        paused += seconds
+        left.evaluated(paused, count)
+        found.append(left.evaluation)
+    # The first one takes longer; it counts until there is another.
+    assert found == pytest.approx([9.0, 2.0, 3.0, 3.0, 3.0, 3.0, 4.0])
+
+
+def test_evaluations_before_a_run_was_resumed_count_by_their_mean():
+    left = TimeLeft(100)
+    left.evaluated(30.0, 10)
+    assert left.evaluation == pytest.approx(3.0)
+    left.evaluated(35.0, 11)
+    assert left.evaluation == pytest.approx(4.0)
+    left.evaluated(20.0, 8)  # it went back to a saved state
+    assert left.evaluation == pytest.approx(2.5)
 
 
 def test_durations_are_short():
