@@ -42,6 +42,16 @@ def test_charts_say_what_they_show(tmp_path):
     assert told == {"charts/SPS": TAGS["charts/SPS"], "mine": ""}
 
 
+def test_figures_of_training_are_logged_again_where_they_are_seen_first(tmp_path):
+    run = new_run(tmp_path)
+    run.log({"charts/SPS": 1.0, "train/episode_return": 2.0, "train/episodes": 3.0}, 8)
+    run.close()
+    events = EventAccumulator(str(run.path)).Reload()
+    first = min(events.Tags()["scalars"])
+    assert (first, events.Scalars(first)[0].value) == ("Training/1_episode_return", 2.0)
+    assert events.SummaryMetadata(first).summary_description == TAGS["Training/*"]
+
+
 def test_a_clock_that_was_set_back_hides_nothing(tmp_path, monkeypatch):
     run, now = new_run(tmp_path), time.time()
     days = ((0.0, -1, (8, 16, 24)), (-1.0, 16, (24, 32)), (-2.0, 24, (32, 40)), (1.0, 40, (48,)))
