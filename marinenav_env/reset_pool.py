@@ -189,6 +189,9 @@ class ResetPool(ABC):
     """batch [P]."""
     counter: Tensor
     """What ``upcoming`` or ``started`` changes, in place; they change nothing else."""
+    kept: Tensor | None = None
+    """[] int64: entries that refreshes left as they were so far, see CompleteSampler.or_kept; None
+    where that does not happen."""
 
     @abstractmethod
     def upcoming(self) -> Tensor | RandomSource:
@@ -317,8 +320,8 @@ class SampledPool(ResetPool):
         self._cursor, self._ticks = 0, 0
         # One of one's own may give other numbers of robots than its levels ask for.
         self._complete = sampler if type(sampler) is CompleteSampler else None
-        self.kept = torch.zeros((), dtype=torch.int64, device=device)
-        """Scenarios that refreshes left in the pool so far, as none complete was drawn for them."""
+        if self._complete is not None and not host_reads_are_free(device):
+            self.kept = torch.zeros((), dtype=torch.int64, device=device)
         self.states = _in_memory(ResetState.cat([self._draw(begin) for begin in self._begins]))
         if curriculum.sampler:
             require_robots(self.states.scenario, _SAMPLER)
@@ -398,7 +401,7 @@ class SampledPool(ResetPool):
         # Only the published sampler draws by counter.
         numbers: Any = self._generator if self._curriculum.sampler else source
         scenario = self._sampler.sample(level, numbers)
-        if self._complete is not None and not host_reads_are_free(level.device):
+        if self._complete is not None and self.kept is not None:
             if refresh:
                 scenario = self._complete.or_kept(scenario, self.states.scenario[rows], self.kept)
             else:

@@ -347,7 +347,12 @@ class TorchRLTrainer:
             **self.algorithm.device_scalars(),
             **episodes.sums(),
         }
+        kept = self.collector.env.reset_pool.kept
+        if kept is not None:
+            on_device["scenarios_kept"] = kept
         values = self.ranks.mean(self.algorithm.meter.read(on_device))
+        if not values.get("scenarios_kept", True):
+            del values["scenarios_kept"]
         ended = episodes.read(values, self.ranks.size)
         phases, seconds = self.clock.lap()
         rate = (self.env_steps - self._logged_at) / max(seconds, 1e-9)

@@ -130,7 +130,7 @@ def test_elsewhere_a_small_refresh_leaves_only_complete_ones(
         assert same.sum() == 5 + same[begin]
         assert torch.equal(counts_of(scenarios), ASKED[scenarios.level])
         assert torch.equal(pool.states.state.pose[..., :2], scenarios.start)
-    assert int(pool.kept) == kept
+    assert pool.kept.item() == kept
     assert kept <= 0.05 * 60 if attempts is None else kept > 0
 
 

@@ -177,6 +177,22 @@ def recorded_episodes(trainer):
     return found
 
 
+def test_scenarios_that_refreshes_kept_are_logged_if_there_are_any(tmp_path):
+    run = new_run(tmp_path)
+    trainer = TorchRLTrainer(run, quiet=True)
+    pool, log, counts = trainer.collector.env.reset_pool, trainer.log, iter([0, 0, 3])
+
+    def logged():
+        pool.kept = torch.tensor(next(counts, 3))
+        log()
+
+    trainer.log = logged
+    trainer.train()
+    found = scalars(run)
+    assert {value for _, value in found["train/scenarios_kept"]} == {3.0}
+    assert len(found["train/scenarios_kept"]) == len(found["train/updates"]) - 2
+
+
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("words", [
     ("trainer.steps_per_batch=3",), ("agent_type=PPO",), ("agent_type=AC-IQN", "trainer.n_steps=3"),

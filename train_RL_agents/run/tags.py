@@ -56,6 +56,8 @@ TAGS = {
     "train/episodes": "training episodes that ended since the last entry",
     "train/exploration": "epsilon or standard deviation of the action noise, in the environment "
     "that explores most",
+    "train/scenarios_kept": "on a GPU: scenarios that refreshes of the pool left as they were so "
+    "far, as none with all that its level asks for was drawn in their place; if there are any",
     "train/learning_rate": "step size of the optimiser",
     "train/replay_fill": "off-policy agents: filled share of replay",
     "train/updates": "updates so far",
