@@ -21,6 +21,7 @@ from tensordict import TensorDictBase
 
 from marinenav_env import Curriculum
 from train_RL_agents.agents import AGENTS
+from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.run.checkpoint import POLICY, STATE, TRAINING, read_checked, read_manifest
 from train_RL_agents.run.run_folder import LOCK, LOG, RunFolder
@@ -121,6 +122,18 @@ def new_run(parent: Path, *overrides: str, seed: int = 0) -> RunFolder:
 def begin(run: RunFolder) -> TorchRLTrainer:
     """A trainer that starts a run, or goes on from its checkpoint."""
     return (resume if (run.checkpoints / STATE).exists() else TorchRLTrainer)(run, quiet=True)
+
+
+def begin_in_graphs(run: RunFolder) -> TorchRLTrainer:
+    """A trainer whose steps come from the graph collector, captured only on a GPU."""
+    made = StepCollector.__init__
+
+    def init(self: StepCollector, *args: Any) -> None:
+        made(self, *args)
+        self.in_place = True
+
+    with patch.object(StepCollector, "__init__", init):
+        return TorchRLTrainer(run, quiet=True)
 
 
 def train(run: RunFolder, stop_at: int | None = None) -> TorchRLTrainer:

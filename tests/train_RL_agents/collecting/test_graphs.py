@@ -14,8 +14,14 @@ from marinenav_env.captured import WARM_UPS
 from marinenav_env.compiling import compiled
 from tests.marinenav_env.helpers import random_episode
 from tests.train_RL_agents.helpers import no_host_reads, replayed
-from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved, train
-from train_RL_agents.collecting.collectors import StepCollector
+from tests.train_RL_agents.tiny_runs import (
+    begin_in_graphs,
+    differences,
+    new_run,
+    results,
+    saved,
+    train,
+)
 from train_RL_agents.collecting.graphs import GraphCollector
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
@@ -27,22 +33,9 @@ LONG = ("total_timesteps=1600", "eval_freq=1600", "trainer.buffer_size=1000")
 """200 vector steps of 8 environments."""
 
 
-def in_graphs(run):
-    """A trainer whose steps come from the graph collector, captured only on a GPU."""
-    with pytest.MonkeyPatch.context() as patch:
-        made = StepCollector.__init__
-
-        def init(self, *args):
-            made(self, *args)
-            self.in_place = True
-
-        patch.setattr(StepCollector, "__init__", init)
-        return TorchRLTrainer(run, quiet=True)
-
-
 def trained(path, *words, in_place):
     run = new_run(path, *words)
-    trainer = in_graphs(run) if in_place else TorchRLTrainer(run, quiet=True)
+    trainer = begin_in_graphs(run) if in_place else TorchRLTrainer(run, quiet=True)
     trainer.train()
     return values(saved(trainer.run))
 
@@ -84,13 +77,13 @@ def test_rollouts_are_those_of_the_collector(tmp_path, tiny, words):
 @pytest.mark.parametrize("words", [KINDS[0], KINDS[2], ROLLOUTS[1]], ids=" ".join)
 def test_a_run_is_resumed_exactly(tmp_path, tiny, words):
     whole = new_run(tmp_path / "whole", *words)
-    in_graphs(whole).train()
+    begin_in_graphs(whole).train()
     parts = new_run(tmp_path / "parts", *words)
-    first = in_graphs(parts)
+    first = begin_in_graphs(parts)
     first.callbacks.append(lambda trainer: trainer.stop() if trainer.env_steps == 112 else None)
     first.train()
     assert saved(parts)["env_steps"] == 112
-    in_graphs(parts).train()
+    begin_in_graphs(parts).train()
     assert differences(results(whole), results(parts)) == []
 
 
@@ -111,11 +104,11 @@ def test_updates_of_a_turn_are_one_graph(tmp_path, tiny, freq, together, replays
     """Ten turns learn; of each graph the first calls are none. All is as of updates one by one."""
     words = ("agent_type=Rainbow", "trainer.prioritized=true", f"trainer.train_freq={freq}", *LONG,
              "log_freq=1600")  # fmt: skip
-    single = in_graphs(new_run(tmp_path / "single", *words))
+    single = begin_in_graphs(new_run(tmp_path / "single", *words))
     single.algorithm._together = 1
     expected, sums = after_turns(single, 12)
     with replayed() as notes:
-        trainer = in_graphs(new_run(tmp_path / "graphs", *words))
+        trainer = begin_in_graphs(new_run(tmp_path / "graphs", *words))
         assert trainer.algorithm._together == together
         found, meter = after_turns(trainer, 12)
     assert notes.count("the update") == replays
@@ -159,7 +152,7 @@ def memory(trainer):
 def test_all_state_stays_where_it_is(tmp_path, tiny, steps):
     words = ("trainer.n_steps=3", "training_schedule.timesteps=0,80",
              "trainer.buffer_size=300", f"trainer.steps_per_batch={steps}")  # fmt: skip
-    trainer = in_graphs(new_run(tmp_path, *words))
+    trainer = begin_in_graphs(new_run(tmp_path, *words))
     turn(trainer)
     before = memory(trainer)
     for number in range(30):  # past refreshes of the pool, and the change of level
@@ -237,7 +230,7 @@ def test_batches_are_those_of_the_collector(steps, interval, replays):
 def test_what_is_captured_reads_nothing_on_the_host(tmp_path, tiny, monkeypatch):
     # As on a GPU: there, which environments are done and which rows are stored is not asked.
     monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
-    trainer = in_graphs(new_run(tmp_path, *KINDS[0]))
+    trainer = begin_in_graphs(new_run(tmp_path, *KINDS[0]))
     turn(trainer)
     steps = turn(trainer)
     with no_host_reads():
@@ -253,7 +246,7 @@ def test_generated_code_makes_the_same_steps_and_rows(tmp_path, tiny, monkeypatc
     monkeypatch.setattr("tensordict.base._RecordDeviceTransfer.mark", lambda recorder: None)
     states = []
     for compile in ("false", "true"):
-        trainer = in_graphs(new_run(tmp_path / compile, *KINDS[0], f"compile={compile}"))
+        trainer = begin_in_graphs(new_run(tmp_path / compile, *KINDS[0], f"compile={compile}"))
         if compile == "true":
             store = trainer.algorithm._store_rows
             trainer.algorithm._write_rows = compiled(store, torch.device("cpu"))

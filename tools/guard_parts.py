@@ -1,0 +1,188 @@
+"""What tools/guard.py compares: each part yields lines, a name with hashes (text) and figures.
+
+A figure is shown where it changes, and does not count as a difference.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+from marinenav_env import WorldConfig
+from marinenav_env.parameters import build_parameters
+from marinenav_env.scenario_file import stack_episodes
+from marinenav_env.state import Scenario
+from tests.train_RL_agents.fake_gpu import Loop, fake_gpu
+from tests.train_RL_agents.tiny_runs import begin_in_graphs, new_run, small_pool
+from tools.hashing import content, digest, rounded, tensors
+from train_RL_agents.evaluation.contenders import ActingOptions, run_set
+from train_RL_agents.evaluation.frozen import FROZEN, SEED, hash_of
+from train_RL_agents.evaluation.suites import Part, make_set
+from train_RL_agents.run.checkpoint import load_policy
+
+ROOT = Path(__file__).parents[1]
+STEPS = 60_000
+SETTINGS = (
+    f"total_timesteps={STEPS}", f"eval_freq={STEPS // 2}", "device=cpu", "threads=1", "seed=3",
+    "draw_evaluations=false", "monitor=false", "eval_schedule.num_episodes=2,2,2,2,2,2",
+)  # fmt: skip
+OFF_POLICY = ("trainer.learning_starts=10000",)
+ON_POLICY = ("trainer.num_envs=64", "trainer.rollout_steps=32", "trainer.batch_size=1024")
+AGENTS = {
+    "AC-IQN": OFF_POLICY, "IQN": OFF_POLICY, "DDPG": OFF_POLICY, "DQN": OFF_POLICY,
+    "SAC": OFF_POLICY, "Rainbow": OFF_POLICY, "PPO": ON_POLICY, "A2C": ON_POLICY,
+}  # fmt: skip
+OF_EACH_ALGORITHM = ("AC-IQN", "PPO")
+TIMES = ("train_time", "wall_time")
+_IN_PLACE = ("total_timesteps=16000", "eval_freq=8000")
+
+Line = tuple[str, dict[str, str | float]]
+
+
+# Training ---------------------------------------------------------------------------------------
+
+
+def hashes(run: Path) -> dict[str, str | float]:
+    """Return hashes of the weights, the evaluations and the replay buffer of a finished run.
+
+    Args:
+        run: its folder.
+    """
+    folder = run / "checkpoints"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    policy = torch.load(folder / manifest["latest"], weights_only=True)
+    state = torch.load(folder / "training_state.pt", weights_only=True)
+    with (run / "evaluations.csv").open() as stream:
+        rows = [sorted(value for name, value in row.items() if name not in TIMES)
+                for row in csv.DictReader(stream)]  # fmt: skip
+    found: dict[str, str | float] = {
+        "weights": digest(map(content, tensors(policy["weights"]))),
+        "evaluations": digest(json.dumps(row).encode() for row in rows),
+    }
+    if "replay" in state:
+        replay = (each for each in tensors(state["replay"]) if each.numel() > 1)
+        found["memory"] = digest(map(content, replay))
+    return found
+
+
+def train(agent: str, *words: str) -> dict[str, str | float]:
+    """Train an agent in a process of its own, and return hashes of the run."""
+    config = ROOT / "configs" / f"{agent.lower().replace('-', '_')}.json"
+    chosen = ["-C", str(config)] if config.is_file() else [f"agent_type={agent}"]
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "train_RL_agents", "train", "--quiet", *chosen,
+                   *SETTINGS, *AGENTS[agent], *words, f"save_dir={folder}"]  # fmt: skip
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        subprocess.run(command, cwd=ROOT, env=environment, check=True)
+        return hashes(next(Path(folder).glob("*/seed_*")))
+
+
+def eager(agents: Sequence[str]) -> Iterator[Line]:
+    """Train agents without compilation."""
+    for agent in agents:
+        yield agent, train(agent, "compile=false")
+
+
+def compiled(agents: Sequence[str]) -> Iterator[Line]:
+    """Train one agent of each algorithm in generated code."""
+    for agent in _of_each_algorithm(agents):
+        yield f"{agent} compiled", train(agent, "compile=true")
+
+
+def gpu(agents: Sequence[str]) -> Iterator[Line]:
+    """Run what a GPU runs: steps in place on the CPU for their values, then on the faked GPU.
+
+    The faked GPU has no values: its line has the number of operators of a vector step with its
+    storing and of one turn of updates, and fails where something leaves the device.
+    """
+    for agent in _of_each_algorithm(agents):
+        with tempfile.TemporaryDirectory() as folder, small_pool():
+            run = new_run(Path(folder), f"agent_type={agent}", *_IN_PLACE)
+            trainer = begin_in_graphs(run)
+            trainer.train()
+            yield f"{agent} in place", hashes(run.path)
+        with small_pool(1000), fake_gpu() as mode, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Accessing the data pointer of FakeTensor")
+            loop = Loop(mode, agent, "capture=true")
+            counts = {}
+            for name, call in (("collect", loop.collect), ("learn", loop.learn)):
+                started: list[str] = []
+                with mode.counting(started):
+                    call()
+                counts[f"operators of {name}"] = float(len(started))
+            weights = loop.algorithm.learner.agent.state_dict()
+            shapes = (f"{each.dtype} {list(each.shape)}".encode() for each in tensors(weights))
+            yield f"{agent} on a faked GPU", {"shapes": digest(shapes), **counts}
+
+
+def _of_each_algorithm(agents: Sequence[str]) -> list[str]:
+    return [each for each in agents if each in OF_EACH_ALGORITHM]
+
+
+# Scenarios and policies -------------------------------------------------------------------------
+
+
+def suites(_: Sequence[str]) -> Iterator[Line]:
+    """Draw the suites of the benchmark: the hash that they are published with, and of values."""
+    for name, frozen in FROZEN.items():
+        chosen = make_set(name, WorldConfig(), frozen.episodes, SEED)
+        found = [each for part in chosen.parts for each in scenario_tensors(part) if each.any()]
+        yield f"suite {name}", {
+            "published": hash_of(chosen)[:12],
+            "exact": digest(map(content, found)), "rounded": digest(map(rounded, found)),
+        }  # fmt: skip
+
+
+def scenario_tensors(part: Part) -> Iterator[torch.Tensor]:
+    """Yield all tensors of scenarios and of their worlds.
+
+    Args:
+        part: of a suite.
+    """
+    options = torch.device("cpu"), torch.float64
+    if isinstance(part.scenarios, Scenario):
+        scenario, robots = part.scenarios, part.scenarios.robot_mask.shape[-1]
+        parameters, quantiles = build_parameters([part.world], robots, *options)
+    else:
+        scenario, parameters, quantiles = stack_episodes(part.scenarios, *options)
+    yield quantiles
+    for each in (scenario, parameters):
+        yield from each.to_tensordict().values(include_nested=True, leaves_only=True)
+
+
+def policies(_: Sequence[str]) -> Iterator[Line]:
+    """Evaluate every shipped policy on the fixed 60 scenarios.
+
+    ``outcome`` has flags and numbers of steps alone: a sum in another order leaves it.
+    """
+    for path in sorted((ROOT / "pretrained").glob("*/*.pt")):
+        loaded = load_policy(path)
+        world = loaded.config.world
+        chosen = make_set("paper", world)
+        seen, _ = run_set(loaded, chosen, world, ActingOptions(), torch.device("cpu"))
+        # Times are sums of whole steps over robots.
+        steps = (seen.time * seen.robots / (world.dt * world.substeps)).round()
+        flags = (seen.level, seen.success, seen.collision, seen.robots_arrived, steps)
+        report = seen.report()
+        yield f"policy {path.parent.name}/{path.stem}", {
+            "exact": digest(map(content, tensors(seen.state_dict()))),
+            "outcome": digest(map(content, flags)),
+            "successes": int(seen.success.sum()), "collisions": int(seen.collision.sum()),
+            "seconds": round(report.avg_time or 0.0, 3), "energy": round(report.avg_energy or 0, 2),
+            "return": round(report.avg_return, 4),
+        }  # fmt: skip
+
+
+PARTS: dict[str, Callable[[Sequence[str]], Iterator[Line]]] = {
+    "suites": suites, "policies": policies, "gpu": gpu, "eager": eager, "compiled": compiled,
+}  # fmt: skip
+"""What can be compared, the quickest first."""

@@ -1,0 +1,41 @@
+"""Hashes of nested tensors that names and order do not change."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+_MICRO = 1e6
+
+
+def tensors(value: Any) -> Iterator[torch.Tensor]:
+    """Yield all tensors in nested containers."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from tensors(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from tensors(each)
+
+
+def digest(parts: Iterable[bytes]) -> str:
+    """Return a hash of parts whatever their order, so that renaming keys does not change it."""
+    hashes = sorted(hashlib.sha256(part).digest() for part in parts)
+    return hashlib.sha256(b"".join(hashes)).hexdigest()[:12]
+
+
+def content(tensor: torch.Tensor) -> bytes:
+    """Return type, shape and bytes of a tensor."""
+    flat = tensor.contiguous().reshape(-1).view(torch.uint8)
+    return f"{tensor.dtype} {list(tensor.shape)} ".encode() + flat.numpy().tobytes()
+
+
+def rounded(tensor: torch.Tensor) -> bytes:
+    """Return shape and values to 1e-6, which machines agree on where sums are exact enough."""
+    whole = (tensor.double() * _MICRO).round().to(torch.int64)
+    return f"{list(whole.shape)} ".encode() + whole.numpy().tobytes()
