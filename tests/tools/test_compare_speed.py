@@ -1,0 +1,56 @@
+"""The script that measures two checkouts in turn."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.compare_speed import Worker, calibrated, in_turn, summary
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def sides(calls, **seconds):
+    """A measure that takes so many seconds a step, and notes who was called."""
+
+    def of(side, each):
+        return lambda steps: (calls.append((side, steps)), steps * each)[1]
+
+    return {side: of(side, each) for side, each in seconds.items()}
+
+
+def test_the_first_of_a_pair_alternates_and_a_faster_one_is_above_1():
+    calls = []
+    assert in_turn(sides(calls, old=3.0, new=2.0), 5, 2) == [1.5, 1.5]
+    assert calls == [("old", 5), ("new", 5), ("new", 5), ("old", 5)]
+
+
+def test_both_sides_make_as_many_steps_until_a_run_is_long_enough():
+    calls = []
+    assert calibrated(sides(calls, old=0.01, new=0.02), 2.0) == 100
+    assert [steps for side, steps in calls if side == "old"] == [
+        steps for side, steps in calls if side == "new"
+    ]
+
+
+def test_a_summary_has_the_median_and_the_range():
+    assert summary([0.9, 1.0, 1.1]).startswith("new/old 1.000 +- 0.107  (0.900 to 1.100, 3 pairs)")
+
+
+def test_a_worker_runs_the_sources_of_its_checkout(tmp_path):
+    package = tmp_path / "marinenav_env"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    Worker(tmp_path, 1).close()
+
+
+@pytest.mark.slow
+def test_a_checkout_is_as_fast_as_itself():
+    done = subprocess.run(
+        [sys.executable, "tools/compare_speed.py", ".", ".", "--parts", "world", "--mode", "eager",
+         "--agents", "PPO", "--pairs", "2", "--seconds", "0.2", "--words", "trainer.num_envs=16"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    ratio = float(done.stdout.partition("new/old ")[2].split()[0])
+    assert 0.5 < ratio < 2.0
