@@ -3,11 +3,12 @@
     python tools/compare_speed.py OLD NEW --parts world loop --agents PPO AC-IQN --pairs 8
     python tools/compare_speed.py OLD NEW --cold --agents AC-IQN --pairs 2
 
-Each checkout is a process that stays alive, with this interpreter and its own sources. A pair is a
-run of the old and a run of the new one, of as many steps and never at once; which goes first
-alternates. A ratio is the new speed over the old one: above 1 is faster. With ``--cold`` a pair is
-two trainings with an empty cache of generated code, from the command to the first update and to the
-first return of training episodes.
+Each checkout is a process that stays alive, with this interpreter and its own sources. A pair is
+eight runs of the old and eight of the new one, of as many steps and never at once; which goes first
+alternates. A ratio is the new speed over the old one: above 1 is faster. With one thread it is that
+of processor time, which other programs disturb less. With ``--cold`` a pair is two trainings with
+an empty cache of generated code, from the command to the first update and to the first return of
+training episodes.
 
 Memory may lie better in one process than in another, which pairs do not average out: ``--rounds``
 starts new processes.
@@ -16,9 +17,11 @@ starts new processes.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import math
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -30,7 +33,10 @@ from typing import Any
 
 HERE = Path(__file__).resolve()
 SIDES = ("old", "new")
-_FOREVER = 10**12
+_LONG = 1_000_000
+"""Env-steps that a cold start may take."""
+_RUNS = 8
+"""Of each side in a pair."""
 
 
 # In the process of a checkout -------------------------------------------------------------------
@@ -50,7 +56,10 @@ def work() -> None:
         if "part" in asked:
             subject, close = made(**asked)
         elif "steps" in asked:
-            answer = subject(asked["steps"])
+            clock = time.process_time if asked["threads"] == 1 else time.perf_counter
+            began = clock()
+            subject(asked["steps"])
+            answer = clock() - began
         else:
             close()
         print(json.dumps(answer), file=answers, flush=True)
@@ -58,37 +67,42 @@ def work() -> None:
 
 def made(
     part: str, agent: str, mode: str, threads: int, words: Sequence[str]
-) -> tuple[Callable[[int], float], Callable[[], None]]:
-    """Make what is measured, compiled: a function from steps to seconds, and one that ends it."""
+) -> tuple[Callable[[int], object], Callable[[], None]]:
+    """Make what is measured, compiled: a function that makes steps, and one that ends it."""
     import torch
 
     torch.set_num_threads(threads)
     if part == "evaluation":
         return evaluation(agent), lambda: None
-    # Where a refactoring moves these, name both places here.
-    from train_RL_agents.benchmark.options import sized
-    from train_RL_agents.benchmark.rig import Rig
-    from train_RL_agents.config.reading import load_config
-
+    # The other checkout may have them elsewhere: name every place.
+    sized = imported("sized", "benchmark.options", "speed.options")
+    rig_of = imported("Rig", "benchmark.rig", "speed.rig")
+    load_config = imported("load_config", "config.reading")
     given = [f"agent_type={agent}", f"threads={threads}", *words]
-    rig = Rig(sized(load_config(None, given)), mode)
+    rig = rig_of(sized(load_config(None, given)), mode)
     subject = getattr(rig, part)()
     for _ in range(2):  # layouts may change after the first pass, and are compiled once more
         subject.run(subject.least)
     return subject.run, rig.close
 
 
-def evaluation(agent: str) -> Callable[[int], float]:
+def imported(name: str, *modules: str) -> Any:
+    """Return what has a name in the first of some modules of the trainer that there is."""
+    for module in modules:
+        if importlib.util.find_spec(f"train_RL_agents.{module.partition('.')[0]}"):
+            return getattr(importlib.import_module(f"train_RL_agents.{module}"), name)
+    raise SystemExit(f"{name} is in none of {', '.join(modules)}: add its module to this script")
+
+
+def evaluation(agent: str) -> Callable[[int], None]:
     """Evaluate a shipped policy on 100 scenarios of each level; a step is one evaluation."""
     from train_RL_agents.api import load
 
     policy = load(agent.lower().replace("-", "_"))
 
-    def run(steps: int) -> float:
-        began = time.perf_counter()
+    def run(steps: int) -> None:
         for _ in range(steps):
             policy.evaluate(episodes=100)
-        return time.perf_counter() - began
 
     return run
 
@@ -144,11 +158,13 @@ Measures = dict[str, Callable[[int], float]]
 
 
 def in_turn(measure: Measures, steps: int, pairs: int) -> list[float]:
-    """Return ratios of the old seconds to the new ones; the first of a pair alternates."""
+    """Return ratios of the old seconds to the new ones; the first of two runs alternates."""
     ratios = []
-    for number in range(pairs):
-        order = SIDES if number % 2 == 0 else SIDES[::-1]
-        seconds = {side: measure[side](steps) for side in order}
+    for _ in range(pairs):
+        seconds = dict.fromkeys(SIDES, 0.0)
+        for number in range(_RUNS):
+            for side in SIDES if number % 2 == 0 else SIDES[::-1]:
+                seconds[side] += measure[side](steps)
         ratios.append(seconds["old"] / seconds["new"])
     return ratios
 
@@ -180,13 +196,13 @@ def ratios_of(
     workers = {side: Worker(path, threads) for side, path in checkouts.items()}
 
     def runs(worker: Worker) -> Callable[[int], float]:
-        return lambda steps: worker.ask(steps=steps)
+        return lambda steps: worker.ask(steps=steps, threads=threads)
 
     for worker in workers.values():
         worker.ask(part=part, agent=agent, mode=arguments.mode, threads=threads,
                    words=arguments.words)  # fmt: skip
     measure = {side: runs(worker) for side, worker in workers.items()}
-    steps = calibrated(measure, arguments.seconds)
+    steps = calibrated(measure, arguments.seconds / _RUNS)
     found = in_turn(measure, steps, arguments.pairs)
     for worker in workers.values():
         worker.close()
@@ -207,14 +223,14 @@ def compare(checkouts: dict[str, Path], arguments: argparse.Namespace) -> None:
 
 def cold_start(checkout: Path, agent: str, threads: int, words: Sequence[str]) -> dict[str, float]:
     """Return seconds from a command with an empty cache to the first update and return."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         command = [sys.executable, "-P", "-m", "train_RL_agents", "train", "--json-lines",
                    f"agent_type={agent}", "device=cpu", f"threads={threads}", "monitor=false",
-                   f"total_timesteps={_FOREVER}", f"eval_freq={_FOREVER}", *words,
+                   f"total_timesteps={_LONG}", f"eval_freq={_LONG}", *words,
                    f"save_dir={folder}/runs"]  # fmt: skip
         own = environment(checkout, threads) | {"TORCHINDUCTOR_CACHE_DIR": f"{folder}/cache"}
         began, found = time.perf_counter(), {}
-        with subprocess.Popen(command, cwd=checkout, env=own, text=True,
+        with subprocess.Popen(command, cwd=checkout, env=own, text=True, start_new_session=True,
                               stdout=subprocess.PIPE) as process:  # fmt: skip
             assert process.stdout is not None
             for line in process.stdout:
@@ -225,7 +241,8 @@ def cold_start(checkout: Path, agent: str, threads: int, words: Sequence[str]) -
                     found.setdefault("return", time.perf_counter() - began)
                 if len(found) == 2:
                     break
-            process.kill()
+            # Those that compile, too.
+            os.killpg(process.pid, signal.SIGKILL)
     if len(found) < 2:
         raise SystemExit(f"{checkout}: the training of {agent} ended before its first update")
     return found
@@ -262,7 +279,7 @@ def main() -> None:
     parser.add_argument("--mode", default="compiled", help="eager, compiled or captured")
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=1, help="new processes, each for all pairs")
-    parser.add_argument("--seconds", type=float, default=2.0, help="length of a run")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of a side in a pair")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--cold", action="store_true", help="cold starts instead of parts")
     parser.add_argument("--words", nargs="+", default=[], help="settings, name=value")

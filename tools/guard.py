@@ -11,9 +11,10 @@ machine. Parts, with their time on one core:
 - policies (10 s): every shipped policy on the fixed 60 scenarios.
 - gpu (1 min): for an agent of each algorithm, the steps that a GPU captures, run on the CPU; and
   operators counted on the faked GPU of the tests, which this tool imports.
-- eager (4 min): every agent trains 60,000 env-steps, without compilation and with a fixed seed:
+- eager (4 to 5 min): every agent trains 60,000 env-steps, not compiled and with a fixed seed:
   final weights, evaluations and the replay buffer, if there is one.
-- compiled (5 min): the same for an agent of each algorithm in generated code.
+- compiled (1.5 min, longer with an empty cache): the same for an agent of each algorithm in
+  generated code.
 """
 
 from __future__ import annotations

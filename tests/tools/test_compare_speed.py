@@ -20,10 +20,10 @@ def sides(calls, **seconds):
     return {side: of(side, each) for side, each in seconds.items()}
 
 
-def test_the_first_of_a_pair_alternates_and_a_faster_one_is_above_1():
+def test_the_first_of_two_runs_alternates_and_a_faster_side_is_above_1():
     calls = []
     assert in_turn(sides(calls, old=3.0, new=2.0), 5, 2) == [1.5, 1.5]
-    assert calls == [("old", 5), ("new", 5), ("new", 5), ("old", 5)]
+    assert calls[:4] == [("old", 5), ("new", 5), ("new", 5), ("old", 5)]
 
 
 def test_both_sides_make_as_many_steps_until_a_run_is_long_enough():
