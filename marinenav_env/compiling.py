@@ -11,10 +11,9 @@ from torch import nn
 
 from marinenav_env.products import LargeProducts, onednn_is_faster
 
-_MOST = "combo_kernel_max_num_nodes"
 _ON_GPU: dict[str, Any] = {
     "combo_kernels": True,
-    _MOST: 64,
+    "combo_kernel_max_num_nodes": 64,
     "combo_kernel_peak_memory_pct_threshold": None,
 }
 """Options for a GPU: what is independent becomes one kernel. With tensors as small as these,
@@ -54,8 +53,6 @@ def compiled(
 
         # Each version knows others.
         options |= {name: value for name, value in _ON_GPU.items() if hasattr(config, name)}
-        if not hasattr(config, _MOST):
-            _combine_more()
     elif device.type == "cpu" and onednn_is_faster():
         options |= _BY_ONEDNN
     if structure is None:
@@ -73,31 +70,6 @@ def compiled(
         return made[key](*arguments)
 
     return call
-
-
-def _combine_more() -> None:
-    """Let a version of Inductor that has no setting for it (2.11) combine as many kernels.
-
-    It groups what is independent by eights; adjacent groups of one level are joined.
-    """
-    from torch._inductor.scheduler import ForeachKernelSchedulerNode
-
-    by_eights = ForeachKernelSchedulerNode._default_group_nodes_for_combo_kernels
-
-    def grouped(scheduler: Any) -> list[list[Any]]:
-        levels = enumerate(scheduler._topological_sort_nodes())
-        level = {node: number for number, nodes in levels for node in nodes}
-        groups: list[list[Any]] = []
-        place = None
-        for nodes in by_eights(scheduler):
-            before, place = place, (level[nodes[0]], nodes[0].get_device())
-            if place == before and len(groups[-1]) + len(nodes) <= _ON_GPU[_MOST]:
-                groups[-1].extend(nodes)
-            else:
-                groups.append(nodes)
-        return groups
-
-    ForeachKernelSchedulerNode.set_group_algorithm_for_combo_kernels(grouped)
 
 
 def _of_settings(guards: Sequence[Any]) -> list[bool]:

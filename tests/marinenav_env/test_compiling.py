@@ -29,38 +29,6 @@ def test_functions_become_one_graph_of_one_shape(monkeypatch):
     assert not asked[0]["dynamic"] and asked[0]["fullgraph"]
 
 
-# Kernels combined ---------------------------------------------------------------------------------
-
-
-class Node:
-    def __init__(self, device="cuda"):
-        self.device = torch.device(device)
-
-    def get_device(self):
-        return self.device
-
-
-def test_groups_of_independent_kernels_are_joined_where_there_is_no_setting(monkeypatch):
-    from torch._inductor.scheduler import ForeachKernelSchedulerNode as Groups
-
-    levels = [[Node() for _ in range(count)] for count in (20, 3, 130)]
-    eights = [level[i : i + 8] for level in levels for i in range(0, len(level), 8)]
-    monkeypatch.setattr(Groups, "_default_group_nodes_for_combo_kernels",
-                        staticmethod(lambda scheduler: [*map(list, eights)]))  # fmt: skip
-    monkeypatch.setattr(Groups, "group_algorithm_for_combo_kernels", None)
-
-    class Scheduler:
-        def _topological_sort_nodes(self):
-            return levels
-
-    compiling._combine_more()
-    groups = Groups.group_algorithm_for_combo_kernels(Scheduler())
-    assert [len(group) for group in groups] == [20, 3, 64, 64, 2]
-    assert [node for group in groups for node in group] == [
-        node for level in levels for node in level
-    ]
-
-
 # What is checked ----------------------------------------------------------------------------------
 
 
