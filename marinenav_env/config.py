@@ -330,10 +330,9 @@ class WorldConfig:
     """Control steps after which an episode is truncated."""
     ends_at_first_collision: bool = False
     """Whether an episode ends with the first collision of any robot, as in evaluation."""
-    kernel: Literal["auto", "compiled", "triton"] = "auto"
+    kernel: Literal["compiled", "triton"] = "compiled"
     """What computes a step: PyTorch's operators, which the setting compile has compiled, or one
-    Triton kernel on a GPU, to rounding the same; auto: compiled, but for runs that ``train`` begins
-    on a GPU the faster one there."""
+    Triton kernel on a GPU, to rounding the same. ``marinenav bench`` compares their speed."""
     vessel: VesselConfig = field(default_factory=VesselConfig)
     """Hull, thrusters, hydrodynamics."""
     sensor: SensorConfig = field(default_factory=SensorConfig)

@@ -18,7 +18,6 @@ from train_RL_agents import torchrl_trainer
 from train_RL_agents.config.reading import agent_name, load_config, override, stated_keys
 from train_RL_agents.config.resuming import RESUMABLE
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.planning.kernels import choose_kernel
 from train_RL_agents.planning.plan import check, is_short, summary, table
 from train_RL_agents.planning.profiles import Sized, planned
 from train_RL_agents.run.checkpoint import CHECKPOINTS, STATE
@@ -106,21 +105,17 @@ def new_runs(
     config = sized.config
     if ranks.size == at_once == 1:  # the same bits when resumed, whatever else runs then
         config = replace(config, threads=cpu_threads(config.threads))
-    choose = partial(choose_kernel, ranks.share(config), sized.plan.device, say)
 
-    def create() -> tuple[list[RunFolder], str]:
+    def create() -> list[RunFolder]:
         """All at once, so that --resume finds the seeds whose turn had not come."""
         parent = RunFolder.make_parent(config)
         make = partial(RunFolder.create, config, argv=argv, parent=parent)
-        folders = [_kept(partial(make, seed), parent) for seed in config.seed]
-        # Kernels last: what is refused is refused before minutes of measuring.
-        return folders, _keep_choice(choose, folders)
+        return [_kept(partial(make, seed), parent) for seed in config.seed]
 
-    folders, choice = ranks.led(create)
+    folders = ranks.led(create)
     parent = folders[0].path.parent
     device = str(sized.plan.device)
     heading = _headline(parent, config.agent_type, device, sized.chosen, parent.parent)
-    heading += [choice] if choice else []
     for each in (*heading, summary(sized.plan)):
         say(each)
     if verbose or is_short(sized.plan):
@@ -133,37 +128,9 @@ def new_runs(
     return [(first[0], partial(_kept, first[1], parent)), *others]
 
 
-def _keep_choice(choose: Callable[[], tuple[str, str]], folders: Sequence[RunFolder]) -> str:
-    """Choose the world's kernel for new run folders, which go if that is stopped.
-
-    Args:
-        choose: see choose_kernel.
-        folders: keep the choice.
-
-    Returns:
-        How it was chosen; empty if there was no choice.
-    """
-    try:
-        kernel, choice = choose()
-        for folder in folders if choice else ():
-            folder.config = _with_kernel(folder.config, kernel)
-            folder.write_config()
-    except BaseException:
-        shutil.rmtree(folders[0].path.parent, ignore_errors=True)
-        raise
-    return choice
-
-
-def _with_kernel(config: TrainConfig[Any], kernel: str) -> TrainConfig[Any]:
-    """The configuration with another kernel of the world."""
-    world: Any = replace(config.world, kernel=kernel)  # type: ignore[arg-type]
-    return replace(config, world=world)
-
-
 def _without_code(config: TrainConfig[Any]) -> TrainConfig[Any]:
     """The configuration without generated code, which a Triton kernel is, too."""
-    kernel = "auto" if config.world.kernel == "triton" else config.world.kernel
-    return replace(_with_kernel(config, kernel), compile=False)
+    return replace(config, world=replace(config.world, kernel="compiled"), compile=False)
 
 
 def _kept(make: Callable[[], Any], parent: Path) -> Any:

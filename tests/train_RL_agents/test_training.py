@@ -57,7 +57,7 @@ def test_without_generated_code_there_is_no_triton_kernel_either(tmp_path, monke
     monkeypatch.setattr("train_RL_agents.utils.compiling.compile_problem", lambda error: "no gcc")
     with pytest.raises(RuntimeError):
         run_to_the_end((run, make), quiet=True)
-    assert tried == [(True, "triton"), (False, "auto")]
+    assert tried == [(True, "triton"), (False, "compiled")]
 
 
 @pytest.mark.parametrize("problem", ["the cache is damaged; delete it", ""])
@@ -88,45 +88,6 @@ def test_memory_is_planned_for_as_many_runs_as_there_are(monkeypatch, seeds, cou
     sized_config(None, [f"seed={seeds}"], "none", at_once=3)
     assert found == [counted]
     assert len(plans) == 1  # reading thousands of scenarios takes seconds
-
-
-def start(tmp_path, monkeypatch, choose, *words):
-    """New runs, for which the kernel is chosen by a function."""
-    monkeypatch.setattr("train_RL_agents.training.choose_kernel", choose)
-    file = tmp_path / "config.json"
-    file.write_text(json.dumps(TINY | {"save_dir": str(tmp_path / "runs")}))
-    return new_runs(file, ["seed=1,2", *words])
-
-
-def test_a_run_keeps_the_kernel_that_was_chosen_for_it(tmp_path, monkeypatch, capsys):
-    def choose(config, device, say):
-        say("measuring")
-        return "compiled", "world.kernel: so"
-
-    for folder, _ in start(tmp_path, monkeypatch, choose):
-        assert folder.config.world.kernel == "compiled"
-        assert RunFolder.open(folder.path).config.world.kernel == "compiled"
-        assert folder.heading[2:] == ["world.kernel: so"]
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == "measuring" and said[3] == "world.kernel: so"
-
-
-def test_what_is_refused_is_refused_before_kernels_are_measured(tmp_path, monkeypatch):
-    measured = []
-    (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="file"):
-        start(tmp_path, monkeypatch, lambda *given: measured.append(given),
-              f"save_dir={tmp_path / 'file'}")  # fmt: skip
-    assert not measured
-
-
-def test_a_choice_of_kernels_that_is_stopped_leaves_no_folder(tmp_path, monkeypatch):
-    def stop(config, device, say):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        start(tmp_path, monkeypatch, stop)
-    assert [*(tmp_path / "runs").iterdir()] == []
 
 
 @pytest.mark.parametrize(

@@ -280,7 +280,9 @@ def _is_section(config: TrainConfig[Any], key: str) -> bool:
 
 def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings under their present names."""
-    return {RENAMED.get(key, key): value for key, value in settings.items()}
+    given = {RENAMED.get(key, key): value for key, value in settings.items()}
+    # Saved configurations of a version that measured kernels have this value.
+    return {key: value for key, value in given.items() if (key, value) != ("world.kernel", "auto")}
 
 
 def agent_name(name: str) -> str:

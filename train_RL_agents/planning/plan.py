@@ -126,7 +126,7 @@ def _one_environment(config: TrainConfig[Any], continuous: bool) -> MarineNavEnv
         scenarios = training_scenarios(config)
     if isinstance(scenarios, Curriculum):
         scenarios = replace(scenarios, pool_size=1, refresh_size=1)
-    world = replace(config.world, kernel="auto")  # this one is made on the CPU
+    world = replace(config.world, kernel="compiled")  # this one is made on the CPU
     return MarineNavEnv(
         world, 1, scenarios=scenarios, continuous=continuous, episode_statistics=True, seed=0
     )

@@ -173,7 +173,7 @@ def save_policy(
         metrics: of its evaluation.
     """
     # A policy acts wherever it is taken.
-    config = replace(config, world=replace(config.world, kernel="auto"))
+    config = replace(config, world=replace(config.world, kernel="compiled"))
     content = {
         "format": POLICY,
         "version": VERSION,

@@ -244,7 +244,7 @@ def test_a_policy_acts_as_it_did(tmp_path, agent_type):
 def test_a_policy_does_not_ask_for_a_gpu(tmp_path):
     path = tmp_path / "policy.pt"
     write_policy(path, **{"world.kernel": "triton"})
-    assert load_policy(path).config.world.kernel == "auto"
+    assert load_policy(path).config.world.kernel == "compiled"
 
 
 def test_a_training_state_is_no_policy(state):
