@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -12,6 +13,7 @@ from typing import Any, Literal, TypedDict, Unpack
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from marinenav_env import plugins
 from marinenav_env.validation import (
@@ -42,6 +44,9 @@ from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.compiling import quiet_compiler
 from train_RL_agents.utils.device import resolve_device
 from train_RL_agents.utils.text_tables import html_table
+
+_LARGEST = 1e15
+"""Of what is observed: squares of much larger numbers are infinite in single precision."""
 
 
 class Choice(TypedDict, total=False):
@@ -138,19 +143,20 @@ class Policy:
         device = next(agent.parameters()).device
         missing = ", ".join(entries.keys() - observation.keys())
         require(not missing, "observation", "...", f"with the entries {missing}")
-        given, batch = {}, torch.Size()
+        given: dict[str, Tensor] = {}
+        batch: tuple[int, ...] | None = None
         for name, entry in entries.items():
-            array = np.asarray(observation[name])
-            numbers = array.dtype.kind in "biuf"
-            require(numbers, f"observation[{name!r}].dtype", array.dtype, "a type of numbers")
-            require(bool(np.isfinite(array).all()), f"observation[{name!r}]", array, "finite")
-            each = torch.as_tensor(array, device=device)
-            inner = each.ndim - len(entry.shape)
-            fine = inner >= 0 and tuple(each.shape[inner:]) == entry.shape
-            require(fine, f"observation[{name!r}]", tuple(each.shape), f"[..., {entry.shape}]")
-            batch = each.shape[:inner]
-            given[name] = each.to(entry.dtype(torch.float32)).reshape(-1, *entry.shape)
-        level = None if risk is None else torch.full((batch.numel(),), risk, device=device)
+            key, array = f"observation[{name!r}]", _numbers(name, observation[name])
+            inner = array.ndim - len(entry.shape)
+            fine = inner >= 0 and array.shape[inner:] == entry.shape
+            require(fine, key, array.shape, f"[..., {entry.shape}]")
+            batch = array.shape[:inner] if batch is None else batch
+            allowed = f"of shape {(*batch, *entry.shape)}, as the other entries"
+            require(array.shape[:inner] == batch, key, array.shape, allowed)
+            each = torch.as_tensor(array, device=device).to(entry.dtype(torch.float32))
+            given[name] = each.reshape(-1, *entry.shape)
+        batch = batch or ()
+        level = None if risk is None else torch.full((math.prod(batch),), risk, device=device)
         with torch.no_grad():
             action = agent.act(given, level)
         return action.reshape((*batch, *action.shape[1:])).cpu().numpy()
@@ -314,6 +320,27 @@ def train(
     evaluations.pop(STOPPED, None)  # it has no figures
     best = evaluations.get(manifest.get("best", ""), {})
     return TrainedRun(folder.path, ending.finished, list(evaluations.values()), best)
+
+
+def _numbers(name: str, value: Any) -> NDArray[Any]:
+    """An entry of an observation as an array of numbers that a network can take.
+
+    Raises:
+        ConfigError: when it is none.
+    """
+    key = f"observation[{name!r}]"
+    if isinstance(value, Tensor):
+        value = value.detach().cpu()
+        value = value.float() if value.is_floating_point() else value  # NumPy has no bfloat16
+    try:
+        array = np.asarray(value)
+    except ValueError:  # rows that differ in length
+        array = np.array(None)
+    require(array.dtype.kind in "biuf", f"{key}.dtype", array.dtype, "a type of numbers")
+    require(bool(np.isfinite(array).all()), key, array, "finite")
+    fine = array.dtype.kind == "b" or bool((np.abs(array.astype(np.float64)) <= _LARGEST).all())
+    require(fine, key, array, f"at most {_LARGEST:g} in size")
+    return array
 
 
 def _require_path(name: str, value: Any, allowed: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
+import torch
 
 from marinenav_env import ConfigError, MarineNavEnv, WorldConfig
 from tests.train_RL_agents.tiny_runs import TINY, usual_signals
@@ -173,6 +174,36 @@ def test_act_refuses_observations_that_are_not_finite(name, value):
             policy.act(wrong)
     with pytest.raises(ConfigError, match=r"^observation\['self_state'\]\.dtype="):
         policy.act({**seen, "self_state": ["0"] * 7})
+
+
+@pytest.mark.parametrize("name", ["ac_iqn", "ppo"])
+@pytest.mark.parametrize("value", [1e300, -3e38, 1e20])
+def test_act_refuses_numbers_that_overflow_in_the_network(name, value):
+    policy = load(name)
+    seen = {key: np.zeros(each.shape) for key, each in policy.loaded.agent.spec.entries.items()}
+    seen["self_state"][1] = value
+    with pytest.raises(
+        ConfigError, match=r"^observation\['self_state'\]=.*: must be at most 1e\+15"
+    ):
+        policy.act(seen)
+
+
+def test_act_refuses_entries_of_different_batches_and_ragged_ones():
+    policy = load("ppo")
+    seen = {key: np.zeros(each.shape) for key, each in policy.loaded.agent.spec.entries.items()}
+    with pytest.raises(ConfigError, match=r"must be of shape \(2, 8, 5\), as the other entries$"):
+        policy.act({**seen, "self_state": np.zeros((2, 7))})
+    with pytest.raises(ConfigError, match=r"^observation\['self_state'\]\.dtype="):
+        policy.act({**seen, "self_state": [[0.0], [0.0, 1.0]]})
+
+
+@pytest.mark.parametrize("tensor", [
+    torch.zeros(7), torch.zeros(7, requires_grad=True), torch.zeros(7, dtype=torch.bfloat16),
+])  # fmt: skip
+def test_act_takes_tensors(tensor):
+    policy = load("ppo")
+    seen = {key: np.zeros(each.shape) for key, each in policy.loaded.agent.spec.entries.items()}
+    assert policy.act({**seen, "self_state": tensor}) == policy.act(seen)
 
 
 @pytest.mark.parametrize("risk", [0.0, 1.5, float("nan"), "adaptive"])
