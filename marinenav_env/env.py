@@ -97,7 +97,8 @@ class MarineNavEnv(EnvBase):
     entry, and the step; only a sampler of your own draws from the environment's generator.
 
     Args:
-        config: the world; the published one by default.
+        config: the world; the published one by default. Episodes of a file or a list have vessels,
+            sensors, rewards and a time step of their own, which take the place of these.
         num_envs: E; by default the number of scenarios if a list is given, else 1.
         scenarios: scenarios of the episodes. A Curriculum, or a sampler of your own, draws them
             during the run; a file's path, a list of episodes or scenario tensors are used in order.

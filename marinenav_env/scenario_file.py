@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -416,6 +417,31 @@ def fitting(config: WorldConfig, episodes: Sequence[Episode]) -> WorldConfig:
     slots = max(config.sensor.slots, *(world.sensor.slots for world in worlds))
     sensor = replace(config.sensor, max_objects=slots)
     return replace(config, dt=dt, substeps=substeps, sensor=sensor)
+
+
+def replaced_by(episodes: Iterable[Episode], config: WorldConfig) -> list[str]:
+    """Return the settings of a world, other than the defaults, that episodes have otherwise.
+
+    Episodes have vessels, sensors, rewards and a time step of their own, which take the place of
+    the world's. How scenarios are drawn is left out, as none are.
+    """
+    sections = {"vessel": _VESSEL, "sensor": _SENSOR, "reward": _REWARD}
+    names = [f"{section}.{name}" for section, known in sections.items() for name in known.values()]
+    worlds, usual = {episode.world for episode in episodes}, WorldConfig()
+
+    def differs(mine: Any, theirs: Any) -> bool:
+        if isinstance(theirs, tuple) and not isinstance(mine, tuple):
+            return set(theirs) != {mine}
+        one_for_each = isinstance(theirs, tuple) and len(theirs) < len(mine)
+        return bool((mine[: len(theirs)] if one_for_each else mine) != theirs)
+
+    found = []
+    for name in ("dt", "substeps", *names):
+        read = attrgetter(name)
+        mine = read(config)
+        if mine != read(usual) and any(differs(mine, read(world)) for world in worlds):
+            found.append(name)
+    return found
 
 
 def stack_episodes(

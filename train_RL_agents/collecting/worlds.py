@@ -11,7 +11,7 @@ import torch
 
 from marinenav_env import Curriculum, MarineNavEnv, WorldConfig, read_scenarios
 from marinenav_env.philox import RandomSource
-from marinenav_env.scenario_file import Episode
+from marinenav_env.scenario_file import Episode, replaced_by
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import TRAINED, TrainConfig, TrainerConfig
 from train_RL_agents.evaluation.episodes import step_bytes
@@ -46,7 +46,7 @@ def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
     """Scenarios of the training: levels, or the episodes of a scenario file.
 
     Collisions cost ``trainer.collision_penalty``, which replaces what a file states with a warning;
-    null keeps that.
+    null keeps that. Other settings of vessels, sensors and rewards are the file's, also with one.
     """
     schedule = config.training_schedule
     if not schedule.scenarios:
@@ -63,6 +63,14 @@ def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
         warnings.warn(
             f"{schedule.scenarios}: trainer.collision_penalty={penalty} replaces the penalty of a "
             "collision that the file states; null keeps that",
+            stacklevel=2,
+        )
+    own = [f"world.{name}" for name in replaced_by(episodes, config.world)]
+    own = [name for name in own if name != "world.reward.collision_penalty"]  # see above
+    if own:
+        warnings.warn(
+            f"{schedule.scenarios}: its episodes are trained on with {', '.join(own)} of the file, "
+            "or the defaults where it has none, not as stated; evaluations are as stated",
             stacklevel=2,
         )
     return [replace(each, world=trained(each.world, None if each.states_penalty else default))

@@ -220,3 +220,25 @@ def test_a_scenario_file_has_no_penalties_by_role(tmp_path, name):
     file = scenario_file(tmp_path / "file.json", **{name: 1.0})
     with pytest.warns(UserWarning, match=f"left out unknown keys .*env.{name}"):
         penalty_of_file(file)
+
+
+@pytest.mark.parametrize("name", [
+    "reward.goal_reward=77", "reward.timestep_penalty=-7", "sensor.range=3", "vessel.m=500",
+    "dt=0.1", "vessel.left_thrust_change=-1,0,1",
+])  # fmt: skip
+def test_stated_settings_that_a_scenario_file_replaces_are_named(tmp_path, name):
+    file = scenario_file(tmp_path / "file.json")
+    with pytest.warns(UserWarning, match=rf"on with world.{name.partition('=')[0]} of the file"):
+        penalty_of_file(file, f"world.{name}")
+
+
+def test_settings_that_a_scenario_file_has_too_are_not_warned_of(tmp_path, recwarn):
+    write_scenarios(tmp_path / "file.json", [simple_episode([(0, 0, 0)], [(9, 9)])])
+    file = f"training_schedule.scenarios={tmp_path / 'file.json'}"
+    penalty_of_file(file, "world.max_steps=7", "world.scenario.draws=7", "world.weather.missed=0.5")
+    content = json.loads((tmp_path / "file.json").read_text())
+    content[0]["robots"]["perception"]["range"] = [3.0]
+    (tmp_path / "file.json").write_text(json.dumps(content))
+    penalty_of_file(file, "world.sensor.range=3")
+    penalty_of_file(file, "world.sensor.range=3,4")
+    assert not recwarn.list
