@@ -86,10 +86,13 @@ def run(arguments: argparse.Namespace) -> int:
     check_outputs(*(given[name] for name in _OUTPUTS if name in given))
     with _progress() as progress:
         evaluation = evaluate_all(found, given, device, progress)
-    tables.show(evaluation.results, evaluation.heading)
-    _write_all(given, evaluation)
-    if evaluation.recording is not None:
-        save(evaluation.recording, given["record"])
+    try:
+        _write_all(given, evaluation)
+        if evaluation.recording is not None:
+            save(evaluation.recording, given["record"])
+    finally:
+        # Last, as a reader such as `head` may leave; but also if a disk is full.
+        tables.show(evaluation.results, evaluation.heading)
     return 0
 
 

@@ -53,6 +53,17 @@ def test_a_level_alone_has_the_same_scenarios(capsys, tmp_path, policy):
     assert part["figures"]["level 6"]["avg_return"] == pytest.approx(expected, abs=0.5)
 
 
+def test_files_are_written_also_if_nobody_reads_the_table(monkeypatch, tmp_path, policy):
+    def gone(*_):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("train_RL_agents.evaluation.tables.show", gone)
+    names = {each: str(tmp_path / f"out.{each}") for each in ("json", "csv", "markdown", "record")}
+    words = [word for each, name in names.items() for word in (f"--{each}", name)]
+    main(["evaluate", str(policy), "-D", "cpu", "--levels", "1", "--episodes", "1", *words])
+    assert all(Path(name).stat().st_size for name in names.values())
+
+
 def test_evaluate_on_fresh_scenarios_notes_the_seed(capsys, tmp_path, policy):
     _, first = evaluated(capsys, tmp_path / "a.json", policy, "--fresh", "--levels", "1", "2")
     seed = str(first["setting"]["seed"])
