@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import gymnasium
@@ -67,7 +68,8 @@ class _FirstVessels:
             joint = self._others(worlds.now)
         else:
             joint = write_actions(worlds.now, worlds.env, self._others)
-        given, env = joint.get((GROUP, "action"), None), worlds.env
+        given: Any = None if joint is None else joint.get((GROUP, "action"), None)
+        env = worlds.env
         check_form(given, env.state.active.shape, env.continuous)
         # The policy's type may hold whole numbers only.
         both = given.to(env.dtype if env.continuous else torch.int64, copy=True)
@@ -184,6 +186,8 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         known = isinstance(named, str) and named in modes
         values = ", ".join(mode.value for mode in AutoresetMode)
         require(known, "autoreset_mode", autoreset_mode, f"one of {values}")
+        fine = isinstance(num_envs, Integral) and not isinstance(num_envs, bool) and num_envs > 0
+        require(fine, "num_envs", num_envs, "a whole number, at least 1")
         config = _shorter(config or WorldConfig(), max_episode_steps)
         self._worlds = NumpyWorlds(config, scenarios, continuous, flat, render_mode, render_fps,
                                    num_envs, device)  # fmt: skip

@@ -89,6 +89,15 @@ class NumpyWorlds:
         done = torch.from_numpy(over).to(self.env.device)[:, None]
         self.now = self.env.maybe_reset(TensorDict({"done": done}, [len(over)]))
 
+    def require_begun(self) -> None:
+        """Refuse a step before the first episode.
+
+        Raises:
+            ConfigError: when none has begun.
+        """
+        if not self._begun:
+            raise ConfigError("step: must come after reset")
+
     def actions(self, given: Any, key: str = "action", one: bool = False) -> Tensor:
         """Actions of a robot in each world as a tensor [E, ...]; the step checks their values.
 
@@ -100,8 +109,7 @@ class NumpyWorlds:
         Raises:
             ConfigError: when they are of another shape or type.
         """
-        if not self._begun:
-            raise ConfigError("step: must come after reset")
+        self.require_begun()
         continuous, array = self.env.continuous, _array(given)
         shape = [1 if one else self.env.num_envs, 2][one : 2 if continuous else 1]
         require(list(array.shape) == shape, f"{key}.shape", list(array.shape), f"{shape}")

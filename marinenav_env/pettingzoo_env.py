@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from marinenav_env.config import WorldConfig
@@ -82,8 +83,12 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
     def step(
         self, actions: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Any]]:
-        """Make a control step; every active agent must act."""
+        """Make a control step; every active agent must act, and others have no effect."""
         world, acting = self._world, self.agents
+        world.require_begun()
+        known = ", ".join(self.possible_agents)
+        fine = isinstance(actions, Mapping) and actions.keys() <= self._index.keys()
+        require(fine, "actions", actions, f"a dictionary of actions by agent, of {known}")
         missing = [name for name in acting if name not in actions]
         require(not missing, "actions", sorted(actions), f"of all agents, also {missing}")
         joint: Any = world.env.action_spec.zero().get((GROUP, "action"))

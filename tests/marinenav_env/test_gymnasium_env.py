@@ -279,6 +279,7 @@ def test_the_agents_action_keeps_its_fraction_beside_whole_ones():
 
 @pytest.mark.parametrize("others", [
     lambda step: step, lambda step: step.set((GROUP, "action"), torch.zeros(1, 2)),
+    lambda step: None,
 ])  # fmt: skip
 def test_others_that_write_no_such_actions_are_refused(others):
     env = MarineNavGymEnv(SHORT, scenarios=PAIR, others=others)

@@ -148,6 +148,13 @@ def test_a_length_that_is_none_is_refused(asked: Any) -> None:
         gymnasium.make_vec("MarineNav-v0", num_envs=2, max_episode_steps=asked)
 
 
+@pytest.mark.parametrize("asked", [0, -1, 2.5, True, "5", None])
+def test_a_number_of_worlds_that_is_none_is_refused(asked: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^num_envs=.*: must be a whole number, at least 1$"):
+        MarineNavVectorEnv(asked)
+    assert MarineNavVectorEnv(np.int64(2)).num_envs == 2
+
+
 def starts(envs: MarineNavVectorEnv, seed: Any) -> list[list[float]]:
     """The own state of each world at its start."""
     found: list[list[float]] = envs.reset(seed=seed)[0]["self_state"].tolist()

@@ -97,6 +97,20 @@ def test_without_pettingzoo_it_says_what_to_install_and_all_else_works():
                            "pip install 'marinenav[pettingzoo]'\n")  # fmt: skip
 
 
+def test_a_step_before_the_reset_is_refused(make):
+    with pytest.raises(ConfigError, match=r"^step: must come after reset$"):
+        make(SHORT, scenarios=PAIR).step({"robot_0": np.zeros(2)})
+
+
+@pytest.mark.parametrize("extra", [None, {"robot_9": np.zeros(2)}])
+def test_actions_of_other_agents_are_refused(make, extra):
+    env = make(SHORT, scenarios=PAIR)
+    env.reset(seed=0)
+    actions = None if extra is None else dict.fromkeys(env.agents, np.zeros(2)) | extra
+    with pytest.raises(ConfigError, match=r"^actions=.*: must be a dictionary .* robot_0, robot_1"):
+        env.step(actions)
+
+
 def test_an_action_that_is_none_is_refused(make):
     env = make(SHORT, scenarios=PAIR)
     env.reset(seed=0)
