@@ -72,6 +72,10 @@ class Choice(TypedDict, total=False):
     """Act as while training, but without added exploration."""
 
 
+_ALTERNATIVES = {"levels", "suite", "scenarios"}, {"seed", "fresh"}, {"risk", "stochastic"}
+"""Options of a Choice of which one would have no effect beside another."""
+
+
 @dataclass(frozen=True)
 class _Given:
     """The values of a Choice, for their checks."""
@@ -219,8 +223,10 @@ def compare(
     }
     checked = _Given(**given)
     given = {name: getattr(checked, name) for name in given}
-    source = given.keys() & {"levels", "suite", "scenarios"}
-    require(len(source) <= 1, " and ".join(sorted(source)), "...", "given one at a time")
+    for group in _ALTERNATIVES:
+        both = sorted(given.keys() & group)
+        require(len(both) <= 1, " and ".join(both), "...", "given one at a time")
+    require(given.get("levels") != (), "levels", [], "numbers from 1, or left out")
     where = resolve_device(device)
     found: dict[str, LoadedPolicy | str] = {}
     for each in policies:

@@ -124,6 +124,9 @@ def test_a_policy_is_compared_once():
     ({"suite": "rules", "levels": [1]}, "levels and suite='...': must be given one at a time"),
     ({"episode": 3}, "episode=3: must be left out; there are levels, suite"),
     ({"levels": [9]}, "--levels=9: must be from 1 to 6"),
+    ({"levels": []}, "levels=[]: must be numbers from 1"),
+    ({"seed": 1, "fresh": True}, "fresh and seed='...': must be given one at a time"),
+    ({"risk": 0.5, "stochastic": True}, "risk and stochastic='...': must be given one at a time"),
 ])  # fmt: skip
 def test_options_that_cannot_be_used(options, sentence):
     with pytest.raises(ConfigError) as caught:
