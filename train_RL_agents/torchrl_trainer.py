@@ -280,9 +280,11 @@ class TorchRLTrainer:
                 f"trainer.learning_rate={half * settings.learning_rate:g} "
                 f"trainer.learning_rate_final={half * settings.learning_rate_final:g}"
             )
-            inputs = [name for name in ("actions", "reward") if name in found]
+            inputs = [name for name in ("observations", "actions", "reward") if name in found]
             more = f", or {rate}" if len(found) > len(inputs) else ""
-            advice = f"check the {' and '.join(inputs)}{more}" if inputs else rate
+            # What is observed leads to the others.
+            first = inputs[:1] if inputs[:1] == ["observations"] else inputs
+            advice = f"check the {' and '.join(first)}{more}" if inputs else rate
             wrong = "infinite or NaN" if found != ["actions"] else "infinite, NaN or no index"
             raise DivergedError(
                 f"{', '.join(found)} became {wrong} between {since:,} and "

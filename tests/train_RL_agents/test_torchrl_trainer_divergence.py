@@ -108,6 +108,18 @@ def test_a_reward_of_a_users_own_stops_the_run_of_every_agent(tmp_path, monkeypa
         TorchRLTrainer(run, quiet=True).train()
 
 
+@pytest.mark.parametrize("kind", ["Nan", "Infinite"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sensor_of_a_users_own_stops_the_run(tmp_path, monkeypatch, name, kind):
+    """It is named as what to check, also before losses are computed from it."""
+    own = f"tests.train_RL_agents.own_sensors:Becomes{kind}"
+    monkeypatch.setattr(plugins, "_allowed", {own})
+    run = new_run(tmp_path, f"agent_type={name}", f"world.sensor.entries={own}", "log_freq=80")
+    with pytest.raises(DivergedError, match=r"^observations.* became infinite or NaN between 0 and "
+                       "80 env-steps; check the observations"):  # fmt: skip
+        TorchRLTrainer(run, quiet=True).train()
+
+
 WRONG = {"DQN": 25, "SAC": math.nan, "PPO": -1}
 """Actions that are none."""
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from marinenav_env import GROUP
 from marinenav_env.actions import unusable
+from marinenav_env.perception import perception_entries
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.config.schema import TrainConfig, TrainerConfig
@@ -104,6 +105,9 @@ class Algorithm(ABC):
         self._pairs = None if setup.agent.continuous else setup.agent.num_actions
         action = setup.example.get((GROUP, "action"))
         self._action_sum = torch.zeros_like(action, dtype=self._reward_sum.dtype)
+        known = {each.name for each in perception_entries(config.world)} | {"scan"}
+        self._measured = sorted(setup.agent.spec.entries.keys() - known)
+        self._measured_sum = torch.zeros_like(self._reward_sum.squeeze(-1))
         self.episodes = EpisodeMeter(setup.example, setup.statistics)
         """Of the training episodes that have ended."""
         losses: LossFunction = setup.agent.loss
@@ -139,13 +143,18 @@ class Algorithm(ABC):
         else:
             summed = torch.where(unusable(action, mask, self._pairs), math.nan, 0.0)
         self._action_sum.add_(summed.sum(1))
+        for name in self._measured:
+            entry = steps.get((GROUP, "observation", name)).flatten(mask.ndim).sum(-1)
+            self._measured_sum.add_(torch.where(mask, entry, 0.0).sum(1))
 
     def health(self) -> dict[str, Tensor]:
         """Scalars on the device, each of which is finite as long as what it sums up is.
 
-        Indices are summed up as 0, or as NaN where they are none.
+        Indices are summed up as 0, or as NaN where they are none. Of observations, only entries of
+        users' sensors are summed up.
         """
-        return {
+        measured = {"observations": self._measured_sum.sum()} if self._measured else {}
+        return measured | {
             "actions": self._action_sum.sum(),
             "reward": self._reward_sum.sum(),
             **self.meter.losses,

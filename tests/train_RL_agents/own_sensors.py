@@ -1,0 +1,30 @@
+"""Sensors of a user's own that fail in the fourth control step of an episode."""
+
+import math
+
+import torch
+
+from marinenav_env import EntrySensor
+
+
+class BecomesNan(EntrySensor):
+    """Measures the velocity through the water, and NaN in that step."""
+
+    name, meaning = "log", "velocity through the water (m/s)"
+    value = math.nan
+
+    def shape(self, config):
+        return (2,)
+
+    def scale(self, config):
+        return (1.0,)
+
+    def observe(self, scene, noise):
+        velocity = scene.state.velocity_water[..., :2]
+        return torch.where(scene.state.steps[:, None, None] == 4, self.value, velocity)
+
+
+class BecomesInfinite(BecomesNan):
+    """Measures infinity in that step."""
+
+    value = math.inf
