@@ -63,7 +63,7 @@ _MOTION = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Episode:
     """One scenario with everything that a file says about it, in plain numbers."""
 
@@ -97,23 +97,26 @@ class Episode:
             return NotImplemented
         names = [each.name for each in fields(self) if each.compare and each.name != "world"]
         same = all(getattr(self, name) == getattr(other, name) for name in names)
-        return same and self._filled() == other._filled()
+        return same and self._world_values() == other._world_values()
 
-    def _filled(self) -> WorldConfig:
-        """Return the world with a number for each robot wherever each may have its own."""
-        count = len(self.start)
+    def _world_values(self) -> dict[str, Any]:
+        """Return the world's values, with one for each robot wherever each may have its own."""
+        world, count = self.world, len(self.start)
+        vessel, sensor = (
+            vars(config) | _listed(config, {name: name for name in names - set(COMMANDS)}, count)
+            for config, names in ((world.vessel, {*_VESSEL.values()}),
+                                  (world.sensor, {*_SENSOR.values()}))
+        )  # fmt: skip
+        return vars(world) | {"vessel": vessel, "sensor": sensor}
 
-        def filled(config: Any, names: dict[str, str]) -> Any:
-            values = {
-                name: getattr(config, name) for name in names.values() if name not in COMMANDS
-            }
-            return replace(config, **{
-                name: value[:count] if isinstance(value, tuple) else (value,) * count
-                for name, value in values.items()
-            })  # fmt: skip
 
-        vessel, sensor = self.world.vessel, self.world.sensor
-        return replace(self.world, vessel=filled(vessel, _VESSEL), sensor=filled(sensor, _SENSOR))
+def _listed(config: Any, names: dict[str, str], count: int) -> dict[str, list[Any]]:
+    """List the values of fields, by other names, for each of ``count`` robots."""
+    values = {name: getattr(config, ours) for name, ours in names.items()}
+    return {
+        name: list(value[:count]) if isinstance(value, tuple) else [value] * count
+        for name, value in values.items()
+    }
 
 
 # Reading ----------------------------------------------------------------------------------------
@@ -301,14 +304,6 @@ def _odd_starts(episode: Episode) -> Counter[str]:
 def _entry(episode: Episode) -> dict[str, Any]:
     """The inverse of _episode."""
     count, world = len(episode.start), episode.world
-
-    def listed(config: Any, names: dict[str, str]) -> dict[str, list[Any]]:
-        values = {name: getattr(config, ours) for name, ours in names.items()}
-        return {
-            name: list(value[:count]) if isinstance(value, tuple) else [value] * count
-            for name, value in values.items()
-        }
-
     columns: tuple[Any, ...] = (
         episode.start, episode.goal, episode.heading, episode.velocity,
         *zip(*episode.thruster_angle, strict=True), *zip(*episode.thrust, strict=True),
@@ -316,10 +311,10 @@ def _entry(episode: Episode) -> dict[str, Any]:
     robots = {
         "dt": [world.dt] * count,
         "N": [world.substeps] * count,
-        **listed(world.vessel, _VESSEL),
+        **_listed(world.vessel, _VESSEL, count),
         **{name: [list(getattr(world.vessel, name))] * count for name in COMMANDS},
         **{name: list(column) for name, column in zip(_MOTION, columns, strict=True)},
-        "perception": listed(world.sensor, _SENSOR),
+        "perception": _listed(world.sensor, _SENSOR, count),
     }
     env = {
         "seed": episode.seed, "num_robots": count, **_UNUSED,

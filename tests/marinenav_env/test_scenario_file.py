@@ -122,6 +122,12 @@ def test_an_episode_made_by_hand_equals_the_one_that_is_read_back(tmp_path: Path
     assert read != replace(made, goal=[[30, 41]])
     assert read != replace(made, world=WorldConfig(vessel=VesselConfig(radius=0.9)))
     assert read != replace(made, world=WorldConfig(dt=0.1))
+    fewer = VesselConfig(left_thrust_change=(0.0, 500.0))
+    assert read != replace(made, world=WorldConfig(vessel=fewer))
+    empty = replace(made, start=[])
+    assert empty == empty != made
+    with pytest.raises(TypeError, match="unhashable type: 'Episode'"):
+        hash(made)
 
 
 def test_the_format_is_that_of_the_recordings(tmp_path: Path) -> None:
