@@ -26,7 +26,7 @@ BAD_INPUT, PIPE_CLOSED = 2, 141
 _LONGEST = 300
 """Characters of a message."""
 _MOST_THREADS = 1024
-_HERE = Path(__file__).parents[1]
+_PACKAGES = [Path(__file__).parents[1] / name for name in ("marinenav_env", "train_RL_agents")]
 _VERSIONS = ("marinenav", "torch", "torchrl")
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
 _PARTS = ("agent_type=", "world.reward.function=", "world.sensor.entries=",
@@ -297,7 +297,8 @@ def _plain_warnings() -> Iterator[None]:
         message: Warning | str, category: type[Warning], filename: str, lineno: int,
         line: str | None = None,
     ) -> str:  # fmt: skip
-        if issubclass(category, UserWarning) and Path(filename).is_relative_to(_HERE):
+        ours = any(map(Path(filename).is_relative_to, _PACKAGES))
+        if ours and issubclass(category, UserWarning):
             return f"marinenav: warning: {message}\n"
         return usual(message, category, filename, lineno, line)
 
