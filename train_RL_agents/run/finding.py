@@ -75,15 +75,19 @@ def alike(path: Path) -> str:
         folder, missing = folder.parent, [folder.name, *missing]
     if not folder.is_dir():
         return ""
-    there = sorted(each.name for each in folder.iterdir() if not each.name.startswith("."))
-    names = [LATEST, *there] if len(missing) == 1 and runs_below(folder) else there
+    try:
+        there = sorted(each.name for each in folder.iterdir() if not each.name.startswith("."))
+    except PermissionError:  # such as one that holds the folders of all users
+        return ""
+    # Alone it is of another folder.
+    runs = runs_below(Path(TrainConfig.save_dir) if folder == Path() else folder)
+    names = [LATEST, *there] if len(missing) == 1 and runs else there
     close = difflib.get_close_matches(missing[0], names, 2)
     found = [str(folder.joinpath(name, *missing[1:])) for name in close]
     found = [each for each in found if Path(each).exists() or Path(each).name == LATEST]
     if found:
         return f"; did you mean {' or '.join(found)}?"
-    if folder == Path():  # it may hold anything
-        runs = runs_below(Path(TrainConfig.save_dir))
+    if folder == folder.parent:  # the present one or the root, which may hold anything
         return f"; the newest run is {runs[0]}" if runs else ""
     more = ", ..." if len(there) > _LISTED else ""
     return f"; {folder} holds {', '.join(there[:_LISTED]) or 'nothing'}{more}"

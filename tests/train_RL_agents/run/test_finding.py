@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,7 +14,7 @@ from train_RL_agents.cli import main
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.run.checkpoint import CHECKPOINTS, save_policy
-from train_RL_agents.run.finding import meant, runs_below, single_run
+from train_RL_agents.run.finding import alike, meant, runs_below, single_run
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.training import sized_config
 from train_RL_agents.utils.shipped import shipped
@@ -79,7 +80,7 @@ def test_the_newest_run_that_has_what_is_needed_is_meant(made, capsys):
 
 @pytest.mark.parametrize("name, proposed", [
     ("runs/latst", "runs/latest"), ("run/latest", "runs/latest"), ("run/b/seed_0", "runs/b/seed_0"),
-    ("runs/b/sed_0", "runs/b/seed_0"), ("rns", "runs"),
+    ("lates", "latest"), ("runs/b/sed_0", "runs/b/seed_0"), ("rns", "runs"),
     ("runs/b/seed_0/checkpoints/policy_2.pt", "runs/b/seed_0/checkpoints/policy_1.pt"),
 ])  # fmt: skip
 def test_a_path_like_the_one_written_is_proposed(made, capsys, name, proposed):
@@ -98,6 +99,12 @@ def test_what_is_in_a_folder_is_named_where_nothing_is_alike(made, capsys):
         "runs/x: there is no such run folder or policy file; runs holds a, b"
     )
     assert refused(capsys, "train", "--resume", "runs/x").endswith("; runs holds a, b")
+
+
+def test_nothing_is_said_of_folders_that_tell_nothing(made, monkeypatch):
+    assert alike(Path("/nowhere/at/all")) == ""  # the root
+    monkeypatch.setattr(Path, "iterdir", Mock(side_effect=PermissionError))
+    assert alike(Path("runs/x")) == ""
 
 
 def test_a_folder_without_a_policy_says_why(made, capsys):
