@@ -53,9 +53,10 @@ class LevelColumns:
         columns = {each.name: getattr(self, each.name, ()) for each in fields(Level)}
         given = {name: each for name, each in columns.items() if each or name in needed}
         count = len(self.num_robots)
+        require(count > 0, "schedule.num_robots", self.num_robots, "of one level or more")
         for name, column in given.items():
             usual = name in needed and column == getattr(LevelColumns, name)
-            fine = len(column) == count > 0 or (usual and count > 0)
+            fine = len(column) == count or usual
             require(fine, f"schedule.{name}", column, f"as long as num_robots, {count} long")
             # What is blamed was stated.
             require(len(column) == count, "schedule.num_robots", self.num_robots,

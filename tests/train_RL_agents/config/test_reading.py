@@ -199,6 +199,8 @@ def test_override_keeps_the_rest():
         ({"training_schedule": {"num_robots": [0] * 6}}, "training_schedule.num_robots=0: must be"),
         ({"training_schedule": {"num_robots": [3]}}, "training_schedule.num_robots=(3,): must be 6 "
          "long, as num_cores is, or num_cores stated with it"),
+        ({"training_schedule": {"num_robots": []}}, "training_schedule.num_robots=(): must be of "
+         "one level or more"),
         ({"training_schedule": {"num_cores": [3]}}, "training_schedule.num_cores=(3,): must be as "
          "long as num_robots, 6 long"),
         ({"eval_schedule": {"num_robots": [0] * 6}}, "eval_schedule.num_robots=0: must be"),
