@@ -154,7 +154,7 @@ def from_dict(
             raise
         raise ConfigError(f"{error}{hint}") from error
     # Levels of a file may be replaced on the command line.
-    _require_use(config, texts if "training_schedule.scenarios" in texts else said)
+    config = _without_levels(config, texts if "training_schedule.scenarios" in texts else said)
     return _with_stated_rewards(config, said, texts)
 
 
@@ -188,19 +188,23 @@ def _with_stated_rewards(
     return config
 
 
-def _require_use(config: TrainConfig[Any], stated: Collection[str]) -> None:
-    """Refuse stated levels that a scenario file takes the place of.
+def _without_levels(config: TrainConfig[Any], stated: Collection[str]) -> TrainConfig[Any]:
+    """Put the default levels, which are not used, in the place of others beside a scenario file.
 
     Raises:
-        ConfigError: for the first.
+        ConfigError: for the first setting of levels that is stated.
     """
     schedule, usual = config.training_schedule, TrainingSchedule()
-    for item in fields(schedule) if schedule.scenarios else ():
+    if not schedule.scenarios:
+        return config
+    for item in fields(schedule):
         key, value = f"training_schedule.{item.name}", getattr(schedule, item.name)
         if item.name not in ("scenarios", "strict") and key in stated:
             # Whole configurations state defaults, too.
             allowed = f"left out: training_schedule.scenarios={schedule.scenarios} takes its place"
             require(value == getattr(usual, item.name), key, value, allowed)
+    alone = TrainingSchedule(scenarios=schedule.scenarios, strict=schedule.strict)
+    return replace(config, training_schedule=alone)
 
 
 def stated_keys(path: Path | None, overrides: Sequence[str] = ()) -> set[str]:

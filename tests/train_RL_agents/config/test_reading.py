@@ -275,8 +275,9 @@ def test_levels_beside_a_scenario_file_are_refused(name, value):
     assert refused(file, *words) == refused({}, *words, "training_schedule.scenarios=file.json")
     usual = getattr(TrainingSchedule(), name)
     assert from_dict(file | {key: usual}) == from_dict(file)  # as in a whole configuration
-    # What a file states is replaced on the command line.
-    assert from_dict({key: value}, ["training_schedule.scenarios=file.json"])
+    # What a file states is replaced on the command line, and no part of the configuration then.
+    replaced = from_dict({key: value}, ["training_schedule.scenarios=file.json"])
+    assert from_dict(to_dict(replaced)) == replaced == from_dict(file)
 
 
 def nested(depth, value):
