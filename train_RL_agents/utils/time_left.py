@@ -23,7 +23,7 @@ class TimeLeft:
         self._laps: deque[tuple[int, float]] = deque(maxlen=_LAPS)
         self._starts = True
         self._pauses: deque[float] = deque(maxlen=_EVALUATIONS)
-        self._paused: float | None = None
+        self._paused, self._count = 0.0, 0
 
     def lap(self, env_steps: int, seconds: float) -> None:
         """Note the env-steps since the last log entry, and the seconds of training they took."""
@@ -39,15 +39,11 @@ class TimeLeft:
             paused: seconds of all evaluations of the run so far, with saving.
             count: of these evaluations.
         """
-        if self._paused is None or paused < self._paused:  # of a run that was resumed or rewound
+        follows = count == self._count + 1  # not in a run that was resumed or rewound
+        if not follows or count == 2:  # the first one of a run sets up what later ones use
             self._pauses.clear()
-            self._pauses.append(paused / count)
-        elif len(self._pauses) == 1 == count - 1:
-            # The first one of a run sets up what later ones use.
-            self._pauses[0] = paused - self._paused
-        else:
-            self._pauses.append(paused - self._paused)
-        self._paused = paused
+        self._pauses.append(paused - self._paused if follows else paused / count)
+        self._paused, self._count = paused, count
 
     @property
     def evaluation(self) -> float:

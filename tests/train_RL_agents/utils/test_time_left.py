@@ -56,6 +56,8 @@ def test_evaluations_before_a_run_was_resumed_count_by_their_mean():
     assert left.evaluation == pytest.approx(4.0)
     left.evaluated(20.0, 8)  # it went back to a saved state
     assert left.evaluation == pytest.approx(2.5)
+    left.evaluated(24.0, 8)  # to that before, from which it took longer
+    assert left.evaluation == pytest.approx(3.0)
 
 
 def test_durations_are_short():
