@@ -318,7 +318,7 @@ class SampledPool(ResetPool):
         self._rows = torch.arange(size, device=device)
         self._begins = torch.arange(0, curriculum.pool_size, size, device=device).unbind()
         self._cursor, self._ticks = 0, 0
-        # One of one's own may give other numbers of robots than its levels ask for.
+        # A user's sampler may give other numbers of robots than its levels ask for.
         self._complete = sampler if type(sampler) is CompleteSampler else None
         if self._complete is not None and not host_reads_are_free(device):
             self.kept = torch.zeros((), dtype=torch.int64, device=device)
@@ -366,8 +366,9 @@ class SampledPool(ResetPool):
     def state_dict(self) -> dict[str, Any]:
         """Pool, level and counters."""
         counters = {"level": self._level, "cursor": self._cursor, "ticks": self._ticks}
-        step = self._source.step.clone()
-        return {"starts": self.states.to_tensordict().to_dict(), **counters, "step": step}
+        tensors = {"step": self._source.step, "kept": self.kept}
+        counted = {name: each.clone() for name, each in tensors.items() if each is not None}
+        return {"starts": self.states.to_tensordict().to_dict(), **counters, **counted}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore them."""
@@ -382,6 +383,8 @@ class SampledPool(ResetPool):
         self._cursor, self._ticks = cursor, ticks
         # States of earlier versions have no step: they go on with other scenarios.
         restore({"step": self._source.step}, {"step": state.get("step", torch.tensor(ticks))})
+        if self.kept is not None:
+            restore({"kept": self.kept}, {"kept": state.get("kept", torch.tensor(0))})
 
     def _set_level(self, level: int) -> None:
         """Draw from another level; also in a captured ``renew``, which reads the tensor."""

@@ -131,6 +131,9 @@ def test_elsewhere_a_small_refresh_leaves_only_complete_ones(
         assert torch.equal(counts_of(scenarios), ASKED[scenarios.level])
         assert torch.equal(pool.states.state.pose[..., :2], scenarios.start)
     assert pool.kept.item() == kept
+    other = MarineNavEnv(world, num_envs=2, scenarios=curriculum, seed=1)
+    other.load_state_dict(env.state_dict())
+    assert other.reset_pool.kept == kept
     assert kept <= 0.05 * 60 if attempts is None else kept > 0
 
 
