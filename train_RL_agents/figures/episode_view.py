@@ -196,7 +196,7 @@ class _Cut(NamedTuple):
         return np.column_stack([each[self.row, mask[self.row]] for each in tensors])
 
     def and_again(self, tensor: Tensor | None) -> NDArray[Any] | None:
-        """Of its vessels in its steps, if it is known; the last frame repeats the one before."""
+        """Cut out its steps and vessels, if known; the last frame repeats the one before."""
         if tensor is None:
             return None
         found = self.over_time(tensor)
