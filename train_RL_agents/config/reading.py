@@ -74,14 +74,15 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> TrainConfig
     """
     values, words = file_settings(path), dict(map(_split, overrides))
     own, asked = (agent_name(str(each.get("agent_type", ""))) for each in (values, words))
-    if own and asked in AGENTS and own != asked:
-        try:
-            from_dict(flatten(values) | {"agent_type": asked})
-        except ConfigError as error:
+    if own != asked and {own, asked} <= AGENTS.keys():
+        theirs, known = (
+            {setting.key for setting in settings_of(default_config(name))} for name in (own, asked)
+        )
+        if _renamed(flatten(values)).keys() & (theirs - known):
             raise ConfigError(
                 f"agent_type={asked}: {path} is a configuration of {own}, with settings that "
                 f"{asked} lacks{_for_agent(asked)}"
-            ) from error
+            )
     return from_dict(values, overrides)
 
 

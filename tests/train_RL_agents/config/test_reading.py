@@ -254,6 +254,13 @@ def test_a_file_for_another_agent_is_told_in_a_sentence():
     )
 
 
+def test_a_mistake_in_a_file_is_told_with_another_agent_too(tmp_path):
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps({"agent_type": "DQN", "trainer": {"gamma": 1.5}}))
+    with pytest.raises(ConfigError, match=r"^trainer\.gamma=1\.5: must be"):
+        load_config(file, ["agent_type=PPO"])
+
+
 @pytest.mark.parametrize("values, words", [
     ({"world.reward.collision_penalty": 5}, ()), ({}, ("world.reward.collision_penalty=5",)),
 ])  # fmt: skip
