@@ -68,7 +68,7 @@ def find(name: str, which: str, device: torch.device) -> LoadedPolicy | str:
     if name in BASELINES:
         return name
     near = proposal(path, [*BASELINES, *shipped("pretrained")])
-    if len(path.parts) > 1 and near:  # a path, so that no name was meant
+    if len(path.parts) > 1:  # a path, so that no name was meant
         raise ConfigError(f"{name}: there is no such run folder or policy file{near}")
     raise ConfigError(
         f"{name}: neither a checkpoint nor a baseline ({', '.join(BASELINES)}) nor a policy that "

@@ -99,6 +99,9 @@ def test_what_is_in_a_folder_is_named_where_nothing_is_alike(made, capsys):
         "runs/x: there is no such run folder or policy file; runs holds a, b"
     )
     assert refused(capsys, "train", "--resume", "runs/x").endswith("; runs holds a, b")
+    assert refused(capsys, "evaluate", "/nowhere/at/all") == (
+        "/nowhere/at/all: there is no such run folder or policy file"
+    )
 
 
 def test_nothing_is_said_of_folders_that_tell_nothing(made, monkeypatch):
