@@ -1,7 +1,8 @@
 """Where steps of the world come from.
 
-There are three ways to collect, and the training loop does not depend on which it is: TorchRL's
-collector in this process; worker processes or other hosts; or, on a GPU, CUDA graphs.
+There are three ways to collect, each by a collector of TorchRL's interface: in this process, by
+worker processes or on other hosts, or by CUDA graphs on a GPU. The training loop does not depend on
+which it is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
-from torchrl.collectors import Collector
 
 from marinenav_env import MarineNavEnv
 from marinenav_env.philox import RandomSource
@@ -21,6 +21,7 @@ from marinenav_env.restart import steered
 from marinenav_env.validation import require
 from train_RL_agents.agents import Agent
 from train_RL_agents.collecting.graphs import GraphCollector
+from train_RL_agents.collecting.local import LocalCollector
 from train_RL_agents.collecting.waiting import StoppedWaitingError
 from train_RL_agents.collecting.workers import Workers
 from train_RL_agents.collecting.worlds import make_world
@@ -28,24 +29,6 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.progress import Clock, Display
-
-
-class _Steps:
-    """What TorchRL's collector adds vector steps [E] to, as to a replay buffer."""
-
-    def __init__(self) -> None:
-        self._steps: list[TensorDictBase] = []
-        self.write_count = 0
-
-    def add(self, step: TensorDictBase) -> None:
-        """Take a step, without a copy."""
-        self._steps.append(step)
-        self.write_count += len(step)
-
-    def batch(self) -> TensorDictBase:
-        """The steps [E, T] since the last call."""
-        steps, self._steps = self._steps, []
-        return steps[0].unsqueeze(1) if len(steps) == 1 else torch.stack(steps, 1)
 
 
 class StepCollector:
@@ -129,7 +112,12 @@ class StepCollector:
                 raise
             except Exception as error:
                 return self._without_workers(error)
-        return partial(next, self._from_collector())
+        return self._local()
+
+    def _local(self) -> Callable[[], TensorDictBase]:
+        """Collect in this process, without graphs."""
+        steps = self._config.trainer.vector_steps
+        return LocalCollector(self.env, self.policy, steps).collect
 
     def _without_workers(self, error: Exception) -> Callable[[], TensorDictBase]:
         """Collect in this process, as workers cannot be started or are lost."""
@@ -142,7 +130,7 @@ class StepCollector:
         self.env.env_steps = self.env_steps  # which workers made
         if not self._restored:
             self.on_restart()
-        return partial(next, self._from_collector())
+        return self._local()
 
     def _from_workers(self) -> Iterator[TensorDictBase]:
         """Steps that other processes make."""
@@ -153,25 +141,6 @@ class StepCollector:
             )  # fmt: skip
         self.on_restart()
         return self._workers.batches()
-
-    def _from_collector(self) -> Iterator[TensorDictBase]:
-        """Steps that TorchRL's collector makes in this process."""
-        settings, steps = self._config.trainer, _Steps()
-        collector: Any = Collector(
-            self.env,
-            self.policy,
-            frames_per_batch=settings.num_envs * settings.vector_steps,
-            total_frames=-1,
-            track_traj_ids=False,
-            use_buffers=False,
-            # In place of batches, which would be copies, also of a single step.
-            replay_buffer=steps,
-            extend_buffer=False,
-            no_cuda_sync=True,
-            auto_register_policy_transforms=False,
-        )
-        for _ in collector:
-            yield steps.batch()
 
     @property
     def active(self) -> Tensor:

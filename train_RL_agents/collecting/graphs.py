@@ -24,11 +24,12 @@ from marinenav_env.captured import Captured
 from marinenav_env.compiling import compiled
 from marinenav_env.layout import copy_all, copy_in
 from marinenav_env.world import WorldState
+from train_RL_agents.collecting.local import LocalCollector
 from train_RL_agents.memory.replay import copied
 
 
-class GraphCollector:
-    """Collects what TorchRL's collector does, draw for draw.
+class GraphCollector(LocalCollector):
+    """Collects what LocalCollector does, draw for draw.
 
     It holds the environment's state in static tensors.
 
@@ -54,7 +55,7 @@ class GraphCollector:
         compile: bool = False,
         capture: bool = True,
     ) -> None:
-        self.env, self.policy, self._count = env, policy, steps
+        super().__init__(env, policy, steps)
         self._draws, device = compile, env.generator.device
         env.reset()
         self._step = self._blank_step(generators)
@@ -82,16 +83,16 @@ class GraphCollector:
 
     @torch.no_grad()
     def collect(self) -> TensorDictBase:
-        """The next vector steps [E, T], always in the same tensors."""
+        """Return the next vector steps [E, T], always in the same tensors."""
         envs, pool = self.env.num_envs, self.env.reset_pool
         first = self.env.env_steps + envs
-        last = first + (self._count - 1) * envs
-        if self._count > 1 and not pool.due_within(first, last):
+        last = first + (self.steps - 1) * envs
+        if self.steps > 1 and not pool.due_within(first, last):
             for env_steps in range(first, last + 1, envs):
                 self._refresh_pool(env_steps)
             self._next_batch()
         else:
-            for number in range(self._count):
+            for number in range(self.steps):
                 self._refresh_pool(first + number * envs)
                 self._next()
                 self._keep(number)
@@ -100,13 +101,13 @@ class GraphCollector:
 
     def _make_batch(self) -> None:
         """Make all steps of a batch, between which the pool needs no refresh."""
-        for number in range(self._count):
+        for number in range(self.steps):
             self._next_step()
             self._keep(number)
 
     def _keep(self, number: int) -> None:
         """Copy the latest step into the batch, if that is of several."""
-        if self._count > 1:
+        if self.steps > 1:
             copy_all(self._columns[number], self._step.values(True, True))
 
     def _refresh_pool(self, env_steps: int) -> None:
@@ -168,7 +169,7 @@ class GraphCollector:
 
     def _blank_batch(self) -> TensorDictBase:
         """Memory for several steps, of which each has the layout of one."""
-        rows = self._step.expand(self._count, *self._step.batch_size).apply(_allocated)
+        rows = self._step.expand(self.steps, *self._step.batch_size).apply(_allocated)
         self._columns = [list(row.values(True, True)) for row in rows.unbind(0)]
         return rows.transpose(0, 1)
 

@@ -34,7 +34,6 @@ def test_steps_have_torchrls_keys_and_are_counted(tmp_path, words, steps, in_pla
 
 @pytest.mark.parametrize("steps", [1, 3])
 def test_steps_are_those_that_torchrls_collector_yields(tmp_path, steps):
-    """It adds them to what it takes for a replay buffer, so that one step is not copied."""
     words = f"trainer.steps_per_batch={steps}", "seed=3"
     ours, other = (collector_of(tmp_path / name, *words) for name in "ab")
     reference = iter(Collector(
