@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+import re
+from collections.abc import Callable, Sequence
+from inspect import signature
 from types import FunctionType, MethodType
 from typing import Any
 
 import torch
-from torch import nn
 
 from marinenav_env.products import LargeProducts, onednn_is_faster
 
@@ -27,8 +28,7 @@ code only between calls with equal options."""
 def compiled(
     function: Callable[..., Any],
     device: torch.device,
-    structure: Callable[..., Hashable] | None = None,
-    checks_tensors: bool = True,
+    checks_all: bool = True,
     further: dict[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """Compile a function into one graph, for the shapes that it is called with.
@@ -36,15 +36,12 @@ def compiled(
     Large matrix products are computed by oneDNN on a CPU where that is faster, see products.
 
     Args:
-        function: of tensors; with ``structure`` a plain function or a method.
+        function: of tensors.
         device: of the tensors.
-        structure: gives, from the arguments, all that the code depends on beside its tensors, such
-            as which of them are None. Code is then kept for each structure, and only tensors are
-            checked at a call, not every parameter, module and field. What else the function refers
-            to must stay as it is. None: Dynamo checks everything.
-        checks_tensors: whether tensors are checked, too; if not, ``structure`` also gives their
-            sizes, strides and types where these may vary. Generated code refuses other sizes and
-            strides, but does not notice other types.
+        checks_all: whether a call checks everything that the code depends on. If not, it checks the
+            arguments, with all that they hold, and global settings, but not the parameters, modules
+            and fields that the function also refers to: there may be thousands, and they must stay
+            as they are. It is a plain function or a method then.
         further: options of Inductor; not ``post_grad_custom_post_pass``.
     """
     options = dict(further or {})
@@ -55,35 +52,35 @@ def compiled(
         options |= {name: value for name, value in _ON_GPU.items() if hasattr(config, name)}
     elif device.type == "cpu" and onednn_is_faster():
         options |= _BY_ONEDNN
-    if structure is None:
-        return torch.compile(function, fullgraph=True, dynamic=False, options=options or None)
-    options["guard_filter_fn"] = _of_tensors if checks_tensors else _of_settings
-    made: dict[Hashable, Callable[..., Any]] = {}
-
-    def call(*arguments: Any) -> Any:
-        if torch.compiler.is_compiling():  # as a part of other compiled code
-            return function(*arguments)
-        key = structure(*arguments)
-        if key not in made:
-            own = _with_own_code(function)
-            made[key] = torch.compile(own, fullgraph=True, dynamic=False, options=options)
-        return made[key](*arguments)
-
-    return call
+    if not checks_all:
+        options["guard_filter_fn"] = _of_arguments([*signature(function).parameters])
+        function = _with_own_code(function)
+    return torch.compile(
+        function, fullgraph=True, dynamic=False, options=options or None, **_VARIANTS
+    )
 
 
-def _of_settings(guards: Sequence[Any]) -> list[bool]:
-    """Which of Dynamo's guards to keep: of global settings, such as the gradient mode."""
-    return [not each.name for each in guards]
+_VARIANTS: dict[str, Any] = (
+    {"recompile_limit": 64} if "recompile_limit" in signature(torch.compile).parameters else {}
+)
+"""Shapes that a function may be compiled for. Without the option (in torch 2.11) there are eight,
+more than any training has seen but for updates in ever smaller parts."""
+_OF_CLASSES = "HASATTR", "NOT_PRESENT_IN_GENERIC_DICT"
+"""Guards that no object has an attribute in place of one of its class."""
 
 
-def _of_tensors(guards: Sequence[Any]) -> list[bool]:
-    """Which of Dynamo's guards to keep: of tensors but parameters, and of global settings."""
-    return [
-        not each.name
-        or (each.guard_type == "TENSOR_MATCH" and not isinstance(each.value, nn.Parameter))
-        for each in guards
-    ]
+def _of_arguments(names: Sequence[str]) -> Callable[[Sequence[Any]], list[bool]]:
+    """Return a filter of Dynamo's guards that keeps those of arguments and of global settings.
+
+    Args:
+        names: of the arguments.
+    """
+
+    def checked(guard: Any) -> bool:
+        root = re.split(r"\W", guard.name, maxsplit=1)[0]
+        return not guard.name or (root in names and guard.guard_type not in _OF_CLASSES)
+
+    return lambda guards: [checked(each) for each in guards]
 
 
 def _with_own_code(function: Callable[..., Any]) -> Callable[..., Any]:

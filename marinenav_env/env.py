@@ -225,9 +225,13 @@ class MarineNavEnv(EnvBase):
                 self._source = make_sampler(given, config.scenario, device, self.dtype)
                 robots = self._source.max_robots
             else:
-                self._source = given.to(device).apply(
-                    lambda tensor: tensor.to(self.dtype) if tensor.is_floating_point() else tensor
-                )
+
+                def own(tensor: Tensor) -> Tensor:
+                    kind = self.dtype if tensor.is_floating_point() else tensor.dtype
+                    return tensor.to(device, kind)
+
+                # It names no device, as sampled ones: compiled code is then the same for both.
+                self._source = given.apply(own, device=None)
                 robots = given.robot_mask.shape[-1]
             constants, quantiles = build_parameters([config], robots, device, self.dtype)
         else:
@@ -519,7 +523,8 @@ class MarineNavEnv(EnvBase):
         self, world: WorldState, action: Tensor, noise: RandomSource
     ) -> tuple[WorldState, Outcome]:
         """Step a world of as many environments by this one's code; see World."""
-        return self.world.step_without_reset(world, action, noise, self._pool)
+        unused = self.reset_pool.unused(noise)
+        return self.world.step_without_reset(world, action, noise, self._pool, unused)
 
     def to_tensordict(self, world: WorldState, outcome: Outcome | None = None) -> TensorDictBase:
         """A world under TorchRL's keys.

@@ -201,6 +201,14 @@ class ResetPool(ABC):
             [E] int64; or what they follow from (see RandomSource.below), until the next call.
         """
 
+    @abstractmethod
+    def unused(self, source: RandomSource) -> Tensor | RandomSource:
+        """Return entries of the form that ``upcoming`` gives, for a step that starts no episode.
+
+        Args:
+            source: of the step's noise.
+        """
+
     def started(self, done: Tensor | None) -> None:  # noqa: B027 (the order matters to one kind)
         """Be told that environments started from their upcoming entries.
 
@@ -333,6 +341,10 @@ class SampledPool(ResetPool):
         self._source.step.add_(1)
         return self._source.of(START)
 
+    def unused(self, source: RandomSource) -> RandomSource:
+        """See ResetPool."""
+        return source._replace(step=source.step.clone()).of(START)
+
     def due(self, env_steps: int) -> list[Tensor]:
         """See ResetPool."""
         begins: list[Tensor] = []
@@ -443,6 +455,10 @@ class FixedPool(ResetPool):
         # After a round an environment's scenarios repeat; shift them unless it took all P.
         shift = number // self._round if self._round < size * stride else 0
         return (number + shift) % size
+
+    def unused(self, source: RandomSource) -> Tensor:
+        """See ResetPool."""
+        return torch.zeros_like(self.counter)
 
     # In place: a captured reset reads the memory of the counter.
 

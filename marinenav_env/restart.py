@@ -124,22 +124,3 @@ def turn(
     if others is not None:
         following = where(done, others[index], parameters)
     return where(done, pool[index], now), following, None, observation, acting, outcome
-
-
-def turn_structure(
-    now: ResetState,
-    parameters: Parameters,
-    action: Tensor,
-    noise: Any,
-    pool: ResetState,
-    others: Parameters | None,
-    index: Tensor | RandomSource,
-) -> tuple[Any, ...]:
-    """What the code of ``turn`` depends on beside the shapes of its tensors; see ``compiled``.
-
-    There are fields that are None without weather, or without scripted vessels. On a CPU the code
-    holds no tensor of the pool, only its size.
-    """
-    optional = (now.scenario.scripted, pool.scenario.scripted, now.state.pending,
-                now.statistics, parameters.weather, others)  # fmt: skip
-    return type(noise), type(index), len(pool), *(each is None for each in optional)

@@ -39,7 +39,6 @@ from marinenav_env.restart import (
     restart_in_place,
     steered,
     turn,
-    turn_structure,
 )
 from marinenav_env.reward import RewardInputs, goal_distance, reward_and_terms, reward_function
 from marinenav_env.state import (
@@ -199,7 +198,7 @@ class World:
             self._advance, self._turn = kernel.advance, kernel.turn
             own_turn = kernel.turn
         if compile_step:
-            self._turn = compiled(own_turn, quantiles.device, structure=turn_structure)
+            self._turn = compiled(own_turn, quantiles.device, checks_all=False)
         if compile_step and config.kernel != "triton":
             self._advance = compiled(self.advance, quantiles.device)
         if compile_step and not host_reads_are_free(quantiles.device):
@@ -310,7 +309,12 @@ class World:
         return made
 
     def step_without_reset(
-        self, world: WorldState, action: Tensor, noise: RandomSource, pool: WorldState
+        self,
+        world: WorldState,
+        action: Tensor,
+        noise: RandomSource,
+        pool: WorldState,
+        unused: Tensor | RandomSource,
     ) -> tuple[WorldState, Outcome]:
         """Make a ``step`` by the compiled code of ``step_and_reset``, and start no episodes.
 
@@ -322,6 +326,7 @@ class World:
             action: see ``step``.
             noise: what the noise of the step follows from.
             pool: of ``step_and_reset``; the code depends on its size.
+            unused: entries of the pool in the form of ``step_and_reset``, see ResetPool.unused.
         """
         if self._turn is None:
             return self.step(world, action, noise)
@@ -330,9 +335,9 @@ class World:
             before = before.clone(recurse=False)  # else it would be other code
             before.statistics = self._no_statistics(before.scenario)
         others = None if parameters.batch_size[0] == 1 else pool.parameters
-        action, index = environments_innermost(action), noise._replace(step=noise.step.clone())
+        action = environments_innermost(action)
         now, _, _, _, _, outcome = self._turn(
-            before, parameters, action, noise, pool.now, others, index
+            before, parameters, action, noise, pool.now, others, unused
         )
         return WorldState(now, parameters), outcome
 

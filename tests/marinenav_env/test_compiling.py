@@ -1,8 +1,11 @@
 """Functions as generated code."""
 
+from typing import NamedTuple
+
 import pytest
 import torch
-from torch import nn
+from tensordict import TensorClass
+from torch import Tensor, nn
 
 from marinenav_env import compiling
 
@@ -62,10 +65,10 @@ def made(monkeypatch):
     torch.compiler.reset()
 
 
-def test_with_a_structure_nothing_but_tensors_is_checked(made):
+def test_what_a_function_refers_to_need_not_be_checked(made):
     """Two objects of one class each get their own code; other shapes and modes are noticed."""
     layers = [Layer(2.0), Layer(3.0)]
-    functions = [compiling.compiled(each.call, CPU, structure=lambda *_: None) for each in layers]
+    functions = [compiling.compiled(each.call, CPU, checks_all=False) for each in layers]
     for _ in range(2):
         for layer, function in zip(layers, functions, strict=True):
             value = torch.ones(3, 2)
@@ -82,49 +85,69 @@ def test_with_a_structure_nothing_but_tensors_is_checked(made):
     assert len(made) == 4
 
 
-def test_tensors_need_not_be_checked_where_the_structure_tells_their_sizes(made):
-    """Modes are checked all the same."""
-    layer = Layer(2.0)
-    function = compiling.compiled(layer.call, CPU, structure=len, checks_tensors=False)
-    for size in (3, 4, 3, 4):
-        value = torch.ones(size, 2)
-        torch.testing.assert_close(function(value), layer.call(value))
+class Pair(NamedTuple):
+    factor: int
+    value: Tensor | None
+
+
+class Fields(TensorClass):
+    first: Tensor
+    second: Tensor | None = None
+
+
+def scaled(pair, fields, further):
+    total = fields.first if fields.second is None else fields.first - fields.second
+    total = total if pair.value is None else total + pair.factor * pair.value
+    return sum(further.values(), total)
+
+
+def arguments(**changed):
+    """Arguments of ``scaled``, all of tensors of their own."""
+    given = {"factor": 2, "value": torch.ones(3), "second": torch.ones(3), "a": torch.ones(3)}
+    given |= changed
+    further = {name: given[name] for name in given.keys() & {"a", "b"} if given[name] is not None}
+    pair = Pair(given["factor"], given["value"])
+    return pair, Fields(torch.ones(3), given["second"], batch_size=[]), further
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"factor": 3},
+        {"value": None},
+        {"second": None},
+        {"a": None},
+        {"b": torch.ones(3)},
+        {"a": torch.ones(3, dtype=torch.float64)},
+        {"a": torch.ones(2, 3)},
+        {"a": torch.ones(6)[::2]},
+        {"a": 2.0},
+    ],
+)
+def test_whatever_is_different_in_the_arguments_gets_other_code(made, changed):
+    function = compiling.compiled(scaled, CPU, checks_all=False)
+    for given in (arguments(), arguments(**changed), arguments(), arguments(**changed)):
+        torch.testing.assert_close(function(*given), scaled(*given))
     assert len(made) == 2
-    with torch.no_grad():
-        assert not function(torch.ones(4, 2)).requires_grad
-    assert len(made) == 3
+
+
+def test_the_same_tensor_twice_gets_other_code_than_two(made):
+    function = compiling.compiled(both, CPU, checks_all=False)
+    same = torch.ones(3)
+    for _ in range(2):
+        assert function(same, same).tolist() == [4.0] * 3
+        assert function(same, 2.0 * same).tolist() == [7.0] * 3
+    assert len(made) == 2
+
+
+def both(first, second):
+    return first + 3.0 * second
 
 
 def test_within_other_compiled_code_it_is_a_part_of_that(made):
     layer = Layer(2.0)
-    inner = compiling.compiled(layer.call, CPU, structure=lambda _: None)
-    outer = compiling.compiled((lambda value: inner(value) + 1.0), CPU, lambda _: None)
+    inner = compiling.compiled(layer.call, CPU, checks_all=False)
+    outer = compiling.compiled((lambda value: inner(value) + 1.0), CPU, checks_all=False)
     value = torch.ones(3, 2)
     torch.testing.assert_close(outer(value), layer.call(value) + 1.0)
     assert len(made) == 1
-
-
-@pytest.mark.slow
-def test_generated_code_refuses_tensors_of_another_size_or_layout():
-    torch.compiler.reset()
-    function = compiling.compiled(
-        (lambda value: 2.0 * value), CPU, structure=lambda _: None, checks_tensors=False
-    )
-    assert function(torch.ones(3, 2)).tolist() == [[2.0, 2.0]] * 3
-    for other in (torch.ones(4, 2), torch.ones(2, 3).t()):
-        with pytest.raises(AssertionError, match="expected size"):
-            function(other)
-    torch.compiler.reset()
-
-
-def test_code_is_made_once_for_every_structure(monkeypatch):
-    made = []
-    monkeypatch.setattr(torch, "compile", lambda function, **_: made.append(function) or function)
-
-    def doubled(value, further=None):
-        return 2 * value
-
-    function = compiling.compiled(doubled, CPU, structure=lambda value, further=None: further)
-    assert not made
-    assert [function(1), function(2), function(3, "other"), function(4)] == [2, 4, 6, 8]
-    assert len(made) == 2 and made[0].__code__ is not made[1].__code__

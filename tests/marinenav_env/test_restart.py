@@ -7,7 +7,7 @@ import torch
 
 from marinenav_env import restart as restart_module
 from marinenav_env import world
-from marinenav_env.restart import restart, turn_structure, where
+from marinenav_env.restart import restart, where
 from tests.marinenav_env.env_helpers import ACTION, KINDS, actions_of, equal, make
 from tests.marinenav_env.helpers import World, random_world
 
@@ -68,17 +68,3 @@ def test_a_step_and_new_episodes_are_the_same_as_one_function(
             assert equal(ours.to_tensordict(), theirs.to_tensordict())
         started += int(row["next", "done"].sum())
     assert started >= 4
-
-
-def test_code_of_a_turn_depends_on_what_may_be_none() -> None:
-    """With traffic there is a field more; on a CPU the size of the pool is a number in the code."""
-    env = make("traffic", seed=1)
-    (now, parameters), pool = env.world_state, env.reset_pool.states
-    given = (now, parameters, None, env._noise, pool, None, torch.zeros(1))
-    known = {turn_structure(*given)}
-    assert turn_structure(*given) in known
-    other = now.clone()
-    other.scenario.scripted = None
-    for place, value in ((0, other), (3, None), (4, pool[:1]), (5, parameters), (6, env._noise)):
-        known.add(turn_structure(*given[:place], value, *given[place + 1 :]))
-    assert len(known) == 6

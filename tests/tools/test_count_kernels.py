@@ -44,7 +44,7 @@ def test_with_the_worlds_kernel_a_step_has_fewer():
 @pytest.mark.slow
 def test_kernels_of_ac_iqn_stay_few():
     found, compiler = counted("AC-IQN", ["trainer.batch_size=256"], ["vector step", "update"])
-    assert found["vector step"].total() <= 40
+    assert found["vector step"].total() <= 45
     assert found["update"].total() <= 110
     half, _ = counted("AC-IQN", ["trainer.batch_size=256", "precision=bf16"], ["update"])
     # Before that option, inductor combined at most 8 parts.

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value
-from torch.utils._pytree import tree_leaves
 
 from marinenav_env.compiling import compiled
 from train_RL_agents.agents import Agent, Losses
@@ -108,13 +107,6 @@ def compiled_gradients(
             parts, (_, found) = grad_and_value(total, has_aux=True)(flat.learned)
             return flat.joined(parts), found
 
-    def structure(batch: Any, noise: Any, factor: Tensor) -> tuple[Any, ...]:
-        # Parts of a batch are smaller, and copies of drawn rows have another layout than these.
-        return tuple(
-            (each.shape, each.stride(), each.dtype) if isinstance(each, Tensor) else each
-            for each in tree_leaves((batch, noise))
-        )
-
     further = {"post_grad_custom_pre_pass": CommonSubexpressions()}
     # A hundred parameters, which never change, would take longer to check than to use.
-    return compiled(gradients, device, structure, checks_tensors=False, further=further)
+    return compiled(gradients, device, checks_all=False, further=further)

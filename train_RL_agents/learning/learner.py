@@ -146,9 +146,7 @@ class Learner:
         if self._traced:
             self._unchecked = self._gradients
             self._gradients = compiled_gradients(agent, losses, self._flat, device)
-            self._apply = compiled(
-                self._apply, device, structure=lambda *_: None, checks_tensors=False
-            )
+            self._apply = compiled(self._apply, device, checks_all=False)
         self._ranks = ranks if ranks is not None and ranks.size > 1 else None
         if self._ranks:
             # Hosts that differ may have drawn other last bits from the same seed.

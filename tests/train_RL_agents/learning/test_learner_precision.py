@@ -80,10 +80,8 @@ def test_gradients_and_the_step_are_compiled(monkeypatch, flag):
     monkeypatch.setattr("train_RL_agents.learning.learner.traced_step", lambda *_: None)
     learner = learner_of("DQN", acting={"compile": flag})
     batch = make_batch(learner.agent, 4, seeded())
-    # With weights, which would not be checked, the batch is another one.
-    for each in (batch, batch, batch._replace(weights=torch.ones(4))):
-        learner.update(each)
-    assert names == (["gradients", "_apply_gradient", "gradients"] if flag else [])
+    learner.update(batch)
+    assert sorted(names) == (["_apply_gradient", "gradients"] if flag else [])
 
 
 @pytest.mark.slow
