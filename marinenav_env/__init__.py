@@ -9,7 +9,7 @@ from marinenav_env.observation import observation_entries
 from marinenav_env.reset_pool import Curriculum
 from marinenav_env.scenario_file import Episode, read_scenarios, write_scenarios
 from marinenav_env.specs import GROUP
-from marinenav_env.validation import ConfigError
+from marinenav_env.support.validation import ConfigError
 
 __all__ = [
     "GROUP",

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.host_reads import host_reads_are_free
-from marinenav_env.validation import ConfigError, brief, require
+from marinenav_env.support.validation import ConfigError, brief, require
 
 BETWEEN = 1000
 """Vector steps after which a flag is read at the latest when an episode may begin."""

@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from marinenav_env.layout import copy_all
-from marinenav_env.plugins import first_line
+from marinenav_env.support.plugins import first_line
 
 WARM_UPS = 3
 """Calls before the capture: they compile, choose kernels and allocate what stays."""

@@ -21,7 +21,7 @@ from marinenav_env.philox import RandomSource
 from marinenav_env.restart import where
 from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.state import Scenario
-from marinenav_env.validation import ConfigError
+from marinenav_env.support.validation import ConfigError
 
 KINDS = ("num_robots", "num_cores", "num_obstacles")
 """What a level asks for, in the order in which it is drawn."""

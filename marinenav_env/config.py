@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from marinenav_env.validation import (
+from marinenav_env.support.validation import (
     NOT_EMPTY,
     Fraction,
     NonNegative,

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from marinenav_env.current import current_velocity
-from marinenav_env.extras import need
+from marinenav_env.support.extras import need
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -15,7 +15,6 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torchrl.envs import EnvBase
 
-from marinenav_env import plugins
 from marinenav_env.actions import ActionChecks
 from marinenav_env.captured_step import CapturedStep, Stepped
 from marinenav_env.config import WorldConfig
@@ -40,11 +39,12 @@ from marinenav_env.reset_pool import (
 )
 from marinenav_env.restart import steered
 from marinenav_env.scenario_file import Episode, fitting, read_scenarios, stack_episodes
-from marinenav_env.seeds import as_seed
 from marinenav_env.specs import GROUP, make_specs
 from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State
+from marinenav_env.support import plugins
+from marinenav_env.support.seeds import as_seed
+from marinenav_env.support.validation import ConfigError, require
 from marinenav_env.tensordicts import as_tensordict, carry_over
-from marinenav_env.validation import ConfigError, require
 from marinenav_env.varying import ParameterSampler
 from marinenav_env.world import StepNoise, World, WorldState
 

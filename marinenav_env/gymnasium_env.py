@@ -23,9 +23,9 @@ from marinenav_env.env import Scenarios
 from marinenav_env.numpy_worlds import METADATA, NumpyWorlds, Results
 from marinenav_env.rendering import FPS
 from marinenav_env.scripted import SCRIPTED, write_actions
-from marinenav_env.seeds import as_seed
 from marinenav_env.specs import GROUP
-from marinenav_env.validation import ConfigError, is_count, require
+from marinenav_env.support.seeds import as_seed
+from marinenav_env.support.validation import ConfigError, is_count, require
 
 Policy = Callable[[TensorDictBase], TensorDictBase]
 

@@ -19,9 +19,9 @@ from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.observation import flattened
 from marinenav_env.rendering import FPS, MODES
 from marinenav_env.reset_pool import Curriculum, drawn_or_given
-from marinenav_env.seeds import joint_seed
 from marinenav_env.specs import GROUP
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.support.seeds import joint_seed
+from marinenav_env.support.validation import ConfigError, require
 
 Results = tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]
 METADATA = {"render_modes": list(MODES), "render_fps": FPS}

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env import plugins
 from marinenav_env.config import WorldConfig
 from marinenav_env.entries import KINDS, Entry, EntrySensor
 from marinenav_env.perception import perception_entries
 from marinenav_env.range_scan import RangeScan
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.support import plugins
+from marinenav_env.support.validation import ConfigError, require
 
 
 def observation_entries(config: WorldConfig) -> dict[str, Entry]:

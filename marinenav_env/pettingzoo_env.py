@@ -10,7 +10,7 @@ from marinenav_env.env import Scenarios
 from marinenav_env.numpy_worlds import METADATA, NumpyWorlds
 from marinenav_env.rendering import FPS
 from marinenav_env.specs import GROUP
-from marinenav_env.validation import require
+from marinenav_env.support.validation import require
 
 try:
     from pettingzoo import ParallelEnv

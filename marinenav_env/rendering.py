@@ -14,8 +14,8 @@ from torch import Tensor
 
 from marinenav_env.config import Level, WorldConfig
 from marinenav_env.drawing import Stage, Voyage, draw_map, draw_vessel, map_limits, new_figure
-from marinenav_env.extras import need
-from marinenav_env.validation import require
+from marinenav_env.support.extras import need
+from marinenav_env.support.validation import require
 from marinenav_env.world import WorldState
 
 MODES = ("rgb_array", "human")

@@ -16,7 +16,6 @@ from typing import Annotated, Any, Protocol
 import torch
 from torch import Tensor
 
-from marinenav_env import plugins
 from marinenav_env.complete import CompleteSampler
 from marinenav_env.config import LEVELS, Level, ScenarioConfig
 from marinenav_env.draws import LEVEL, START
@@ -24,7 +23,8 @@ from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.layout import environments_innermost
 from marinenav_env.philox import RandomSource
 from marinenav_env.state import ResetState, Scenario
-from marinenav_env.validation import (
+from marinenav_env.support import plugins
+from marinenav_env.support.validation import (
     ConfigError,
     Count,
     at_least,

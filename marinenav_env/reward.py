@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from marinenav_env import plugins
 from marinenav_env.config import WorldConfig
 from marinenav_env.dynamics import wrap_to_pi
 from marinenav_env.layout import env_first, env_last
@@ -31,7 +30,8 @@ from marinenav_env.roles import (
     roles,
 )
 from marinenav_env.state import Parameters, Rules, Scenario, State
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.support import plugins
+from marinenav_env.support.validation import ConfigError, require
 
 ASTERN = 0.5
 """Going astern at this speed or faster costs most (m/s)."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from marinenav_env.entries import Entry
 from marinenav_env.gymnasium_env import MarineNavVectorEnv
-from marinenav_env.validation import require
+from marinenav_env.support.validation import require
 
 try:
     from stable_baselines3.common.vec_env import VecEnv

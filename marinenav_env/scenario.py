@@ -33,7 +33,7 @@ from marinenav_env.encounters import SEPARATION, draw_courses, meeting, smallest
 from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.philox import RandomSource
 from marinenav_env.state import Scenario
-from marinenav_env.validation import require
+from marinenav_env.support.validation import require
 
 ENCOUNTER_DISTANCE, ENCOUNTER_OFFSET = (15.0, 25.0), 1.5
 """Range of the distance from a start, and from a goal, to where an encounter's courses meet, and

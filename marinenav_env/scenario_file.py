@@ -28,11 +28,11 @@ from marinenav_env.config import (
     VesselConfig,
     WorldConfig,
 )
-from marinenav_env.files import read_json
 from marinenav_env.odd_starts import odd_starts
 from marinenav_env.parameters import COMMANDS, build_parameters
 from marinenav_env.state import Parameters, Scenario
-from marinenav_env.validation import ConfigError, is_count, is_number, require
+from marinenav_env.support.files import read_json
+from marinenav_env.support.validation import ConfigError, is_count, is_number, require
 
 MOST, FARTHEST = 1000, 1e6
 """Most robots, obstacles and cores of an episode, and largest size of a number of theirs."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from marinenav_env.config import VesselConfig, WorldConfig
 from marinenav_env.state import Vessel
-from marinenav_env.validation import require
+from marinenav_env.support.validation import require
 
 _USED = (
     "width", "min_thrust", "max_thrust", "max_thrust_rate", "m", "Izz", "xDotU", "nDotR", "xU",

@@ -17,8 +17,8 @@ from torch import Tensor
 from marinenav_env.config import MOST_DELAY
 from marinenav_env.layout import env_first, env_last
 from marinenav_env.state import Observation
+from marinenav_env.support.validation import require
 from marinenav_env.triton_kernel import kernel
-from marinenav_env.validation import require
 
 _LANES = 32
 """Lanes of a program, unless an environment has more robots."""

@@ -24,6 +24,7 @@ from marinenav_env.reward import (
     reward_function,
 )
 from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State, Weather
+from marinenav_env.support.validation import require
 from marinenav_env.triton_operator import (
     COMMANDS,
     ENTRIES,
@@ -38,7 +39,6 @@ from marinenav_env.triton_operator import (
     Made,
     world_step,
 )
-from marinenav_env.validation import require
 
 _WEATHER = ("hull_height", "delay", "missed", "wave_direction", "wind", "wave_frequency",
             "wave_amplitude", "wave_phase")  # fmt: skip

@@ -50,7 +50,7 @@ from marinenav_env.state import (
     State,
     Vessel,
 )
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.support.validation import ConfigError, require
 from marinenav_env.weather import delayed, weather_force
 
 _MISSED, _ENTRIES = 1, 2

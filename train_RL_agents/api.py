@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from marinenav_env import plugins
-from marinenav_env.validation import (
+from marinenav_env.support import plugins
+from marinenav_env.support.validation import (
     ConfigError,
     Count,
     Whole,

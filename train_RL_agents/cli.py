@@ -264,7 +264,7 @@ def _import(command: ModuleType) -> None:
 
 def _allow_parts(arguments: argparse.Namespace) -> None:
     """Let parts be imported that the command line names, also from the present folder."""
-    from marinenav_env import plugins
+    from marinenav_env.support import plugins
 
     words = [word.partition("=")[2] for word in arguments.overrides if word.startswith(_PARTS)]
     words.append(str(getattr(arguments, "agent", "")))
@@ -313,8 +313,8 @@ def _run(arguments: argparse.Namespace) -> int:
     """Run the command; settings that cannot be used become a sentence."""
     if not getattr(arguments.command, "IMPORTS", True):
         return int(arguments.command.run(arguments))
-    from marinenav_env.files import kept_inputs
-    from marinenav_env.validation import ConfigError
+    from marinenav_env.support.files import kept_inputs
+    from marinenav_env.support.validation import ConfigError
     from train_RL_agents.utils.compiling import quiet_compiler
 
     quiet_compiler()

@@ -17,7 +17,7 @@ from torch import Tensor
 from marinenav_env.host_reads import host_reads_are_free
 from marinenav_env.philox import RandomSource
 from marinenav_env.scenario_file import episodes_of
-from marinenav_env.validation import ConfigError, is_count, require
+from marinenav_env.support.validation import ConfigError, is_count, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.collecting.waiting import StoppedWaitingError

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from rich.console import Console
 
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents import torchrl_trainer
 from train_RL_agents.config.reading import agent_name, load_config, override, stated_keys
 from train_RL_agents.config.resuming import RESUMABLE

@@ -9,7 +9,7 @@ import pytest
 
 from marinenav_env import config as ours
 from marinenav_env.reset_pool import Curriculum
-from marinenav_env.validation import ConfigError
+from marinenav_env.support.validation import ConfigError
 from tests.oracle import colregs, dynamics, perception, reward, scenario
 
 

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torchrl.envs.utils import check_env_specs
 
-from marinenav_env import GROUP, MarineNavEnv, plugins
+from marinenav_env import GROUP, MarineNavEnv
 from marinenav_env.config import RewardConfig
+from marinenav_env.support import plugins
 from tests.marinenav_env.env_helpers import ACTION, KINDS, SHORT, actions_of, equal, make
 
 OWN = ("return", "length", "success", "collision")

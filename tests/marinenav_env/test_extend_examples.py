@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig, plugins
+from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig, SensorConfig
 from marinenav_env.env import GROUP
+from marinenav_env.support import plugins
 from tests.extend_page import write_package
 
 PARTS = ("my_parts.rewards:early", "my_parts.current:Current", "my_parts.ring:Ring")

@@ -12,7 +12,7 @@ from marinenav_env.config import (
 )
 from marinenav_env.parameters import build_parameters
 from marinenav_env.perception import von_mises_quantiles
-from marinenav_env.validation import ConfigError
+from marinenav_env.support.validation import ConfigError
 from tests.marinenav_env.helpers import CPU
 
 DOUBLE = torch.float64

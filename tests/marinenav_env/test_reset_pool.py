@@ -10,13 +10,14 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from marinenav_env import ConfigError, MarineNavEnv, WorldConfig, plugins
+from marinenav_env import ConfigError, MarineNavEnv, WorldConfig
 from marinenav_env.config import Level, ScenarioConfig
 from marinenav_env.layout import env_last
 from marinenav_env.philox import RandomSource
 from marinenav_env.reset_pool import Curriculum, FixedPool, SampledPool, restore
 from marinenav_env.scenario import ScenarioSampler, blank_scenarios
 from marinenav_env.state import Observation, ResetState, Scenario
+from marinenav_env.support import plugins
 from marinenav_env.world import initial_state
 from tests.marinenav_env.env_helpers import equal
 from tests.marinenav_env.helpers import CPU

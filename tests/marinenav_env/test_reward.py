@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig, plugins
+from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig, SensorConfig
 from marinenav_env.env import GROUP
 from marinenav_env.reward import (
@@ -22,6 +22,7 @@ from marinenav_env.reward import (
 )
 from marinenav_env.scenario_file import episodes_of, read_scenarios, write_scenarios
 from marinenav_env.state import Rules
+from marinenav_env.support import plugins
 from tests.oracle import reward as oracle
 from tests.oracle import roles
 

@@ -15,7 +15,7 @@ from marinenav_env.encounters import SEPARATION
 from marinenav_env.philox import RandomSource
 from marinenav_env.scenario import ScenarioSampler, blank_scenarios
 from marinenav_env.state import Scenario
-from marinenav_env.validation import ConfigError
+from marinenav_env.support.validation import ConfigError
 from tests.marinenav_env.helpers import CPU, ks_bound, ks_distance_of_two
 from tests.oracle import scenario as oracle
 

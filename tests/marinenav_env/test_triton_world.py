@@ -20,7 +20,7 @@ from marinenav_env.reward import RewardInputs, reward_by_role, role_terms
 from marinenav_env.roles import ROLES, pairs, roles
 from marinenav_env.scenario_file import parse_scenarios
 from marinenav_env.state import Observation, Parameters, Scenario, State
-from marinenav_env.validation import ConfigError
+from marinenav_env.support.validation import ConfigError
 from marinenav_env.world import World, WorldState
 from tests.marinenav_env.env_helpers import ACTION, KINDS, SHORT, actions_of, equal
 from tests.marinenav_env.helpers import random_world, recordings

@@ -4,7 +4,7 @@ import os
 
 import torch
 
-from marinenav_env import plugins
+from marinenav_env.support import plugins
 from train_RL_agents.agents import AGENTS, agent_class
 from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
 from train_RL_agents.learning.learner import Learner

@@ -8,7 +8,8 @@ import weakref
 import pytest
 import torch
 
-from marinenav_env import ConfigError, plugins
+from marinenav_env import ConfigError
+from marinenav_env.support import plugins
 from tests.train_RL_agents.tiny_runs import (
     CPU,
     arrays,

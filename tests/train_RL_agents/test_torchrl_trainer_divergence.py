@@ -8,7 +8,8 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from marinenav_env import GROUP, ConfigError, plugins
+from marinenav_env import GROUP, ConfigError
+from marinenav_env.support import plugins
 from tests.train_RL_agents.tiny_runs import (
     at,
     begin,

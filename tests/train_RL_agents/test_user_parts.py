@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from marinenav_env import plugins
+from marinenav_env.support import plugins
 from tests.extend_page import commands, write_entry_points, write_package
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.cli import BAD_INPUT, main

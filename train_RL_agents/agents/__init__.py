@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from marinenav_env import plugins
-from marinenav_env.validation import require
+from marinenav_env.support import plugins
+from marinenav_env.support.validation import require
 from train_RL_agents.agents.a2c import A2C
 from train_RL_agents.agents.ac_iqn import ACIQN
 from train_RL_agents.agents.actor_critic import ActorCriticAgent
@@ -33,7 +33,7 @@ BASES: dict[str, Any] = {"off-policy": Agent, "on-policy": ActorCriticAgent}
 
 
 def agent_class(name: str) -> type[Agent[Any]]:
-    """The class of an agent: one of ``AGENTS``, or a user's own (see marinenav_env.plugins).
+    """The class of an agent: one of ``AGENTS``, or a user's own (see support.plugins).
 
     Args:
         name: from the registry, of an entry point in ``marinenav.agents``, or

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.validation import Fraction, NonNegative, above, at_most, require
+from marinenav_env.support.validation import Fraction, NonNegative, above, at_most, require
 from train_RL_agents.agents.action_critic import ImplicitQuantileCritic, best_choice
 from train_RL_agents.agents.base import Agent, Batch, Losses
 from train_RL_agents.agents.losses import quantile_huber, td_target, truncated_targets

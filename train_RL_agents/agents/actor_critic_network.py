@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.validation import NonNegative, at_least, at_most
+from marinenav_env.support.validation import NonNegative, at_least, at_most
 from train_RL_agents.agents.base import AgentConfig
 from train_RL_agents.networks.encoders import EncoderConfig, ObservationNetwork, Size, Sizes
 from train_RL_agents.networks.layers import orthogonal, to_float32

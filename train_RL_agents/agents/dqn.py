@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.validation import at_least, at_most
+from marinenav_env.support.validation import at_least, at_most
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
 from train_RL_agents.agents.losses import squared_error, td_target
 from train_RL_agents.networks.encoders import ObservationNetwork

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from marinenav_env.validation import NonNegative, Share
+from marinenav_env.support.validation import NonNegative, Share
 from train_RL_agents.agents.actor_critic import ActorCriticAgent
 from train_RL_agents.agents.actor_critic_network import ActorCriticConfig
 from train_RL_agents.agents.base import Losses

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.validation import Positive, at_least, at_most
+from marinenav_env.support.validation import Positive, at_least, at_most
 from train_RL_agents.agents.base import AgentConfig
 from train_RL_agents.networks.encoders import OBJECTS, ObservationNetwork
 from train_RL_agents.networks.layers import CosineEmbedding, dueling_values, to_float32

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 import torch
 from torch import Tensor
 
-from marinenav_env.validation import NonNegative, at_least, at_most, require
+from marinenav_env.support.validation import NonNegative, at_least, at_most, require
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
 from train_RL_agents.agents.losses import categorical_error, categorical_targets
 from train_RL_agents.networks.encoders import ObservationNetwork

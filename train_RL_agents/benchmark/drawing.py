@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from marinenav_env.drawing import new_figure
-from marinenav_env.extras import need
-from marinenav_env.validation import require
+from marinenav_env.support.extras import need
+from marinenav_env.support.validation import require
 from train_RL_agents.benchmark import MODES
 from train_RL_agents.benchmark.timing import Row, grouped
 from train_RL_agents.figures.plotting import COLOURS, HATCHES, KINDS, styles

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import torch
 
 from marinenav_env import Level
-from marinenav_env.validation import Count, Positive, at_least, check_fields, require
+from marinenav_env.support.validation import Count, Positive, at_least, check_fields, require
 from train_RL_agents.benchmark import MODES, PARTS
 from train_RL_agents.config.schema import TrainConfig, TrainingSchedule
 from train_RL_agents.utils.device import resolve_device

@@ -18,7 +18,7 @@ from torch import Tensor
 from marinenav_env import MarineNavEnv
 from marinenav_env.philox import RandomSource
 from marinenav_env.restart import steered
-from marinenav_env.validation import require
+from marinenav_env.support.validation import require
 from train_RL_agents.agents import Agent
 from train_RL_agents.collecting.graphs import GraphCollector
 from train_RL_agents.collecting.local import LocalCollector

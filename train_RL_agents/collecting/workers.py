@@ -24,11 +24,12 @@ from tensordict import TensorDictBase
 from torch import nn
 from torchrl.collectors import MultiSyncCollector
 
-from marinenav_env import GROUP, Curriculum, MarineNavEnv, WorldConfig, plugins
-from marinenav_env.extras import need
+from marinenav_env import GROUP, Curriculum, MarineNavEnv, WorldConfig
 from marinenav_env.philox import RandomSource
 from marinenav_env.scenario_file import Episode
-from marinenav_env.validation import ConfigError
+from marinenav_env.support import plugins
+from marinenav_env.support.extras import need
+from marinenav_env.support.validation import ConfigError
 from train_RL_agents.collecting.waiting import Watch
 from train_RL_agents.collecting.worlds import training_scenarios, training_world
 from train_RL_agents.config.schema import TrainConfig

@@ -65,7 +65,7 @@ def _described(title: str, about: dict[str, str]) -> str:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from marinenav_env import Level
-    from marinenav_env.files import check_outputs
+    from marinenav_env.support.files import check_outputs
     from train_RL_agents.benchmark.options import Options, on_level
     from train_RL_agents.benchmark.run import benchmark
     from train_RL_agents.config.reading import load_config

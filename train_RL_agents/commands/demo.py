@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from marinenav_env.files import check_outputs
-    from marinenav_env.validation import require
+    from marinenav_env.support.files import check_outputs
+    from marinenav_env.support.validation import require
     from train_RL_agents.evaluation.contenders import returns_scale
     from train_RL_agents.exporting.graph import policy_graphs
     from train_RL_agents.figures.demo import write_page

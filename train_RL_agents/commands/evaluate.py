@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         error("a POLICY is given twice")
     if "record" in given and len(names) > 1:
         error("argument --record: takes one policy")
-    from marinenav_env.files import check_outputs
+    from marinenav_env.support.files import check_outputs
     from train_RL_agents.evaluation.contenders import require_which
     from train_RL_agents.evaluation.recording import save
     from train_RL_agents.evaluation.report import evaluate_all

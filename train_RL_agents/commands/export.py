@@ -39,8 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.parser.error(f"{' and '.join(words)} {verb} needed, or --check FILE alone")
     import torch
 
-    from marinenav_env.extras import need
-    from marinenav_env.files import check_folder
+    from marinenav_env.support.extras import need
+    from marinenav_env.support.files import check_folder
     from train_RL_agents.exporting.export import CHECKS, CONTRACT, export
     from train_RL_agents.run.checkpoint import load_policy
 

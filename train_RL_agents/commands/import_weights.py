@@ -21,8 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from marinenav_env.files import check_folder, check_outputs
-    from marinenav_env.validation import require
+    from marinenav_env.support.files import check_folder, check_outputs
+    from marinenav_env.support.validation import require
     from train_RL_agents.run.checkpoint import PUBLISHED, save_policy
     from train_RL_agents.run.published import import_policy
     from train_RL_agents.utils.files import make_folder

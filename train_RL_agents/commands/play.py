@@ -100,7 +100,7 @@ def _check_outputs(given: dict[str, Any]) -> None:
     Raises:
         ConfigError: for the first output or package.
     """
-    from marinenav_env.files import check_folder, check_outputs
+    from marinenav_env.support.files import check_folder, check_outputs
 
     pages = [given[name] for name in ("html", "overview") if name in given]
     check_outputs(*pages)
@@ -156,7 +156,7 @@ def _require_few(episodes: int, given: dict[str, Any]) -> None:
     Raises:
         ConfigError: when there are too many.
     """
-    from marinenav_env.validation import require
+    from marinenav_env.support.validation import require
     from train_RL_agents.figures.replay_page import MOST_EPISODES
 
     fine = "html" not in given or "episode" in given or episodes <= MOST_EPISODES
@@ -203,7 +203,7 @@ def _write(sides: list[list[EpisodeView]], given: dict[str, Any]) -> list[Path]:
 
 def _film(view: EpisodeView, given: dict[str, Any]) -> list[Path]:
     """Write a film, or stills, of one episode."""
-    from marinenav_env.validation import require
+    from marinenav_env.support.validation import require
     from train_RL_agents.figures.animation import write_animation
     from train_RL_agents.figures.drawing import Scene
     from train_RL_agents.utils.files import make_folder

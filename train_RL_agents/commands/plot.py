@@ -27,8 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.parser.error(
             f"argument --out: must be a folder, as several files are written, not {arguments.out}"
         )
-    from marinenav_env.extras import need
-    from marinenav_env.files import check_folder
+    from marinenav_env.support.extras import need
+    from marinenav_env.support.files import check_folder
     from train_RL_agents.figures import curves, plotting
 
     need("matplotlib.figure", "plot")  # says what is missing before anything is computed

@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from marinenav_env.extras import need
-    from marinenav_env.files import check_folder
+    from marinenav_env.support.extras import need
+    from marinenav_env.support.files import check_folder
     from train_RL_agents.run.jobs import Jobs
     from train_RL_agents.studies.report import write_report
     from train_RL_agents.studies.runs import (

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from marinenav_env.files import check_outputs
+    from marinenav_env.support.files import check_outputs
     from train_RL_agents.utils.files import write_atomically
 
     given, error = vars(arguments), arguments.parser.error
@@ -91,7 +91,7 @@ def _entry(arguments: argparse.Namespace) -> Entry:
 
 def _rank(folder: Path, out: Path | None) -> None:
     """Print the table of a folder's entries, and write it in Markdown if asked to."""
-    from marinenav_env.validation import require
+    from marinenav_env.support.validation import require
     from train_RL_agents.evaluation.entry import BENCHMARK, read_entry
     from train_RL_agents.evaluation.frozen import require_frozen
     from train_RL_agents.evaluation.ranking import MEANINGS, page, rank

@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     for option in ("config", "profile", "quick"):
         if "resume" in given and option in given:
             arguments.parser.error(f"--resume takes no --{option}: a run has its own")
-    from marinenav_env.validation import require
+    from marinenav_env.support.validation import require
     from train_RL_agents.run.ranks import Ranks, joined
     from train_RL_agents.training import new_runs, resumed_runs, run_to_the_end
     from train_RL_agents.utils.signals import INTERRUPTED

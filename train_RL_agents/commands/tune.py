@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     import torch
 
-    from marinenav_env.extras import need
+    from marinenav_env.support.extras import need
     from train_RL_agents.config.reading import load_config
     from train_RL_agents.run.jobs import Jobs
     from train_RL_agents.tuning.search import BEST, Search, read_space

@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from itertools import pairwise
 from typing import Any, Literal, get_origin, get_type_hints
 
-from marinenav_env.validation import describe, words_of
+from marinenav_env.support.validation import describe, words_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.help_text import DEFAULTS, Section
 from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig

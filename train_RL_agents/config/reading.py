@@ -16,9 +16,9 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_type_hints
 
-from marinenav_env import files, plugins
 from marinenav_env.config import RewardConfig
-from marinenav_env.validation import ConfigError, bare, brief, members_of, require
+from marinenav_env.support import files, plugins
+from marinenav_env.support.validation import ConfigError, bare, brief, members_of, require
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.schema import TRAINED, TrainConfig, TrainingSchedule
 from train_RL_agents.utils.closest import closest, did_you_mean

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Annotated, ClassVar, Generic, Literal, TypeVar
 
-from marinenav_env import LEVELS, Curriculum, Level, WorldConfig, plugins
-from marinenav_env.validation import (
+from marinenav_env import LEVELS, Curriculum, Level, WorldConfig
+from marinenav_env.support import plugins
+from marinenav_env.support.validation import (
     Count,
     Fraction,
     NonNegative,

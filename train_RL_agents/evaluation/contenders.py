@@ -13,7 +13,7 @@ from torch import Tensor
 from marinenav_env import GROUP, ConfigError, WorldConfig
 from marinenav_env.config import VesselConfig
 from marinenav_env.state import Scenario
-from marinenav_env.validation import is_number, require
+from marinenav_env.support.validation import is_number, require
 from train_RL_agents.agents.base import Agent
 from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.baselines import BASELINES

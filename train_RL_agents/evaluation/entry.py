@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 import torch
 
-from marinenav_env import files
 from marinenav_env.roles import ROLES
-from marinenav_env.validation import (
+from marinenav_env.support import files
+from marinenav_env.support.validation import (
     ConfigError,
     Fraction,
     Rule,

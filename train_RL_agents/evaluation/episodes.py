@@ -26,7 +26,7 @@ from marinenav_env.layout import copy_all, copy_in
 from marinenav_env.philox import RandomSource
 from marinenav_env.restart import steered
 from marinenav_env.state import Outcome, ResetState, Scenario
-from marinenav_env.validation import ConfigError
+from marinenav_env.support.validation import ConfigError
 from marinenav_env.world import WorldState
 from train_RL_agents.utils.memory import require_room
 

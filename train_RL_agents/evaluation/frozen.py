@@ -20,7 +20,7 @@ from marinenav_env import WorldConfig
 from marinenav_env.parameters import COMMANDS, build_parameters
 from marinenav_env.scenario_file import stack_episodes
 from marinenav_env.state import Scenario
-from marinenav_env.validation import require
+from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.contenders import ActingOptions
 from train_RL_agents.evaluation.entry import BENCHMARK, Entry, SuiteResult
 from train_RL_agents.evaluation.recording import Recording

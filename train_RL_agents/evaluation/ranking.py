@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from marinenav_env.validation import require
+from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.comparison import paired_difference
 from train_RL_agents.evaluation.entry import Entry
 from train_RL_agents.evaluation.suites import SUITES

@@ -22,9 +22,9 @@ from torch import Tensor
 from marinenav_env import GROUP, ConfigError, Episode, MarineNavEnv, WorldConfig
 from marinenav_env.config import ColregsConfig
 from marinenav_env.dynamics import continuous_rates, discrete_rates
-from marinenav_env.files import parse_json
 from marinenav_env.state import Scenario, State, Vessel
-from marinenav_env.validation import LARGEST_NUMBER, is_count, is_number, is_text, require
+from marinenav_env.support.files import parse_json
+from marinenav_env.support.validation import LARGEST_NUMBER, is_count, is_number, is_text, require
 from train_RL_agents.evaluation.episodes import Episodes, Moment, Policy, Progress, Watch, evaluate
 from train_RL_agents.policy_wrapper import QUANTILES, SCORES
 from train_RL_agents.utils.arrays import LARGEST, read_arrays

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from marinenav_env import WorldConfig, read_scenarios
-from marinenav_env.validation import require
+from marinenav_env.support.validation import require
 from train_RL_agents.config.schema import LARGEST_SEED, EvalSchedule
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.suites import Part, ScenarioSet, level_names, make_set

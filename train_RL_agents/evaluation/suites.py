@@ -17,7 +17,7 @@ from marinenav_env import LEVELS, Episode, Level, WorldConfig
 from marinenav_env.config import MODERATE, PerRobot
 from marinenav_env.scenario_file import episodes_of
 from marinenav_env.state import Scenario
-from marinenav_env.validation import require
+from marinenav_env.support.validation import require
 from marinenav_env.varying import SPREAD
 from train_RL_agents.evaluation.encounter_suites import (
     FLEETS,

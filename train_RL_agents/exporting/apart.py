@@ -21,7 +21,7 @@ import psutil
 import torch
 from torch import Tensor
 
-from marinenav_env.validation import ConfigError
+from marinenav_env.support.validation import ConfigError
 from train_RL_agents.exporting.loading import load
 from train_RL_agents.exporting.torchscript import Tensors
 from train_RL_agents.utils.arrays import is_whole

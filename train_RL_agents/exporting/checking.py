@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from marinenav_env.files import open_regular
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.support.files import open_regular
+from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.config.reading import read_json
 from train_RL_agents.exporting.apart import Apart
 from train_RL_agents.exporting.export import CONTRACT, SELECTED, VERSION

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from marinenav_env import WorldConfig
-from marinenav_env.extras import need
-from marinenav_env.validation import ConfigError
+from marinenav_env.support.extras import need
+from marinenav_env.support.validation import ConfigError
 from train_RL_agents import boat
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.reading import to_dict

@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.validation import ConfigError, is_count, require
+from marinenav_env.support.validation import ConfigError, is_count, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import read_json, saved_config

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from marinenav_env.validation import ConfigError
+from marinenav_env.support.validation import ConfigError
 from train_RL_agents.utils.arrays import calls_builtins, require_archive
 
 _LARGEST = 512 * 2**20

@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from marinenav_env.extras import need
-from marinenav_env.files import open_regular
+from marinenav_env.support.extras import need
+from marinenav_env.support.files import open_regular
 from train_RL_agents.exporting import harmless, torchscript
 from train_RL_agents.exporting.torchscript import Tensors, as_tuple
 from train_RL_agents.utils.arrays import LARGEST

@@ -6,9 +6,9 @@ import io
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from marinenav_env.extras import need
-from marinenav_env.files import require_output
-from marinenav_env.validation import ConfigError
+from marinenav_env.support.extras import need
+from marinenav_env.support.files import require_output
+from marinenav_env.support.validation import ConfigError
 from train_RL_agents.figures.drawing import Scene
 from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import write_atomically

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marinenav_env.files import read_text
-from marinenav_env.validation import (
+from marinenav_env.support.files import read_text
+from marinenav_env.support.validation import (
     LARGEST_NUMBER,
     ConfigError,
     is_count,

@@ -31,8 +31,8 @@ from marinenav_env.drawing import (
     on_page,
     start_places,
 )
-from marinenav_env.extras import need
-from marinenav_env.validation import require
+from marinenav_env.support.extras import need
+from marinenav_env.support.validation import require
 from train_RL_agents.figures.episode_view import NO_RULE, RULES, EpisodeView, zone_in_world
 from train_RL_agents.utils.files import write_atomically
 

@@ -14,7 +14,7 @@ from marinenav_env.colregs import required_turn
 from marinenav_env.config import ColregsConfig
 from marinenav_env.drawing import Flags, Floats, Voyage
 from marinenav_env.state import Observation
-from marinenav_env.validation import require
+from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.recording import Recording
 
 Whole = NDArray[np.int64]

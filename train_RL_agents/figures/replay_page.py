@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marinenav_env.drawing import COLOURS
-from marinenav_env.validation import require
+from marinenav_env.support.validation import require
 from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULES, EpisodeView, zone_outline
 from train_RL_agents.figures.page import assemble
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import embedding
 
 from marinenav_env import WorldConfig
-from marinenav_env.validation import require
+from marinenav_env.support.validation import require
 from train_RL_agents.agents import Agent, Batch, Losses
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.agents.rollout_batch import RolloutBatch

@@ -15,7 +15,7 @@ from torch.optim.rmsprop import rmsprop
 from marinenav_env.captured import Captured
 from marinenav_env.compiling import compiled
 from marinenav_env.reset_pool import restore
-from marinenav_env.validation import ConfigError, is_count, is_number
+from marinenav_env.support.validation import ConfigError, is_count, is_number
 from train_RL_agents.agents import Agent, Losses
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.config.schema import TrainConfig

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marinenav_env.reset_pool import restore
 from marinenav_env.specs import GROUP, STATISTICS
-from marinenav_env.validation import is_count
+from marinenav_env.support.validation import is_count
 
 _TAGS = {"return": "episode_return", "length": "episode_length", "success": "success_rate",
          "collision": "collision_rate"}  # fmt: skip

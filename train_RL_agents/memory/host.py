@@ -20,7 +20,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from marinenav_env.reset_pool import restore
-from marinenav_env.validation import require
+from marinenav_env.support.validation import require
 from train_RL_agents.config.schema import OffPolicyConfig
 from train_RL_agents.memory.packing import STORED, Rows
 from train_RL_agents.memory.replay import SLOT, WEIGHTS, Replay, copied

@@ -15,9 +15,9 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from marinenav_env import plugins
 from marinenav_env.entries import Entry
-from marinenav_env.validation import (
+from marinenav_env.support import plugins
+from marinenav_env.support.validation import (
     NOT_EMPTY,
     NonNegative,
     at_least,

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from marinenav_env import Curriculum, MarineNavEnv
 from marinenav_env.complete import draws_for
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.collecting.worlds import training_scenarios
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.schema import LevelColumns, TrainConfig, TrainerConfig

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from marinenav_env.validation import require
+from marinenav_env.support.validation import require
 from train_RL_agents.agents import agent_class
 from train_RL_agents.config.reading import flatten, to_dict
 from train_RL_agents.config.resuming import changes

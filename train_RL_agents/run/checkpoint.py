@@ -20,8 +20,8 @@ from typing import Any, BinaryIO
 
 import torch
 
-from marinenav_env.files import keep, open_regular
-from marinenav_env.validation import ConfigError, is_count, is_number, is_text, require
+from marinenav_env.support.files import keep, open_regular
+from marinenav_env.support.validation import ConfigError, is_count, is_number, is_text, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import flatten, parse_json, read_json, saved_config, to_dict

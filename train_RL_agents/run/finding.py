@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from pathlib import Path
 
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.shipped import find_shipped, shipped

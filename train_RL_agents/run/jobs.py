@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import torch
 
-from marinenav_env import plugins
+from marinenav_env.support import plugins
 from train_RL_agents.utils.device import cpu_cores
 from train_RL_agents.utils.progress import MOVE, Bars
 from train_RL_agents.utils.signals import INTERRUPTED, USER_SIGNALS, first_signal

@@ -10,7 +10,7 @@ from typing import TextIO
 
 import psutil
 
-from marinenav_env.validation import ConfigError
+from marinenav_env.support.validation import ConfigError
 from train_RL_agents.utils.files import open_own
 
 try:

@@ -20,10 +20,10 @@ from torchrl.record.loggers.csv import CSVLogger
 from torchrl.record.loggers.mlflow import MLFlowLogger
 from torchrl.record.loggers.wandb import WandbLogger
 
-from marinenav_env import plugins
-from marinenav_env.extras import need
-from marinenav_env.files import read_text
-from marinenav_env.validation import require
+from marinenav_env.support import plugins
+from marinenav_env.support.extras import need
+from marinenav_env.support.files import read_text
+from marinenav_env.support.validation import require
 from train_RL_agents.config.reading import flatten, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.logger import RunLogger

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import psutil
 import torch
 
-from marinenav_env.extras import need
+from marinenav_env.support.extras import need
 
 Probe = Callable[[], float]
 """Gives one number, now."""

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
-from marinenav_env.files import open_regular
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.support.files import open_regular
+from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict

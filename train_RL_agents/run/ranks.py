@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from marinenav_env.validation import ConfigError, is_count, require
+from marinenav_env.support.validation import ConfigError, is_count, require
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
 from train_RL_agents.utils.device import cpu_cores, cpu_threads, resolve_device

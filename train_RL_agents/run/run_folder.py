@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marinenav_env.scenario_file import Episode, scenario_text
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.reading import read_json, saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from marinenav_env.validation import require
+from marinenav_env.support.validation import require
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.networks.observation import ObservationSpec
 from train_RL_agents.run.checkpoint import TEACHER, LoadedPolicy, load_policy

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from marinenav_env.files import require_output
+from marinenav_env.support.files import require_output
 from train_RL_agents.config.reading import flatten, to_dict
 from train_RL_agents.evaluation.aggregates import paired_difference
 from train_RL_agents.evaluation.tables import csv_text

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from marinenav_env import WorldConfig
-from marinenav_env.files import read_text
-from marinenav_env.validation import LARGEST_NUMBER, ConfigError, is_count, require
+from marinenav_env.support.files import read_text
+from marinenav_env.support.validation import LARGEST_NUMBER, ConfigError, is_count, require
 from train_RL_agents.config.reading import file_settings, flatten, from_dict, read_json, to_dict
 from train_RL_agents.config.resuming import RESUMABLE, changes
 from train_RL_agents.config.schema import LARGEST_SEED, TrainConfig

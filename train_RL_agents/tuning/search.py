@@ -20,9 +20,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from marinenav_env.extras import need
-from marinenav_env.files import require_output
-from marinenav_env.validation import ConfigError, is_number, require
+from marinenav_env.support.extras import need
+from marinenav_env.support.files import require_output
+from marinenav_env.support.validation import ConfigError, is_number, require
 from train_RL_agents.config.reading import (
     from_dict,
     parse_json,

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from marinenav_env.files import open_regular
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.support.files import open_regular
+from marinenav_env.support.validation import ConfigError, require
 
 _ARRAY = ".npy"
 """The end of an array's name in a file."""

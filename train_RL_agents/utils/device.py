@@ -10,7 +10,7 @@ import os
 import psutil
 import torch
 
-from marinenav_env.validation import require
+from marinenav_env.support.validation import require
 
 THREADS_VARIABLE = "OMP_NUM_THREADS"
 """Environment variable of the number of threads, which child processes inherit."""

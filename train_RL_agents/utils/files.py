@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from marinenav_env.files import require_output
-from marinenav_env.validation import ConfigError, require
+from marinenav_env.support.files import require_output
+from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.utils.errors import first_line
 
 TEMPORARY = ".tmp"

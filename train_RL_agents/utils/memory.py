@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from marinenav_env.validation import ConfigError
+from marinenav_env.support.validation import ConfigError
 
 USABLE = 0.9
 """Share of the free memory that may be planned with; the rest is a reserve."""

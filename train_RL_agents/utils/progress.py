@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from marinenav_env.validation import is_number
+from marinenav_env.support.validation import is_number
 from train_RL_agents.utils.signals import reader_gone
 from train_RL_agents.utils.time_left import TimeLeft, clock_text
 

@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from marinenav_env import ConfigError, WorldConfig, plugins
+from marinenav_env import ConfigError, WorldConfig
 from marinenav_env.config import SensorConfig, VesselConfig
 from marinenav_env.entries import Entry
+from marinenav_env.support import plugins
 from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
 from train_RL_agents.networks.encoders import EncoderConfig, EntryEncoder, ObservationNetwork
 from train_RL_agents.networks.features import encounter_geometry, goal_geometry

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from torchrl.record.loggers.csv import CSVLogger
 
-from marinenav_env import plugins
-from marinenav_env.validation import ConfigError
+from marinenav_env.support import plugins
+from marinenav_env.support.validation import ConfigError
 from tests.train_RL_agents.tiny_runs import new_run, scalars, train
 from train_RL_agents.run.loggers import open_loggers
 from train_RL_agents.run.run_folder import LOG, RunFolder

@@ -17,7 +17,7 @@ from importlib.metadata import EntryPoint, entry_points
 from operator import attrgetter
 from typing import Any
 
-from marinenav_env.validation import ConfigError
+from marinenav_env.support.validation import ConfigError
 
 AGENTS = "marinenav.agents"
 ENCODERS = "marinenav.encoders"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from marinenav_env.validation import ConfigError
+from marinenav_env.support.validation import ConfigError
 
 
 def need(name: str, extra: str) -> Any:

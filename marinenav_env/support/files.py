@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from marinenav_env.validation import ConfigError, brief, require
+from marinenav_env.support.validation import ConfigError, brief, require
 
 _inputs: set[tuple[int, int]] | None = None
 """Device and number of the files that were read; None outside kept_inputs."""

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from marinenav_env import ConfigError
-from marinenav_env.extras import need
+from marinenav_env.support.extras import need
 
 
 def test_what_is_installed_is_imported():

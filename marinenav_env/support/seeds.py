@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from marinenav_env.validation import require
+from marinenav_env.support.validation import require
 
 
 def as_seed(seed: Any, key: str = "seed") -> int:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
 import numpy as np
 import pytest
 
-from marinenav_env.validation import (
+from marinenav_env.support.validation import (
     NOT_EMPTY,
     ConfigError,
     Count,

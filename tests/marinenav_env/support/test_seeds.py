@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError, MarineNavEnv
-from marinenav_env.seeds import as_seed
+from marinenav_env.support.seeds import as_seed
 from tests.marinenav_env.env_helpers import equal, make
 
 REFUSED = [-1, 2**64, True, np.True_, 1.0, np.float64(1.0), "1", [1], np.array([1, 2])]

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from marinenav_env import ConfigError, files
+from marinenav_env import ConfigError
+from marinenav_env.support import files
 
 
 def refusal(path: str | Path, largest: float = 100) -> str:

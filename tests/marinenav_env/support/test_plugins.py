@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from marinenav_env import plugins
-from marinenav_env.validation import ConfigError
+from marinenav_env.support import plugins
+from marinenav_env.support.validation import ConfigError
 
 NAME = "users_parts.inner:Part.method"
 

@@ -1,0 +1,1 @@
+"""Checks of values, plugins, files and optional packages."""
