@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env.host_reads import host_reads_are_free
+from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.support.validation import ConfigError, brief, require
 
 BETWEEN = 1000

@@ -10,9 +10,9 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marinenav_env.captured import Captured
-from marinenav_env.layout import copy_all, copy_in
-from marinenav_env.philox import RandomSource
+from marinenav_env.runtime.captured import Captured
+from marinenav_env.runtime.layout import copy_all, copy_in
+from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.state import Outcome
 from marinenav_env.world import WorldState
 

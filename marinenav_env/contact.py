@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from marinenav_env.layout import env_first, env_last
+from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.state import Scenario, State, Vessel
 
 

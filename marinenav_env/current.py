@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from marinenav_env.layout import env_first, env_last
+from marinenav_env.runtime.layout import env_first, env_last
 
 
 def current_velocity(

@@ -15,8 +15,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from marinenav_env.host_reads import host_reads_are_free
-from marinenav_env.philox import RandomSource, uniform
+from marinenav_env.runtime.host_reads import host_reads_are_free
+from marinenav_env.runtime.philox import RandomSource, uniform
 
 ROBOTS, COURSES, REACH, OFFSETS, MOTION, HEADINGS, CORES, OBSTACLES = range(2**16, 2**16 + 8)
 VESSELS, WEATHER, LEVEL, START = range(2**16 + 8, 2**16 + 12)

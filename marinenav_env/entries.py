@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.philox import RandomSource
+from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.state import Parameters, Scenario, State
 
 Kind = Literal["vector", "objects", "mask", "scan"]

@@ -23,7 +23,6 @@ from marinenav_env.episode_statistics import with_statistics
 from marinenav_env.observation import flattened
 from marinenav_env.parameters import build_parameters
 from marinenav_env.perception import with_thrusts
-from marinenav_env.philox import RandomSource
 from marinenav_env.rendering import FPS, MODES, Renderer
 from marinenav_env.reset_pool import (
     Curriculum,
@@ -38,6 +37,7 @@ from marinenav_env.reset_pool import (
     restore,
 )
 from marinenav_env.restart import steered
+from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenario_file import Episode, fitting, read_scenarios, stack_episodes
 from marinenav_env.specs import GROUP, make_specs
 from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.entries import EntrySensor, Kind, Scene
-from marinenav_env.layout import env_first, env_last
-from marinenav_env.philox import RandomSource
+from marinenav_env.runtime.layout import env_first, env_last
+from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.state import Scenario, State
 
 _NOWHERE = 1e12

@@ -9,9 +9,9 @@ import torch
 from tensordict import TensorClass, TensorDict
 from torch import Tensor
 
-from marinenav_env.host_reads import host_reads_are_free
-from marinenav_env.layout import stored
-from marinenav_env.philox import RandomSource
+from marinenav_env.runtime.host_reads import host_reads_are_free
+from marinenav_env.runtime.layout import stored
+from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.state import Outcome, Parameters, ResetState, State
 
 Tensors = TypeVar("Tensors", bound=TensorClass)

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.dynamics import wrap_to_pi
-from marinenav_env.layout import env_first, env_last
 from marinenav_env.roles import (
     GIVE_WAY,
     HEAD_ON,
@@ -29,6 +28,7 @@ from marinenav_env.roles import (
     pairs,
     roles,
 )
+from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.state import Parameters, Rules, Scenario, State
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import ConfigError, require

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.dynamics import wrap_to_pi
-from marinenav_env.layout import env_last
+from marinenav_env.runtime.layout import env_last
 
 HEAD_ON, GIVE_WAY, STAND_ON, OVERTAKING, OVERTAKEN = range(1, 6)
 ROLES = ("none", "head-on", "give-way", "stand-on", "overtaking", "overtaken")

@@ -30,8 +30,8 @@ from marinenav_env.draws import (
     make_draws,
 )
 from marinenav_env.encounters import SEPARATION, draw_courses, meeting, smallest_angle
-from marinenav_env.host_reads import host_reads_are_free
-from marinenav_env.philox import RandomSource
+from marinenav_env.runtime.host_reads import host_reads_are_free
+from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 

@@ -13,8 +13,6 @@ from torch import Tensor
 
 from marinenav_env.config import ColregsConfig, WorldConfig
 from marinenav_env.episode_statistics import updated_statistics
-from marinenav_env.layout import env_first, env_last, environments_innermost
-from marinenav_env.philox import RandomSource
 from marinenav_env.restart import chosen, steered, where
 from marinenav_env.reward import (
     RewardInputs,
@@ -23,6 +21,8 @@ from marinenav_env.reward import (
     reward_by_role,
     reward_function,
 )
+from marinenav_env.runtime.layout import env_first, env_last, environments_innermost
+from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State, Weather
 from marinenav_env.support.validation import require
 from marinenav_env.triton_operator import (

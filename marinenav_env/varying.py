@@ -10,7 +10,7 @@ from torch import Tensor
 
 from marinenav_env.config import MODERATE, MOST_DELAY, Level
 from marinenav_env.draws import VESSELS, WEATHER, CounterDraws, Draws
-from marinenav_env.philox import RandomSource
+from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.state import Parameters, Weather
 from marinenav_env.weather import RATIOS, make_weather
 

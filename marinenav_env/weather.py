@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import MOST_DELAY, WeatherConfig
-from marinenav_env.layout import env_first, env_last
+from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.state import State, Vessel, Weather
 
 GRAVITY, AIR = 9.81, 1.225

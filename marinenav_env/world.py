@@ -14,7 +14,6 @@ from torch import Tensor
 
 from marinenav_env.actions import check_form
 from marinenav_env.colregs import required_turn
-from marinenav_env.compiling import compiled
 from marinenav_env.config import MOST_DELAY, WorldConfig
 from marinenav_env.contact import touching
 from marinenav_env.current import current_velocity
@@ -28,11 +27,8 @@ from marinenav_env.dynamics import (
 from marinenav_env.endings import endings
 from marinenav_env.entries import Scene
 from marinenav_env.episode_statistics import statistic_names, updated_statistics
-from marinenav_env.host_reads import host_reads_are_free
-from marinenav_env.layout import environments_innermost, stored
 from marinenav_env.observation import described, entry_sensors
 from marinenav_env.perception import Noise, draw_noise, observe
-from marinenav_env.philox import RandomSource
 from marinenav_env.restart import (
     chosen,
     restart,
@@ -41,6 +37,10 @@ from marinenav_env.restart import (
     turn,
 )
 from marinenav_env.reward import RewardInputs, goal_distance, reward_and_terms, reward_function
+from marinenav_env.runtime.compiling import compiled
+from marinenav_env.runtime.host_reads import host_reads_are_free
+from marinenav_env.runtime.layout import environments_innermost, stored
+from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.state import (
     Observation,
     Outcome,

@@ -12,8 +12,8 @@ from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
 from marinenav_env import GROUP
-from marinenav_env.compiling import compiled
 from marinenav_env.config import VesselConfig
+from marinenav_env.runtime.compiling import compiled
 from train_RL_agents.agents import Agent
 from train_RL_agents.networks.observation import ACTIVE, OBSERVATION, Observation, observation_of
 

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env.host_reads import host_reads_are_free
-from marinenav_env.philox import RandomSource
+from marinenav_env.runtime.host_reads import host_reads_are_free
+from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenario_file import episodes_of
 from marinenav_env.support.validation import ConfigError, is_count, require
 from train_RL_agents.agents import Agent

@@ -125,7 +125,7 @@ def test_scripted_vessels_need_no_action() -> None:
 def test_where_reading_costs_time_it_is_told_at_the_next_full_reset(
     step: str, continuous: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
     env = make(seed=1, continuous=continuous)
     wrong = commands(math.nan) if continuous else indices(25)
     td = env.reset()
@@ -163,7 +163,7 @@ READERS: dict[str, Callable[[MarineNavEnv], Any]] = {
 def test_where_reading_costs_time_whatever_ends_a_loop_tells_it(
     reader: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
     env = make(seed=1)
     stepped(env, wrong=True)
     with pytest.raises(ConfigError, match=r"^an action since the last check: must be finite$"):
@@ -177,7 +177,7 @@ def test_where_reading_costs_time_whatever_ends_a_loop_tells_it(
 def test_where_reading_costs_time_a_loop_without_an_end_is_told_now_and_then(
     reset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
     monkeypatch.setattr("marinenav_env.actions.BETWEEN", 5)
     env, done = make(seed=1), torch.tensor([[True], [False], [False], [False]])
     stepped(env, wrong=True, count=4)

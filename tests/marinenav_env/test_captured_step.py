@@ -10,9 +10,9 @@ from tensordict.nn import TensorDictModule
 from torchrl.collectors import Collector
 
 from marinenav_env import GROUP, MarineNavEnv
-from marinenav_env.captured import WARM_UPS, Captured
+from marinenav_env.runtime.captured import WARM_UPS, Captured
 from tests.marinenav_env.env_helpers import ACTION, KINDS, actions_of, make, same
-from tests.marinenav_env.test_captured import Tape
+from tests.marinenav_env.runtime.test_captured import Tape
 
 
 class StepTape(Tape):

@@ -20,7 +20,7 @@ from marinenav_env.complete import (
 from marinenav_env.config import ScenarioConfig
 from marinenav_env.gymnasium_env import MarineNavGymEnv, MarineNavVectorEnv
 from marinenav_env.numpy_worlds import NumpyWorlds
-from marinenav_env.philox import RandomSource
+from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.state import Scenario
 from tests.marinenav_env.helpers import CPU
@@ -78,7 +78,7 @@ def test_the_few_that_lack_something_are_drawn_again(by_counter: bool) -> None:
 @pytest.fixture
 def reads_cost_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Host reads are avoided, as on a GPU."""
-    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
 
 
 @pytest.mark.usefixtures("reads_cost_time")

@@ -7,7 +7,7 @@ import torch
 
 from marinenav_env import draws
 from marinenav_env.config import LEVELS, Level, ScenarioConfig
-from marinenav_env.philox import RandomSource
+from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenario import ScenarioSampler
 from marinenav_env.state import Scenario
 from tests.marinenav_env.helpers import CPU
@@ -39,7 +39,7 @@ def test_scenarios_do_not_depend_on_how_many_candidates_are_examined_at_first(
 ) -> None:
     expected = drawn(levels)
     if way == "gpu":
-        monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+        monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
     else:
         monkeypatch.setattr(draws, "FEW", 1 if way == "one" else 500)
     assert same(drawn(levels), expected)

@@ -5,7 +5,7 @@ import torch
 
 from marinenav_env import EntrySensor, WorldConfig
 from marinenav_env.entries import LIMIT, Entry
-from marinenav_env.philox import RandomSource
+from marinenav_env.runtime.philox import RandomSource
 from tests.marinenav_env.helpers import CPU
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from marinenav_env import GROUP, ConfigError, Level, MarineNavEnv, WorldConfig, write_scenarios
 from marinenav_env.config import RewardConfig, ScenarioConfig, VesselConfig
-from marinenav_env.philox import RandomSource
+from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenario import ScenarioSampler
 from tests.marinenav_env.env_helpers import (
     ACTION,
@@ -202,7 +202,7 @@ def test_episodes_are_those_of_a_device_without_free_host_reads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     expected = play(make("sea", seed=3))
-    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
     assert same(play(make("sea", seed=3)), expected)
 
 
@@ -224,7 +224,7 @@ def test_the_compiled_step_equals_the_eager_one(
 ) -> None:
     """In double precision, as one graph; also as on a GPU, where it has the starts of episodes."""
     if not free:
-        monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+        monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
     vessel = VesselConfig(m=(380.0, 400.0, 420.0))
     config = replace(SHORT, vessel=vessel, max_steps=12)
     torch.compiler.reset()

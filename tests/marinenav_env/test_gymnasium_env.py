@@ -256,7 +256,7 @@ def test_others_that_give_no_actions_are_refused():
 
 
 def test_on_a_gpu_actions_are_refused_after_the_step(monkeypatch):
-    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
     env = MarineNavVectorEnv(2, SHORT, scenarios=PAIR)
     env.reset(seed=0)
     with pytest.raises(ConfigError, match=r"^an action since the last check: must be finite$"):

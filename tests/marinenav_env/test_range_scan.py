@@ -12,8 +12,8 @@ from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldCon
 from marinenav_env.config import SensorConfig, WeatherConfig
 from marinenav_env.entries import Scene
 from marinenav_env.env import GROUP
-from marinenav_env.philox import RandomSource, Words
 from marinenav_env.range_scan import RangeScan, beam_angles, cast_rays
+from marinenav_env.runtime.philox import RandomSource, Words
 from marinenav_env.scenario_file import stack_episodes
 from marinenav_env.world import initial_state
 from tests.marinenav_env.helpers import CPU, oracle_obstacles, random_world, simple_episode

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from marinenav_env import ConfigError, MarineNavEnv, WorldConfig
 from marinenav_env.config import Level, ScenarioConfig
-from marinenav_env.layout import env_last
-from marinenav_env.philox import RandomSource
 from marinenav_env.reset_pool import Curriculum, FixedPool, SampledPool, restore
+from marinenav_env.runtime.layout import env_last
+from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenario import ScenarioSampler, blank_scenarios
 from marinenav_env.state import Observation, ResetState, Scenario
 from marinenav_env.support import plugins
@@ -219,7 +219,7 @@ def test_entries_are_adjacent_where_a_step_reads_them_in_its_kernels(
     make: Callable[[], SampledPool | FixedPool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = make()
-    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
     pool = make()
     assert equal(pool.states.to_tensordict(), there.states.to_tensordict())
     for _ in range(2):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from marinenav_env.config import LEVELS, Level, ScenarioConfig
 from marinenav_env.encounters import SEPARATION
-from marinenav_env.philox import RandomSource
+from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenario import ScenarioSampler, blank_scenarios
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import ConfigError

@@ -11,7 +11,7 @@ from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import MODERATE, MOST_DELAY, SensorConfig
 from marinenav_env.draws import WEATHER, CounterDraws
 from marinenav_env.parameters import build_parameters
-from marinenav_env.philox import RandomSource
+from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.varying import ParameterSampler
 from marinenav_env.weather import RATIOS, SHARES
 

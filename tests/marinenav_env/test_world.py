@@ -24,7 +24,7 @@ from marinenav_env.config import (
 )
 from marinenav_env.dynamics import control_step
 from marinenav_env.env import GROUP, MarineNavEnv
-from marinenav_env.philox import RandomSource
+from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenario_file import parse_scenarios, write_scenarios
 from marinenav_env.state import Observation, ResetState
 from marinenav_env.support import plugins

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from marinenav_env import WorldConfig
-from marinenav_env.captured import Captured
+from marinenav_env.runtime.captured import Captured
 from train_RL_agents.agents import Agent, Batch
 from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.networks.observation import ACTIVE, Observation, ObservationSpec

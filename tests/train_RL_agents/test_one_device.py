@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from marinenav_env import MarineNavEnv
-from marinenav_env.captured import WARM_UPS
+from marinenav_env.runtime.captured import WARM_UPS
 from tests.train_RL_agents.fake_gpu import GPU, Loop, fake_gpu, only
 from tests.train_RL_agents.tiny_runs import small_pool
 from train_RL_agents.agents import AGENTS

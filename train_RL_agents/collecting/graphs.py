@@ -20,9 +20,9 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP, MarineNavEnv
-from marinenav_env.captured import Captured
-from marinenav_env.compiling import compiled
-from marinenav_env.layout import copy_all, copy_in
+from marinenav_env.runtime.captured import Captured
+from marinenav_env.runtime.compiling import compiled
+from marinenav_env.runtime.layout import copy_all, copy_in
 from marinenav_env.world import WorldState
 from train_RL_agents.collecting.local import LocalCollector
 from train_RL_agents.memory.replay import copied

@@ -25,7 +25,7 @@ from torch import nn
 from torchrl.collectors import MultiSyncCollector
 
 from marinenav_env import GROUP, Curriculum, MarineNavEnv, WorldConfig
-from marinenav_env.philox import RandomSource
+from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenario_file import Episode
 from marinenav_env.support import plugins
 from marinenav_env.support.extras import need

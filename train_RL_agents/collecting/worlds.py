@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from marinenav_env import Curriculum, MarineNavEnv, WorldConfig, read_scenarios
-from marinenav_env.philox import RandomSource
+from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenario_file import Episode, replaced_by
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import TRAINED, TrainConfig, TrainerConfig

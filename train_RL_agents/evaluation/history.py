@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marinenav_env import MarineNavEnv
-from marinenav_env.host_reads import host_reads_are_free
+from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.support.validation import is_count, is_number
 from train_RL_agents.agents import Agent
 from train_RL_agents.evaluation.batched import BatchedEvaluation, same_code

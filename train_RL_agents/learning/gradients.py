@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value
 
-from marinenav_env.compiling import compiled
+from marinenav_env.runtime.compiling import compiled
 from train_RL_agents.agents import Agent, Losses
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.learning.common_subexpressions import CommonSubexpressions

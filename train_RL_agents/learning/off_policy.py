@@ -9,8 +9,8 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP
-from marinenav_env.captured import Captured
-from marinenav_env.compiling import compiled
+from marinenav_env.runtime.captured import Captured
+from marinenav_env.runtime.compiling import compiled
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, Demand, Item, Setup

@@ -11,7 +11,7 @@ from torch import Tensor
 from torchrl.objectives.value.functional import generalized_advantage_estimate
 
 from marinenav_env import GROUP
-from marinenav_env.host_reads import host_reads_are_free
+from marinenav_env.runtime.host_reads import host_reads_are_free
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.actor_critic import ActorCriticAgent
 from train_RL_agents.agents.rollout_batch import RolloutBatch, weighted_mean

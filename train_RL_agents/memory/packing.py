@@ -13,7 +13,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from marinenav_env.host_reads import host_reads_are_free
+from marinenav_env.runtime.host_reads import host_reads_are_free
 
 STORED = "stored"
 """Key of the [B] bool that says which rows replay keeps."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from marinenav_env.host_reads import host_reads_are_free
+from marinenav_env.runtime.host_reads import host_reads_are_free
 
 
 def to_float32(values: Tensor) -> Tensor:

@@ -10,8 +10,8 @@ from torch.utils._pytree import tree_leaves
 from torchrl.collectors import Collector
 
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
-from marinenav_env.captured import WARM_UPS
-from marinenav_env.compiling import compiled
+from marinenav_env.runtime.captured import WARM_UPS
+from marinenav_env.runtime.compiling import compiled
 from tests.marinenav_env.helpers import random_episode
 from tests.train_RL_agents.helpers import no_host_reads, replayed
 from tests.train_RL_agents.tiny_runs import (
@@ -229,7 +229,7 @@ def test_batches_are_those_of_the_collector(steps, interval, replays):
 
 def test_what_is_captured_reads_nothing_on_the_host(tmp_path, tiny, monkeypatch):
     # As on a GPU: there, which environments are done and which rows are stored is not asked.
-    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
     trainer = begin_in_graphs(new_run(tmp_path, *KINDS[0]))
     turn(trainer)
     steps = turn(trainer)
@@ -241,7 +241,7 @@ def test_what_is_captured_reads_nothing_on_the_host(tmp_path, tiny, monkeypatch)
 
 @pytest.mark.slow
 def test_generated_code_makes_the_same_steps_and_rows(tmp_path, tiny, monkeypatch):
-    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
     # TensorDict does this for other devices than GPUs only, and it cannot be traced when nested.
     monkeypatch.setattr("tensordict.base._RecordDeviceTransfer.mark", lambda recorder: None)
     states = []

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError
-from marinenav_env.philox import RandomSource
+from marinenav_env.runtime.philox import RandomSource
 from tests.train_RL_agents.helpers import make_inputs, seeded
 from tests.train_RL_agents.tiny_runs import (
     at,

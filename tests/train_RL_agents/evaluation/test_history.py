@@ -165,7 +165,7 @@ def test_on_a_gpu_an_agent_is_evaluated_by_one_captured_step(history, monkeypatc
         evaluations.append(options)
         return SimpleNamespace(run=lambda watch, progress: len(evaluations))
 
-    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
     monkeypatch.setattr("train_RL_agents.evaluation.history.evaluation_of", evaluation_of)
     monkeypatch.setattr(history, "_show", lambda *given: None)
     kinds = [make_agent(CONFIG, 25, CPU) for _ in range(2)]

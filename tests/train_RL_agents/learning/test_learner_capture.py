@@ -7,7 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from marinenav_env.captured import WARM_UPS
+from marinenav_env.runtime.captured import WARM_UPS
 from tests.train_RL_agents.helpers import make_batch, seeded
 from tests.train_RL_agents.learners import agent_of, all_equal, learner_of, values_of
 from train_RL_agents.agents import AGENTS

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("tiny")
 @pytest.fixture
 def on_device(monkeypatch):
     """As on a GPU: nothing is read on the host."""
-    monkeypatch.setattr("marinenav_env.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
 
 
 def trainer_of(tmp_path, *words):

@@ -8,8 +8,8 @@ from torch._dynamo.utils import counters
 from torch._inductor.utils import run_and_get_code
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from marinenav_env import compiling
-from marinenav_env.products import LEAST, LargeProducts, onednn_is_faster, product
+from marinenav_env.runtime import compiling
+from marinenav_env.runtime.products import LEAST, LargeProducts, onednn_is_faster, product
 
 CPU = torch.device("cpu")
 needs_onednn = pytest.mark.skipif(not onednn_is_faster(), reason="oneDNN would not be used here")

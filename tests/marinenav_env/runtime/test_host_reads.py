@@ -2,7 +2,7 @@
 
 import torch
 
-from marinenav_env.host_reads import host_reads_are_free
+from marinenav_env.runtime.host_reads import host_reads_are_free
 
 
 def test_host_reads_are_free_on_the_cpu_alone() -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from marinenav_env.layout import env_first
+from marinenav_env.runtime.layout import env_first
 
 Words = tuple[Tensor, Tensor, Tensor, Tensor]
 """Four numbers of 32 bits, in int64."""

@@ -7,7 +7,7 @@ import torch
 from tensordict import TensorClass
 from torch import Tensor, nn
 
-from marinenav_env import compiling
+from marinenav_env.runtime import compiling
 
 CPU = torch.device("cpu")
 

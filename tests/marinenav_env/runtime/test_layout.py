@@ -8,8 +8,8 @@ import torch
 from tensordict import TensorClass, TensorDict
 from torch import Tensor
 
-from marinenav_env import layout
-from marinenav_env.layout import (
+from marinenav_env.runtime import layout
+from marinenav_env.runtime.layout import (
     copy_all,
     copy_in,
     env_first,

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from marinenav_env.products import LargeProducts, onednn_is_faster
+from marinenav_env.runtime.products import LargeProducts, onednn_is_faster
 
 _ON_GPU: dict[str, Any] = {
     "combo_kernels": True,

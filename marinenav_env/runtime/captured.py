@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from marinenav_env.layout import copy_all
+from marinenav_env.runtime.layout import copy_all
 from marinenav_env.support.plugins import first_line
 
 WARM_UPS = 3

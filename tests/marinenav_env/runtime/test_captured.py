@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_leaves
 
-from marinenav_env.captured import WARM_UPS, Captured, CudaRecorder
+from marinenav_env.runtime.captured import WARM_UPS, Captured, CudaRecorder
 
 CPU = torch.device("cpu")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -329,7 +329,7 @@ def test_a_host_read_breaks_the_capture_and_not_the_run():
 
 BREAK = """
 import torch
-from marinenav_env.captured import WARM_UPS, Captured
+from marinenav_env.runtime.captured import WARM_UPS, Captured
 
 device = torch.device("cuda:0")
 shared, said = torch.Generator(device).manual_seed(0), []
@@ -374,6 +374,6 @@ def test_a_failed_capture_spoils_nothing_in_its_process():
     """In a process of its own: what is left behind would spoil the tests after it."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", BREAK], capture_output=True, text=True,
-        cwd=Path(__file__).parents[2], check=False,
+        cwd=Path(__file__).parents[3], check=False,
     )  # fmt: skip
     assert done.stdout == "fine\n", done.stderr

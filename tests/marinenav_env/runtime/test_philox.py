@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from marinenav_env.philox import RandomSource, normal, philox, uniform
+from marinenav_env.runtime.philox import RandomSource, normal, philox, uniform
 from tests.marinenav_env.helpers import CPU, ks_bound, ks_distance
 
 COUNT = 20_000

@@ -1,0 +1,1 @@
+"""How functions of tensors are run: layout, random numbers, generated code, graphs."""
