@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import ColregsConfig
-from marinenav_env.dynamics import wrap_to_pi
+from marinenav_env.physics.dynamics import wrap_to_pi
 from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.state import Observation
 

@@ -283,7 +283,7 @@ class WeatherConfig:
     """Wind, waves, late commands and missed detections; none in the published world.
 
     Directions are those that wind and waves go to, clockwise from north. Equations: see
-    marinenav_env.weather.
+    marinenav_env.physics.weather.
     """
 
     wind_speed: NonNegative = 0.0

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from marinenav_env.current import current_velocity
+from marinenav_env.physics.current import current_velocity
 from marinenav_env.support.extras import need
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from marinenav_env.config import VesselConfig, WorldConfig
 from marinenav_env.perception import von_mises_quantiles
+from marinenav_env.physics.weather import build_weather
 from marinenav_env.state import Parameters, Rules, Sensor, Vessel
 from marinenav_env.support.validation import require
-from marinenav_env.weather import build_weather
 
 COMMANDS = ("left_thrust_change", "right_thrust_change")
 """Fields of VesselConfig that list what all robots may choose from."""

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.dynamics import wrap_to_pi
+from marinenav_env.physics.dynamics import wrap_to_pi
 from marinenav_env.roles import (
     GIVE_WAY,
     HEAD_ON,

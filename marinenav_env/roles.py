@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from marinenav_env.dynamics import wrap_to_pi
+from marinenav_env.physics.dynamics import wrap_to_pi
 from marinenav_env.runtime.layout import env_last
 
 HEAD_ON, GIVE_WAY, STAND_ON, OVERTAKING, OVERTAKEN = range(1, 6)

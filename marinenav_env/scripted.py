@@ -13,8 +13,8 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env.env import MarineNavEnv
+from marinenav_env.physics.thrust import ThrustController, to_the_goal
 from marinenav_env.specs import GROUP
-from marinenav_env.thrust import ThrustController, to_the_goal
 
 SPEED = 2.5
 """Speed over ground of those who head straight for their goal (m/s)."""

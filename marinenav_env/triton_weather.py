@@ -1,4 +1,4 @@
-"""Weather in Triton: marinenav_env.weather for the robot of each lane, and missed detections.
+"""Weather in Triton: physics.weather for the robot of each lane, and missed detections.
 
 Arguments are those of marinenav_env.triton_kernel. ``given.weather`` has rows of ``width`` numbers:
 height of hulls, delay, probability of a miss, direction of the waves, wind x and y, then frequency,
@@ -12,8 +12,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from marinenav_env import weather
 from marinenav_env.config import MOST_DELAY
+from marinenav_env.physics import weather
 from marinenav_env.triton_math import length, load, store, turned, uniform, words
 
 _DELAY = tl.constexpr(1)

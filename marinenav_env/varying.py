@@ -10,9 +10,9 @@ from torch import Tensor
 
 from marinenav_env.config import MODERATE, MOST_DELAY, Level
 from marinenav_env.draws import VESSELS, WEATHER, CounterDraws, Draws
+from marinenav_env.physics.weather import RATIOS, make_weather
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.state import Parameters, Weather
-from marinenav_env.weather import RATIOS, make_weather
 
 HEAVIER, STRONGER = ("m", "Izz"), ("min_thrust", "max_thrust")
 """Parameters of the vessel that are drawn together."""

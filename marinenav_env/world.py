@@ -15,20 +15,21 @@ from torch import Tensor
 from marinenav_env.actions import check_form
 from marinenav_env.colregs import required_turn
 from marinenav_env.config import MOST_DELAY, WorldConfig
-from marinenav_env.contact import touching
-from marinenav_env.current import current_velocity
-from marinenav_env.dynamics import (
+from marinenav_env.endings import endings
+from marinenav_env.entries import Scene
+from marinenav_env.episode_statistics import statistic_names, updated_statistics
+from marinenav_env.observation import described, entry_sensors
+from marinenav_env.perception import Noise, draw_noise, observe
+from marinenav_env.physics.contact import touching
+from marinenav_env.physics.current import current_velocity
+from marinenav_env.physics.dynamics import (
     continuous_rates,
     control_step,
     discrete_rates,
     steady_thrust,
     wrap_to_two_pi,
 )
-from marinenav_env.endings import endings
-from marinenav_env.entries import Scene
-from marinenav_env.episode_statistics import statistic_names, updated_statistics
-from marinenav_env.observation import described, entry_sensors
-from marinenav_env.perception import Noise, draw_noise, observe
+from marinenav_env.physics.weather import delayed, weather_force
 from marinenav_env.restart import (
     chosen,
     restart,
@@ -51,7 +52,6 @@ from marinenav_env.state import (
     Vessel,
 )
 from marinenav_env.support.validation import ConfigError, require
-from marinenav_env.weather import delayed, weather_force
 
 _MISSED, _ENTRIES = 1, 2
 """Purposes of random numbers besides perception's 0; each further sensor has the next."""

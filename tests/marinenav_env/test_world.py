@@ -22,13 +22,13 @@ from marinenav_env.config import (
     SensorConfig,
     WorldConfig,
 )
-from marinenav_env.dynamics import control_step
 from marinenav_env.env import GROUP, MarineNavEnv
+from marinenav_env.physics.dynamics import control_step
+from marinenav_env.physics.weather import weather_force
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenario_file import parse_scenarios, write_scenarios
 from marinenav_env.state import Observation, ResetState
 from marinenav_env.support import plugins
-from marinenav_env.weather import weather_force
 from tests.marinenav_env.helpers import (
     CPU,
     QUIET,

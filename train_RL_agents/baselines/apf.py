@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from marinenav_env.thrust import to_the_goal
+from marinenav_env.physics.thrust import to_the_goal
 from train_RL_agents.baselines.base import Baseline, limited
 from train_RL_agents.networks.observation import Observation
 

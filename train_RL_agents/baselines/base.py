@@ -10,7 +10,7 @@ from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
 from marinenav_env import GROUP, WorldConfig
-from marinenav_env.thrust import ThrustController
+from marinenav_env.physics.thrust import ThrustController
 from train_RL_agents.networks.observation import OBSERVATION, Observation, observation_of
 
 

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from marinenav_env import WorldConfig
-from marinenav_env.dynamics import continuous_rates, control_step, wrap_to_pi
 from marinenav_env.parameters import build_parameters
+from marinenav_env.physics.dynamics import continuous_rates, control_step, wrap_to_pi
 from marinenav_env.roles import GIVE_WAY, HEAD_ON, Pairs, roles
 from marinenav_env.scenario import blank_scenarios
 from marinenav_env.state import State

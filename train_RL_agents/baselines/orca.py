@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env import WorldConfig
-from marinenav_env.thrust import to_the_goal
+from marinenav_env.physics.thrust import to_the_goal
 from train_RL_agents.baselines.base import Baseline
 from train_RL_agents.networks.observation import Observation
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from marinenav_env import GROUP, ConfigError, Episode, MarineNavEnv, WorldConfig
 from marinenav_env.config import ColregsConfig
-from marinenav_env.dynamics import continuous_rates, discrete_rates
+from marinenav_env.physics.dynamics import continuous_rates, discrete_rates
 from marinenav_env.state import Scenario, State, Vessel
 from marinenav_env.support.files import parse_json
 from marinenav_env.support.validation import LARGEST_NUMBER, is_count, is_number, is_text, require

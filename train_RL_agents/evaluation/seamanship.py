@@ -16,7 +16,7 @@ from torch import Tensor
 
 from marinenav_env import MarineNavEnv
 from marinenav_env.config import ColregsConfig
-from marinenav_env.dynamics import wrap_to_pi
+from marinenav_env.physics.dynamics import wrap_to_pi
 from marinenav_env.roles import (
     GIVE_WAY,
     HEAD_ON,

@@ -10,10 +10,10 @@ import torch
 
 from marinenav_env import Episode, WorldConfig
 from marinenav_env.drawing import COLOURS
+from marinenav_env.physics.weather import build_weather
 from marinenav_env.scenario_file import episodes_of
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
-from marinenav_env.weather import build_weather
 from train_RL_agents.evaluation.suites import make_set
 from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULES, zone_outline
 from train_RL_agents.figures.page import assemble, read_part

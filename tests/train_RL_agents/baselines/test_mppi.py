@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from marinenav_env import WorldConfig
-from marinenav_env.thrust import ThrustController
+from marinenav_env.physics.thrust import ThrustController
 from tests.oracle import dynamics, roles
 from tests.train_RL_agents.observed import observations
 from train_RL_agents.baselines import mppi

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from marinenav_env.current import current_velocity
+from marinenav_env.physics.current import current_velocity
 from marinenav_env.runtime.layout import env_first, env_last, stack_last
 from marinenav_env.state import Scenario, State, Vessel
 

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from marinenav_env import dynamics
 from marinenav_env.config import VesselConfig, WorldConfig
 from marinenav_env.parameters import build_parameters
+from marinenav_env.physics import dynamics
 from marinenav_env.state import Vessel
 from tests.marinenav_env.helpers import (
     CPU,

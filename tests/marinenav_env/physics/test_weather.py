@@ -10,9 +10,15 @@ from torch._dynamo.testing import CompileCounter
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import MODERATE, MOST_DELAY, WeatherConfig
 from marinenav_env.parameters import build_parameters
+from marinenav_env.physics.weather import (
+    build_weather,
+    delayed,
+    wave_force,
+    weather_force,
+    wind_force,
+)
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.varying import ParameterSampler
-from marinenav_env.weather import build_weather, delayed, wave_force, weather_force, wind_force
 from tests.marinenav_env.helpers import (
     CPU,
     random_world,

@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from marinenav_env.current import current_velocity
+from marinenav_env.physics.current import current_velocity
 from tests.marinenav_env.helpers import oracle_cores, random_episode
 from tests.oracle.current import current_at
 

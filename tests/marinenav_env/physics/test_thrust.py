@@ -5,7 +5,7 @@ import torch
 
 from marinenav_env import GROUP, ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import VesselConfig
-from marinenav_env.thrust import ThrustController, to_the_goal
+from marinenav_env.physics.thrust import ThrustController, to_the_goal
 
 WORLD = WorldConfig()
 ALONE = Curriculum((Level(1, 0, 0, 40.0),), pool_size=1, refresh_size=1)

@@ -1,0 +1,1 @@
+"""How vessels move: thrust, dynamics, current, weather and contact."""
