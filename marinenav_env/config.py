@@ -165,7 +165,7 @@ class RewardConfig:
     """Added on arrival (unless the vessel collides in the same step)."""
     give_way_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Times how badly a vessel is about to pass another that it must keep clear of, from 0 to 2
-    (see marinenav_env.reward.role_terms); 0: not computed. Training takes trainer.give_way_penalty
+    (see rules.reward.role_terms); 0: not computed. Training takes trainer.give_way_penalty
     where that is stated."""
     stand_on_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Times how much a vessel that must stand on changes course and speed, from 0 to 1. Training
@@ -195,7 +195,7 @@ class RewardConfig:
     over all of it; 0: the whole penalty does. Training takes trainer.passing_margin where that is
     stated."""
     function: str = ""
-    """A reward of your own as package.module:function (see marinenav_env.reward); none: the
+    """A reward of your own as package.module:function (see marinenav_env.rules.reward); none: the
     published one."""
 
     def __post_init__(self) -> None:

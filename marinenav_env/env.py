@@ -19,7 +19,6 @@ from marinenav_env.actions import ActionChecks
 from marinenav_env.captured_step import CapturedStep, Stepped
 from marinenav_env.config import WorldConfig
 from marinenav_env.entries import Entry
-from marinenav_env.episode_statistics import with_statistics
 from marinenav_env.observation import flattened
 from marinenav_env.parameters import build_parameters
 from marinenav_env.perception import with_thrusts
@@ -37,6 +36,7 @@ from marinenav_env.reset_pool import (
     restore,
 )
 from marinenav_env.restart import steered
+from marinenav_env.rules.episode_statistics import with_statistics
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenario_file import Episode, fitting, read_scenarios, stack_episodes
 from marinenav_env.specs import GROUP, make_specs

@@ -173,7 +173,7 @@ class Outcome(TensorClass):
     episode_done: Tensor
     """[E] bool: the episode is over."""
     statistics: Tensor | None = None
-    """[E, S] of the episode up to this step, see marinenav_env.episode_statistics; None: not asked
+    """[E, S] of the episode up to this step, see rules.episode_statistics; None: not asked
     for."""
 
 
@@ -185,4 +185,4 @@ class ResetState(TensorClass):
     observation: TensorDict
     """Every entry of the observation by name, [E, R, ...]; see marinenav_env.observation."""
     statistics: Tensor | None = None
-    """[E, S] of the episode so far, see marinenav_env.episode_statistics; None: not asked for."""
+    """[E, S] of the episode so far, see rules.episode_statistics; None: not asked for."""

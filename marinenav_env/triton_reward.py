@@ -1,4 +1,4 @@
-"""Rewards in Triton: marinenav_env.reward for the robot of each lane.
+"""Rewards in Triton: marinenav_env.rules.reward for the robot of each lane.
 
 Arguments are those of marinenav_env.triton_kernel.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from marinenav_env import reward, roles
+from marinenav_env.rules import reward, roles
 from marinenav_env.triton_math import atan2, length, load, wrap_to_pi
 
 _HEAD_ON, _GIVE_WAY, _STAND_ON, _OVERTAKING, _OVERTAKEN = (

@@ -12,9 +12,9 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env.config import ColregsConfig, WorldConfig
-from marinenav_env.episode_statistics import updated_statistics
 from marinenav_env.restart import chosen, steered, where
-from marinenav_env.reward import (
+from marinenav_env.rules.episode_statistics import updated_statistics
+from marinenav_env.rules.reward import (
     RewardInputs,
     goal_distance,
     reward_and_terms,

@@ -13,11 +13,8 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env.actions import check_form
-from marinenav_env.colregs import required_turn
 from marinenav_env.config import MOST_DELAY, WorldConfig
-from marinenav_env.endings import endings
 from marinenav_env.entries import Scene
-from marinenav_env.episode_statistics import statistic_names, updated_statistics
 from marinenav_env.observation import described, entry_sensors
 from marinenav_env.perception import Noise, draw_noise, observe
 from marinenav_env.physics.contact import touching
@@ -37,7 +34,15 @@ from marinenav_env.restart import (
     steered,
     turn,
 )
-from marinenav_env.reward import RewardInputs, goal_distance, reward_and_terms, reward_function
+from marinenav_env.rules.colregs import required_turn
+from marinenav_env.rules.endings import endings
+from marinenav_env.rules.episode_statistics import statistic_names, updated_statistics
+from marinenav_env.rules.reward import (
+    RewardInputs,
+    goal_distance,
+    reward_and_terms,
+    reward_function,
+)
 from marinenav_env.runtime.compiling import compiled
 from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.runtime.layout import environments_innermost, stored

@@ -14,7 +14,6 @@ import torch
 from tensordict import TensorDict
 
 from marinenav_env import ConfigError, Curriculum, Level, perception, world
-from marinenav_env.colregs import required_turn
 from marinenav_env.config import (
     MODERATE,
     MOST_DELAY,
@@ -25,6 +24,7 @@ from marinenav_env.config import (
 from marinenav_env.env import GROUP, MarineNavEnv
 from marinenav_env.physics.dynamics import control_step
 from marinenav_env.physics.weather import weather_force
+from marinenav_env.rules.colregs import required_turn
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenario_file import parse_scenarios, write_scenarios
 from marinenav_env.state import Observation, ResetState
@@ -457,7 +457,7 @@ def test_a_kernel_that_cannot_be_imported_is_refused(monkeypatch: pytest.MonkeyP
 
 def test_a_kernel_refuses_other_entries_and_rewards(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = "must be compiled with further observation entries or a reward of your own$"
-    own = "marinenav_env.reward:published_reward"
+    own = "marinenav_env.rules.reward:published_reward"
     monkeypatch.setattr(plugins, "_allowed", {own})
     for other in (
         WorldConfig(kernel="triton", sensor=SensorConfig(scan_beams=4)),

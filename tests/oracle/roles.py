@@ -9,7 +9,7 @@ from .angles import wrap_pi
 
 @dataclass(frozen=True)
 class Meeting:
-    """See marinenav_env.roles.Pairs."""
+    """See marinenav_env.rules.roles.Pairs."""
 
     distance: float
     time: float

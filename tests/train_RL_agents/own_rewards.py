@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from marinenav_env.reward import RewardInputs
+from marinenav_env.rules.reward import RewardInputs
 
 
 def becomes_nan(step: RewardInputs) -> Tensor:

@@ -7,7 +7,7 @@ their velocity. Every step starts from the plan straight to the goal, and the sa
 in each, so that the controller needs neither memory nor random numbers.
 
 ``MPPIRules`` adds the rules of the sea to the cost: a vessel that gives way, or meets another
-head-on, is to pass on the side that the rules ask for (see marinenav_env.roles). Overtaking, either
+head-on, is to pass on the side that the rules ask for (see rules.roles). Overtaking, either
 side will do.
 """
 
@@ -21,7 +21,7 @@ from torch import Tensor
 from marinenav_env import WorldConfig
 from marinenav_env.parameters import build_parameters
 from marinenav_env.physics.dynamics import continuous_rates, control_step, wrap_to_pi
-from marinenav_env.roles import GIVE_WAY, HEAD_ON, Pairs, roles
+from marinenav_env.rules.roles import GIVE_WAY, HEAD_ON, Pairs, roles
 from marinenav_env.scenario import blank_scenarios
 from marinenav_env.state import State
 from train_RL_agents.baselines.base import Baseline

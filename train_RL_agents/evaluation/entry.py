@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import torch
 
-from marinenav_env.roles import ROLES
+from marinenav_env.rules.roles import ROLES
 from marinenav_env.support import files
 from marinenav_env.support.validation import (
     ConfigError,

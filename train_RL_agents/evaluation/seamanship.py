@@ -3,7 +3,7 @@
 After Woerner, Benjamin, Novitzky and Leonard, "Quantifying protocol evaluation for autonomous
 collision avoidance", Autonomous Robots 43 (2019). An encounter of two vessels begins when one sees
 the other and there is a risk of collision (the zones of ``colregs``: ``domain``, ``horizon``); the
-roles are those of that moment (see marinenav_env.roles) and hold until they have come closest.
+roles are those of that moment (see rules.roles) and hold until they have come closest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 from marinenav_env import MarineNavEnv
 from marinenav_env.config import ColregsConfig
 from marinenav_env.physics.dynamics import wrap_to_pi
-from marinenav_env.roles import (
+from marinenav_env.rules.roles import (
     GIVE_WAY,
     HEAD_ON,
     OVERTAKEN,

@@ -78,7 +78,7 @@ class EpisodeMeter:
 
     Args:
         example: one step [E] of the world, for shapes and types.
-        names: of the statistics in the steps, see marinenav_env.episode_statistics; () without.
+        names: of the statistics in the steps, see rules.episode_statistics; () without.
     """
 
     def __init__(self, example: TensorDictBase, names: Sequence[str]) -> None:

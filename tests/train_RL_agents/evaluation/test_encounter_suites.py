@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from marinenav_env import WorldConfig
-from marinenav_env.roles import ROLES, pairs, roles
+from marinenav_env.rules.roles import ROLES, pairs, roles
 from train_RL_agents.evaluation.encounter_suites import (
     IMAZU,
     KINDS,

@@ -9,7 +9,7 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.config import VesselConfig
-from marinenav_env.roles import ROLES, pairs, roles
+from marinenav_env.rules.roles import ROLES, pairs, roles
 from train_RL_agents.evaluation.contenders import ActingOptions, run_set
 from train_RL_agents.evaluation.rules_suite import (
     ENCOUNTERS,

@@ -9,7 +9,7 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.config import ColregsConfig
-from marinenav_env.roles import ROLES
+from marinenav_env.rules.roles import ROLES
 from tests.oracle import seamanship as oracle
 from train_RL_agents.evaluation import seamanship
 from train_RL_agents.evaluation.contenders import ActingOptions, run_set

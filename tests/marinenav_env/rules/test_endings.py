@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from marinenav_env.endings import endings
+from marinenav_env.rules.endings import endings
 from tests.oracle import reward as oracle
 
 FATES = ("sails", "collided", "arrived", "absent")

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.reward import term_names
+from marinenav_env.rules.reward import term_names
 from marinenav_env.runtime.layout import env_last, stack_last
 from marinenav_env.state import ResetState, State
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from marinenav_env.roles import ROLES, pairs, roles
+from marinenav_env.rules.roles import ROLES, pairs, roles
 from tests.oracle import roles as oracle
 
 

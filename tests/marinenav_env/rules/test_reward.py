@@ -12,7 +12,7 @@ from torch import Tensor
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig, SensorConfig
 from marinenav_env.env import GROUP
-from marinenav_env.reward import (
+from marinenav_env.rules.reward import (
     RewardInputs,
     published_reward,
     reward_by_role,

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.physics.dynamics import wrap_to_pi
-from marinenav_env.roles import (
+from marinenav_env.rules.roles import (
     GIVE_WAY,
     HEAD_ON,
     OVERTAKEN,

@@ -104,7 +104,7 @@ def test_terms_by_role_are_there_where_they_have_a_weight() -> None:
 
 
 def test_of_a_reward_of_the_users_there_is_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
-    reward = RewardConfig(function="marinenav_env.reward:published_reward")
+    reward = RewardConfig(function="marinenav_env.rules.reward:published_reward")
     monkeypatch.setattr(plugins, "_allowed", {reward.function})
     own, usual = made("mixture", config=replace(CLOSE, reward=reward)), made("mixture")
     assert own.statistics == OWN

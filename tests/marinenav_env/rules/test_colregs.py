@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 import torch
 
-from marinenav_env.colregs import required_turn
 from marinenav_env.config import ColregsConfig
+from marinenav_env.rules.colregs import required_turn
 from marinenav_env.state import Observation
 from tests.oracle import colregs as oracle
 from tests.oracle.angles import to_world, wrap_pi

@@ -1,0 +1,1 @@
+"""What counts: roles, rules of the road, reward, endings and their statistics."""
