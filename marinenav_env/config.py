@@ -140,7 +140,7 @@ class SensorConfig:
     scan_std: NonNegative = 0.05
     """Standard deviation of a distance measured by the range scan (m)."""
     entries: tuple[str, ...] = ()
-    """Further observation entries: sensors as package.module:Class (see marinenav_env.entries)."""
+    """Further observation entries: sensors as package.module:Class (see sensing.entries)."""
 
     def __post_init__(self) -> None:
         check_fields(self, "world.sensor")

@@ -18,10 +18,7 @@ from torchrl.envs import EnvBase
 from marinenav_env.actions import ActionChecks
 from marinenav_env.captured_step import CapturedStep, Stepped
 from marinenav_env.config import WorldConfig
-from marinenav_env.entries import Entry
-from marinenav_env.observation import flattened
 from marinenav_env.parameters import build_parameters
-from marinenav_env.perception import with_thrusts
 from marinenav_env.rendering import FPS, MODES, Renderer
 from marinenav_env.reset_pool import (
     Curriculum,
@@ -39,6 +36,9 @@ from marinenav_env.restart import steered
 from marinenav_env.rules.episode_statistics import with_statistics
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenario_file import Episode, fitting, read_scenarios, stack_episodes
+from marinenav_env.sensing.entries import Entry
+from marinenav_env.sensing.observation import flattened
+from marinenav_env.sensing.perception import with_thrusts
 from marinenav_env.specs import GROUP, make_specs
 from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State
 from marinenav_env.support import plugins

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import VesselConfig, WorldConfig
-from marinenav_env.perception import von_mises_quantiles
 from marinenav_env.physics.weather import build_weather
+from marinenav_env.sensing.perception import von_mises_quantiles
 from marinenav_env.state import Parameters, Rules, Sensor, Vessel
 from marinenav_env.support.validation import require
 

@@ -10,8 +10,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from marinenav_env.entries import Entry
 from marinenav_env.gymnasium_env import MarineNavVectorEnv
+from marinenav_env.sensing.entries import Entry
 from marinenav_env.support.validation import require
 
 try:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torchrl.data import Binary, Bounded, Categorical, Composite, Unbounded
 
-from marinenav_env.entries import Entry
+from marinenav_env.sensing.entries import Entry
 
 GROUP = "robots"
 """Name of the group of agents."""

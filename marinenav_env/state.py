@@ -183,6 +183,6 @@ class ResetState(TensorClass):
     scenario: Scenario
     state: State
     observation: TensorDict
-    """Every entry of the observation by name, [E, R, ...]; see marinenav_env.observation."""
+    """Every entry of the observation by name, [E, R, ...]; see sensing.observation."""
     statistics: Tensor | None = None
     """[E, S] of the episode so far, see rules.episode_statistics; None: not asked for."""

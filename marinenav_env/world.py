@@ -14,9 +14,6 @@ from torch import Tensor
 
 from marinenav_env.actions import check_form
 from marinenav_env.config import MOST_DELAY, WorldConfig
-from marinenav_env.entries import Scene
-from marinenav_env.observation import described, entry_sensors
-from marinenav_env.perception import Noise, draw_noise, observe
 from marinenav_env.physics.contact import touching
 from marinenav_env.physics.current import current_velocity
 from marinenav_env.physics.dynamics import (
@@ -47,6 +44,9 @@ from marinenav_env.runtime.compiling import compiled
 from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.runtime.layout import environments_innermost, stored
 from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.sensing.entries import Scene
+from marinenav_env.sensing.observation import described, entry_sensors
+from marinenav_env.sensing.perception import Noise, draw_noise, observe
 from marinenav_env.state import (
     Observation,
     Outcome,

@@ -13,7 +13,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from marinenav_env import ConfigError, Curriculum, Level, perception, world
+from marinenav_env import ConfigError, Curriculum, Level, world
 from marinenav_env.config import (
     MODERATE,
     MOST_DELAY,
@@ -27,6 +27,7 @@ from marinenav_env.physics.weather import weather_force
 from marinenav_env.rules.colregs import required_turn
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenario_file import parse_scenarios, write_scenarios
+from marinenav_env.sensing import perception
 from marinenav_env.state import Observation, ResetState
 from marinenav_env.support import plugins
 from tests.marinenav_env.helpers import (

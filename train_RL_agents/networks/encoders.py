@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.entries import Entry
+from marinenav_env.sensing.entries import Entry
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import (
     NOT_EMPTY,

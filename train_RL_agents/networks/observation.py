@@ -8,8 +8,8 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP, WorldConfig
-from marinenav_env.entries import Entry
-from marinenav_env.observation import observation_entries
+from marinenav_env.sensing.entries import Entry
+from marinenav_env.sensing.observation import observation_entries
 
 OBSERVATION = (GROUP, "observation")
 """Key of the observation in the world's TensorDict."""

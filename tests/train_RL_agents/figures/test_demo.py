@@ -17,8 +17,8 @@ import torch
 
 from marinenav_env import ConfigError, Episode, MarineNavEnv, WorldConfig
 from marinenav_env.config import SensorConfig, WeatherConfig
-from marinenav_env.perception import von_mises_quantiles
 from marinenav_env.scenario_file import parse_scenarios
+from marinenav_env.sensing.perception import von_mises_quantiles
 from tests.marinenav_env.helpers import QUIET, recordings, simple_episode
 from tests.train_RL_agents.figures.javascript import in_node, in_page, unreached
 from train_RL_agents.config.building import make_agent

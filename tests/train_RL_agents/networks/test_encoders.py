@@ -6,7 +6,7 @@ from torch import nn
 
 from marinenav_env import ConfigError, WorldConfig
 from marinenav_env.config import SensorConfig, VesselConfig
-from marinenav_env.entries import Entry
+from marinenav_env.sensing.entries import Entry
 from marinenav_env.support import plugins
 from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
 from train_RL_agents.networks.encoders import EncoderConfig, EntryEncoder, ObservationNetwork

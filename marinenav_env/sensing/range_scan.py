@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.entries import EntrySensor, Kind, Scene
 from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.sensing.entries import EntrySensor, Kind, Scene
 from marinenav_env.state import Scenario, State
 
 _NOWHERE = 1e12

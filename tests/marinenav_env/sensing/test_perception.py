@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from marinenav_env import perception
 from marinenav_env.config import SensorConfig, VesselConfig, WorldConfig
 from marinenav_env.parameters import build_parameters
-from marinenav_env.perception import Noise
 from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.sensing import perception
+from marinenav_env.sensing.perception import Noise
 from marinenav_env.state import Observation
 from tests.marinenav_env.helpers import (
     CPU,

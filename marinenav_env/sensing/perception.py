@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import PerRobot, WorldConfig
-from marinenav_env.entries import Entry
 from marinenav_env.runtime.layout import env_first, env_last, stack_last
 from marinenav_env.runtime.philox import RandomSource, normal, uniform
+from marinenav_env.sensing.entries import Entry
 from marinenav_env.state import Observation, Scenario, Sensor, State, Vessel
 
 METRES, SPEED, TURN_RATE = 1e4, 1e2, 1e2

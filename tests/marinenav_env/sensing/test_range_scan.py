@@ -10,11 +10,11 @@ from torch import Tensor
 
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig, draws
 from marinenav_env.config import SensorConfig, WeatherConfig
-from marinenav_env.entries import Scene
 from marinenav_env.env import GROUP
-from marinenav_env.range_scan import RangeScan, beam_angles, cast_rays
 from marinenav_env.runtime.philox import RandomSource, Words
 from marinenav_env.scenario_file import stack_episodes
+from marinenav_env.sensing.entries import Scene
+from marinenav_env.sensing.range_scan import RangeScan, beam_angles, cast_rays
 from marinenav_env.world import initial_state
 from tests.marinenav_env.helpers import CPU, oracle_obstacles, random_world, simple_episode
 from tests.oracle import range_scan as oracle

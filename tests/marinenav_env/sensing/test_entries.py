@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from marinenav_env import EntrySensor, WorldConfig
-from marinenav_env.entries import LIMIT, Entry
 from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.sensing.entries import LIMIT, Entry
 from tests.marinenav_env.helpers import CPU
 
 

@@ -9,12 +9,12 @@ from torchrl.envs.utils import check_env_specs
 
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import SensorConfig, VesselConfig
-from marinenav_env.entries import Entry, EntrySensor, Scene
 from marinenav_env.env import GROUP
 from marinenav_env.gymnasium_env import MarineNavGymEnv
-from marinenav_env.observation import flattened, observation_entries
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenario_file import episodes_of, read_scenarios, write_scenarios
+from marinenav_env.sensing.entries import Entry, EntrySensor, Scene
+from marinenav_env.sensing.observation import flattened, observation_entries
 from marinenav_env.support import plugins
 
 STANDARD = {"self_state": (7,), "objects_state": (5, 5), "objects_mask": (5,)}

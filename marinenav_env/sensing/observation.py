@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.entries import KINDS, Entry, EntrySensor
-from marinenav_env.perception import perception_entries
-from marinenav_env.range_scan import RangeScan
+from marinenav_env.sensing.entries import KINDS, Entry, EntrySensor
+from marinenav_env.sensing.perception import perception_entries
+from marinenav_env.sensing.range_scan import RangeScan
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import ConfigError, require
 
