@@ -18,7 +18,6 @@ from torchrl.envs import EnvBase
 from marinenav_env.actions import ActionChecks
 from marinenav_env.captured_step import CapturedStep, Stepped
 from marinenav_env.config import WorldConfig
-from marinenav_env.parameters import build_parameters
 from marinenav_env.rendering import FPS, MODES, Renderer
 from marinenav_env.reset_pool import (
     Curriculum,
@@ -32,10 +31,12 @@ from marinenav_env.reset_pool import (
     require_robots,
     restore,
 )
-from marinenav_env.restart import steered
 from marinenav_env.rules.episode_statistics import with_statistics
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenario_file import Episode, fitting, read_scenarios, stack_episodes
+from marinenav_env.scenarios.parameters import build_parameters
+from marinenav_env.scenarios.restart import steered
+from marinenav_env.scenarios.scenario_file import Episode, fitting, read_scenarios, stack_episodes
+from marinenav_env.scenarios.varying import ParameterSampler
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.sensing.observation import flattened
 from marinenav_env.sensing.perception import with_thrusts
@@ -45,7 +46,6 @@ from marinenav_env.support import plugins
 from marinenav_env.support.seeds import as_seed
 from marinenav_env.support.validation import ConfigError, require
 from marinenav_env.tensordicts import as_tensordict, carry_over
-from marinenav_env.varying import ParameterSampler
 from marinenav_env.world import StepNoise, World, WorldState
 
 Scenarios = Curriculum | str | Path | Sequence[Episode] | Scenario | Sampler | None

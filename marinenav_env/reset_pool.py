@@ -16,12 +16,12 @@ from typing import Annotated, Any, Protocol
 import torch
 from torch import Tensor
 
-from marinenav_env.complete import CompleteSampler
 from marinenav_env.config import LEVELS, Level, ScenarioConfig
-from marinenav_env.draws import LEVEL, START
 from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.runtime.layout import environments_innermost
 from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.scenarios.complete import CompleteSampler
+from marinenav_env.scenarios.draws import LEVEL, START
 from marinenav_env.state import ResetState, Scenario
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import (

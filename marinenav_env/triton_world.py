@@ -12,7 +12,6 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env.config import ColregsConfig, WorldConfig
-from marinenav_env.restart import chosen, steered, where
 from marinenav_env.rules.episode_statistics import updated_statistics
 from marinenav_env.rules.reward import (
     RewardInputs,
@@ -23,6 +22,7 @@ from marinenav_env.rules.reward import (
 )
 from marinenav_env.runtime.layout import env_first, env_last, environments_innermost
 from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.scenarios.restart import chosen, steered, where
 from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State, Weather
 from marinenav_env.support.validation import require
 from marinenav_env.triton_operator import (

@@ -24,13 +24,6 @@ from marinenav_env.physics.dynamics import (
     wrap_to_two_pi,
 )
 from marinenav_env.physics.weather import delayed, weather_force
-from marinenav_env.restart import (
-    chosen,
-    restart,
-    restart_in_place,
-    steered,
-    turn,
-)
 from marinenav_env.rules.colregs import required_turn
 from marinenav_env.rules.endings import endings
 from marinenav_env.rules.episode_statistics import statistic_names, updated_statistics
@@ -44,6 +37,13 @@ from marinenav_env.runtime.compiling import compiled
 from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.runtime.layout import environments_innermost, stored
 from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.scenarios.restart import (
+    chosen,
+    restart,
+    restart_in_place,
+    steered,
+    turn,
+)
 from marinenav_env.sensing.entries import Scene
 from marinenav_env.sensing.observation import described, entry_sensors
 from marinenav_env.sensing.perception import Noise, draw_noise, observe

@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from marinenav_env.scenario_file import episodes_of, scenario_text
+from marinenav_env.scenarios.scenario_file import episodes_of, scenario_text
 from tests import ros_stand_in as ros_2
 from tests.oracle.angles import to_body, to_world, wrap_pi
 from tests.oracle.contact import touches

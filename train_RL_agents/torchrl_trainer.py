@@ -16,7 +16,7 @@ from torch import Tensor
 
 from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenario_file import episodes_of
+from marinenav_env.scenarios.scenario_file import episodes_of
 from marinenav_env.support.validation import ConfigError, is_count, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.collecting.collectors import StepCollector

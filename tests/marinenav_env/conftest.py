@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from marinenav_env.draws import GeneratorDraws
+from marinenav_env.scenarios.draws import GeneratorDraws
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marinenav_env import GROUP, Curriculum, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import ScenarioConfig, SensorConfig
-from marinenav_env.scenario import ScenarioSampler
+from marinenav_env.scenarios.scenario import ScenarioSampler
 from tests.marinenav_env.helpers import CPU, random_episode
 
 LEVELS = (Level(2, 1, 1, 20.0), Level(3, 0, 2, 20.0), Level(1, 0, 0, 20.0))

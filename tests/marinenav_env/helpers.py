@@ -21,7 +21,7 @@ from marinenav_env.config import (
     WorldConfig,
 )
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenario_file import Episode, stack_episodes
+from marinenav_env.scenarios.scenario_file import Episode, stack_episodes
 from marinenav_env.sensing.perception import Noise, draw_noise, look_up_quantile
 from marinenav_env.state import Parameters, Scenario, State
 from tests.oracle.current import Core

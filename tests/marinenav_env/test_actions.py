@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marinenav_env import ConfigError, MarineNavEnv
 from marinenav_env.actions import unusable
-from marinenav_env.restart import steered
+from marinenav_env.scenarios.restart import steered
 from tests.marinenav_env.env_helpers import ACTION, equal, make
 from tests.marinenav_env.helpers import simple_episode
 

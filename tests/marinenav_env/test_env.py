@@ -15,7 +15,7 @@ from torch import Tensor
 from marinenav_env import GROUP, ConfigError, Level, MarineNavEnv, WorldConfig, write_scenarios
 from marinenav_env.config import RewardConfig, ScenarioConfig, VesselConfig
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenario import ScenarioSampler
+from marinenav_env.scenarios.scenario import ScenarioSampler
 from tests.marinenav_env.env_helpers import (
     ACTION,
     KINDS,

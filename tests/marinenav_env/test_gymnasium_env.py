@@ -10,7 +10,7 @@ from gymnasium.utils.env_checker import check_env
 
 from marinenav_env import GROUP, ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.gymnasium_env import MarineNavGymEnv, MarineNavVectorEnv
-from marinenav_env.scenario import ScenarioSampler
+from marinenav_env.scenarios.scenario import ScenarioSampler
 from tests.marinenav_env.helpers import CPU
 
 PAIR = Curriculum((Level(2, 0, 1, 20.0),))

@@ -17,7 +17,7 @@ from marinenav_env.rules.reward import RewardInputs, reward_by_role, role_terms
 from marinenav_env.rules.roles import ROLES, pairs, roles
 from marinenav_env.runtime.layout import env_last
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenario_file import parse_scenarios
+from marinenav_env.scenarios.scenario_file import parse_scenarios
 from marinenav_env.sensing.perception import own_state
 from marinenav_env.state import Observation, Parameters, Scenario, State
 from marinenav_env.support.validation import ConfigError

@@ -26,7 +26,7 @@ from marinenav_env.physics.dynamics import control_step
 from marinenav_env.physics.weather import weather_force
 from marinenav_env.rules.colregs import required_turn
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenario_file import parse_scenarios, write_scenarios
+from marinenav_env.scenarios.scenario_file import parse_scenarios, write_scenarios
 from marinenav_env.sensing import perception
 from marinenav_env.state import Observation, ResetState
 from marinenav_env.support import plugins

@@ -17,10 +17,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torchrl.envs import EnvBase
 
-from marinenav_env import complete
-from marinenav_env.complete import attempts_for, draws_for
 from marinenav_env.runtime import captured
 from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.scenarios import complete
+from marinenav_env.scenarios.complete import attempts_for, draws_for
 from tests.train_RL_agents.tiny_runs import tiny_settings
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.collectors import StepCollector

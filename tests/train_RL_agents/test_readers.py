@@ -13,7 +13,7 @@ pytest.importorskip("hypothesis", reason="needs the extra test")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marinenav_env.scenario_file import episodes_of, parse_scenarios, scenario_text
+from marinenav_env.scenarios.scenario_file import episodes_of, parse_scenarios, scenario_text
 from tests.train_RL_agents.damage import (
     QUICK,
     SCALARS,

@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 
 from marinenav_env import WorldConfig
-from marinenav_env.parameters import build_parameters
 from marinenav_env.physics.dynamics import continuous_rates, control_step, wrap_to_pi
 from marinenav_env.rules.roles import GIVE_WAY, HEAD_ON, Pairs, roles
-from marinenav_env.scenario import blank_scenarios
+from marinenav_env.scenarios.parameters import build_parameters
+from marinenav_env.scenarios.scenario import blank_scenarios
 from marinenav_env.state import State
 from train_RL_agents.baselines.base import Baseline
 from train_RL_agents.networks.observation import Observation

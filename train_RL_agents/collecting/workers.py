@@ -26,7 +26,7 @@ from torchrl.collectors import MultiSyncCollector
 
 from marinenav_env import GROUP, Curriculum, MarineNavEnv, WorldConfig
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenario_file import Episode
+from marinenav_env.scenarios.scenario_file import Episode
 from marinenav_env.support import plugins
 from marinenav_env.support.extras import need
 from marinenav_env.support.validation import ConfigError

@@ -11,7 +11,7 @@ import torch
 
 from marinenav_env import Curriculum, MarineNavEnv, WorldConfig, read_scenarios
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenario_file import Episode, replaced_by
+from marinenav_env.scenarios.scenario_file import Episode, replaced_by
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import TRAINED, TrainConfig, TrainerConfig
 from train_RL_agents.evaluation.episodes import step_bytes

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from marinenav_env import GROUP, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig
-from marinenav_env.restart import steered
 from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.scenarios.restart import steered
 from marinenav_env.state import Outcome
 from marinenav_env.world import WorldState
 from train_RL_agents.evaluation.episodes import (

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import PerRobot, WorldConfig
-from marinenav_env.draws import GeneratorDraws
-from marinenav_env.encounters import draw_courses, meeting
+from marinenav_env.scenarios.draws import GeneratorDraws
+from marinenav_env.scenarios.encounters import draw_courses, meeting
 from marinenav_env.state import Scenario
 from train_RL_agents.evaluation.rules_suite import in_motion
 

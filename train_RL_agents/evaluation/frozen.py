@@ -17,8 +17,8 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import WorldConfig
-from marinenav_env.parameters import COMMANDS, build_parameters
-from marinenav_env.scenario_file import stack_episodes
+from marinenav_env.scenarios.parameters import COMMANDS, build_parameters
+from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.contenders import ActingOptions

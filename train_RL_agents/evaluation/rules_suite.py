@@ -18,7 +18,7 @@ from torch import Tensor
 
 from marinenav_env.config import VesselConfig
 from marinenav_env.physics.dynamics import wrap_to_pi
-from marinenav_env.scenario import blank_scenarios
+from marinenav_env.scenarios.scenario import blank_scenarios
 from marinenav_env.state import Scenario
 from train_RL_agents.evaluation.recording import Recording
 

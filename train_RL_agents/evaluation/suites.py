@@ -15,10 +15,10 @@ import torch
 
 from marinenav_env import LEVELS, Episode, Level, WorldConfig
 from marinenav_env.config import MODERATE, PerRobot
-from marinenav_env.scenario_file import episodes_of
+from marinenav_env.scenarios.scenario_file import episodes_of
+from marinenav_env.scenarios.varying import SPREAD
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
-from marinenav_env.varying import SPREAD
 from train_RL_agents.evaluation.encounter_suites import (
     FLEETS,
     IMAZU,

@@ -18,7 +18,7 @@ from rich.table import Table
 from torch import Tensor
 
 from marinenav_env import Curriculum, MarineNavEnv
-from marinenav_env.complete import draws_for
+from marinenav_env.scenarios.complete import draws_for
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.collecting.worlds import training_scenarios
 from train_RL_agents.config.building import make_agent

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from marinenav_env.scenario_file import Episode, scenario_text
+from marinenav_env.scenarios.scenario_file import Episode, scenario_text
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.reading import read_json, saved_config, to_dict

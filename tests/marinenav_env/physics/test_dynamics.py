@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from marinenav_env.config import VesselConfig, WorldConfig
-from marinenav_env.parameters import build_parameters
 from marinenav_env.physics import dynamics
+from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.state import Vessel
 from tests.marinenav_env.helpers import (
     CPU,

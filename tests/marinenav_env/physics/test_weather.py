@@ -9,7 +9,6 @@ from torch._dynamo.testing import CompileCounter
 
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import MODERATE, MOST_DELAY, WeatherConfig
-from marinenav_env.parameters import build_parameters
 from marinenav_env.physics.weather import (
     build_weather,
     delayed,
@@ -18,7 +17,8 @@ from marinenav_env.physics.weather import (
     wind_force,
 )
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.varying import ParameterSampler
+from marinenav_env.scenarios.parameters import build_parameters
+from marinenav_env.scenarios.varying import ParameterSampler
 from tests.marinenav_env.helpers import (
     CPU,
     random_world,

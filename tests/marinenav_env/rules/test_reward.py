@@ -20,7 +20,7 @@ from marinenav_env.rules.reward import (
     role_terms,
     step_reward,
 )
-from marinenav_env.scenario_file import episodes_of, read_scenarios, write_scenarios
+from marinenav_env.scenarios.scenario_file import episodes_of, read_scenarios, write_scenarios
 from marinenav_env.state import Rules
 from marinenav_env.support import plugins
 from tests.oracle import reward as oracle

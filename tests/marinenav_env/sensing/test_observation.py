@@ -12,7 +12,7 @@ from marinenav_env.config import SensorConfig, VesselConfig
 from marinenav_env.env import GROUP
 from marinenav_env.gymnasium_env import MarineNavGymEnv
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenario_file import episodes_of, read_scenarios, write_scenarios
+from marinenav_env.scenarios.scenario_file import episodes_of, read_scenarios, write_scenarios
 from marinenav_env.sensing.entries import Entry, EntrySensor, Scene
 from marinenav_env.sensing.observation import flattened, observation_entries
 from marinenav_env.support import plugins

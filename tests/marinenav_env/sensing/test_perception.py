@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import SensorConfig, VesselConfig, WorldConfig
-from marinenav_env.parameters import build_parameters
 from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.sensing import perception
 from marinenav_env.sensing.perception import Noise
 from marinenav_env.state import Observation

@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig, draws
+from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import SensorConfig, WeatherConfig
 from marinenav_env.env import GROUP
 from marinenav_env.runtime.philox import RandomSource, Words
-from marinenav_env.scenario_file import stack_episodes
+from marinenav_env.scenarios import draws
+from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.sensing.entries import Scene
 from marinenav_env.sensing.range_scan import RangeScan, beam_angles, cast_rays
 from marinenav_env.world import initial_state

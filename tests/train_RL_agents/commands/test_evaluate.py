@@ -9,7 +9,7 @@ import pytest
 
 import train_RL_agents
 from marinenav_env import write_scenarios
-from marinenav_env.scenario_file import episodes_of
+from marinenav_env.scenarios.scenario_file import episodes_of
 from tests.train_RL_agents.command_line import SMALL, refused
 from train_RL_agents.cli import main
 from train_RL_agents.config.reading import from_dict

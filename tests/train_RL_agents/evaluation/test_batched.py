@@ -7,7 +7,7 @@ import torch
 
 from marinenav_env import GROUP, LEVELS, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig, SensorConfig, WeatherConfig
-from marinenav_env.scenario_file import episodes_of
+from marinenav_env.scenarios.scenario_file import episodes_of
 from tests.train_RL_agents.tiny_runs import CPU, tiny_settings
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict

@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from marinenav_env import GROUP, ConfigError, Level, WorldConfig
-from marinenav_env.scenario_file import episodes_of
+from marinenav_env.scenarios.scenario_file import episodes_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.base import join_critics
 from train_RL_agents.config.reading import from_dict

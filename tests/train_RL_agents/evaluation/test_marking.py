@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from marinenav_env import WorldConfig
-from marinenav_env.scenario_file import episodes_of
+from marinenav_env.scenarios.scenario_file import episodes_of
 from train_RL_agents.cli import main
 from train_RL_agents.evaluation.contenders import ActingOptions, run_set
 from train_RL_agents.evaluation.marking import _alone, _wide, run_marked

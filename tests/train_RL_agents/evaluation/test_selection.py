@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError, WorldConfig
-from marinenav_env.scenario_file import write_scenarios
+from marinenav_env.scenarios.scenario_file import write_scenarios
 from tests.marinenav_env.helpers import simple_episode
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import LARGEST_SEED, EvalSchedule

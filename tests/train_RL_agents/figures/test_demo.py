@@ -17,7 +17,7 @@ import torch
 
 from marinenav_env import ConfigError, Episode, MarineNavEnv, WorldConfig
 from marinenav_env.config import SensorConfig, WeatherConfig
-from marinenav_env.scenario_file import parse_scenarios
+from marinenav_env.scenarios.scenario_file import parse_scenarios
 from marinenav_env.sensing.perception import von_mises_quantiles
 from tests.marinenav_env.helpers import QUIET, recordings, simple_episode
 from tests.train_RL_agents.figures.javascript import in_node, in_page, unreached

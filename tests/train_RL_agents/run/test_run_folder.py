@@ -18,7 +18,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from marinenav_env import ConfigError, read_scenarios
-from marinenav_env.scenario_file import stack_episodes
+from marinenav_env.scenarios.scenario_file import stack_episodes
 from tests.train_RL_agents.tiny_runs import (
     CPU,
     TIMES,

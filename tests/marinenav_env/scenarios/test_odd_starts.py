@@ -10,7 +10,7 @@ import torch
 
 from marinenav_env import ConfigError, Episode, Level, WorldConfig, read_scenarios, write_scenarios
 from marinenav_env.config import ScenarioConfig, VesselConfig
-from marinenav_env.odd_starts import (
+from marinenav_env.scenarios.odd_starts import (
     GOALS_OFF,
     IN_CONTACT,
     IN_OBSTACLE,
@@ -18,8 +18,8 @@ from marinenav_env.odd_starts import (
     STARTS_OFF,
     odd_starts,
 )
-from marinenav_env.scenario import ScenarioSampler
-from marinenav_env.scenario_file import episodes_of
+from marinenav_env.scenarios.scenario import ScenarioSampler
+from marinenav_env.scenarios.scenario_file import episodes_of
 from tests.marinenav_env.helpers import CPU, DATA, simple_episode
 
 POSE, GOAL = (10.0, 10.0, 0.0), (40.0, 45.0)

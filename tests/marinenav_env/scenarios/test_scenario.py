@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import LEVELS, Level, ScenarioConfig
-from marinenav_env.encounters import SEPARATION
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenario import ScenarioSampler, blank_scenarios
+from marinenav_env.scenarios.encounters import SEPARATION
+from marinenav_env.scenarios.scenario import ScenarioSampler, blank_scenarios
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import ConfigError
 from tests.marinenav_env.helpers import CPU, ks_bound, ks_distance_of_two
@@ -329,8 +329,8 @@ def met(
 ) -> Scenario:
     """Encounters of vessels on given courses, without random offsets."""
     given = torch.tensor(courses, dtype=torch.float64)
-    monkeypatch.setattr("marinenav_env.scenario.draw_courses", lambda *_: given)
-    monkeypatch.setattr("marinenav_env.scenario.ENCOUNTER_OFFSET", 0.0)
+    monkeypatch.setattr("marinenav_env.scenarios.scenario.draw_courses", lambda *_: given)
+    monkeypatch.setattr("marinenav_env.scenarios.scenario.ENCOUNTER_OFFSET", 0.0)
     return draw(ScenarioConfig(**sides), levels, len(courses))
 
 
@@ -358,7 +358,7 @@ def test_starts_and_goals_deviate_evenly_along_either_axis(
 ) -> None:
     courses = [[0.0, math.pi / 2]] * 400
     exact = met(monkeypatch, courses, encounter(2))
-    monkeypatch.setattr("marinenav_env.scenario.ENCOUNTER_OFFSET", 1.5)
+    monkeypatch.setattr("marinenav_env.scenarios.scenario.ENCOUNTER_OFFSET", 1.5)
     drawn = draw(ScenarioConfig(), (encounter(2),), 400)
     off = torch.cat((drawn.start - exact.start, drawn.goal - exact.goal), -1).flatten(1)
     assert off.abs().max() <= 1.5 + 1e-9
@@ -380,7 +380,7 @@ def test_starts_keep_apart_on_nearly_parallel_courses(monkeypatch: pytest.Monkey
 
 def test_starts_keep_apart_in_spite_of_their_deviations(monkeypatch: pytest.MonkeyPatch) -> None:
     met(monkeypatch, [[0.0, 0.1]] * 400, encounter(2))
-    monkeypatch.setattr("marinenav_env.scenario.ENCOUNTER_OFFSET", 1.5)
+    monkeypatch.setattr("marinenav_env.scenarios.scenario.ENCOUNTER_OFFSET", 1.5)
     drawn = draw(ScenarioConfig(), (encounter(2),), 400)
     apart = (drawn.start[:, 0] - drawn.start[:, 1]).norm(dim=-1)
     # 10 m and both deviations along one axis, less both along both axes.

@@ -9,11 +9,11 @@ import torch
 
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import MODERATE, MOST_DELAY, SensorConfig
-from marinenav_env.draws import WEATHER, CounterDraws
-from marinenav_env.parameters import build_parameters
 from marinenav_env.physics.weather import RATIOS, SHARES
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.varying import ParameterSampler
+from marinenav_env.scenarios.draws import WEATHER, CounterDraws
+from marinenav_env.scenarios.parameters import build_parameters
+from marinenav_env.scenarios.varying import ParameterSampler
 
 CPU, DOUBLE = torch.device("cpu"), torch.float64
 LEVELS = (Level(3, 0, 0, 30.0), Level(3, 0, 0, 30.0, noise=4.0, vessel_spread=2.0))

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from marinenav_env import ConfigError, Curriculum, MarineNavEnv
 from marinenav_env.config import Level, ScenarioConfig
-from marinenav_env.draws import GeneratorDraws
-from marinenav_env.encounters import SEPARATION, draw_courses, meeting, smallest_angle
-from marinenav_env.scenario import (
+from marinenav_env.scenarios.draws import GeneratorDraws
+from marinenav_env.scenarios.encounters import SEPARATION, draw_courses, meeting, smallest_angle
+from marinenav_env.scenarios.scenario import (
     ENCOUNTER_DISTANCE,
     ENCOUNTER_OFFSET,
     SLOW_COURSE,
@@ -71,7 +71,7 @@ def test_courses_equal_scalar_code(
     monkeypatch: pytest.MonkeyPatch, candidates: int, least: float
 ) -> None:
     """Of two draws none may keep the separation: then the one that comes closest to it."""
-    monkeypatch.setattr("marinenav_env.encounters.CANDIDATES", candidates)
+    monkeypatch.setattr("marinenav_env.scenarios.encounters.CANDIDATES", candidates)
     present = [[slot < 1 + row % 6 for slot in range(6)] for row in range(24)]
     generator = seeded()
     kinds = torch.randint(3, (24, candidates, 5), generator=generator).tolist()
@@ -142,7 +142,7 @@ def test_encounters_equal_scalar_code(
     courses = draw_courses(torch.tensor(present)[level], draws(120))
     # Nearly parallel ones too, which start farther off or have to wait for long.
     courses[::5, 1] = torch.linspace(0.002, 0.3, len(courses[::5]), dtype=DOUBLE)
-    monkeypatch.setattr("marinenav_env.scenario.draw_courses", lambda *given: courses)
+    monkeypatch.setattr("marinenav_env.scenarios.scenario.draw_courses", lambda *given: courses)
     drawn_numbers.clear()
     drawn = ScenarioSampler(ScenarioConfig(), levels, CPU, DOUBLE).sample(level, seeded())
     assert drawn.scripted is not None

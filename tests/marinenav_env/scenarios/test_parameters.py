@@ -10,7 +10,7 @@ from marinenav_env.config import (
     VesselConfig,
     WorldConfig,
 )
-from marinenav_env.parameters import build_parameters
+from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.sensing.perception import von_mises_quantiles
 from marinenav_env.support.validation import ConfigError
 from tests.marinenav_env.helpers import CPU

@@ -11,10 +11,16 @@ from typing import Any
 import pytest
 import torch
 
-from marinenav_env import ConfigError, read_scenarios, scenario_file, write_scenarios
+from marinenav_env import ConfigError, read_scenarios, write_scenarios
 from marinenav_env.config import Level, ScenarioConfig, SensorConfig, VesselConfig, WorldConfig
-from marinenav_env.scenario import ScenarioSampler
-from marinenav_env.scenario_file import Episode, episodes_of, parse_scenarios, stack_episodes
+from marinenav_env.scenarios import scenario_file
+from marinenav_env.scenarios.scenario import ScenarioSampler
+from marinenav_env.scenarios.scenario_file import (
+    Episode,
+    episodes_of,
+    parse_scenarios,
+    stack_episodes,
+)
 from tests.marinenav_env.helpers import CPU, DATA, random_world, recordings, simple_episode
 
 RECORDED = DATA / "episodes.json"

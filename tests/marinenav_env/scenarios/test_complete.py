@@ -9,19 +9,19 @@ import torch
 from torch import Tensor
 
 from marinenav_env import LEVELS, ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
-from marinenav_env import complete as complete_module
-from marinenav_env.complete import (
+from marinenav_env.config import ScenarioConfig
+from marinenav_env.gymnasium_env import MarineNavGymEnv, MarineNavVectorEnv
+from marinenav_env.numpy_worlds import NumpyWorlds
+from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.scenarios import complete as complete_module
+from marinenav_env.scenarios.complete import (
     CompleteSampler,
     _complete_ones,
     attempts_for,
     counts_of,
     draws_for,
 )
-from marinenav_env.config import ScenarioConfig
-from marinenav_env.gymnasium_env import MarineNavGymEnv, MarineNavVectorEnv
-from marinenav_env.numpy_worlds import NumpyWorlds
-from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenario import ScenarioSampler
+from marinenav_env.scenarios.scenario import ScenarioSampler
 from marinenav_env.state import Scenario
 from tests.marinenav_env.helpers import CPU
 

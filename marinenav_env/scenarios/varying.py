@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import MODERATE, MOST_DELAY, Level
-from marinenav_env.draws import VESSELS, WEATHER, CounterDraws, Draws
 from marinenav_env.physics.weather import RATIOS, make_weather
 from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.scenarios.draws import VESSELS, WEATHER, CounterDraws, Draws
 from marinenav_env.state import Parameters, Weather
 
 HEAVIER, STRONGER = ("m", "Izz"), ("min_thrust", "max_thrust")

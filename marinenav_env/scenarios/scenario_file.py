@@ -28,8 +28,8 @@ from marinenav_env.config import (
     VesselConfig,
     WorldConfig,
 )
-from marinenav_env.odd_starts import odd_starts
-from marinenav_env.parameters import COMMANDS, build_parameters
+from marinenav_env.scenarios.odd_starts import odd_starts
+from marinenav_env.scenarios.parameters import COMMANDS, build_parameters
 from marinenav_env.state import Parameters, Scenario
 from marinenav_env.support.files import read_json
 from marinenav_env.support.validation import ConfigError, is_count, is_number, require

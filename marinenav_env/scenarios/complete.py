@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import Level, ScenarioConfig
-from marinenav_env.draws import make_draws
-from marinenav_env.restart import where
 from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenario import ScenarioSampler
+from marinenav_env.scenarios.draws import make_draws
+from marinenav_env.scenarios.restart import where
+from marinenav_env.scenarios.scenario import ScenarioSampler
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import ConfigError
 

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from marinenav_env.draws import COURSES, Draws, first_enough
+from marinenav_env.scenarios.draws import COURSES, Draws, first_enough
 
 SEPARATION = math.radians(20.0)
 """Courses of an encounter differ by at least this, where nothing else is said (rad)."""

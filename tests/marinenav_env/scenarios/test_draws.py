@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from marinenav_env import draws
 from marinenav_env.config import LEVELS, Level, ScenarioConfig
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenario import ScenarioSampler
+from marinenav_env.scenarios import draws
+from marinenav_env.scenarios.scenario import ScenarioSampler
 from marinenav_env.state import Scenario
 from tests.marinenav_env.helpers import CPU
 

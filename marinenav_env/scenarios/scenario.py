@@ -17,7 +17,9 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import Level, ScenarioConfig
-from marinenav_env.draws import (
+from marinenav_env.runtime.host_reads import host_reads_are_free
+from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.scenarios.draws import (
     CORES,
     HEADINGS,
     MOTION,
@@ -29,9 +31,7 @@ from marinenav_env.draws import (
     first_enough,
     make_draws,
 )
-from marinenav_env.encounters import SEPARATION, draw_courses, meeting, smallest_angle
-from marinenav_env.runtime.host_reads import host_reads_are_free
-from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.scenarios.encounters import SEPARATION, draw_courses, meeting, smallest_angle
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 

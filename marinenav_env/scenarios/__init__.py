@@ -1,0 +1,1 @@
+"""Where episodes start, in which world, and what a new one begins with."""
