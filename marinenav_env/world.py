@@ -223,7 +223,7 @@ class World:
         allowed = "compiled with further observation entries or a reward of your own"
         require(known, "world.kernel", "triton", allowed)
         try:
-            from marinenav_env.triton_world import TritonWorld
+            from marinenav_env.kernels.triton_world import TritonWorld
         except ImportError as error:
             raise ConfigError("world.kernel=triton: triton is not installed") from error
         return TritonWorld(self.config, self.quantiles, self.continuous)

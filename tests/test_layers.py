@@ -11,8 +11,7 @@ import train_RL_agents
 
 WORLD = (
     "support", "runtime", "config", "state", "physics", "rules", "sensing", "specs", "scenarios",
-    "triton_math", "triton_reward", "triton_weather", "triton_kernel", "triton_operator",
-    "triton_world", "actions", "reset_pool", "tensordicts", "world", "captured_step", "drawing",
+    "kernels", "actions", "reset_pool", "tensordicts", "world", "captured_step", "drawing",
     "rendering", "env", "scripted", "numpy_worlds", "benchmarl_task", "pettingzoo_env",
     "gymnasium_env", "sb3_vec_env",
 )  # fmt: skip

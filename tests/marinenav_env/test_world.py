@@ -451,7 +451,7 @@ def test_a_kernel_is_not_refused_for_weather() -> None:
 
 
 def test_a_kernel_that_cannot_be_imported_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "marinenav_env.triton_world", None)
+    monkeypatch.setitem(sys.modules, "marinenav_env.kernels.triton_world", None)
     with pytest.raises(ConfigError, match=r"^world\.kernel=triton: triton is not installed$"):
         world.World(WorldConfig(kernel="triton"), torch.zeros(1, 2))
 

@@ -1,6 +1,6 @@
 """Weather in Triton: physics.weather for the robot of each lane, and missed detections.
 
-Arguments are those of marinenav_env.triton_kernel. ``given.weather`` has rows of ``width`` numbers:
+Arguments are those of kernels.triton_kernel. ``given.weather`` has rows of ``width`` numbers:
 height of hulls, delay, probability of a miss, direction of the waves, wind x and y, then frequency,
 amplitude and phase of each wave.
 """
@@ -13,8 +13,8 @@ import triton
 import triton.language as tl
 
 from marinenav_env.config import MOST_DELAY
+from marinenav_env.kernels.triton_math import length, load, store, turned, uniform, words
 from marinenav_env.physics import weather
-from marinenav_env.triton_math import length, load, store, turned, uniform, words
 
 _DELAY = tl.constexpr(1)
 _CHANCE = tl.constexpr(2)

@@ -26,7 +26,7 @@ from tests.marinenav_env.env_helpers import ACTION, KINDS, SHORT, actions_of, eq
 from tests.marinenav_env.helpers import random_world, recordings
 from tests.marinenav_env.triton_interpreter import interpreted
 
-MODULE = "tests.marinenav_env.test_triton_world"
+MODULE = "tests.marinenav_env.kernels.test_triton_world"
 TOLERANCE = 1e-4
 BY_ROLE = RewardConfig(
     give_way_penalty=-0.7, stand_on_penalty=-0.6, port_turn_penalty=-0.5, slowing_penalty=-0.4,
@@ -66,7 +66,7 @@ def test_a_cpu_is_refused() -> None:
 
 
 def test_without_triton_the_message_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "marinenav_env.triton_world", None)
+    monkeypatch.setitem(sys.modules, "marinenav_env.kernels.triton_world", None)
     with pytest.raises(ConfigError, match=r"world.kernel=triton: triton is not installed"):
         MarineNavEnv(WorldConfig(kernel="triton"), seed=0)
 
@@ -94,7 +94,7 @@ def differences(
     Where a flag differs, a distance was on an edge to rounding: that environment counts as tied,
     and is not compared from there on.
     """
-    from marinenav_env import triton_operator, triton_world
+    from marinenav_env.kernels import triton_operator, triton_world
 
     device = state.pose.device
     if device.type == "cpu":

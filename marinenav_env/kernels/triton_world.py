@@ -12,20 +12,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env.config import ColregsConfig, WorldConfig
-from marinenav_env.rules.episode_statistics import updated_statistics
-from marinenav_env.rules.reward import (
-    RewardInputs,
-    goal_distance,
-    reward_and_terms,
-    reward_by_role,
-    reward_function,
-)
-from marinenav_env.runtime.layout import env_first, env_last, environments_innermost
-from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.restart import chosen, steered, where
-from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State, Weather
-from marinenav_env.support.validation import require
-from marinenav_env.triton_operator import (
+from marinenav_env.kernels.triton_operator import (
     COMMANDS,
     ENTRIES,
     HULL,
@@ -39,6 +26,19 @@ from marinenav_env.triton_operator import (
     Made,
     world_step,
 )
+from marinenav_env.rules.episode_statistics import updated_statistics
+from marinenav_env.rules.reward import (
+    RewardInputs,
+    goal_distance,
+    reward_and_terms,
+    reward_by_role,
+    reward_function,
+)
+from marinenav_env.runtime.layout import env_first, env_last, environments_innermost
+from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.scenarios.restart import chosen, steered, where
+from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State, Weather
+from marinenav_env.support.validation import require
 
 _WEATHER = ("hull_height", "delay", "missed", "wave_direction", "wind", "wave_frequency",
             "wave_amplitude", "wave_phase")  # fmt: skip

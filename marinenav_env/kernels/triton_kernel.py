@@ -4,7 +4,7 @@ A program has a block of environments, and a lane for each of their robots. All 
 registers. Lanes tell each other where their robots are, and what has ended, by memory, with a
 barrier between. Each part names the function that computes the same with PyTorch's operators.
 
-``given``, ``numbers`` and ``made`` are the pointers of marinenav_env.triton_operator; ``place``
+``given``, ``numbers`` and ``made`` are the pointers of kernels.triton_operator; ``place``
 says which robot a lane has, and ``sizes`` how many there are of what (see _place and kernel).
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from marinenav_env.triton_math import (
+from marinenav_env.kernels.triton_math import (
     PI,
     TURN,
     asin,
@@ -31,8 +31,8 @@ from marinenav_env.triton_math import (
     wrap_to_pi,
     wrap_to_two_pi,
 )
-from marinenav_env.triton_reward import role_terms, step_reward
-from marinenav_env.triton_weather import chance_of_a_miss, delayed, missed, weather_force
+from marinenav_env.kernels.triton_reward import role_terms, step_reward
+from marinenav_env.kernels.triton_weather import chance_of_a_miss, delayed, missed, weather_force
 
 _NAN = tl.constexpr(tl.PropagateNan.ALL)
 _PERCEPTION = tl.constexpr(1)

@@ -1,6 +1,6 @@
 """Rewards in Triton: marinenav_env.rules.reward for the robot of each lane.
 
-Arguments are those of marinenav_env.triton_kernel.
+Arguments are those of marinenav_env.kernels.triton_kernel.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, assignment, misc"
@@ -10,8 +10,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from marinenav_env.kernels.triton_math import atan2, length, load, wrap_to_pi
 from marinenav_env.rules import reward, roles
-from marinenav_env.triton_math import atan2, length, load, wrap_to_pi
 
 _HEAD_ON, _GIVE_WAY, _STAND_ON, _OVERTAKING, _OVERTAKEN = (
     tl.constexpr(role)

@@ -11,12 +11,12 @@ from marinenav_env import MarineNavEnv
 from tests.marinenav_env.env_helpers import SEA, SHORT, TRAFFIC
 from tests.marinenav_env.triton_interpreter import interpreted
 
-MODULE = "tests.marinenav_env.test_triton_operator"
+MODULE = "tests.marinenav_env.kernels.test_triton_operator"
 
 
 def calls() -> list[Any]:
     """Arguments of the operator for a step, and for one with new episodes."""
-    from marinenav_env import triton_world
+    from marinenav_env.kernels import triton_world
 
     made, operator = [], triton_world.world_step
 
@@ -35,7 +35,7 @@ def calls() -> list[Any]:
 
 def checked() -> list[dict[str, str]]:
     """What torch says of the operator: its schema, and the results that it has while tracing."""
-    from marinenav_env.triton_operator import world_step
+    from marinenav_env.kernels.triton_operator import world_step
 
     utils = ("test_schema", "test_faketensor")
     return [torch.library.opcheck(world_step, given, test_utils=utils) for given in calls()]

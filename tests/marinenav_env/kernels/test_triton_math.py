@@ -10,12 +10,12 @@ import torch
 triton = pytest.importorskip("triton")
 import triton.language as tl  # noqa: E402
 
-from marinenav_env import triton_math  # noqa: E402
+from marinenav_env.kernels import triton_math  # noqa: E402
 from marinenav_env.runtime import philox  # noqa: E402
 from tests.marinenav_env.helpers import CPU  # noqa: E402
 from tests.marinenav_env.triton_interpreter import interpreted  # noqa: E402
 
-MODULE = "tests.marinenav_env.test_triton_math"
+MODULE = "tests.marinenav_env.kernels.test_triton_math"
 
 
 @triton.jit

@@ -1,6 +1,6 @@
 """The world's step as an operator that calls the Triton kernel; it can be part of compiled code.
 
-What is computed is in marinenav_env.triton_kernel. Here tensors become pointers: everything in
+What is computed is in kernels.triton_kernel. Here tensors become pointers: everything in
 memory has environments innermost, see marinenav_env.runtime.layout.
 """
 
@@ -15,10 +15,10 @@ import triton
 from torch import Tensor
 
 from marinenav_env.config import MOST_DELAY
+from marinenav_env.kernels.triton_kernel import kernel
 from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.state import Observation
 from marinenav_env.support.validation import require
-from marinenav_env.triton_kernel import kernel
 
 _LANES = 32
 """Lanes of a program, unless an environment has more robots."""

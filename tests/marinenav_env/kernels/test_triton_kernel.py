@@ -30,7 +30,7 @@ def test_registers_hold_everything(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("triton")
-    from marinenav_env import triton_operator, triton_world
+    from marinenav_env.kernels import triton_operator, triton_world
     from tools.count_kernels import h200, resources
 
     kernel, binaries = triton_operator.kernel, []

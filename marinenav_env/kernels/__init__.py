@@ -1,0 +1,1 @@
+"""A step of the world as one Triton kernel."""
