@@ -4,11 +4,11 @@ import gymnasium
 
 from marinenav_env.config import LEVELS, Level, WorldConfig
 from marinenav_env.env import MarineNavEnv
-from marinenav_env.reset_pool import Curriculum
 from marinenav_env.scenarios.scenario_file import Episode, read_scenarios, write_scenarios
 from marinenav_env.sensing.entries import Entry, EntrySensor, Scene
 from marinenav_env.sensing.observation import observation_entries
 from marinenav_env.specs import GROUP
+from marinenav_env.stepping.reset_pool import Curriculum
 from marinenav_env.support.validation import ConfigError
 
 __all__ = [

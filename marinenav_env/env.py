@@ -15,22 +15,8 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torchrl.envs import EnvBase
 
-from marinenav_env.actions import ActionChecks
-from marinenav_env.captured_step import CapturedStep, Stepped
 from marinenav_env.config import WorldConfig
 from marinenav_env.rendering import FPS, MODES, Renderer
-from marinenav_env.reset_pool import (
-    Curriculum,
-    FixedPool,
-    ResetPool,
-    SampledPool,
-    Sampler,
-    drawn_or_given,
-    first_entry,
-    make_sampler,
-    require_robots,
-    restore,
-)
 from marinenav_env.rules.episode_statistics import with_statistics
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.parameters import build_parameters
@@ -42,11 +28,25 @@ from marinenav_env.sensing.observation import flattened
 from marinenav_env.sensing.perception import with_thrusts
 from marinenav_env.specs import GROUP, make_specs
 from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State
+from marinenav_env.stepping.actions import ActionChecks
+from marinenav_env.stepping.captured_step import CapturedStep, Stepped
+from marinenav_env.stepping.reset_pool import (
+    Curriculum,
+    FixedPool,
+    ResetPool,
+    SampledPool,
+    Sampler,
+    drawn_or_given,
+    first_entry,
+    make_sampler,
+    require_robots,
+    restore,
+)
+from marinenav_env.stepping.tensordicts import as_tensordict, carry_over
+from marinenav_env.stepping.world import StepNoise, World, WorldState
 from marinenav_env.support import plugins
 from marinenav_env.support.seeds import as_seed
 from marinenav_env.support.validation import ConfigError, require
-from marinenav_env.tensordicts import as_tensordict, carry_over
-from marinenav_env.world import StepNoise, World, WorldState
 
 Scenarios = Curriculum | str | Path | Sequence[Episode] | Scenario | Sampler | None
 """What episodes are made of; see MarineNavEnv."""

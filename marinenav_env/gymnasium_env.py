@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marinenav_env.actions import check_form
 from marinenav_env.config import WorldConfig
 from marinenav_env.env import Scenarios
 from marinenav_env.numpy_worlds import METADATA, NumpyWorlds, Results
@@ -24,6 +23,7 @@ from marinenav_env.rendering import FPS
 from marinenav_env.scripted import SCRIPTED, write_actions
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.specs import GROUP
+from marinenav_env.stepping.actions import check_form
 from marinenav_env.support.seeds import as_seed
 from marinenav_env.support.validation import ConfigError, is_count, require
 

@@ -15,11 +15,11 @@ from torch import Tensor
 from marinenav_env.config import WorldConfig
 from marinenav_env.env import MarineNavEnv, Scenarios
 from marinenav_env.rendering import FPS, MODES
-from marinenav_env.reset_pool import Curriculum, drawn_or_given
 from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.sensing.observation import flattened
 from marinenav_env.specs import GROUP
+from marinenav_env.stepping.reset_pool import Curriculum, drawn_or_given
 from marinenav_env.support.seeds import joint_seed
 from marinenav_env.support.validation import ConfigError, require
 

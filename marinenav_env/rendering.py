@@ -14,9 +14,9 @@ from torch import Tensor
 
 from marinenav_env.config import Level, WorldConfig
 from marinenav_env.drawing import Stage, Voyage, draw_map, draw_vessel, map_limits, new_figure
+from marinenav_env.stepping.world import WorldState
 from marinenav_env.support.extras import need
 from marinenav_env.support.validation import require
-from marinenav_env.world import WorldState
 
 MODES = ("rgb_array", "human")
 """Pixels, or a window."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from marinenav_env import config as ours
-from marinenav_env.reset_pool import Curriculum
+from marinenav_env.stepping.reset_pool import Curriculum
 from marinenav_env.support.validation import ConfigError
 from tests.oracle import colregs, dynamics, perception, reward, scenario
 

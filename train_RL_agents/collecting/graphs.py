@@ -23,7 +23,7 @@ from marinenav_env import GROUP, MarineNavEnv
 from marinenav_env.runtime.captured import Captured
 from marinenav_env.runtime.compiling import compiled
 from marinenav_env.runtime.layout import copy_all, copy_in
-from marinenav_env.world import WorldState
+from marinenav_env.stepping.world import WorldState
 from train_RL_agents.collecting.local import LocalCollector
 from train_RL_agents.memory.replay import copied
 

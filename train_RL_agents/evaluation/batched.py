@@ -19,7 +19,7 @@ from marinenav_env.config import RewardConfig
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.restart import steered
 from marinenav_env.state import Outcome
-from marinenav_env.world import WorldState
+from marinenav_env.stepping.world import WorldState
 from train_RL_agents.evaluation.episodes import (
     CHECK_EVERY,
     GAMMA,

@@ -17,7 +17,6 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
-from marinenav_env.actions import unusable
 from marinenav_env.runtime.captured import Captured
 from marinenav_env.runtime.compiling import compiled
 from marinenav_env.runtime.host_reads import host_reads_are_free
@@ -26,8 +25,9 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.complete import CompleteSampler, draws_for
 from marinenav_env.scenarios.restart import steered
 from marinenav_env.state import Outcome, ResetState, Scenario
+from marinenav_env.stepping.actions import unusable
+from marinenav_env.stepping.world import WorldState
 from marinenav_env.support.validation import ConfigError
-from marinenav_env.world import WorldState
 from train_RL_agents.utils.memory import require_room
 
 Policy = Callable[[TensorDictBase], TensorDictBase]

@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
 
-from marinenav_env.reset_pool import restore
 from marinenav_env.runtime.captured import Captured
 from marinenav_env.runtime.compiling import compiled
+from marinenav_env.stepping.reset_pool import restore
 from marinenav_env.support.validation import ConfigError, is_count, is_number
 from train_RL_agents.agents import Agent, Losses
 from train_RL_agents.agents.base import LossFunction

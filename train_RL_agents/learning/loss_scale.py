@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from marinenav_env.reset_pool import restore
+from marinenav_env.stepping.reset_pool import restore
 
 _LARGEST = 2.0**24
 """Factor; float32 gradients have room for it."""

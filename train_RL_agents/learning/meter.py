@@ -9,8 +9,8 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marinenav_env.reset_pool import restore
 from marinenav_env.specs import GROUP, STATISTICS
+from marinenav_env.stepping.reset_pool import restore
 from marinenav_env.support.validation import is_count
 
 _TAGS = {"return": "episode_return", "length": "episode_length", "success": "success_rate",

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env.reset_pool import restore
+from marinenav_env.stepping.reset_pool import restore
 from train_RL_agents.networks.normalization import merge
 
 

@@ -19,7 +19,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from marinenav_env.reset_pool import restore
+from marinenav_env.stepping.reset_pool import restore
 from marinenav_env.support.validation import require
 from train_RL_agents.config.schema import OffPolicyConfig
 from train_RL_agents.memory.packing import STORED, Rows

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env.reset_pool import restore
+from marinenav_env.stepping.reset_pool import restore
 
 _WIDTH = 32
 """Numbers in a block: a draw adds up one block of it, and the sums of all blocks once a batch."""

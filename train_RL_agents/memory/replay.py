@@ -15,7 +15,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marinenav_env.reset_pool import restore
+from marinenav_env.stepping.reset_pool import restore
 from marinenav_env.support.validation import require
 from train_RL_agents.memory.packing import Packing, Rows
 from train_RL_agents.memory.prioritized import SPARE, BlockSums, Priorities

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from marinenav_env import GROUP
-from marinenav_env.reset_pool import restore
 from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.runtime.layout import copy_all
+from marinenav_env.stepping.reset_pool import restore
 from train_RL_agents.agents.base import Batch
 from train_RL_agents.memory.packing import STORED, Packed, Packing, Rows, kind_of
 from train_RL_agents.memory.replay import WEIGHTS

@@ -20,8 +20,8 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario_file import parse_scenarios
 from marinenav_env.sensing.perception import own_state
 from marinenav_env.state import Observation, Parameters, Scenario, State
+from marinenav_env.stepping.world import World, WorldState
 from marinenav_env.support.validation import ConfigError
-from marinenav_env.world import World, WorldState
 from tests.marinenav_env.env_helpers import ACTION, KINDS, SHORT, actions_of, equal
 from tests.marinenav_env.helpers import random_world, recordings
 from tests.marinenav_env.triton_interpreter import interpreted

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import torch
 
-from marinenav_env import world
 from marinenav_env.scenarios import restart as restart_module
 from marinenav_env.scenarios.restart import restart, where
+from marinenav_env.stepping import world
 from tests.marinenav_env.env_helpers import ACTION, KINDS, actions_of, equal, make
 from tests.marinenav_env.helpers import World, random_world
 

@@ -16,7 +16,7 @@ from marinenav_env.scenarios import draws
 from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.sensing.entries import Scene
 from marinenav_env.sensing.range_scan import RangeScan, beam_angles, cast_rays
-from marinenav_env.world import initial_state
+from marinenav_env.stepping.world import initial_state
 from tests.marinenav_env.helpers import CPU, oracle_obstacles, random_world, simple_episode
 from tests.oracle import range_scan as oracle
 

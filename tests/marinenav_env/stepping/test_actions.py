@@ -10,8 +10,8 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env import ConfigError, MarineNavEnv
-from marinenav_env.actions import unusable
 from marinenav_env.scenarios.restart import steered
+from marinenav_env.stepping.actions import unusable
 from tests.marinenav_env.env_helpers import ACTION, equal, make
 from tests.marinenav_env.helpers import simple_episode
 
@@ -178,7 +178,7 @@ def test_where_reading_costs_time_a_loop_without_an_end_is_told_now_and_then(
     reset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
-    monkeypatch.setattr("marinenav_env.actions.BETWEEN", 5)
+    monkeypatch.setattr("marinenav_env.stepping.actions.BETWEEN", 5)
     env, done = make(seed=1), torch.tensor([[True], [False], [False], [False]])
     stepped(env, wrong=True, count=4)
     ends: dict[str, Callable[[Any], Any]] = {

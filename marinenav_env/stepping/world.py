@@ -12,7 +12,6 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from marinenav_env.actions import check_form
 from marinenav_env.config import MOST_DELAY, WorldConfig
 from marinenav_env.physics.contact import touching
 from marinenav_env.physics.current import current_velocity
@@ -56,6 +55,7 @@ from marinenav_env.state import (
     State,
     Vessel,
 )
+from marinenav_env.stepping.actions import check_form
 from marinenav_env.support.validation import ConfigError, require
 
 _MISSED, _ENTRIES = 1, 2

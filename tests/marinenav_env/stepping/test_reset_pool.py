@@ -12,13 +12,13 @@ from torch import Tensor
 
 from marinenav_env import ConfigError, MarineNavEnv, WorldConfig
 from marinenav_env.config import Level, ScenarioConfig
-from marinenav_env.reset_pool import Curriculum, FixedPool, SampledPool, restore
 from marinenav_env.runtime.layout import env_last
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario import ScenarioSampler, blank_scenarios
 from marinenav_env.state import Observation, ResetState, Scenario
+from marinenav_env.stepping.reset_pool import Curriculum, FixedPool, SampledPool, restore
+from marinenav_env.stepping.world import initial_state
 from marinenav_env.support import plugins
-from marinenav_env.world import initial_state
 from tests.marinenav_env.env_helpers import equal
 from tests.marinenav_env.helpers import CPU
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from marinenav_env import ConfigError, Curriculum, Level, world
+from marinenav_env import ConfigError, Curriculum, Level
 from marinenav_env.config import (
     MODERATE,
     MOST_DELAY,
@@ -29,6 +29,7 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario_file import parse_scenarios, write_scenarios
 from marinenav_env.sensing import perception
 from marinenav_env.state import Observation, ResetState
+from marinenav_env.stepping import world
 from marinenav_env.support import plugins
 from tests.marinenav_env.helpers import (
     CPU,

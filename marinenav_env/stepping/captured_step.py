@@ -14,7 +14,7 @@ from marinenav_env.runtime.captured import Captured
 from marinenav_env.runtime.layout import copy_all, copy_in
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.state import Outcome
-from marinenav_env.world import WorldState
+from marinenav_env.stepping.world import WorldState
 
 
 class Stepped(NamedTuple):
