@@ -16,7 +16,7 @@ from torch import Tensor
 from torchrl.envs import EnvBase
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.rendering import FPS, MODES, Renderer
+from marinenav_env.pictures.rendering import FPS, MODES, Renderer
 from marinenav_env.rules.episode_statistics import with_statistics
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.parameters import build_parameters

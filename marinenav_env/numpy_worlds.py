@@ -14,7 +14,7 @@ from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.env import MarineNavEnv, Scenarios
-from marinenav_env.rendering import FPS, MODES
+from marinenav_env.pictures.rendering import FPS, MODES
 from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.sensing.observation import flattened

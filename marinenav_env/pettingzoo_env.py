@@ -8,7 +8,7 @@ from typing import Any
 from marinenav_env.config import WorldConfig
 from marinenav_env.env import Scenarios
 from marinenav_env.numpy_worlds import METADATA, NumpyWorlds
-from marinenav_env.rendering import FPS
+from marinenav_env.pictures.rendering import FPS
 from marinenav_env.specs import GROUP
 from marinenav_env.support.validation import require
 

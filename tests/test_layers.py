@@ -11,8 +11,8 @@ import train_RL_agents
 
 WORLD = (
     "support", "runtime", "config", "state", "physics", "rules", "sensing", "specs", "scenarios",
-    "kernels", "stepping", "drawing", "rendering", "env", "scripted", "numpy_worlds",
-    "benchmarl_task", "pettingzoo_env", "gymnasium_env", "sb3_vec_env",
+    "kernels", "stepping", "pictures", "env", "scripted", "numpy_worlds", "benchmarl_task",
+    "pettingzoo_env", "gymnasium_env", "sb3_vec_env",
 )  # fmt: skip
 TRAINER = (
     "boat", "utils", "networks", "agents", "config", "policy_wrapper", "memory", "run", "baselines",

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 
 from marinenav_env import GROUP, ConfigError, Episode, WorldConfig
-from marinenav_env import drawing as shapes
 from marinenav_env.physics.current import current_velocity
+from marinenav_env.pictures import drawing as shapes
 from marinenav_env.rules.colregs import required_turn
 from marinenav_env.state import Observation
 from train_RL_agents.evaluation.contenders import ActingOptions, find, run_set

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from marinenav_env.drawing import new_figure
+from marinenav_env.pictures.drawing import new_figure
 from marinenav_env.support.extras import need
 from marinenav_env.support.validation import require
 from train_RL_agents.benchmark import MODES

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from marinenav_env import Episode, WorldConfig
-from marinenav_env.drawing import COLOURS
 from marinenav_env.physics.weather import build_weather
+from marinenav_env.pictures.drawing import COLOURS
 from marinenav_env.scenarios.scenario_file import episodes_of
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require

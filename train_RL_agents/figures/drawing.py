@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marinenav_env.drawing import (
+from marinenav_env.pictures.drawing import (
     COLOURS,
     Limits,
     Stage,

@@ -9,8 +9,8 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from marinenav_env import drawing
-from marinenav_env.drawing import new_figure
+from marinenav_env.pictures import drawing
+from marinenav_env.pictures.drawing import new_figure
 from train_RL_agents.evaluation.tables import csv_text
 from train_RL_agents.figures.curves import AXES, METRICS
 from train_RL_agents.figures.drawing import save_figure

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marinenav_env.drawing import COLOURS
+from marinenav_env.pictures.drawing import COLOURS
 from marinenav_env.support.validation import require
 from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULES, EpisodeView, zone_outline
 from train_RL_agents.figures.page import assemble

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marinenav_env import GROUP, MarineNavEnv
-from marinenav_env.drawing import Limits, new_figure, pixels
+from marinenav_env.pictures.drawing import Limits, new_figure, pixels
 from train_RL_agents.agents import Agent
 from train_RL_agents.evaluation.episodes import Moment
 from train_RL_agents.evaluation.recording import Recorder, Recording

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from marinenav_env import ConfigError
-from marinenav_env.drawing import draw_map, map_limits, new_figure, on_page
+from marinenav_env.pictures.drawing import draw_map, map_limits, new_figure, on_page
 from tests.train_RL_agents.recorded import (
     CROSSING_PAIR,
     small_recording,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from marinenav_env import drawing
+from marinenav_env.pictures import drawing
 
 pytest.importorskip("matplotlib", reason="needs the extra plot")
 

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marinenav_env.config import Level, WorldConfig
-from marinenav_env.drawing import Stage, Voyage, draw_map, draw_vessel, map_limits, new_figure
+from marinenav_env.pictures.drawing import (
+    Stage,
+    Voyage,
+    draw_map,
+    draw_vessel,
+    map_limits,
+    new_figure,
+)
 from marinenav_env.stepping.world import WorldState
 from marinenav_env.support.extras import need
 from marinenav_env.support.validation import require

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
-from marinenav_env.drawing import COLOURS
-from marinenav_env.rendering import SIZE, Window
+from marinenav_env.pictures.drawing import COLOURS
+from marinenav_env.pictures.rendering import SIZE, Window
 
 pyplot = pytest.importorskip("matplotlib.pyplot", reason="needs the extra plot")
 
