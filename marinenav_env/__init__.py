@@ -30,6 +30,6 @@ __all__ = [
 
 gymnasium.register(
     "MarineNav-v0",
-    "marinenav_env.gymnasium_env:MarineNavGymEnv",
-    vector_entry_point="marinenav_env.gymnasium_env:MarineNavVectorEnv",
+    "marinenav_env.interfaces.gymnasium_env:MarineNavGymEnv",
+    vector_entry_point="marinenav_env.interfaces.gymnasium_env:MarineNavVectorEnv",
 )

@@ -11,8 +11,7 @@ import train_RL_agents
 
 WORLD = (
     "support", "runtime", "config", "state", "physics", "rules", "sensing", "specs", "scenarios",
-    "kernels", "stepping", "pictures", "env", "scripted", "numpy_worlds", "benchmarl_task",
-    "pettingzoo_env", "gymnasium_env", "sb3_vec_env",
+    "kernels", "stepping", "pictures", "env", "interfaces",
 )  # fmt: skip
 TRAINER = (
     "boat", "utils", "networks", "agents", "config", "policy_wrapper", "memory", "run", "baselines",

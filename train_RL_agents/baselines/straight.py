@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from marinenav_env.interfaces.scripted import SPEED
 from marinenav_env.physics.thrust import to_the_goal
-from marinenav_env.scripted import SPEED
 from train_RL_agents.baselines.base import Baseline
 from train_RL_agents.networks.observation import Observation
 

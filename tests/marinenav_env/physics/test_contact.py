@@ -10,8 +10,8 @@ from torch import Tensor
 
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import SensorConfig, WeatherConfig
+from marinenav_env.interfaces.scripted import write_actions
 from marinenav_env.physics.contact import touching
-from marinenav_env.scripted import write_actions
 from tests.marinenav_env.helpers import oracle_obstacles, random_world
 from tests.oracle.contact import touches
 

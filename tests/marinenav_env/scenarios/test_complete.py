@@ -10,8 +10,8 @@ from torch import Tensor
 
 from marinenav_env import LEVELS, ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import ScenarioConfig
-from marinenav_env.gymnasium_env import MarineNavGymEnv, MarineNavVectorEnv
-from marinenav_env.numpy_worlds import NumpyWorlds
+from marinenav_env.interfaces.gymnasium_env import MarineNavGymEnv, MarineNavVectorEnv
+from marinenav_env.interfaces.numpy_worlds import NumpyWorlds
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios import complete as complete_module
 from marinenav_env.scenarios.complete import (
@@ -215,7 +215,7 @@ WORLDS: dict[str, Any] = {
 def test_every_interface_keeps_the_count_or_refuses_it(kind: str) -> None:
     make = WORLDS.get(kind)
     if make is None:
-        module = pytest.importorskip("marinenav_env.pettingzoo_env")
+        module = pytest.importorskip("marinenav_env.interfaces.pettingzoo_env")
         make = lambda given: module.MarineNavParallelEnv(scenarios=given)  # noqa: E731
     with pytest.raises(ConfigError, match="num_robots=20: there is room for 1"):
         make(Curriculum((Level(20, 0, 0, 40.0),)))

@@ -10,7 +10,7 @@ from torchrl.envs.utils import check_env_specs
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import SensorConfig, VesselConfig
 from marinenav_env.env import GROUP
-from marinenav_env.gymnasium_env import MarineNavGymEnv
+from marinenav_env.interfaces.gymnasium_env import MarineNavGymEnv
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario_file import episodes_of, read_scenarios, write_scenarios
 from marinenav_env.sensing.entries import Entry, EntrySensor, Scene

@@ -9,7 +9,7 @@ import torch
 from gymnasium.utils.env_checker import check_env
 
 from marinenav_env import GROUP, ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
-from marinenav_env.gymnasium_env import MarineNavGymEnv, MarineNavVectorEnv
+from marinenav_env.interfaces.gymnasium_env import MarineNavGymEnv, MarineNavVectorEnv
 from marinenav_env.scenarios.scenario import ScenarioSampler
 from tests.marinenav_env.helpers import CPU
 

@@ -8,7 +8,7 @@ import torch
 
 from marinenav_env import GROUP, Curriculum, Level, WorldConfig
 
-MODULE = "marinenav_env.benchmarl_task"
+MODULE = "marinenav_env.interfaces.benchmarl_task"
 WORLD = {"config": WorldConfig(max_steps=7),
          "scenarios": Curriculum((Level(3, 0, 1, 20.0),), pool_size=4, refresh_size=4)}  # fmt: skip
 
@@ -28,7 +28,7 @@ def task(monkeypatch):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     monkeypatch.setitem(sys.modules, stand_in.__name__, stand_in)
     monkeypatch.delitem(sys.modules, MODULE, raising=False)
-    import marinenav_env.benchmarl_task as module
+    import marinenav_env.interfaces.benchmarl_task as module
 
     yield module.MarineNavTask("anything", WORLD)
     sys.modules.pop(MODULE)
@@ -72,4 +72,4 @@ def test_without_benchmarl_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "benchmarl", None)
     monkeypatch.delitem(sys.modules, MODULE, raising=False)
     with pytest.raises(ImportError, match="pip install benchmarl"):
-        import marinenav_env.benchmarl_task  # noqa: F401
+        import marinenav_env.interfaces.benchmarl_task  # noqa: F401

@@ -7,7 +7,7 @@ from typing import Any
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.env import Scenarios
-from marinenav_env.numpy_worlds import METADATA, NumpyWorlds
+from marinenav_env.interfaces.numpy_worlds import METADATA, NumpyWorlds
 from marinenav_env.pictures.rendering import FPS
 from marinenav_env.specs import GROUP
 from marinenav_env.support.validation import require
@@ -16,7 +16,7 @@ try:
     from pettingzoo import ParallelEnv
 except ImportError as error:
     raise ImportError(
-        "marinenav_env.pettingzoo_env needs PettingZoo; install it with: "
+        "marinenav_env.interfaces.pettingzoo_env needs PettingZoo; install it with: "
         "pip install 'marinenav[pettingzoo]'"
     ) from error
 

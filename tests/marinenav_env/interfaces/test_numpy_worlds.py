@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from marinenav_env import ConfigError, Curriculum, Level, WorldConfig
 from marinenav_env.config import SensorConfig
-from marinenav_env.numpy_worlds import NumpyWorlds
+from marinenav_env.interfaces.numpy_worlds import NumpyWorlds
 from tests.marinenav_env.helpers import simple_episode
 
 PAIR = Curriculum((Level(2, 0, 1, 20.0),))

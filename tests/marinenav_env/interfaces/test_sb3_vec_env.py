@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from marinenav_env import ConfigError, Curriculum, Level, WorldConfig
-from marinenav_env.gymnasium_env import MarineNavVectorEnv
+from marinenav_env.interfaces.gymnasium_env import MarineNavVectorEnv
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAIR = Curriculum((Level(2, 0, 1, 20.0),))
 SHORT = WorldConfig(max_steps=5)
 
@@ -21,7 +21,7 @@ SHORT = WorldConfig(max_steps=5)
 @pytest.fixture
 def make() -> Callable[..., Any]:
     pytest.importorskip("stable_baselines3", reason="needs the extra sb3")
-    from marinenav_env.sb3_vec_env import MarineNavVecEnv
+    from marinenav_env.interfaces.sb3_vec_env import MarineNavVecEnv
 
     return lambda count=3, **options: MarineNavVecEnv(
         count, **{"config": SHORT, "scenarios": PAIR} | options
@@ -29,7 +29,10 @@ def make() -> Callable[..., Any]:
 
 
 def test_without_stable_baselines3_it_says_what_to_install() -> None:
-    code = "import sys; sys.modules['stable_baselines3'] = None; import marinenav_env.sb3_vec_env"
+    code = (
+        "import sys; sys.modules['stable_baselines3'] = None; import "
+        "marinenav_env.interfaces.sb3_vec_env"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False,
         env={"PYTHONPATH": str(ROOT)},

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.env import Scenarios
-from marinenav_env.numpy_worlds import METADATA, NumpyWorlds, Results
+from marinenav_env.interfaces.numpy_worlds import METADATA, NumpyWorlds, Results
+from marinenav_env.interfaces.scripted import SCRIPTED, write_actions
 from marinenav_env.pictures.rendering import FPS
-from marinenav_env.scripted import SCRIPTED, write_actions
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.specs import GROUP
 from marinenav_env.stepping.actions import check_form

@@ -8,7 +8,7 @@ import pytest
 
 from marinenav_env import ConfigError, Curriculum, Level, WorldConfig
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAIR = Curriculum((Level(2, 0, 1, 20.0),))
 SHORT = WorldConfig(max_steps=5)
 
@@ -16,7 +16,7 @@ SHORT = WorldConfig(max_steps=5)
 @pytest.fixture
 def make():
     pytest.importorskip("pettingzoo", reason="needs the extra pettingzoo")
-    from marinenav_env.pettingzoo_env import MarineNavParallelEnv
+    from marinenav_env.interfaces.pettingzoo_env import MarineNavParallelEnv
 
     return MarineNavParallelEnv
 
@@ -89,11 +89,12 @@ def test_pictures_are_those_of_the_world(make, monkeypatch):
 
 def test_without_pettingzoo_it_says_what_to_install_and_all_else_works():
     code = ("import sys; sys.modules['pettingzoo'] = None; import marinenav_env\n"
-            "try: import marinenav_env.pettingzoo_env\n"
+            "try: import marinenav_env.interfaces.pettingzoo_env\n"
             "except ImportError as error: print(error)")  # fmt: skip
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT,
                           check=True)  # fmt: skip
-    assert done.stdout == ("marinenav_env.pettingzoo_env needs PettingZoo; install it with: "
+    assert done.stdout == ("marinenav_env.interfaces.pettingzoo_env needs PettingZoo; install it "
+                           "with: "
                            "pip install 'marinenav[pettingzoo]'\n")  # fmt: skip
 
 

@@ -20,7 +20,8 @@ try:
     from benchmarl.environments.common import TaskClass
 except ImportError as error:
     raise ImportError(
-        "marinenav_env.benchmarl_task needs BenchMARL; install it with: pip install benchmarl"
+        "marinenav_env.interfaces.benchmarl_task needs BenchMARL; install it with: pip install "
+        "benchmarl"
     ) from error
 
 

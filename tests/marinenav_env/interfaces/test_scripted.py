@@ -3,8 +3,8 @@ import torch
 
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import VesselConfig
+from marinenav_env.interfaces.scripted import SCRIPTED, straight, write_actions
 from marinenav_env.physics.thrust import ThrustController
-from marinenav_env.scripted import SCRIPTED, straight, write_actions
 from tests.marinenav_env.helpers import simple_episode
 
 QUICK = {"pool_size": 8, "refresh_size": 8}

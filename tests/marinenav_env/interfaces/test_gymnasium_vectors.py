@@ -10,7 +10,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from marinenav_env import ConfigError, Curriculum, Episode, Level, WorldConfig
-from marinenav_env.gymnasium_env import MarineNavGymEnv, MarineNavVectorEnv
+from marinenav_env.interfaces.gymnasium_env import MarineNavGymEnv, MarineNavVectorEnv
 from tests.marinenav_env.helpers import simple_episode
 
 PAIR = Curriculum((Level(2, 0, 1, 20.0),))

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from marinenav_env.gymnasium_env import MarineNavVectorEnv
+from marinenav_env.interfaces.gymnasium_env import MarineNavVectorEnv
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.support.validation import require
 
@@ -18,7 +18,7 @@ try:
     from stable_baselines3.common.vec_env import VecEnv
 except ImportError as error:
     raise ImportError(
-        "marinenav_env.sb3_vec_env needs stable-baselines3; install it with: "
+        "marinenav_env.interfaces.sb3_vec_env needs stable-baselines3; install it with: "
         "pip install 'marinenav[sb3]'"
     ) from error
 

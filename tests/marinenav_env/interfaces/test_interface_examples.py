@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "interfaces.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 NEEDED = {
@@ -35,7 +35,7 @@ def run(code, folder):
 @pytest.mark.parametrize("example", [*filter(name, EXAMPLES)], ids=name)
 def test_other_libraries_train(example, tmp_path):
     needed = NEEDED.get(name(example), "torch")
-    # Not importorskip: BenchMARL can be imported after marinenav_env.benchmarl_task only.
+    # Not importorskip: BenchMARL can be imported after interfaces.benchmarl_task only.
     if find_spec(needed) is None:
         pytest.skip(f"needs {needed}")
     printed = run(example, tmp_path)

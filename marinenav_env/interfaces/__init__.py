@@ -1,0 +1,1 @@
+"""The world for other libraries, and vessels that follow a script."""
