@@ -2,6 +2,7 @@
 
 import gymnasium
 
+from marinenav_env import moved
 from marinenav_env.config import LEVELS, Level, WorldConfig
 from marinenav_env.env import MarineNavEnv
 from marinenav_env.scenarios.scenario_file import Episode, read_scenarios, write_scenarios
@@ -9,6 +10,7 @@ from marinenav_env.sensing.entries import Entry, EntrySensor, Scene
 from marinenav_env.sensing.observation import observation_entries
 from marinenav_env.specs import GROUP
 from marinenav_env.stepping.reset_pool import Curriculum
+from marinenav_env.support import plugins as plugins
 from marinenav_env.support.validation import ConfigError
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "write_scenarios",
 ]
 
+moved.install()
 gymnasium.register(
     "MarineNav-v0",
     "marinenav_env.interfaces.gymnasium_env:MarineNavGymEnv",

@@ -10,8 +10,8 @@ import marinenav_env
 import train_RL_agents
 
 WORLD = (
-    "support", "runtime", "config", "state", "physics", "rules", "sensing", "specs", "scenarios",
-    "kernels", "stepping", "pictures", "env", "interfaces",
+    "moved", "support", "runtime", "config", "state", "physics", "rules", "sensing", "specs",
+    "scenarios", "kernels", "stepping", "pictures", "env", "interfaces",
 )  # fmt: skip
 TRAINER = (
     "boat", "utils", "networks", "agents", "config", "policy_wrapper", "memory", "run", "baselines",

@@ -1,5 +1,5 @@
 "use strict";
-// Motion of a vessel (marinenav_env/physics/dynamics.py, current.py and weather.py), in float64.
+// Motion of a vessel (marinenav_env/physics/dynamics.py, physics/current.py and physics/weather.py), in float64.
 const dynamics = (() => {
   const TURN = 2 * Math.PI, GRAVITY = 9.81, AIR = 1.225, SURGE = 0.7, SWAY = 0.8, YAW = 0.1;
 

@@ -1,6 +1,6 @@
 "use strict";
 // What a vessel sees, and what the rules of the sea ask of it (marinenav_env/sensing/perception.py and
-// colregs.py), in float64.
+// rules/colregs.py), in float64.
 const perception = (() => {
   // Random numbers -------------------------------------------------------------------------------
 

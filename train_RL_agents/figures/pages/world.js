@@ -1,5 +1,5 @@
 "use strict";
-// The world as pure functions (marinenav_env/stepping/world.py, contact.py, reward.py and endings.py). A
+// The world as pure functions (marinenav_env/stepping/world.py, physics/contact.py, rules/reward.py and rules/endings.py). A
 // state is plain data: vessels, obstacles [x, y, radius], cores [x, y, circulation], weather
 // { wind, direction, waves }, the control steps done, the state of the random numbers, and a factor
 // of the measurement noise. Waves run where the wind blows to; commands are not late, and no
