@@ -1,0 +1,98 @@
+"""The drawings of the packages: that they are up to date, and how they are made."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
+
+import pytest
+
+from tools import draw_rooms
+
+DIAMOND = {"top": {"left", "right", "low"}, "left": {"low"}, "right": {"low"}, "low": set()}
+
+
+@pytest.mark.parametrize("package", draw_rooms.PACKAGES)
+def test_the_committed_drawing_is_that_of_the_imports(package):
+    committed = (draw_rooms.ROOT / "docs" / draw_rooms.PACKAGES[package]).read_text()
+    assert committed == draw_rooms.drawing(draw_rooms.ROOT, package), (
+        "the imports have changed: run python -m tools.draw_rooms"
+    )
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A package of two subpackages and two modules, of which one imports nothing."""
+    for name, text in {
+        "__init__": "from small.room import first\n",
+        "alone": "import os\n",
+        "base": "",
+        "room/__init__": "",
+        "room/first": "def call():\n    from small.base import name\n",
+        "room/second": "from small.room import first\nfrom small import base\n",
+        "upper/__init__": "",
+        "upper/last": "import small.room.second\nfrom small.base import name\n",
+    }.items():
+        path = tmp_path / "small" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def test_imports_between_parts_are_found_wherever_they_stand(small):
+    assert draw_rooms.imports(small, "small") == {
+        ("room", "base"): [
+            "small.room.first imports small.base", "small.room.second imports small.base",
+        ],
+        ("upper", "room"): ["small.upper.last imports small.room.second"],
+        ("upper", "base"): ["small.upper.last imports small.base"],
+    }  # fmt: skip
+
+
+def test_modules_are_counted(small):
+    assert draw_rooms.sizes(small, "small") == {"alone": 0, "base": 0, "room": 2, "upper": 1}
+
+
+def test_what_imports_nothing_and_is_not_imported_is_left_out(small):
+    text = draw_rooms.drawing(small, "small")
+    assert re.findall(r">(\w+)</text>", text) == ["base", "room", "upper"]
+    assert "<title>small: 3 parts, 3 floors, 3 arrows</title>" in text
+
+
+def test_each_part_stands_above_what_it_imports():
+    assert draw_rooms.floors(DIAMOND) == {"low": 0, "left": 1, "right": 1, "top": 2}
+
+
+def test_a_circle_is_refused_by_its_names():
+    with pytest.raises(ValueError, match="a imports b imports a"):
+        draw_rooms.floors({"a": {"b"}, "b": {"a"}})
+
+
+def test_arrows_that_follow_from_others_are_left_out():
+    assert draw_rooms.reduced(DIAMOND) == DIAMOND | {"top": {"left", "right"}}
+
+
+@pytest.mark.parametrize("package", draw_rooms.PACKAGES)
+def test_nothing_overlaps_on_a_floor(package):
+    edges = {}
+    for upper, lower in draw_rooms.imports(draw_rooms.ROOT, package):
+        edges.setdefault(upper, set()).add(lower)
+        edges.setdefault(lower, set())
+    where, paths = draw_rooms.placed(draw_rooms.reduced(edges))
+    for floor in {each for _, each in where.values()}:
+        spans = sorted(
+            (x - draw_rooms.width(name) / 2, x + draw_rooms.width(name) / 2)
+            for name, (x, each) in where.items() if each == floor
+        )  # fmt: skip
+        assert all(left[1] <= right[0] for left, right in pairwise(spans))
+    # An arrow has a place on every floor that it passes.
+    for path in paths.values():
+        levels = [where[name][1] for name in path]
+        assert levels == list(range(levels[0], levels[-1] - 1, -1))
+
+
+def test_files_are_written_and_lists_printed(tmp_path, capsys):
+    assert draw_rooms.main(["--out", str(tmp_path)]) == 0
+    for name in draw_rooms.PACKAGES.values():
+        assert ElementTree.parse(tmp_path / name).getroot().tag.endswith("svg")
+    assert draw_rooms.main(["--list"]) == 0
+    assert "train_RL_agents: cli -> commands\n" in capsys.readouterr().out
