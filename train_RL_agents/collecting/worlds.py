@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from functools import cache, partial
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ import torch
 from marinenav_env import Curriculum, MarineNavEnv, WorldConfig, read_scenarios
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario_file import Episode, replaced_by
+from marinenav_env.support.validation import ConfigError
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import TRAINED, TrainConfig, TrainerConfig
 from train_RL_agents.evaluation.episodes import step_bytes
@@ -46,7 +48,10 @@ def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
     """Scenarios of the training: levels, or the episodes of a scenario file.
 
     Collisions cost ``trainer.collision_penalty``, which replaces what a file states with a warning;
-    null keeps that. Other settings of vessels, sensors and rewards are the file's, also with one.
+    null keeps that. Other settings of vessels and sensors are the file's, also with a warning.
+
+    Raises:
+        ConfigError: when another reward is stated than the file's, or there is not enough memory.
     """
     schedule = config.training_schedule
     if not schedule.scenarios:
@@ -67,6 +72,10 @@ def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
         )
     own = [f"world.{name}" for name in replaced_by(episodes, config.world)]
     own = [name for name in own if name != "world.reward.collision_penalty"]  # see above
+    for name in own:
+        if name.startswith("world.reward."):
+            value, allowed = attrgetter(name)(config), "left out beside training_schedule.scenarios"
+            raise ConfigError(f"{name}={value}: must be {allowed}, which states rewards of its own")
     if own:
         warnings.warn(
             f"{schedule.scenarios}: its episodes are trained on with {', '.join(own)} of the file, "

@@ -223,13 +223,20 @@ def test_a_scenario_file_has_no_penalties_by_role(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", [
-    "reward.goal_reward=77", "reward.timestep_penalty=-7", "sensor.range=3", "vessel.m=500",
-    "dt=0.1", "vessel.left_thrust_change=-1,0,1",
+    "sensor.range=3", "vessel.m=500", "dt=0.1", "vessel.left_thrust_change=-1,0,1",
 ])  # fmt: skip
 def test_stated_settings_that_a_scenario_file_replaces_are_named(tmp_path, name):
     file = scenario_file(tmp_path / "file.json")
     with pytest.warns(UserWarning, match=rf"on with world.{name.partition('=')[0]} of the file"):
         penalty_of_file(file, f"world.{name}")
+
+
+@pytest.mark.parametrize("name", ["goal_reward=77.0", "timestep_penalty=-7.0"])
+def test_stated_rewards_that_a_scenario_file_replaces_are_refused(tmp_path, name):
+    file = scenario_file(tmp_path / "file.json")
+    message = rf"^world\.reward\.{name}: must be left out beside training_schedule.scenarios"
+    with pytest.raises(ConfigError, match=message):
+        penalty_of_file(file, f"world.reward.{name}")
 
 
 def test_settings_that_a_scenario_file_has_too_are_not_warned_of(tmp_path, recwarn):
