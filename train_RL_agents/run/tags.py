@@ -16,7 +16,7 @@ TAGS = {
     "Result/*": "the five figures to look at first, as under `eval/`; TensorBoard sorts by name, "
     "so they come first in TIME SERIES, and are the metrics shown in HPARAMS",
     "Training/*": "the three figures of training to look at first, as under `train/`: first in "
-    "TIME SERIES until there is an evaluation, then after `Result/*`; in TensorBoard alone",
+    "TIME SERIES until there is an evaluation, then after `Result/*`",
     "eval/success_rate": "share of evaluation episodes in which every robot arrives; an episode "
     "stops at its first collision",
     "eval/success_rate_level_*": "the same for each level",
@@ -86,7 +86,7 @@ def results(figures: dict[str, float | None]) -> dict[str, float | None]:
     return {f"Result/{number}_{name}": figures[name] for number, name in enumerate(RESULTS, 1)}
 
 
-def of_training(scalars: dict[str, float]) -> dict[str, float]:
+def of_training(scalars: dict[str, float | None]) -> dict[str, float | None]:
     """Find the scalars of training to look at first, numbered likewise."""
     return {f"Training/{number}_{name}": scalars[f"train/{name}"]
             for number, name in enumerate(TRAINING, 1) if f"train/{name}" in scalars}  # fmt: skip

@@ -17,7 +17,7 @@ from torch.utils.tensorboard.writer import SummaryWriter
 from train_RL_agents.config.reading import default_config, flatten, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.logger import RunLogger
-from train_RL_agents.run.tags import meaning, of_training
+from train_RL_agents.run.tags import meaning
 
 HISTOGRAM_BINS = 30
 _LARGEST, _NARROWEST = 1e150, 1e-12
@@ -104,8 +104,8 @@ class TensorBoard(RunLogger):
         self._writer._get_file_writer().add_summary(start, begin)
 
     def log(self, scalars: dict[str, float], env_steps: int) -> None:
-        """Log scalars, each with its meaning at first, and some again where they are seen first."""
-        for tag, value in (scalars | of_training(scalars)).items():
+        """Log scalars, each with its meaning at first."""
+        for tag, value in scalars.items():
             summary = scalar(tag, value)
             if tag not in self._described:
                 self._described.add(tag)

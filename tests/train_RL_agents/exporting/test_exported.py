@@ -38,7 +38,7 @@ def test_a_file_steers_as_its_policy(name, tmp_path):
 
 def test_other_files_are_found_as_ever(tmp_path):
     assert find("apf", "best", CPU) == "apf"
-    with pytest.raises(ConfigError, match="neither a checkpoint"):
+    with pytest.raises(ConfigError, match="no such run folder or policy file"):
         find(str(tmp_path / "none"), "best", CPU)
     with pytest.raises(ConfigError):
         find(".", "best", CPU)

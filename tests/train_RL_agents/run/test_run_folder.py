@@ -266,7 +266,7 @@ def test_tensorboard_has_every_kind_of_scalar_over_env_steps(finished):
         assert [step for step, _ in logged[tag]] == [40, 80, 120, 160], tag
     # On a slow machine there is time for a sample of its use.
     assert {tag.partition("/")[0] for tag in logged} - {"system"} == {
-        "train", "eval", "losses", "time", "charts", "Result"
+        "train", "eval", "losses", "time", "charts", "Result", "Training"
     }  # fmt: skip
     assert [step for step, _ in logged["eval/success_rate"]] == STEPS
     for phase in ("collect", "insert", "sample", "update", "evaluate", "save"):
