@@ -1,4 +1,4 @@
-"""Import paths of before there were rooms, as far as the documentation showed them.
+"""Documented import paths from before the package was divided into rooms.
 
 ``import marinenav_env.validation`` gives ``marinenav_env.support.validation``, the same module.
 """
@@ -40,18 +40,18 @@ ROOMS = {
 
 
 class _Moved(MetaPathFinder, Loader):
-    """Finds a module by its path of before, and loads the one that it is now."""
+    """Finds a module by its earlier path and loads it from its present one."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """See MetaPathFinder."""
+        """Return a specification for an earlier path; None for every other name."""
         package, _, module = name.rpartition(".")
         known = package == __package__ and module in ROOMS
         return ModuleSpec(name, self) if known else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """See Loader."""
+        """Import the module by its present path and return it."""
         package, _, name = spec.name.rpartition(".")
         module = import_module(f"{package}.{ROOMS[name]}.{name}")
         spec.loader_state = module.__spec__  # the import system replaces it

@@ -63,10 +63,10 @@ def compiled(
 _VARIANTS: dict[str, Any] = (
     {"recompile_limit": 64} if "recompile_limit" in signature(torch.compile).parameters else {}
 )
-"""Shapes that a function may be compiled for. Without the option (in torch 2.11) there are eight,
-more than any training has seen but for updates in ever smaller parts."""
+"""Largest number of variants that a function is compiled in. Without the option, as in torch 2.11,
+it is eight: enough for training, but not for updates in ever smaller parts."""
 _OF_CLASSES = "HASATTR", "NOT_PRESENT_IN_GENERIC_DICT"
-"""Guards that no object has an attribute in place of one of its class."""
+"""Guards against an attribute of an object that hides one of its class; they are left out."""
 
 
 def _of_arguments(names: Sequence[str]) -> Callable[[Sequence[Any]], list[bool]]:
