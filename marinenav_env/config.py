@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated
 
 from marinenav_env.support.validation import (
     NOT_EMPTY,
@@ -330,9 +330,6 @@ class WorldConfig:
     """Control steps after which an episode is truncated."""
     ends_at_first_collision: bool = False
     """Whether an episode ends with the first collision of any robot, as in evaluation."""
-    kernel: Literal["compiled", "triton"] = "compiled"
-    """What computes a step: PyTorch's operators, which the setting compile has compiled, or one
-    Triton kernel on a GPU, to rounding the same. ``marinenav bench`` compares their speed."""
     vessel: VesselConfig = field(default_factory=VesselConfig)
     """Hull, thrusters, hydrodynamics."""
     sensor: SensorConfig = field(default_factory=SensorConfig)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torchrl.envs import EnvBase
 from marinenav_env.config import WorldConfig
 from marinenav_env.pictures.rendering import FPS, MODES, Renderer
 from marinenav_env.rules.episode_statistics import with_statistics
+from marinenav_env.runtime.execution import Kernel
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.scenarios.restart import steered
@@ -117,6 +118,7 @@ class MarineNavEnv(EnvBase):
         capture_step: whether ``step_and_maybe_reset``, which collectors call, is captured as a CUDA
             graph; without effect on a CPU. ``world_state`` and ``outcome`` are then overwritten by
             the next step: assign another state rather than another tensor of it.
+        kernel: what computes a step, compiled or triton; see runtime.execution.Execution.
         check_actions: whether values of actions are checked; a loop that checks them itself saves
             the time.
 
@@ -146,6 +148,7 @@ class MarineNavEnv(EnvBase):
         noise: RandomSource | None = None,
         compile_step: bool = False,
         capture_step: bool = False,
+        kernel: str = "compiled",
         check_actions: bool = True,
     ) -> None:
         given = read_scenarios(scenarios) if isinstance(scenarios, str | Path) else scenarios
@@ -162,6 +165,7 @@ class MarineNavEnv(EnvBase):
         for name, flag in (("continuous", continuous), ("flat", flat)):
             require(isinstance(flag, bool), name, flag, "True or False")
         require(dtype in floats, "dtype", dtype, "torch.float32 or torch.float64")
+        require(kernel in get_args(Kernel), "kernel", kernel, " or ".join(get_args(Kernel)))
         try:
             device = torch.device(device)
         except (RuntimeError, TypeError) as error:
@@ -178,7 +182,7 @@ class MarineNavEnv(EnvBase):
         self._noise = noise or RandomSource.seeded(0, num_envs, self._generator.device)
         self._pool_begin = first_entry(given, self._noise)
         with self._users_errors():
-            self._make_world(compile_step, episode_statistics)
+            self._make_world(compile_step, episode_statistics, kernel)
             pairs = None if continuous else self.num_discrete_actions
             self._actions = ActionChecks(pairs, self._generator.device, check_actions)
             self._set_seed(seed)
@@ -216,7 +220,7 @@ class MarineNavEnv(EnvBase):
                 f"{named}: failed in a world ({plugins.described(error, modules)})"
             ) from error
 
-    def _make_world(self, compile_step: bool, statistics: bool) -> None:
+    def _make_world(self, compile_step: bool, statistics: bool, kernel: str) -> None:
         """Make what does not depend on the seed: source of scenarios, their parameters, rules."""
         device, given, config = self._generator.device, self._given, self.config
         self._source: Any
@@ -250,7 +254,7 @@ class MarineNavEnv(EnvBase):
                 spread = varying.spread
         self._all_constants = constants
         self.world = World(config, quantiles, self.continuous, compile_step,
-                           constants.weather is not None, statistics)  # fmt: skip
+                           constants.weather is not None, statistics, kernel)  # fmt: skip
         self.world.entries = with_thrusts(self.world.entries, base, spread)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:

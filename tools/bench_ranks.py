@@ -42,8 +42,8 @@ def rate(ranks: int, args: argparse.Namespace) -> float:
     launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m"]
     with tempfile.TemporaryDirectory() as folder:
         # One evaluation, at the end, and no replay in the checkpoint: neither is counted.
-        own = ["device=cpu", "threads=1", f"total_timesteps={args.steps}", "eval_freq=1000000000",
-               "save_replay=false", f"save_dir={folder}", "--quiet"]  # fmt: skip
+        own = ["--device=cpu", "--threads=1", "--quiet", f"total_timesteps={args.steps}",
+               "eval_freq=1000000000", "save_replay=false", f"save_dir={folder}"]  # fmt: skip
         command = [sys.executable, "-m", *(launcher if ranks > 1 else []), "train_RL_agents",
                    "train", *args.settings, *own]  # fmt: skip
         subprocess.run(command, cwd=ROOT, check=True)

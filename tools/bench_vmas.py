@@ -75,7 +75,8 @@ def spread(values: list[float]) -> dict[str, float]:
 
 def compare(args: argparse.Namespace, ours: int, theirs: int) -> dict[str, Runs]:
     """Both worlds at a size of each, measured in turn."""
-    config = load_config(None, [f"device={args.device}", f"threads={args.threads}"])
+    words = [f"execution.device={args.device}", f"execution.threads={args.threads}"]
+    config = load_config(None, words)
     config = sized(on_level(config, Level(args.agents, 0, args.obstacles)), num_envs=ours)
     mode = "eager" if not args.compile else "compiled" if args.device == "cpu" else "captured"
     rates: dict[str, list[float]] = {"ours": [], "vmas": []}

@@ -78,8 +78,8 @@ def made(
     sized = imported("sized", "benchmark.options", "speed.options")
     rig_of = imported("Rig", "benchmark.rig", "speed.rig")
     load_config = imported("load_config", "config.reading")
-    given = [f"agent_type={agent}", f"threads={threads}", *words]
-    rig = rig_of(sized(load_config(None, given)), mode)
+    # The variable OMP_NUM_THREADS says how many threads: checkouts may name the setting otherwise.
+    rig = rig_of(sized(load_config(None, [f"agent_type={agent}", *words])), mode)
     subject = getattr(rig, part)()
     for _ in range(2):  # layouts may change after the first pass, and are compiled once more
         subject.run(subject.least)
@@ -225,7 +225,7 @@ def cold_start(checkout: Path, agent: str, threads: int, words: Sequence[str]) -
     """Return seconds from a command with an empty cache to the first update and return."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         command = [sys.executable, "-P", "-m", "train_RL_agents", "train", "--json-lines",
-                   f"agent_type={agent}", "device=cpu", f"threads={threads}", "monitor=false",
+                   "--agent", agent, "--device=cpu", f"--threads={threads}", "monitor=false",
                    f"total_timesteps={_LONG}", f"eval_freq={_LONG}", *words,
                    f"save_dir={folder}/runs"]  # fmt: skip
         own = environment(checkout, threads) | {"TORCHINDUCTOR_CACHE_DIR": f"{folder}/cache"}

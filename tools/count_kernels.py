@@ -2,7 +2,7 @@
 
     python -m tools.count_kernels                                # every agent
     python -m tools.count_kernels --agents AC-IQN --registers    # also compile for sm_90
-    python -m tools.count_kernels precision=bf16 --agents DQN --code folder
+    python -m tools.count_kernels execution.precision=bf16 --agents DQN --code folder
 
 The loop of training runs on the faked GPU of the tests. Inductor generates its code as it would for
 an H200: each start of a generated kernel and each call of a library counts as one, and so does each
@@ -54,7 +54,7 @@ H200 = SimpleNamespace(
     shared_memory_per_block_optin=232_448, shared_memory_per_multiprocessor=233_472,
     L2_cache_size=60 << 20,
 )  # fmt: skip
-BASE = {"compile": True, "capture": True, "trainer": {"num_envs": 4096}}
+BASE = {"execution": {"compile": True, "capture": True}, "trainer": {"num_envs": 4096}}
 _SETTINGS = {
     torch._inductor.config: {
         "shape_padding": False,  # is measured

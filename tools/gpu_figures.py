@@ -49,8 +49,8 @@ TINY = {
 _TINY_BENCH = ["--seconds", "0.01", "--repeats", "1", "--modes", "eager", "captured",
                "--robots", "2", "--threads", "1", "trainer.num_envs=8",
                "trainer.buffer_size=2000"]  # fmt: skip
-_TINY_TRAIN = ["total_timesteps=400", "eval_freq=200", "trainer.num_envs=8", "compile=false",
-               "threads=1",
+_TINY_TRAIN = ["total_timesteps=400", "eval_freq=200", "trainer.num_envs=8",
+               "execution.compile=false", "execution.threads=1",
                "trainer.buffer_size=2000", "trainer.learning_starts=16", "world.max_steps=8",
                "eval_schedule.num_episodes=[1,0,0,0,0,0]"]  # fmt: skip
 
@@ -113,7 +113,7 @@ def _given(args: argparse.Namespace) -> list[str]:
 
 def captured(args: argparse.Namespace) -> list[Step]:
     """What is measured in CUDA graphs, the growth last."""
-    first, kernel = ("captured",), "world.kernel=triton"
+    first, kernel = ("captured",), "execution.kernel=triton"
     # The CPU has no such kernel.
     triton = [bench(args, part, 100, first, kernel) for part in ("world", "collect")
               if args.device != "cpu"]  # fmt: skip
@@ -121,7 +121,7 @@ def captured(args: argparse.Namespace) -> list[Step]:
         bench(args, "world", 100, first),
         bench(args, "collect", 100, first),
         bench(args, "update", 150, first),
-        bench(args, "update", 90, first, "precision=bf16"),
+        bench(args, "update", 90, first, "execution.precision=bf16"),
         bench(args, "loop", 80, first),
         *triton,
         bench(args, "growth", 120, first),

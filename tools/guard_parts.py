@@ -32,8 +32,9 @@ from train_RL_agents.run.checkpoint import load_policy
 ROOT = Path(__file__).parents[1]
 STEPS = 60_000
 SETTINGS = (
-    f"total_timesteps={STEPS}", f"eval_freq={STEPS // 2}", "device=cpu", "threads=1", "seed=3",
-    "draw_evaluations=false", "monitor=false", "eval_schedule.num_episodes=2,2,2,2,2,2",
+    f"total_timesteps={STEPS}", f"eval_freq={STEPS // 2}", "execution.device=cpu",
+    "execution.threads=1", "seed=3", "draw_evaluations=false", "monitor=false",
+    "eval_schedule.num_episodes=2,2,2,2,2,2",
 )  # fmt: skip
 OFF_POLICY = ("trainer.learning_starts=10000",)
 ON_POLICY = ("trainer.num_envs=64", "trainer.rollout_steps=32", "trainer.batch_size=1024")
@@ -89,13 +90,13 @@ def train(agent: str, *words: str) -> dict[str, str | float]:
 def eager(agents: Sequence[str]) -> Iterator[Line]:
     """Train agents without compilation."""
     for agent in agents:
-        yield agent, train(agent, "compile=false")
+        yield agent, train(agent, "execution.compile=false")
 
 
 def compiled(agents: Sequence[str]) -> Iterator[Line]:
     """Train one agent of each algorithm in generated code."""
     for agent in _of_each_algorithm(agents):
-        yield f"{agent} compiled", train(agent, "compile=true")
+        yield f"{agent} compiled", train(agent, "execution.compile=true")
 
 
 def gpu(agents: Sequence[str]) -> Iterator[Line]:
@@ -112,7 +113,7 @@ def gpu(agents: Sequence[str]) -> Iterator[Line]:
             yield f"{agent} in place", hashes(run.path)
         with small_pool(1000), fake_gpu() as mode, warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Accessing the data pointer of FakeTensor")
-            loop = Loop(mode, agent, "capture=true")
+            loop = Loop(mode, agent, "execution.capture=true")
             counts = {}
             for name, call in (("collect", loop.collect), ("learn", loop.learn)):
                 started: list[str] = []

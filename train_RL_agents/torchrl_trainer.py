@@ -24,6 +24,7 @@ from train_RL_agents.collecting.waiting import StoppedWaitingError
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import flatten, to_dict
 from train_RL_agents.config.resuming import changes
+from train_RL_agents.config.schema import with_execution
 from train_RL_agents.evaluation.history import History
 from train_RL_agents.figures.snapshot import EvaluationProbe
 from train_RL_agents.learning import ALGORITHMS, Setup
@@ -91,17 +92,18 @@ class TorchRLTrainer:
         self.callbacks: list[Callback] = [*DEFAULT_CALLBACKS, *callbacks]
         with ranks.together():
             # What this process holds of the run's totals; in a single process all of it.
-            self.device, self._own = ranks.device(config.device), ranks.share(config)
+            self.device, self._own = ranks.device(config.execution.device), ranks.share(config)
             if ranks.leads:
                 run.begin()
-        threads = ranks.threads(config.threads)
-        set_up_process(self.device, threads, config.precision, config.tf32)
+        execution = config.execution
+        threads = ranks.threads(execution.threads)
+        set_up_process(self.device, threads, execution.precision, execution.tf32)
         self.env_steps, self._before, self._logged_at, self.stopped = 0, 0, 0, False
         self._checked_at, self._rewinds = 0, 0
         self._slowdown, self._learned_before = Slowdown(self._advice(threads)), False
         self._saved_at: int | None = None
         self._unsaved = self.asked_to_save = False
-        if config.compile:
+        if execution.compile:
             shield_compilers()
         self.clock = Clock(self._compiled)
         quiet = quiet or not ranks.leads
@@ -166,7 +168,7 @@ class TorchRLTrainer:
         # Ranks stop together, at the end of a turn.
         self.collector.stopping = lambda: self.stopped and self.ranks.size == 1
         env = self.collector.env
-        compiled = config.compile and host_reads_are_free(device)
+        compiled = config.execution.compile and host_reads_are_free(device)
         self.history = History(self.run, device, self._probe, env if compiled else None)
 
     def _probe(self, agent: Agent[Any], levels: Tensor, draws: bool) -> EvaluationProbe:
@@ -189,7 +191,7 @@ class TorchRLTrainer:
         if self.device.type != "cpu" or threads == 1:
             return "other programs may be using this machine"
         command = shlex.join([*self.ranks.command(), "train", "--resume", str(self.run.path)])
-        return f"if other programs use its cores, stop it and go on with {command} threads=1"
+        return f"if other programs use its cores, stop it and go on with {command} --threads 1"
 
     # The loop -----------------------------------------------------------------------------------
 
@@ -251,7 +253,7 @@ class TorchRLTrainer:
             StoppedCompilingError: then; the turn is not complete, so the last state is kept.
         """
         self.stop()
-        if self.config.compile and self.clock.compiling and self.ranks.size == 1:
+        if self.config.execution.compile and self.clock.compiling and self.ranks.size == 1:
             end_compilers()
             raise StoppedCompilingError
 
@@ -464,7 +466,7 @@ class TorchRLTrainer:
     def _running(self) -> Iterator[None]:
         """Show progress and handle signals; end workers, whatever ends the run."""
         self.display.say(f"updates: {self.algorithm.learner.mode()}")
-        self.display.start(self.env_steps, self.config.compile)
+        self.display.start(self.env_steps, self.config.execution.compile)
         try:
             with first_signal(self._asked_to_stop, self._on_user_signal):
                 yield
@@ -477,7 +479,7 @@ class TorchRLTrainer:
 
     def _compiled(self, phase: str, seconds: float) -> None:
         """Say how long the first pass through a phase took, which compiles it."""
-        if self.config.compile:
+        if self.config.execution.compile:
             self.display.say(f"first {phase}: {seconds:.1f} s, compilation included")
 
     def _keep(self) -> None:
@@ -549,8 +551,9 @@ def resume(run: RunFolder, total_timesteps: int | None = None, **options: Any) -
     """
     if total_timesteps is not None:
         run.config = replace(run.config, total_timesteps=total_timesteps)
-    if not run.config.threads and Ranks().size == 1:  # of a job that begins, or of earlier versions
-        run.config = replace(run.config, threads=cpu_threads())
+    if not run.config.execution.threads and Ranks().size == 1:
+        # Of a job that begins, or of earlier versions.
+        run.config = with_execution(run.config, threads=cpu_threads())
     trainer = TorchRLTrainer(run, **options)
     if trainer.ranks.leads:
         run.write_config()  # what was changed holds for the next resume, too

@@ -17,7 +17,7 @@ from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents import torchrl_trainer
 from train_RL_agents.config.reading import agent_name, load_config, override, stated_keys
 from train_RL_agents.config.resuming import RESUMABLE
-from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.config.schema import TrainConfig, with_execution
 from train_RL_agents.planning.plan import check, is_short, summary, table
 from train_RL_agents.planning.profiles import Sized, planned
 from train_RL_agents.run.checkpoint import CHECKPOINTS, STATE
@@ -57,9 +57,10 @@ def sized_config(
         if Path(value := getattr(config, name)).name == LATEST
     }  # fmt: skip
     config = replace(config, **newest)
-    fine = at_once == 1 or config.device in ("auto", "cpu", "cuda")
-    require(fine, "device", config.device, "auto, cpu or cuda with --jobs, which shares them out")
-    device = ranks.device(config.device)
+    fine = at_once == 1 or config.execution.device in ("auto", "cpu", "cuda")
+    require(fine, "execution.device", config.execution.device,
+            "auto, cpu or cuda with --jobs, which shares them out")  # fmt: skip
+    device = ranks.device(config.execution.device)
     own = sized = planned(config, profile, stated, device)
     if ranks.size > 1:  # each process holds its share
         own = planned(ranks.share(sized.config), "none", stated, device)
@@ -104,7 +105,7 @@ def new_runs(
     say = partial(console.print, markup=False, soft_wrap=True)
     config = sized.config
     if ranks.size == at_once == 1:  # the same bits when resumed, whatever else runs then
-        config = replace(config, threads=cpu_threads(config.threads))
+        config = with_execution(config, threads=cpu_threads(config.execution.threads))
 
     def create() -> list[RunFolder]:
         """All at once, so that --resume finds the seeds whose turn had not come."""
@@ -130,7 +131,7 @@ def new_runs(
 
 def _without_code(config: TrainConfig[Any]) -> TrainConfig[Any]:
     """The configuration without generated code, which a Triton kernel is, too."""
-    return replace(config, world=replace(config.world, kernel="compiled"), compile=False)
+    return with_execution(config, kernel="compiled", compile=False)
 
 
 def _kept(make: Callable[[], Any], parent: Path) -> Any:
@@ -181,7 +182,7 @@ def resumed_runs(path: Path, words: Sequence[str], **options: Any) -> list[Run]:
             fine = key in (*RESUMABLE, "agent_type")
             require(fine, key, value, "left as it is when a run is resumed")
         for folder in folders:
-            device = str(ranks.device(folder.config.device))
+            device = str(ranks.device(folder.config.execution.device))
             begun = (folder.checkpoints / STATE).exists()
             folder.heading = _headline(
                 folder.path, folder.config.agent_type, device,
@@ -236,7 +237,7 @@ def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> Ending:
 
     if ranks.size > 1 or wanted.trainer.collector != "local":
         # Processes wait for one another, so one of them cannot start again alone.
-        problem = compiler_problem() or cache_problem() if wanted.compile else ""
+        problem = compiler_problem() or cache_problem() if wanted.execution.compile else ""
         able = not ranks.any(bool(problem))
         if not able:
             line = without_code(problem or "another process has no compiler")
@@ -252,8 +253,10 @@ def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> Ending:
             problem = compile_problem(error)
             if not problem:
                 raise
-            raise ConfigError(f"{problem}; then go on with --resume, or start with compile=false "
-                              f"(process {ranks.rank})") from error  # fmt: skip
+            raise ConfigError(
+                f"{problem}; then go on with --resume, or start with execution.compile=false "
+                f"(process {ranks.rank})"
+            ) from error
     torch.compiler.reset()
     release_memory()
     return ending

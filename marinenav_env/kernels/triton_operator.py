@@ -100,7 +100,7 @@ def world_step(
         )
     most = 2**31 - 1  # the kernel counts places in 32 bits
     largest = max(tensor.numel() for tensor in (*memory, *made, *following, *starts.pool))
-    require(largest <= most, "num_envs", envs, "less with world.kernel=triton")
+    require(largest <= most, "num_envs", envs, "less with execution.kernel=triton")
     with torch.cuda.device_of(numbers):
         kernel[(triton.cdiv(envs, share),)](
             memory, tuple(rows[: len(HULL)]), _Numbers(*rows[len(HULL) :]),

@@ -58,8 +58,9 @@ class TritonWorld:
 
     def __init__(self, config: WorldConfig, quantiles: Tensor, continuous: bool) -> None:
         runs = quantiles.is_cuda or triton.knobs.runtime.interpret
-        require(runs, "world.kernel", "triton", "compiled where there is no GPU")
-        require(quantiles.dtype == torch.float32, "world.kernel", "triton", "compiled in float64")
+        require(runs, "execution.kernel", "triton", "compiled where there is no GPU")
+        fine = quantiles.dtype == torch.float32
+        require(fine, "execution.kernel", "triton", "compiled in float64")
         self._config, self._quantiles, self._continuous = config, quantiles, continuous
         self._zones, self._penalties = _zones(config.colregs), _penalties(config)
         self._sizes = [config.substeps, config.max_steps, config.sensor.slots]

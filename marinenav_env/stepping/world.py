@@ -173,6 +173,7 @@ class World:
         compile_step: whether ``step``, and on a GPU ``reset``, is compiled (fullgraph).
         weather: whether there is any in the parameters.
         statistics: whether statistics of episodes are accumulated.
+        kernel: see Execution.
 
     Raises:
         ConfigError: when a part that the configuration names cannot be used.
@@ -186,6 +187,7 @@ class World:
         compile_step: bool = False,
         weather: bool = False,
         statistics: bool = False,
+        kernel: str = "compiled",
     ) -> None:
         self.config, self.quantiles, self.continuous = config, quantiles, continuous
         self.statistics = statistic_names(config) if statistics else ()
@@ -198,13 +200,13 @@ class World:
         self._restart: Any = restart
         self._turn: Any = None
         own_turn = self._uncompiled_turn
-        if config.kernel == "triton":
-            kernel = self._triton_world()
-            self._advance, self._turn = kernel.advance, kernel.turn
-            own_turn = kernel.turn
+        if kernel == "triton":
+            fused = self._triton_world()
+            self._advance, self._turn = fused.advance, fused.turn
+            own_turn = fused.turn
         if compile_step:
             self._turn = compiled(own_turn, quantiles.device, checks_all=False)
-        if compile_step and config.kernel != "triton":
+        if compile_step and kernel != "triton":
             self._advance = compiled(self.advance, quantiles.device)
         if compile_step and not host_reads_are_free(quantiles.device):
             self._restart = compiled(restart, quantiles.device)
@@ -221,11 +223,11 @@ class World:
         """
         known = knows_kernel(self.config)
         allowed = "compiled with further observation entries or a reward of your own"
-        require(known, "world.kernel", "triton", allowed)
+        require(known, "execution.kernel", "triton", allowed)
         try:
             from marinenav_env.kernels.triton_world import TritonWorld
         except ImportError as error:
-            raise ConfigError("world.kernel=triton: triton is not installed") from error
+            raise ConfigError("execution.kernel=triton: triton is not installed") from error
         return TritonWorld(self.config, self.quantiles, self.continuous)
 
     def step(

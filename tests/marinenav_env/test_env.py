@@ -57,6 +57,7 @@ def test_one_environment_for_each_given_scenario() -> None:
         ({"scenarios": 5}, r"^scenarios=5: must be a Curriculum, a scenario file"),
         ({"scenarios": [1, 2]}, r"^scenarios=\[1, 2\]: must be a Curriculum, a scenario file"),
         ({"continuous": "no"}, r"^continuous='no': must be True or False$"),
+        ({"kernel": "cuda"}, r"^kernel='cuda': must be compiled or triton$"),
         ({"num_envs": True}, r"^num_envs=True: must be a whole number$"),
     ],
 )

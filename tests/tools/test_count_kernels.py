@@ -37,7 +37,7 @@ def test_operators_over_lists_start_a_kernel_for_so_many_tensors():
 def test_with_the_worlds_kernel_a_step_has_fewer():
     """Policy, noise and insertion, besides the kernel."""
     pytest.importorskip("triton")
-    found, _ = counted("AC-IQN", ["world.kernel=triton"], ["vector step"])
+    found, _ = counted("AC-IQN", ["execution.kernel=triton"], ["vector step"])
     assert found["vector step"].total() <= 26
 
 
@@ -46,7 +46,7 @@ def test_kernels_of_ac_iqn_stay_few():
     found, compiler = counted("AC-IQN", ["trainer.batch_size=256"], ["vector step", "update"])
     assert found["vector step"].total() <= 45
     assert found["update"].total() <= 110
-    half, _ = counted("AC-IQN", ["trainer.batch_size=256", "precision=bf16"], ["update"])
+    half, _ = counted("AC-IQN", ["trainer.batch_size=256", "execution.precision=bf16"], ["update"])
     # Before that option, inductor combined at most 8 parts.
     combined = hasattr(torch._inductor.config, "combo_kernel_max_num_nodes")
     assert half["update"].total() <= found["update"].total() + (5 if combined else 7)

@@ -23,16 +23,17 @@ def test_steps_are_one_process_each(tmp_path):
     found = {step.name: step for step in steps(options(tmp_path))}
     names = list(found)
     assert names[:6] == ["cache", "world captured", "collect captured", "update captured",
-                         "update captured precision=bf16", "loop captured"]  # fmt: skip
+                         "update captured execution.precision=bf16", "loop captured"]  # fmt: skip
     assert names[-2:] == ["update compiled eager", "training"]
     assert "tests/train_RL_agents/collecting/test_graphs.py" in names
     assert found["world captured"].command[-4:] == ["--envs", "16384", "--modes", "captured"]
-    assert found["update captured precision=bf16"].command[-1] == "precision=bf16"
+    half = found["update captured execution.precision=bf16"]
+    assert half.command[-1] == "execution.precision=bf16"
     assert all(step.limit <= 8 * 60 for name, step in found.items() if name != "training")
 
 
 def test_both_kernels_of_the_world_are_measured_where_there_are_two(tmp_path):
-    other = "world captured world.kernel=triton"
+    other = "world captured execution.kernel=triton"
     assert other in [step.name for step in steps(options(tmp_path, "--device", "cuda"))]
     assert other not in [step.name for step in steps(options(tmp_path))]
 
@@ -52,11 +53,11 @@ def test_code_is_generated_for_all_parts_at_once(tmp_path, monkeypatch):
     assert all(str(tmp_path / "out" / "cache") in each[each.index("--json") + 1] for each in begun)
 
 
-NAME = "update captured precision=bf16"
+NAME = "update captured execution.precision=bf16"
 
 
 def test_a_part_is_measured_and_kept(tmp_path):
-    argv = ["--out", str(tmp_path), "--device", "cpu", "--tiny", "--only", "update captured p"]
+    argv = ["--out", str(tmp_path), "--device", "cpu", "--tiny", "--only", "update captured e"]
     assert main(argv) == 0
     found = json.loads((tmp_path / RESULT).read_text())["steps"]
     assert {name: each["status"] for name, each in found.items()} == {NAME: "ok"}

@@ -179,7 +179,7 @@ class Loop:
         self, mode: Any, name: str, *words: str, base: dict[str, Any] | None = None
     ) -> None:
         # The one-kernel optimiser is not known to the fake.
-        config = from_dict(base or tiny_settings(name), ["fused_optimizer=false", *words])
+        config = from_dict(base or tiny_settings(name), ["execution.fused_optimizer=false", *words])
         generators = {each: torch.Generator(GPU) for each in ("policy", "learner", "replay")}
         self.mode, display = mode, Display(1, quiet=True, bar=False)
         self.told: list[str] = []
@@ -228,7 +228,8 @@ class Loop:
         with patch("marinenav_env.env.require_robots"):  # reads, and finds 1 in all there is
             return evaluation_of(
                 PolicyWrapper(agent), scenarios, config.world, continuous=agent.continuous,
-                device=GPU, seed=0, compile=config.compile, capture=config.capture,
+                device=GPU, seed=0, compile=config.execution.compile,
+                capture=config.execution.capture,
             )  # fmt: skip
 
     def learn(self) -> None:

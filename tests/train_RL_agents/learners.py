@@ -4,6 +4,7 @@ import os
 
 import torch
 
+from marinenav_env.runtime.execution import Execution
 from marinenav_env.support import plugins
 from train_RL_agents.agents import AGENTS, agent_class
 from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
@@ -31,8 +32,8 @@ def learner_of(name="DQN", seed=0, num_actions=25, device=CPU, acting=None, agen
     own = {name: acting.pop(name) for name in ("say", "ranks", "tau") if name in acting}
     if agent.algorithm == "off-policy" and trainer.target_update_interval == 0:
         own.setdefault("tau", trainer.tau)
-    config = TrainConfig(agent=agent.config, agent_type=name, trainer=trainer,
-                         **{"compile": False} | acting)  # fmt: skip
+    execution = Execution(**{"compile": False} | acting)
+    config = TrainConfig(agent=agent.config, agent_type=name, trainer=trainer, execution=execution)
     return Learner(agent, config, generator, **own)
 
 

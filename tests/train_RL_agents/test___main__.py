@@ -53,7 +53,7 @@ def test_a_signal_during_the_imports_ends_with_a_sentence(tmp_path, number, dela
         "timer.start()\n"
         "sys.exit(main())\n"
     )
-    words = ["train", f"save_dir={tmp_path}", "--no-bar", "-D", "cpu", "compile=false"]
+    words = ["train", f"save_dir={tmp_path}", "--no-bar", "-D", "cpu", "execution.compile=false"]
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True,
                           cwd=Path(train_RL_agents.__file__).parents[1])  # fmt: skip
     lines = done.stderr.splitlines()

@@ -133,7 +133,8 @@ def test_train_runs_every_seed_in_one_folder(trainers):
     first, second = (made.run for made in trainers)
     assert first.path.parent == second.path.parent
     config = first.config
-    assert (config.agent_type, config.device, config.compile) == ("DQN", "cpu", False)
+    execution = config.execution
+    assert (config.agent_type, execution.device, execution.compile) == ("DQN", "cpu", False)
     assert (config.trainer.num_envs, config.total_timesteps) == (8, 100)
     assert (config.trainer.tau, config.trainer.gamma) == (0.5, 0.9)
     assert (trainers[0].quiet, trainers[0].bar) == (False, False)
@@ -172,7 +173,7 @@ def test_asked_to_stop_in_its_last_turn(trainers, monkeypatch, capsys, asked, st
     [
         (["--num-envs", "few"], "trainer.num_envs='few': must be a whole number"),
         (["--agent", "X"], "agent_type='X': must be one of AC-IQN, "),
-        (["-D", "cuda:99"], "device='cuda:99': must be auto or one of those here: cpu"),
+        (["-D", "cuda:99"], "execution.device='cuda:99': must be auto or one of those here: cpu"),
         (["trainer.batchsize=5"], "trainer.batchsize='5': there is no such setting; the closest:"),
         (["-C", "absent.json"], "config='absent.json': must be a JSON file or one of a2c, a2c_sea"),
         (["--resume", "absent"], "run='absent': must be a run folder"),
@@ -220,8 +221,8 @@ def test_a_policy_that_is_not_finite_is_refused(capsys, tmp_path, policy, comman
     torch.save(content, path)
     words = [*command, str(path), *(["--out", str(tmp_path)] if command[0] == "export" else [])]
     if command[0] == "train":
-        words = ["train", f"load_model={path}", f"save_dir={tmp_path / 'runs'}", "device=cpu",
-                 "--quiet"]  # fmt: skip
+        words = ["train", f"load_model={path}", f"save_dir={tmp_path / 'runs'}",
+                 "execution.device=cpu", "--quiet"]  # fmt: skip
     assert refused(capsys, *words) == f"{path}: {name}='nan or inf': must be finite"
     assert not list(tmp_path.glob("runs/*"))
 

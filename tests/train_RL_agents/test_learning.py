@@ -11,7 +11,7 @@ from train_RL_agents.torchrl_trainer import TorchRLTrainer
 ALONE = {"num_robots": [1], "num_cores": [0], "num_obstacles": [0], "min_start_goal_dis": [12.0]}
 EASY = {
     "total_timesteps": 12_800, "eval_freq": 12_800, "log_freq": 12_800,
-    "device": "cpu", "threads": 1, "compile": False, "save_replay": False,
+    "execution": {"device": "cpu", "threads": 1, "compile": False}, "save_replay": False,
     "world": {"max_steps": 40, "scenario": {"width": 25.0, "height": 25.0, "clear_r": 3.0}},
     "training_schedule": ALONE,
     "eval_schedule": {**ALONE, "num_episodes": [20]},

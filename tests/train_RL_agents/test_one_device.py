@@ -20,13 +20,13 @@ RARELY = 1000
 """Vector steps between refreshes of the reset pool, which the host takes part in."""
 
 pytestmark = pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
-CAPTURED, PLAIN = "capture=true", "capture=false"
+CAPTURED, PLAIN = "execution.capture=true", "execution.capture=false"
 KINDS = [
     *((name, CAPTURED) for name in AGENTS),
     ("DQN", PLAIN),
     ("DQN", "trainer.train_freq=4", "trainer.steps_per_batch=2", CAPTURED),
     ("PPO", PLAIN),
-    ("AC-IQN", "precision=bf16", CAPTURED),
+    ("AC-IQN", "execution.precision=bf16", CAPTURED),
     ("Rainbow", "trainer.prioritized=true", "trainer.n_steps=3", CAPTURED),
     ("SAC", "trainer.exploration=uniform", "trainer.steps_per_batch=2", PLAIN),
     ("IQN", "agent.random_fractions=true", PLAIN),
@@ -103,7 +103,7 @@ def test_on_a_gpu_everything_is_compiled_that_gains_by_it(monkeypatch, name, cap
     monkeypatch.setattr(torch, "compile", compile)
     compiled_explore.cache_clear()
     with small_pool(RARELY), fake_gpu() as mode:
-        loop = Loop(mode, name, "compile=true", capture)
+        loop = Loop(mode, name, "execution.compile=true", capture)
         loop.collect()
         assert set(compiled) == COMPILED[name, capture]
         assert compiled.count("explore") == compiled.count("_uncompiled_turn")

@@ -266,8 +266,9 @@ def test_it_sets_up_its_process(tmp_path, monkeypatch):
     called = []
     name = "train_RL_agents.torchrl_trainer.set_up_process"
     monkeypatch.setattr(name, lambda *given: called.append(given))
-    trainer = TorchRLTrainer(new_run(tmp_path, "threads=1", "precision=fp32"), quiet=True)
-    assert called == [(trainer.device, 1, "fp32", trainer.config.tf32)]
+    words = "execution.threads=1", "execution.precision=fp32"
+    trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
+    assert called == [(trainer.device, 1, "fp32", trainer.config.execution.tf32)]
 
 
 def test_a_trainer_is_gone_before_the_next_seed_starts(tmp_path, command, monkeypatch):

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError
+from marinenav_env.runtime.execution import Execution
 from tests.train_RL_agents.tiny_runs import (
     CPU,
     HARD,
@@ -102,7 +103,7 @@ def test_an_interrupted_on_policy_run_ends_as_one_that_was_not(tmp_path, uninter
 def test_a_compiled_run_that_is_interrupted_ends_as_one_that_was_not(tmp_path, monkeypatch, agent):
     """In processes of their own, which on one machine share the cache of compiled code."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
-    words = (f"agent_type={agent}", "compile=true", "trainer.n_steps=3")
+    words = (f"agent_type={agent}", "execution.compile=true", "trainer.n_steps=3")
     whole, parts = (new_run(tmp_path / name, *words) for name in ("whole", "parts"))
     for run, stop_at in ((whole, None), (parts, 104), (parts, None)):
         process = multiprocessing.get_context("spawn").Process(
@@ -407,9 +408,10 @@ def test_a_configuration_changed_by_hand_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", [{"total_timesteps": 240}, {"eval_freq": 40}, {"log_freq": 16}, {"threads": 2},
+    "change", [{"total_timesteps": 240}, {"eval_freq": 40}, {"log_freq": 16},
+               {"execution": Execution(device="cpu", threads=2, compile=False)},
                {"save_dir": "elsewhere"}, {"load_model": "gone.pt"}],
-    ids=str)  # fmt: skip
+    ids=lambda change: next(iter(change)))  # fmt: skip
 def test_some_settings_may_change(tmp_path, trained, change):
     run = RunFolder(tmp_path, replace(trained.config, **change), trained.seed)
     run.checkpoints.mkdir()

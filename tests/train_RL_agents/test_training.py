@@ -31,11 +31,11 @@ def test_a_folder_goes_where_its_run_is_refused_but_not_once_it_has_begun(tmp_pa
 
 @pytest.mark.usefixtures("surroundings")
 def test_a_run_without_generated_code_tries_for_it_when_it_is_resumed(tmp_path, monkeypatch):
-    run, tried = new_run(tmp_path, "compile=true", "total_timesteps=80"), []
+    run, tried = new_run(tmp_path, "execution.compile=true", "total_timesteps=80"), []
 
     def make():
-        tried.append(run.config.compile)
-        if run.config.compile:
+        tried.append(run.config.execution.compile)
+        if run.config.execution.compile:
             raise RuntimeError
         return resume(run, quiet=True)
 
@@ -43,15 +43,15 @@ def test_a_run_without_generated_code_tries_for_it_when_it_is_resumed(tmp_path, 
     monkeypatch.setattr(problem, lambda error: "no compiler")
     assert run_to_the_end((run, make), quiet=True) == (True, False)
     assert tried == [True, False]
-    assert RunFolder.open(run.path).config.compile
+    assert RunFolder.open(run.path).config.execution.compile
 
 
 @pytest.mark.usefixtures("surroundings")
 def test_without_generated_code_there_is_no_triton_kernel_either(tmp_path, monkeypatch):
-    run, tried = new_run(tmp_path, "compile=true", "world.kernel=triton"), []
+    run, tried = new_run(tmp_path, "execution.compile=true", "execution.kernel=triton"), []
 
     def make():
-        tried.append((run.config.compile, run.config.world.kernel))
+        tried.append((run.config.execution.compile, run.config.execution.kernel))
         raise RuntimeError
 
     monkeypatch.setattr("train_RL_agents.utils.compiling.compile_problem", lambda error: "no gcc")
@@ -62,7 +62,7 @@ def test_without_generated_code_there_is_no_triton_kernel_either(tmp_path, monke
 
 @pytest.mark.parametrize("problem", ["the cache is damaged; delete it", ""])
 def test_of_several_processes_one_without_generated_code_ends(tmp_path, monkeypatch, problem):
-    run = new_run(tmp_path, "compile=true")
+    run = new_run(tmp_path, "execution.compile=true")
     ranks = SimpleNamespace(size=2, rank=1, leads=False, any=lambda flag: flag)
     monkeypatch.setattr("train_RL_agents.training.Ranks", lambda: ranks)
     for name, found in (
@@ -91,13 +91,15 @@ def test_memory_is_planned_for_as_many_runs_as_there_are(monkeypatch, seeds, cou
 
 
 @pytest.mark.parametrize(
-    ("words", "at_once", "kept"), [([], 1, 2), (["threads=1"], 1, 1), (["seed=0,1"], 2, 0)]
+    ("words", "at_once", "kept"),
+    [([], 1, 2), (["execution.threads=1"], 1, 1), (["seed=0,1"], 2, 0)],
 )
 def test_a_run_keeps_the_threads_that_it_began_with(tmp_path, monkeypatch, words, at_once, kept):
     monkeypatch.setattr("train_RL_agents.utils.device.cpu_cores", lambda: 4)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     file = tmp_path / "tiny.json"
-    file.write_text(json.dumps(TINY | {"threads": 0, "save_dir": str(tmp_path)}))
+    own = {"execution": {"device": "cpu", "compile": False}, "save_dir": str(tmp_path)}
+    file.write_text(json.dumps(TINY | own))
     runs = new_runs(file, words, at_once=at_once, quiet=True)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert {RunFolder.open(run.path).config.threads for run, _ in runs} == {kept}
+    assert {RunFolder.open(run.path).config.execution.threads for run, _ in runs} == {kept}

@@ -204,7 +204,7 @@ def test_every_part_must_be_named(
 
 @pytest.mark.slow
 def test_all_parts_compiled() -> None:
-    trained("--agent", PPO_KL, *WORDS, "compile=true", trainer=ON_POLICY)
+    trained("--agent", PPO_KL, *WORDS, "execution.compile=true", trainer=ON_POLICY)
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ LEVELS = {"num_robots": [2, 3], "num_cores": [0, 1], "num_obstacles": [1, 0],
           "min_start_goal_dis": [10.0, 12.0]}  # fmt: skip
 TINY: dict[str, Any] = {
     "agent_type": "DQN", "total_timesteps": 160, "eval_freq": 80, "log_freq": 40,
-    "device": "cpu", "threads": 1, "compile": False, "draw_evaluations": False,
+    "execution": {"device": "cpu", "threads": 1, "compile": False}, "draw_evaluations": False,
     "trainer": {"num_envs": 8, "batch_size": 8, "buffer_size": 150, "learning_starts": 16,
                 "train_freq": 8, "n_steps": 1},
     # Short episodes and wide goals: robots arrive, collide and run out of time.

@@ -45,7 +45,7 @@ class Options:
     @property
     def device(self) -> torch.device:
         """Where everything runs."""
-        return resolve_device(self.config.device)
+        return resolve_device(self.config.execution.device, "execution.device")
 
     @property
     def has_replay(self) -> bool:

@@ -20,7 +20,7 @@ from torch import Tensor
 from marinenav_env import GROUP
 from train_RL_agents.benchmark.timing import Notes, Stopwatch, Subject
 from train_RL_agents.collecting.graphs import GraphCollector
-from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.config.schema import TrainConfig, with_execution
 from train_RL_agents.learning.off_policy import OffPolicy
 from train_RL_agents.memory.host import HostReplay, make_replay
 from train_RL_agents.memory.packing import STORED
@@ -61,7 +61,7 @@ class Rig:
     """
 
     def __init__(self, config: TrainConfig[Any], mode: str) -> None:
-        self.config = replace(config, compile=mode != "eager", capture=mode == "captured")
+        self.config = with_execution(config, compile=mode != "eager", capture=mode == "captured")
         self.mode = mode
         self._folder = tempfile.TemporaryDirectory(prefix="marinenav_bench_")
         run = RunFolder.create(self.config, config.seed[0], parent=Path(self._folder.name))
@@ -99,7 +99,10 @@ class Rig:
         one_step: Callable[[], object] = advance
         if self.collector.in_place:
             one_step = GraphCollector(
-                env, act, generators=[generator, env.generator], compile=self.config.compile
+                env,
+                act,
+                generators=[generator, env.generator],
+                compile=self.config.execution.compile,
             ).collect
         subject = self._of_envs(one_step, 1)
         subject.notes = notes

@@ -32,7 +32,7 @@ def benchmark(options: Options, out: Path | None = None, plot: Path | None = Non
         ConfigError: for what cannot be measured here or a file that cannot be written.
     """
     console = report.make_console()
-    torch.set_num_threads(cpu_threads(options.config.threads))
+    torch.set_num_threads(cpu_threads(options.config.execution.threads))
     left_out = options.left_out()
     modes = [mode for mode in options.modes if mode not in left_out]
     facts = machine(options.device) | software() | job(options, modes)

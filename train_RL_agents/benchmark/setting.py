@@ -18,7 +18,8 @@ from train_RL_agents.utils.provenance import revision, versions
 _FLAGS = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8")
 """Vector and matrix instructions that torch's CPU kernels can use."""
 _JOB = {
-    "agent": "agent_type", "updates in": "precision", "robots": "training_schedule.num_robots",
+    "agent": "agent_type", "updates in": "execution.precision",
+    "robots": "training_schedule.num_robots",
     "vortex cores": "training_schedule.num_cores", "obstacles": "training_schedule.num_obstacles",
 }  # fmt: skip
 """Settings that figures depend on most."""

@@ -64,10 +64,11 @@ class StepCollector:
         _check_entries(self.env, agent)
         uniform = settings.exploration == "uniform"
         self.policy = PolicyWrapper(
-            agent, settings.num_envs, generator, uniform=uniform, compile=config.compile
+            agent, settings.num_envs, generator, uniform=uniform, compile=config.execution.compile
         )
         self._drawn_from = [generator, self.env.generator]
-        self.in_place = config.capture and device.type == "cuda" and settings.collector == "local"
+        captures = config.execution.capture and device.type == "cuda"
+        self.in_place = captures and settings.collector == "local"
         """Whether steps are collected by CUDA graphs, and thus always in the same tensors."""
         self.env_steps = 0
         """Made by this process so far."""
@@ -100,9 +101,10 @@ class StepCollector:
     def _start(self) -> Callable[[], TensorDictBase]:
         """Choose where steps come from, now that a resumed run's state is there."""
         if self.in_place:
+            execution = self._config.execution
             self._graphs = GraphCollector(
                 self.env, self.policy, self._drawn_from, self._display.say,
-                self._config.trainer.vector_steps, self._config.compile, self._config.capture,
+                self._config.trainer.vector_steps, execution.compile, execution.capture,
             )  # fmt: skip
             return self._graphs.collect
         if self._config.trainer.collector != "local":

@@ -209,7 +209,8 @@ def _worlds(
                 noise.seed.to(_CPU), numbers[worker].clone(), torch.tensor(env_steps // num_envs)
             ),
             continuous=continuous,
-            compile_step=config.compile,
+            compile_step=config.execution.compile,
+            kernel=config.execution.kernel,
             check_actions=False,  # see Algorithm.health
             episode_statistics=True,
         )

@@ -36,10 +36,11 @@ def make_world(
         device=device,
         seed=seed,
         noise=noise,
-        compile_step=config.compile,
+        compile_step=config.execution.compile,
         episode_statistics=True,
         # Without workers; the graph collector captures more.
-        capture_step=config.capture and config.trainer.collector != "local",
+        capture_step=config.execution.capture and config.trainer.collector != "local",
+        kernel=config.execution.kernel,
         check_actions=False,  # see Algorithm.health
     )
 

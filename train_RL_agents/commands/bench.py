@@ -16,7 +16,7 @@ _OPTIONS = ("parts", "modes", "envs", "batch", "replay", "seconds", "repeats")
 """Those of benchmark.options."""
 _LEVEL = {"robots": 5, "vortices": 0, "obstacles": 4}
 """What scenarios hold if nothing is said."""
-_SETTINGS = {"agent": "agent_type", "device": "device", "threads": "threads"}
+_SETTINGS = {"agent": "agent_type", "device": "execution.device", "threads": "execution.threads"}
 """Options that stand for settings."""
 
 
@@ -51,8 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="runs of each size and mode, in turn; 3 by default")  # fmt: skip
     add("--agent", metavar="NAME", help="short for agent_type=NAME; AC-IQN by default")
     add("-C", "--config", metavar="FILE", type=Path, help="settings, as for train")
-    add("-D", "--device", metavar="DEV", help="auto, cpu, cuda, cuda:N; device=DEV")
-    add("--threads", metavar="N", help="CPU threads of torch, 0: one per idle core; threads=N")
+    add("-D", "--device", metavar="DEV", help="auto, cpu, cuda, cuda:N; execution.device=DEV")
+    add("--threads", metavar="N",
+        help="CPU threads of torch, 0: one per idle core; execution.threads=N")  # fmt: skip
     add("--json", metavar="FILE", type=Path, help="write everything here, after every part")
     add("--plot", metavar="FILE", type=Path, help="draw it: a PNG or PDF (extra: plot)")
 

@@ -20,16 +20,17 @@ OWN_THREADS = True
 IMPORTS = ("train_RL_agents.torchrl_trainer",)
 _SHORTHANDS = {
     "agent": "agent_type",
-    "device": "device",
-    "threads": "threads",
+    "device": "execution.device",
+    "threads": "execution.threads",
     "seed": "seed",
     "num_envs": "trainer.num_envs",
     "total_timesteps": "total_timesteps",
-    "compile": "compile",
+    "compile": "execution.compile",
     "strict": "training_schedule.strict",
 }
 """Options that stand for keys."""
-_QUICK = ("total_timesteps=100000", "eval_freq=100000", "log_freq=5000", "compile=false")
+_QUICK = ("total_timesteps=100000", "eval_freq=100000", "log_freq=5000",
+          "execution.compile=false")  # fmt: skip
 """Settings of ``--quick``."""
 _TRACED = 20
 """Batches of the collector in a trace, if not said otherwise."""
@@ -44,12 +45,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-C", "--config", metavar="FILE", type=Path, help="JSON with settings that "
         "differ, or the name of one that is shipped, such as dqn")  # fmt: skip
     add("--agent", metavar="NAME", help="agent_type=NAME, or package.module:Class")
-    add("-D", "--device", metavar="DEV", help="auto, cpu, cuda, cuda:N; device=DEV")
-    add("--threads", metavar="N", help="CPU threads, 0: one per idle core; threads=N")
+    add("-D", "--device", metavar="DEV", help="auto, cpu, cuda, cuda:N; execution.device=DEV")
+    add("--threads", metavar="N",
+        help="CPU threads, 0: one per idle core; execution.threads=N")  # fmt: skip
     add("--seed", metavar="N", nargs="+", help="one run for each; seed=N,...")
     add("--num-envs", metavar="N", help="trainer.num_envs=N")
     add("--total-timesteps", metavar="N", help="env-steps of a run; total_timesteps=N")
-    add("--compile", action=argparse.BooleanOptionalAction, help="compile=true or false")
+    add("--compile", action=argparse.BooleanOptionalAction,
+        help="execution.compile=true or false")  # fmt: skip
     add("--strict", action="store_true", help="refuse a scenario file with odd starts or goals; "
         "training_schedule.strict=true")  # fmt: skip
     add("--profile", metavar="NAME", help="sizes of environments, batch and replay for a device: "

@@ -38,8 +38,12 @@ _PARTS = {
     "training_schedule.sampler": plugins.SCENARIOS,
 }  # fmt: skip
 """Settings that name parts of a user's, with the group of their entry points."""
-RENAMED = {"agent.duelling": "agent.dueling", "trainer.average_decay": "trainer.ema_decay"}
-"""Former names of settings, which files and saved runs may still use."""
+_IN_EXECUTION = ("device", "threads", "compile", "capture", "precision", "tf32", "fused_optimizer")
+MOVED = {
+    "agent.duelling": "agent.dueling", "trainer.average_decay": "trainer.ema_decay",
+    "world.kernel": "execution.kernel", **{name: f"execution.{name}" for name in _IN_EXECUTION},
+}  # fmt: skip
+"""Former names of settings, which files and saved runs may still use, and their present ones."""
 
 
 _RECORDED = {"training_time"}
@@ -78,7 +82,7 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> TrainConfig
         theirs, known = (
             {setting.key for setting in settings_of(default_config(name))} for name in (own, asked)
         )
-        if _renamed(flatten(values)).keys() & (theirs - known):
+        if flat_settings(values).keys() & (theirs - known):
             raise ConfigError(
                 f"agent_type={asked}: {path} is a configuration of {own}, with settings that "
                 f"{asked} lacks{_for_agent(asked)}"
@@ -122,10 +126,8 @@ def from_dict(
         overrides: see load_config.
         saved: a whole configuration below these, of which nobody knows what was stated.
     """
-    below, given, texts = (
-        _renamed(each)
-        for each in (flatten(saved or {}), flatten(values), dict(map(_split, overrides)))
-    )
+    below, given = flat_settings(saved or {}), flat_settings(values)
+    texts = dict(map(_split, overrides))
     for each in (below, given, texts):
         if isinstance(each.get("agent_type"), str):
             each["agent_type"] = agent_name(each["agent_type"])
@@ -210,7 +212,7 @@ def _without_levels(config: TrainConfig[Any], stated: Collection[str]) -> TrainC
 
 def stated_keys(path: Path | None, overrides: Sequence[str] = ()) -> set[str]:
     """Dotted names of the settings that a file and arguments give; see load_config."""
-    return {*_renamed(flatten(file_settings(path))), *_renamed(dict(map(_split, overrides)))}
+    return {*flat_settings(file_settings(path)), *dict(map(_split, overrides))}
 
 
 def override(config: TrainConfig[Any], overrides: Sequence[str]) -> TrainConfig[Any]:
@@ -283,11 +285,26 @@ def _is_section(config: TrainConfig[Any], key: str) -> bool:
     return is_dataclass(found)
 
 
-def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings under their present names."""
-    given = {RENAMED.get(key, key): value for key, value in settings.items()}
-    # Saved configurations of a version that measured kernels have this value.
-    return {key: value for key, value in given.items() if (key, value) != ("world.kernel", "auto")}
+def flat_settings(nested: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a file by dotted key, under their present names.
+
+    Raises:
+        ConfigError: when a key is given twice, also under its former name; see flatten.
+    """
+    found: dict[str, Any] = {}
+    for key, value in flatten(nested).items():
+        # Saved configurations of a version that measured kernels have this value.
+        if (key, value) == ("world.kernel", "auto"):
+            continue
+        name = MOVED.get(key, key)
+        require(name not in found, name, value, f"given once{_formerly(name)}")
+        found[name] = value
+    return found
+
+
+def _formerly(name: str) -> str:
+    """Return the end of a sentence that says what a setting was called before."""
+    return "".join(f"; {key} is its former name" for key, new in MOVED.items() if new == name)
 
 
 def agent_name(name: str) -> str:
@@ -375,6 +392,8 @@ def _read_texts(text: str) -> list[str]:
 
 def unknown(key: str, value: Any, known: list[str]) -> str:
     """Return the message for a key that does not exist."""
+    if key in MOVED:
+        return f"{key}={brief(value)}: the setting is called {MOVED[key]} now"
     inside = [name for name in known if name.startswith(f"{key}.")]
     if inside:
         other = f"; or is it {key}_type={value}?" if f"{key}_type" in known else ""

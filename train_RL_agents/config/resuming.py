@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 RESUMABLE = (
-    "total_timesteps", "eval_freq", "log_freq", "threads", "compile", "tf32", "fused_optimizer",
-    "capture", "world.kernel", "monitor", "loggers", "draw_evaluations", "save_replay",
-    "on_divergence", "on_user_signal", "trainer.learning_rate", "trainer.learning_rate_final",
+    "total_timesteps", "eval_freq", "log_freq", "execution.threads", "execution.compile",
+    "execution.capture", "execution.kernel", "execution.tf32", "execution.fused_optimizer",
+    "monitor", "loggers", "draw_evaluations", "save_replay", "on_divergence", "on_user_signal",
+    "trainer.learning_rate", "trainer.learning_rate_final",
 )  # fmt: skip
 """Keys that may change when a run is resumed; all others would make it another run. Not the device:
 generators of another kind of device cannot take up the streams of random numbers."""

@@ -5,10 +5,11 @@ The defaults are the main job: AC-IQN on the six published levels, on a CPU with
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Annotated, ClassVar, Generic, Literal, TypeVar
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from marinenav_env import LEVELS, Curriculum, Level, WorldConfig
+from marinenav_env.runtime.execution import Execution
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import (
     Count,
@@ -25,7 +26,6 @@ from marinenav_env.support.validation import (
 from train_RL_agents.agents import AgentConfig, agent_class
 
 ConfigType = TypeVar("ConfigType", bound=AgentConfig)
-Precision = Literal["auto", "fp32", "bf16", "fp16"]
 LOGGERS = ("tensorboard", "csv", "wandb", "mlflow")
 LARGEST_SEED = 2**32 - 1
 """Of a run, an evaluation set or a search."""
@@ -365,24 +365,6 @@ class TrainConfig(Generic[ConfigType]):
     """Env-steps between log entries."""
     save_dir: str = "runs"
     """Folder that run folders are made in."""
-    device: str = "auto"
-    """A torch device, or auto: a GPU if there is one, else the CPU."""
-    threads: Annotated[int, at_least(0), at_most(1024)] = 0
-    """CPU threads of torch, at most one per core; 0: as OMP_NUM_THREADS says, else one for each
-    core that is idle when the run begins. The run keeps their number."""
-    compile: bool = True
-    """Compile world, policy and update; the first run then takes a minute longer."""
-    precision: Precision = "fp32"
-    """Matrix products in the losses: float32, or bfloat16 or float16 with means, targets and
-    weights in float32; auto: fp32 on a CPU, bf16 on a GPU, fp16 on one without it. Policies act in
-    float32."""
-    tf32: bool = False
-    """Round the factors of float32 matrix products to 10 bits, on GPUs from Ampere on."""
-    fused_optimizer: bool = True
-    """Adam's step as one kernel; else as several over all weights. Without effect on compiled
-    updates."""
-    capture: bool = True
-    """On a GPU, launch collection and updates as CUDA graphs; without effect on a CPU."""
     loggers: tuple[str, ...] = ("tensorboard",)
     """What scalars are logged to: tensorboard, csv, wandb, mlflow, or package.module:Class."""
     monitor: bool = True
@@ -401,6 +383,8 @@ class TrainConfig(Generic[ConfigType]):
     """Policy that is imitated; the run keeps a copy."""
     trainer: TrainerConfig = None  # type: ignore[assignment]
     """Collecting and learning; by default as the agent has it."""
+    execution: Execution = field(default_factory=Execution)
+    """Device, threads, generated code, CUDA graphs and precision."""
     world: WorldConfig = field(default_factory=WorldConfig)
     """The world."""
     training_schedule: TrainingSchedule = field(default_factory=TrainingSchedule)
@@ -438,3 +422,8 @@ class TrainConfig(Generic[ConfigType]):
         fine = agent.uses_priorities or not self.trainer.prioritized
         require(fine, "trainer.prioritized", True, f"false for {self.agent_type}")
         self.trainer.check(max(self.training_schedule.num_robots))
+
+
+def with_execution(config: TrainConfig[Any], **changes: Any) -> TrainConfig[Any]:
+    """Return a configuration with other settings of its execution."""
+    return replace(config, execution=replace(config.execution, **changes))

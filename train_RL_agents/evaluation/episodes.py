@@ -333,6 +333,7 @@ def evaluate(
     device: torch.device,
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
+    kernel: str = "compiled",
     drop_ended: bool = True,
     watch: Watch | None = None,
     progress: Progress | None = None,
@@ -350,6 +351,7 @@ def evaluate(
         device: where to run.
         seed: of the measurement noise.
         dtype: of the world.
+        kernel: see MarineNavEnv.
         drop_ended: whether the batch may shrink; false for policies that draw random numbers.
         watch: looks on.
         progress: is told how many episodes have ended.
@@ -360,7 +362,7 @@ def evaluate(
     Raises:
         ConfigError: when a scenario has no robot, or an action cannot be used.
     """
-    env = evaluation_world(scenarios, world, continuous, device, dtype, seed)
+    env = evaluation_world(scenarios, world, continuous, device, dtype, seed, kernel)
     if not host_reads_are_free(device):
         return Evaluation(policy, env, seed).run(watch, progress)
     step, now = env.reset(), env.world_state
@@ -389,13 +391,19 @@ def evaluate(
 
 def evaluation_world(
     scenarios: Scenario | Sequence[Episode], world: WorldConfig, continuous: bool,
-    device: torch.device, dtype: torch.dtype, seed: int,
+    device: torch.device, dtype: torch.dtype, seed: int, kernel: str = "compiled",
 ) -> MarineNavEnv:  # fmt: skip
     """The world of an evaluation, see ``evaluate``."""
     # Nothing ends at a collision here: the tally stops there by itself.
     world = replace(world, ends_at_first_collision=False)
     return MarineNavEnv(
-        world, scenarios=scenarios, continuous=continuous, device=device, dtype=dtype, seed=seed
+        world,
+        scenarios=scenarios,
+        continuous=continuous,
+        device=device,
+        dtype=dtype,
+        seed=seed,
+        kernel=kernel,
     )
 
 
@@ -487,10 +495,10 @@ class Evaluation:
 
 def evaluation_of(
     policy: Policy, scenarios: Scenario | Sequence[Episode], world: WorldConfig, *,
-    continuous: bool, device: torch.device, seed: int, **options: Any,
+    continuous: bool, device: torch.device, seed: int, kernel: str = "compiled", **options: Any,
 ) -> Evaluation:  # fmt: skip
     """An evaluation to be run several times; see ``evaluate`` and Evaluation."""
-    env = evaluation_world(scenarios, world, continuous, device, torch.float32, seed)
+    env = evaluation_world(scenarios, world, continuous, device, torch.float32, seed, kernel)
     return Evaluation(policy, env, seed, **options)
 
 

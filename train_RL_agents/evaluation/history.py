@@ -117,7 +117,8 @@ class History:
         config, env = self._config, self._compiled_env
         seed, given = config.eval_schedule.seed, (self.scenarios, config.world)
         options: dict[str, Any] = {
-            "continuous": agent.continuous, "device": self._device, "seed": seed
+            "continuous": agent.continuous, "device": self._device, "seed": seed,
+            "kernel": config.execution.kernel,
         }  # fmt: skip
         if env is not None:
             own = evaluation_world(*given, dtype=torch.float32, **options)
@@ -125,7 +126,7 @@ class History:
                 return BatchedEvaluation(PolicyWrapper(agent), own, env, seed).run
         if host_reads_are_free(self._device):
             return partial(evaluate, PolicyWrapper(agent), *given, **options)
-        options |= {"compile": config.compile, "capture": config.capture}
+        options |= {"compile": config.execution.compile, "capture": config.execution.capture}
         return evaluation_of(PolicyWrapper(agent), *given, **options).run
 
     def record(

@@ -128,20 +128,23 @@ class Learner:
         self._averages = FlatWeights(self.ema.networks).weights
         self._target = target
         self.optimizer = make_optimizer(
-            settings.optimizer, self._weights, settings.learning_rate, config.fused_optimizer
+            settings.optimizer,
+            self._weights,
+            settings.learning_rate,
+            config.execution.fused_optimizer,
         )
         self._make_state()
         self.learning_rate, self.rate_factor = settings.learning_rate, 1.0
         # For generated code, in which a number would freeze.
         self._rate = torch.tensor(self.learning_rate, device=generator.device)
         device, losses = generator.device, losses or agent.loss
-        self._precision = precision = resolve_precision(device, config.precision)
+        self._precision = precision = resolve_precision(device, config.execution.precision)
         if precision in HALVES:
             losses = in_half(losses, device, HALVES[precision])
         self._scale = LossScale(device) if precision == "fp16" else None
         self._gradients: Gradients = gradients_of(agent, losses, self._flat)
         self._apply = self._apply_scaled if self._scale else self._apply_gradient
-        self._traced = config.compile
+        self._traced = config.execution.compile
         self._unchecked: Gradients | None = None
         if self._traced:
             self._unchecked = self._gradients
@@ -158,7 +161,7 @@ class Learner:
         # On the device, as a number would freeze in a graph. In float64, for shares as by Python.
         self._made = torch.zeros((), dtype=torch.float64, device=device)
         self._tau = tau
-        self._capture = config.capture and self._ranks is None
+        self._capture = config.execution.capture and self._ranks is None
         self._step = self._drawn = self._several = self._captured(self.step)
 
     def draw_by(self, step: Callable[[], Updated], generator: torch.Generator, count: int) -> None:
@@ -190,7 +193,7 @@ class Learner:
 
     def mode(self) -> str:
         """Describe how updates are computed."""
-        config, on_gpu = self._config, self._generator.device.type == "cuda"
+        config, on_gpu = self._config.execution, self._generator.device.type == "cuda"
         shared = on_gpu and config.capture and self._ranks is not None
         words = {
             self._precision: True,

@@ -42,7 +42,7 @@ class OffPolicy(Algorithm):
         tau = settings.tau if settings.target_update_interval == 0 else 0.0
         super().__init__(setup, tau)
         # Generated CPU code is slower at turning layouts than torch itself.
-        compile_rows = config.compile and device.type == "cuda"
+        compile_rows = config.execution.compile and device.type == "cuda"
         alone = compile_rows and not setup.stores_in_place
         self.streams = MultiStep(settings.n_steps, settings.gamma, settings.reward_scale, alone)
         self.streams.in_place = setup.stores_in_place

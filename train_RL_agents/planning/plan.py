@@ -126,9 +126,8 @@ def _one_environment(config: TrainConfig[Any], continuous: bool) -> MarineNavEnv
         scenarios = training_scenarios(config)
     if isinstance(scenarios, Curriculum):
         scenarios = replace(scenarios, pool_size=1, refresh_size=1)
-    world = replace(config.world, kernel="compiled")  # this one is made on the CPU
     return MarineNavEnv(
-        world, 1, scenarios=scenarios, continuous=continuous, episode_statistics=True, seed=0
+        config.world, 1, scenarios=scenarios, continuous=continuous, episode_statistics=True, seed=0
     )
 
 

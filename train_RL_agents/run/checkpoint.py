@@ -14,7 +14,7 @@ import shlex
 import warnings
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -172,8 +172,6 @@ def save_policy(
         env_steps: of the run so far.
         metrics: of its evaluation.
     """
-    # A policy acts wherever it is taken.
-    config = replace(config, world=replace(config.world, kernel="compiled"))
     content = {
         "format": POLICY,
         "version": VERSION,

@@ -101,11 +101,11 @@ class Ranks:
             ConfigError: when there is none.
         """
         if self.size > 1:
-            require(name in ("auto", "cpu", "cuda"), "device", name,
+            require(name in ("auto", "cpu", "cuda"), "execution.device", name,
                     "auto, cpu or cuda with several processes, each has its own")  # fmt: skip
             if name != "cpu" and torch.cuda.is_available():
                 name = f"cuda:{self._local}"
-        device = resolve_device(name)
+        device = resolve_device(name, "execution.device")
         if device.type == "cuda":
             # Streams, events and generators are those of the current device where none is named.
             torch.cuda.set_device(device)

@@ -17,7 +17,14 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.support.files import read_text
 from marinenav_env.support.validation import LARGEST_NUMBER, ConfigError, is_count, require
-from train_RL_agents.config.reading import file_settings, flatten, from_dict, read_json, to_dict
+from train_RL_agents.config.reading import (
+    file_settings,
+    flat_settings,
+    flatten,
+    from_dict,
+    read_json,
+    to_dict,
+)
 from train_RL_agents.config.resuming import RESUMABLE, changes
 from train_RL_agents.config.schema import LARGEST_SEED, TrainConfig
 from train_RL_agents.evaluation.contenders import (
@@ -89,8 +96,8 @@ def read_study(path: Path) -> Study:
     for agent, (name, own) in product(agents, settings.items()):
         require(isinstance(own, dict), f"{path}: settings.{name}", own, "an object with settings")
         title = f"{Path(agent).stem}, {name}" if name else Path(agent).stem
-        values = file_settings(Path(agent))
-        groups[title] = from_dict(flatten(values) | flatten(common) | flatten(own))
+        agents_own, shared, stated = map(flat_settings, (file_settings(Path(agent)), common, own))
+        groups[title] = from_dict(agents_own | shared | stated)
     fine = len({_slug(each) for each in groups}) == len(agents) * len(settings)
     require(fine, f"{path}: agents", agents, "of different names")
     first, *others = groups

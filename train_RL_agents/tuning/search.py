@@ -15,7 +15,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from marinenav_env.support.extras import need
 from marinenav_env.support.files import require_output
 from marinenav_env.support.validation import ConfigError, is_number, require
 from train_RL_agents.config.reading import (
+    MOVED,
     from_dict,
     parse_json,
     read_json,
@@ -32,7 +32,7 @@ from train_RL_agents.config.reading import (
     to_dict,
     unknown,
 )
-from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.config.schema import TrainConfig, with_execution
 from train_RL_agents.planning.plan import check, plan
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
@@ -84,7 +84,7 @@ def read_space(path: Path, config: TrainConfig[Any]) -> Space:
     Raises:
         ConfigError: when a setting is not known, or an end or a choice cannot be its value.
     """
-    content = read_json(path)
+    content = {MOVED.get(key, key): value for key, value in read_json(path).items()}
     require(len(content) > 0, str(path), content, "an object with one or more settings")
     types = {setting.key: setting.annotation for setting in settings_of(config)}
     for key, value in content.items():
@@ -377,7 +377,8 @@ class Search:
         try:
             with self._refusals():
                 config = changed(self.config, values)
-                check(plan(config, resolve_device(config.device)), config)
+                device = resolve_device(config.execution.device, "execution.device")
+                check(plan(config, device), config)
                 parent = self.folder / f"trial_{trial.number:04d}"
                 run = RunFolder.create(config, config.seed[0], argv, parent)
             trainer = self._trained(run, pruning, display)
@@ -413,7 +414,8 @@ class Search:
         """Train a run, without generated code where that cannot be had."""
 
         def attempt(compiled: bool) -> TorchRLTrainer:
-            run.config = replace(run.config, compile=run.config.compile and compiled)
+            compiled = compiled and run.config.execution.compile
+            run.config = with_execution(run.config, compile=compiled)
             with self._refusals():
                 trainer = TorchRLTrainer(run, callbacks=[pruning], **display)
             self._refused = 0

@@ -102,8 +102,8 @@ def set_up_process(device: torch.device, threads: int, precision: str, tf32: boo
     Args:
         device: that is computed on.
         threads: of the CPU.
-        precision: see TrainConfig.
-        tf32: see TrainConfig.
+        precision: see Execution.
+        tf32: see Execution.
 
     Raises:
         ConfigError: when the device does not support the precision.
@@ -122,7 +122,7 @@ def set_precision(device: torch.device, precision: str, tf32: bool) -> None:
     if device.type != "cuda":
         return
     fine = precision != "bf16" or _knows_bfloat16(device)
-    require(fine, "precision", precision, f"auto, fp32 or fp16 on {device}")
+    require(fine, "execution.precision", precision, f"auto, fp32 or fp16 on {device}")
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
 
 
@@ -140,12 +140,13 @@ def _knows_bfloat16(device: torch.device) -> bool:
         return torch.cuda.is_bf16_supported(including_emulation=False)
 
 
-def resolve_device(name: str) -> torch.device:
+def resolve_device(name: str, key: str = "device") -> torch.device:
     """Find a device by name.
 
     Args:
         name: auto, cpu, cuda or cuda:N. ``auto`` is the first CUDA device if there is one, else
             the CPU. Others, such as mps, lack the float64 that scenarios are drawn in.
+        key: what is named in the error, an option or a setting.
 
     Returns:
         The device, with its index (but for the CPU), as tensors on it report it.
@@ -157,5 +158,5 @@ def resolve_device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if "cuda:0" in here else "cpu"
     found = "cuda:0" if name == "cuda" else name
-    require(found in here, "device", name, f"auto or one of those here: {', '.join(here)}")
+    require(found in here, key, name, f"auto or one of those here: {', '.join(here)}")
     return torch.device(found)

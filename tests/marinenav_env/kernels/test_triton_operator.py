@@ -1,7 +1,6 @@
 """The operator that calls the world's kernel, in Triton's interpreter, in a process of its own."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ def calls() -> list[Any]:
 
     triton_world.world_step = noted  # type: ignore[assignment]
     for curriculum in (TRAFFIC, SEA):
-        env = MarineNavEnv(replace(SHORT, kernel="triton"), 3, scenarios=curriculum, seed=0)
+        env = MarineNavEnv(SHORT, 3, scenarios=curriculum, seed=0, kernel="triton")
         action = torch.zeros(3, env.num_robots, 2)
         env.advance(env.world_state, action)
         env.step_and_reset(env.world_state, action, env.next_source())

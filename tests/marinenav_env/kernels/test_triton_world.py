@@ -53,22 +53,23 @@ Act = Callable[[int, State, Scenario], Tensor]
     ids=lambda setting: next(iter(setting)),
 )
 def test_what_the_kernel_does_not_know_is_refused(setting: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=r"world.kernel='triton': must be compiled with further"):
-        MarineNavEnv(WorldConfig(kernel="triton", **setting), seed=0)
+    refused = r"execution\.kernel='triton': must be compiled with further"
+    with pytest.raises(ConfigError, match=refused):
+        MarineNavEnv(WorldConfig(**setting), seed=0, kernel="triton")
 
 
 def test_a_cpu_is_refused() -> None:
     pytest.importorskip("triton")
     with pytest.raises(
-        ConfigError, match=r"world.kernel='triton': must be compiled where there is"
+        ConfigError, match=r"execution.kernel='triton': must be compiled where there is"
     ):
-        MarineNavEnv(WorldConfig(kernel="triton"), seed=0)
+        MarineNavEnv(seed=0, kernel="triton")
 
 
 def test_without_triton_the_message_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "marinenav_env.kernels.triton_world", None)
-    with pytest.raises(ConfigError, match=r"world.kernel=triton: triton is not installed"):
-        MarineNavEnv(WorldConfig(kernel="triton"), seed=0)
+    with pytest.raises(ConfigError, match=r"execution.kernel=triton: triton is not installed"):
+        MarineNavEnv(seed=0, kernel="triton")
 
 
 # In the interpreter, in a process of its own ----------------------------------------------------
@@ -261,7 +262,7 @@ def compiled_whole() -> dict[str, Any]:
     curriculum = Curriculum(levels=(Level(2, 0, 0, 30.0),), pool_size=8, refresh_size=8)
     same = []
     for setting in ({}, {"weather": ROUGH, "reward": BY_ROLE}):
-        env = MarineNavEnv(WorldConfig(kernel="triton", max_steps=1, **setting), 8,
+        env = MarineNavEnv(WorldConfig(max_steps=1, **setting), 8, kernel="triton",
                            scenarios=curriculum, seed=0)  # fmt: skip
         given = env.world_state, torch.ones(8, 2, 2), env.next_source()
         starting = *given, WorldState(env.reset_pool.states, env.constants), torch.arange(8)
@@ -302,12 +303,13 @@ def episodes_of(kind: str, device: str) -> dict[str, Any]:
     count, given = STARTS[kind]
     ours, theirs = (
         MarineNavEnv(
-            replace(SHORT, kernel=kernel),
+            SHORT,
             count,
             scenarios=given(),
             seed=1,
             device=device,
             episode_statistics=True,
+            kernel=kernel,
         )
         for kernel in ("triton", "compiled")
     )

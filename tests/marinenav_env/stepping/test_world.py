@@ -447,14 +447,14 @@ def test_new_episodes_take_their_parameters_from_the_pool(busy: World, shared: b
 def test_a_kernel_is_not_refused_for_weather() -> None:
     quantiles = torch.zeros(1, 2, dtype=torch.float64)
     with pytest.raises(ConfigError) as error:
-        world.World(WorldConfig(kernel="triton"), quantiles, weather=True)
+        world.World(WorldConfig(), quantiles, weather=True, kernel="triton")
     assert "further observation entries" not in str(error.value)
 
 
 def test_a_kernel_that_cannot_be_imported_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "marinenav_env.kernels.triton_world", None)
-    with pytest.raises(ConfigError, match=r"^world\.kernel=triton: triton is not installed$"):
-        world.World(WorldConfig(kernel="triton"), torch.zeros(1, 2))
+    with pytest.raises(ConfigError, match=r"^execution\.kernel=triton: triton is not installed$"):
+        world.World(WorldConfig(), torch.zeros(1, 2), kernel="triton")
 
 
 def test_a_kernel_refuses_other_entries_and_rewards(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -462,8 +462,8 @@ def test_a_kernel_refuses_other_entries_and_rewards(monkeypatch: pytest.MonkeyPa
     own = "marinenav_env.rules.reward:published_reward"
     monkeypatch.setattr(plugins, "_allowed", {own})
     for other in (
-        WorldConfig(kernel="triton", sensor=SensorConfig(scan_beams=4)),
-        WorldConfig(kernel="triton", reward=RewardConfig(function=own)),
+        WorldConfig(sensor=SensorConfig(scan_beams=4)),
+        WorldConfig(reward=RewardConfig(function=own)),
     ):
         with pytest.raises(ConfigError, match=refused):
-            world.World(other, torch.zeros(1, 2, dtype=torch.float64))
+            world.World(other, torch.zeros(1, 2, dtype=torch.float64), kernel="triton")

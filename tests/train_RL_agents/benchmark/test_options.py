@@ -27,8 +27,8 @@ def test_what_an_agent_and_a_device_lack():
 
 
 def test_nothing_is_left_out_on_a_gpu(monkeypatch):
-    monkeypatch.setattr(options, "resolve_device", torch.device)
-    found = Options(from_dict(TINY, ["device=cuda"]), modes=("captured",))
+    monkeypatch.setattr(options, "resolve_device", lambda name, key: torch.device(name))
+    found = Options(from_dict(TINY, ["execution.device=cuda"]), modes=("captured",))
     assert found.left_out() == {}
 
 

@@ -1,7 +1,6 @@
 """The graph collector against TorchRL's Collector, and captured against uncaptured."""
 
 import random
-from dataclasses import replace
 
 import pytest
 import torch
@@ -23,6 +22,7 @@ from tests.train_RL_agents.tiny_runs import (
     train,
 )
 from train_RL_agents.collecting.graphs import GraphCollector
+from train_RL_agents.config.schema import with_execution
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 KINDS = [("agent_type=AC-IQN", "trainer.n_steps=3"), ("agent_type=DQN",),
@@ -246,7 +246,8 @@ def test_generated_code_makes_the_same_steps_and_rows(tmp_path, tiny, monkeypatc
     monkeypatch.setattr("tensordict.base._RecordDeviceTransfer.mark", lambda recorder: None)
     states = []
     for compile in ("false", "true"):
-        trainer = begin_in_graphs(new_run(tmp_path / compile, *KINDS[0], f"compile={compile}"))
+        words = *KINDS[0], f"execution.compile={compile}"
+        trainer = begin_in_graphs(new_run(tmp_path / compile, *words))
         if compile == "true":
             store = trainer.algorithm._store_rows
             trainer.algorithm._write_rows = compiled(store, torch.device("cpu"))
@@ -259,7 +260,7 @@ def test_generated_code_makes_the_same_steps_and_rows(tmp_path, tiny, monkeypatc
 
 def test_a_cpu_has_torchrls_collector(tmp_path, tiny):
     trainer = TorchRLTrainer(new_run(tmp_path), quiet=True)
-    assert trainer.config.capture
+    assert trainer.config.execution.capture
     assert not trainer.collector.in_place
 
 
@@ -274,17 +275,17 @@ def cuda():
 
 
 def on_gpu(path, *words):
-    return TorchRLTrainer(new_run(path, "device=cuda:0", *words), quiet=True)
+    return TorchRLTrainer(new_run(path, "execution.device=cuda:0", *words), quiet=True)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("words", [*KINDS, (*KINDS[0], "compile=true")], ids=" ".join)
+@pytest.mark.parametrize("words", [*KINDS, (*KINDS[0], "execution.compile=true")], ids=" ".join)
 def test_captured_is_uncaptured(tmp_path, tiny, cuda, words):
     states = []
     for captured in (False, True):
         trainer = on_gpu(tmp_path / str(captured), *words)
         if not captured:
-            trainer.collector._config = replace(trainer.config, capture=False)
+            trainer.collector._config = with_execution(trainer.config, capture=False)
             trainer.algorithm._store._recorder = None
         for number in range(60):
             trainer.collector.policy.set_exploration(1.0 / (number + 1), 0.5)
@@ -334,6 +335,6 @@ def test_a_captured_step_waits_for_nothing(tmp_path, tiny, cuda):
 
 @pytest.mark.gpu
 def test_a_run_on_a_gpu_collects_in_place(tmp_path, tiny, cuda):
-    run = new_run(tmp_path, "device=cuda:0", *KINDS[0])
+    run = new_run(tmp_path, "execution.device=cuda:0", *KINDS[0])
     assert train(run).collector.in_place
     assert int(saved(run)["replay"]["filled"]) == 150

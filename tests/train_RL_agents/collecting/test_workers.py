@@ -60,7 +60,7 @@ def noise():
 
 def test_each_worker_has_its_share_of_one_world():
     config = from_dict({"training_schedule.timesteps": [0, 5, 9, 10, 11, 12]},
-                       ["trainer.num_envs=8", *TWO, "compile=false"])  # fmt: skip
+                       ["trainer.num_envs=8", *TWO, "execution.compile=false"])  # fmt: skip
     made = [make() for make in workers._worlds(config, True, 0, noise(), 12)]
     made += [make() for make in workers._worlds(config, True, 0, noise(), 0)]
     assert [env.num_envs for env in made] == [4] * 4

@@ -25,7 +25,7 @@ from train_RL_agents.config.schema import TRAINED, TrainerConfig
 from train_RL_agents.tuning.search import changed
 
 WORDS = ["trainer.collision_penalty=-7", "world.max_steps=9", "trainer.num_envs=3",
-         "trainer.learning_starts=0", "compile=false"]  # fmt: skip
+         "trainer.learning_starts=0", "execution.compile=false"]  # fmt: skip
 
 
 def test_collisions_cost_what_the_trainer_says_while_training():
@@ -84,7 +84,7 @@ def test_a_world_has_all_environments_and_the_actions_of_the_agent():
 
 @pytest.mark.parametrize(("words", "captured"), [
     ((), False), (("trainer.collector=processes",), True),
-    (("trainer.collector=processes", "capture=false"), False),
+    (("trainer.collector=processes", "execution.capture=false"), False),
 ])  # fmt: skip
 @pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
 def test_its_step_is_captured_where_no_graph_collector_is(words, captured):

@@ -15,8 +15,9 @@ from train_RL_agents.run.checkpoint import save_policy
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("imageio_ffmpeg")
-SMALL = {"agent_type": "IQN", "agent.critics": 1, "agent.acting_quantiles": 4, "device": "cpu",
-         "world.max_steps": 3, "eval_schedule.num_episodes": [1] * 6}  # fmt: skip
+SMALL = {"agent_type": "IQN", "agent.critics": 1, "agent.acting_quantiles": 4,
+         "execution.device": "cpu", "world.max_steps": 3,
+         "eval_schedule.num_episodes": [1] * 6}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

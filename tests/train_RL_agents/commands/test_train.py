@@ -110,11 +110,11 @@ def test_a_quick_run_is_short_and_evaluated_unless_told_otherwise(monkeypatch):
         "train_RL_agents.training.new_runs", lambda path, words, *rest, **options: given.append(
             load_config(path, words)) or []
     )  # fmt: skip
-    for words in ([], ["--agent", "PPO", "--total-timesteps", "500"], ["compile=true"]):
+    for words in ([], ["--agent", "PPO", "--total-timesteps", "500"], ["execution.compile=true"]):
         assert main(["train", "--quick", *words]) == 0
     usual, own, compiled = given
     assert usual.total_timesteps == usual.eval_freq == 100_000
-    assert (usual.compile, compiled.compile) == (False, True)
+    assert (usual.execution.compile, compiled.execution.compile) == (False, True)
     assert (own.agent_type, own.total_timesteps) == ("PPO", 500)
 
 

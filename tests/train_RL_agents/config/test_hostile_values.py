@@ -16,8 +16,8 @@ from train_RL_agents.run.checkpoint import save_policy
 
 CONTENT = "what was there before"
 FLAG = "--tyro-write-completion"
-KEYS = ("seed", "trainer.batch_size", "trainer.tau", "compile", "agent.features", "world.vessel.m",
-        "world.scenario.v_range")  # fmt: skip
+KEYS = ("seed", "trainer.batch_size", "trainer.tau", "execution.compile", "agent.features",
+        "world.vessel.m", "world.scenario.v_range")  # fmt: skip
 
 
 @pytest.fixture

@@ -6,7 +6,9 @@ import pytest
 from marinenav_env import ConfigError
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import (
+    MOVED,
     default_config,
+    flatten,
     from_dict,
     load_config,
     override,
@@ -93,7 +95,7 @@ def test_round_trip_of_every_kind_of_value(agent_type):
         "agent_type": agent_type,
         "seed": 7,
         "save_dir": "a folder = with, [odd] name",
-        "compile": False,
+        "execution": {"compile": False},
         "world.vessel.m": [400.0, 500.5],
         "world": {"vessel": {"length": [5.0]}, "sensor": {"max_objects": [5, 3]}},
         "trainer": {"learning_rate": 1e-7, "batch_size": 2e3},
@@ -114,8 +116,8 @@ def test_round_trip_of_every_kind_of_value(agent_type):
         ("seed=[3, 4]", (3, 4)),
         ("training_schedule.weights=", ()),
         ("total_timesteps=1e6", 1_000_000),
-        ("compile=false", False),
-        ("compile=False", False),
+        ("execution.compile=false", False),
+        ("execution.compile=False", False),
         ("seed=1_000", (1000,)),
         ("trainer.tau=.5", 0.5),
         ("save_dir=5", "5"),
@@ -148,6 +150,49 @@ def test_a_saved_configuration_keeps_what_was_done_before_a_setting_existed():
         assert from_dict(saved).agent.kappa == 10.0
 
 
+OTHER = {"device": "cpu", "threads": 2, "compile": False, "capture": False, "precision": "bf16",
+         "tf32": True, "fused_optimizer": False, "world.kernel": "triton"}  # fmt: skip
+"""Settings of the execution under their former names, none at its default."""
+
+
+def test_files_may_have_former_names_of_settings(tmp_path):
+    path = tmp_path / "former.json"
+    path.write_text(json.dumps(OTHER | {"seed": 3, "trainer.average_decay": 0.5}))
+    config = load_config(path, ["execution.threads=4"])
+    settings = flatten(to_dict(config))
+    expected = {MOVED[name]: value for name, value in OTHER.items()} | {"execution.threads": 4}
+    assert expected.items() <= settings.items()
+    assert config.trainer.ema_decay == 0.5
+    assert stated_keys(path) == {*expected, "seed", "trainer.ema_decay"}
+    assert from_dict({"agent_type": "DQN", "agent": {"duelling": False}}) == from_dict(
+        {"agent_type": "DQN", "agent": {"dueling": False}}
+    )
+
+
+def test_a_configuration_that_was_saved_with_former_names_is_read():
+    config = from_dict({MOVED[name]: value for name, value in OTHER.items()})
+    saved = to_dict(config)
+    execution = saved.pop("execution")
+    saved["world"]["kernel"] = execution.pop("kernel")
+    assert saved_config(saved | execution) == config
+    saved["world"]["kernel"] = "auto"  # of a version that measured kernels
+    assert saved_config(saved | execution).execution.kernel == "compiled"
+
+
+def test_a_setting_is_not_given_under_two_names():
+    sentence = refused({"compile": True, "execution": {"compile": False}})
+    assert sentence.startswith("execution.compile=False: must be given once")
+    assert sentence.endswith("compile is its former name")
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_the_command_line_has_the_present_names_only(name):
+    assert (
+        refused({"agent_type": "DQN"}, f"{name}=1")
+        == f"{name}='1': the setting is called {MOVED[name]} now"
+    )
+
+
 def test_override_keeps_the_rest():
     config = from_dict({"agent_type": "DQN", "agent.critics": 3})
     changed = override(config, ["total_timesteps=7"])
@@ -178,8 +223,8 @@ def test_override_keeps_the_rest():
         ({"trainer": {"tau": 10**400}}, "trainer.tau=1000"),
         ({"trainer": {"tau": 10**5000}}, "trainer.tau=a int: must be finite"),
         ({"trainer": {"tau": float("inf")}}, "trainer.tau=inf: must be"),
-        ({"compile": 1}, "compile=1: must be true or false"),
-        ({"compile": "true"}, "compile='true': must be true or false"),
+        ({"execution": {"compile": 1}}, "execution.compile=1: must be true or false"),
+        ({"execution.compile": "true"}, "execution.compile='true': must be true or false"),
         ({"save_dir": 5}, "save_dir=5: must be text"),
         ({"agent": {"embedding": "x"}}, "agent.embedding='x': must be one of late, published"),
         ({"world.vessel.m": "x"}, "world.vessel.m='x': must be a number or a list of numbers"),
@@ -242,7 +287,7 @@ def test_mistakes_on_the_command_line():
 def test_a_number_with_a_letter_is_proposed_in_full(word, number):
     assert refused({}, word).endswith(f"; did you mean {number}?")
     assert "did you mean" not in refused({}, "total_timesteps=k")
-    assert "did you mean" not in refused({}, "compile=3k")
+    assert "did you mean" not in refused({}, "execution.compile=3k")
 
 
 def test_a_file_for_another_agent_is_told_in_a_sentence():

@@ -16,7 +16,7 @@ def test_nothing_that_is_the_same_is_a_change():
 
 
 def test_changes_are_told_in_order_with_both_values():
-    changed = settings(**{"trainer.gamma": 0.9, "device": "cpu", "agent.critics": 1})
+    changed = settings(**{"trainer.gamma": 0.9, "save_dir": "elsewhere", "agent.critics": 1})
     del changed["world.dt"]
     assert changes(settings(), changed) == [
         "agent.critics=1 (was 2)", "trainer.gamma=0.9 (was 0.99)", "world.dt=None (was 0.25)"

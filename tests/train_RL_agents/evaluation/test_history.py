@@ -173,7 +173,8 @@ def test_on_a_gpu_an_agent_is_evaluated_by_one_captured_step(history, monkeypatc
         history.evaluate(kinds[each], 80)
     assert len(evaluations) == history.episodes[-1] == made
     options = {"continuous": False, "device": CPU, "seed": CONFIG.eval_schedule.seed,
-               "compile": False, "capture": CONFIG.capture}  # fmt: skip
+               "kernel": "compiled", "compile": False,
+               "capture": CONFIG.execution.capture}  # fmt: skip
     assert evaluations[0] == options
 
 

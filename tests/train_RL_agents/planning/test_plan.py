@@ -81,7 +81,7 @@ def test_exact_items_of_on_policy_runs_are_what_is_allocated(tmp_path, tiny, wor
 
 
 def test_a_kernel_for_gpus_is_planned_for():
-    words = ["agent_type=DQN", "world.kernel=triton"]
+    words = ["agent_type=DQN", "execution.kernel=triton"]
     own, usual = (plan(from_dict({}, each), CPU) for each in (words, words[:1]))
     assert own.items == usual.items
 

@@ -163,8 +163,8 @@ def test_unknown_profiles_are_refused():
 def test_stated_keys_are_those_of_file_and_arguments(tmp_path):
     file = tmp_path / "config.json"
     file.write_text('{"trainer": {"num_envs": 3}, "trainer.gamma": 0.9, "seed": 1}')
-    assert stated_keys(file, ["device=cpu"]) == {
-        "trainer.num_envs", "trainer.gamma", "seed", "device"
+    assert stated_keys(file, ["execution.device=cpu"]) == {
+        "trainer.num_envs", "trainer.gamma", "seed", "execution.device"
     }  # fmt: skip
     assert stated_keys(None) == set()
 

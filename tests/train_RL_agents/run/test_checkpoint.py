@@ -11,6 +11,7 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import make_inputs, seeded
 from tests.train_RL_agents.tiny_runs import CPU, TINY, differences, tiny_settings
 from train_RL_agents.agents import AGENTS
+from train_RL_agents.api import load
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.run import checkpoint
@@ -243,8 +244,8 @@ def test_a_policy_acts_as_it_did(tmp_path, agent_type):
 
 def test_a_policy_does_not_ask_for_a_gpu(tmp_path):
     path = tmp_path / "policy.pt"
-    write_policy(path, **{"world.kernel": "triton"})
-    assert load_policy(path).config.world.kernel == "compiled"
+    write_policy(path, **{"execution.kernel": "triton", "execution.device": "cuda"})
+    assert load(path).evaluate(levels=[1], episodes=1).overall["episodes"] == 1
 
 
 def test_a_training_state_is_no_policy(state):

@@ -72,7 +72,7 @@ def test_the_newest_run_that_has_what_is_needed_is_meant(made, capsys):
     failed = RunFolder.create(from_dict(SMALL), 0, parent=made / "failed").path
     assert meant(Path("latest")) == failed
     assert load("latest").loaded.env_steps == 11
-    sized = sized_config(None, ["load_model=latest", "agent_type=DQN", "device=cpu"])
+    sized = sized_config(None, ["load_model=latest", "agent_type=DQN", "execution.device=cpu"])
     assert sized.config.load_model == "runs/b/seed_0"
     sentence = refused(capsys, "plot", "latest", "--out", "x")
     assert sentence == f"latest: no run in runs has an evaluation yet; the newest is {failed}"
@@ -137,7 +137,7 @@ def test_every_command_knows_the_newest_run(made, argv, capsys):
 
 
 def test_a_run_may_start_from_the_newest(made):
-    words = ["load_model=latest", "agent_type=DQN", "device=cpu"]
+    words = ["load_model=latest", "agent_type=DQN", "execution.device=cpu"]
     assert sized_config(None, words).config.load_model == "runs/b/seed_0"
 
 

@@ -31,6 +31,7 @@ ROOT = Path(__file__).parents[3]
 FAITHFUL = {load_config(path).agent_type: path for path in (ROOT / "configs/faithful").iterdir()}
 PROBED = ("IQN", "SAC")
 WORLD = ["world.max_steps=20", "eval_schedule.num_episodes=[1,1,1,1,1,1]"]
+PLAIN = ["execution.device=cpu", "execution.threads=1", "execution.compile=false"]
 
 
 @pytest.fixture(scope="module")
@@ -337,7 +338,7 @@ def test_faithful_schedules(name):
 @pytest.mark.parametrize("name", FAITHFUL)
 def test_faithful_configurations_train(tmp_path, name):
     """320 env-steps; the last one ends with a hard copy, so the targets equal the learned."""
-    overrides = [*WORLD, "device=cpu", "threads=1", "compile=false", "total_timesteps=320",
+    overrides = [*WORLD, *PLAIN, "total_timesteps=320",
                  "eval_freq=320", "log_freq=160", "trainer.learning_starts=64",
                  "trainer.target_update_interval=160", "trainer.buffer_size=2000"]  # fmt: skip
     config = load_config(FAITHFUL[name], overrides)
@@ -365,7 +366,7 @@ def test_faithful_configurations_train(tmp_path, name):
 def test_imported_weights_can_be_trained_on(tmp_path):
     file = write_arrays(tmp_path / "weights.npz", named_weights("DQN"))
     assert main(import_command("DQN", file, tmp_path / "policy.pt")) == 0
-    config = load_config(FAITHFUL["DQN"], [*WORLD, "device=cpu", "compile=false", "threads=1"])
+    config = load_config(FAITHFUL["DQN"], [*WORLD, *PLAIN])
     config = replace(config, load_model=str(tmp_path / "policy.pt"))
     with small_pool():
         trainer = TorchRLTrainer(RunFolder.create(config, 0, [], tmp_path), quiet=True)

@@ -146,7 +146,8 @@ def test_seeds_differ_also_in_the_bits_that_cpu_generators_look_at():
 
 
 def test_processes_do_not_choose_the_same_device():
-    with pytest.raises(ConfigError, match="device='cuda:0': must be auto, cpu or cuda with"):
+    refused = r"execution\.device='cuda:0': must be auto, cpu or cuda with"
+    with pytest.raises(ConfigError, match=refused):
         rank_of(2).device("cuda:0")
 
 

@@ -15,7 +15,7 @@ def test_the_documentation_has_the_list():
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("agent", ["DQN", "PPO"])
 def test_all_that_a_run_logs_is_in_the_list(tmp_path, agent):
-    run = new_run(tmp_path, f"agent_type={agent}", "total_timesteps=80", "compile=false")
+    run = new_run(tmp_path, f"agent_type={agent}", "total_timesteps=80", "execution.compile=false")
     train(run)
     unknown = [tag for tag in scalars(run) if not meaning(tag)]
     assert unknown == []

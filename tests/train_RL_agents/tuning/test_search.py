@@ -1,6 +1,5 @@
 """Studies: what is searched, trials, pruning, going on."""
 
-import dataclasses
 import functools
 import json
 import sqlite3
@@ -14,6 +13,7 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import TINY
 from tests.train_RL_agents.trials import write_space
 from train_RL_agents.config.reading import from_dict, load_config
+from train_RL_agents.config.schema import with_execution
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
 from train_RL_agents.tuning import search as tuning
@@ -38,6 +38,12 @@ def test_space_has_ranges_and_choices(tmp_path):
     assert space["trainer.learning_rate"] == kinds.FloatDistribution(1e-4, 1e-3, log=True)
     assert space["trainer.batch_size"] == kinds.IntDistribution(4, 8)
     assert space["agent.features"] == kinds.CategoricalDistribution(['"raw"', '"geometric"'])
+
+
+def test_space_may_have_former_names_of_settings(tmp_path):
+    pytest.importorskip("optuna", reason="needs the extra tune")
+    space = read_space(write_space(tmp_path, {"precision": ["fp32", "bf16"]}), CONFIG)
+    assert space.keys() == {"execution.precision"}
 
 
 @pytest.mark.parametrize(("content", "message"), [
@@ -204,13 +210,13 @@ def test_without_a_compiler_trials_go_on(tmp_path, fake, monkeypatch, capsys):
     made, train = [], fake.train
 
     def fail(trainer):
-        made.append(trainer.run.config.compile)
+        made.append(trainer.run.config.execution.compile)
         if made[-1]:
             raise torch._dynamo.exc.TorchDynamoException("no pass")
         train(trainer)
 
     monkeypatch.setattr(fake, "train", fail)
-    config = dataclasses.replace(CONFIG, compile=True)
+    config = with_execution(CONFIG, compile=True)
     study = Search(tmp_path, config, read_space(write_space(tmp_path), config))
     assert study.run_trial([]).startswith("trial 0: success")
     assert study.run_trial([]).startswith("trial 1: success")

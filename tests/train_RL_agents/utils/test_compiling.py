@@ -1,7 +1,6 @@
 """Without a compiler, or with a cache that cannot be used, a run goes on."""
 
 import contextlib
-import dataclasses
 import json
 import os
 import signal
@@ -18,6 +17,7 @@ from torch._inductor.output_code import CompiledFxGraph
 from torch._inductor.runtime.compile_tasks import _reload_python_module
 
 from tests.train_RL_agents.tiny_runs import ROOT, TINY, new_run, train
+from train_RL_agents.config.schema import with_execution
 from train_RL_agents.run.checkpoint import NOT_EVALUATED, STATE, load_policy
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
@@ -156,7 +156,7 @@ def test_compilers_are_ended_at_once_and_leave_nothing(tmp_path, shielded):
 def test_ctrl_c_while_compiling_keeps_the_last_state(tmp_path, tiny, capsys):
     run = new_run(tmp_path)
     trainer = TorchRLTrainer(run, bar=False)
-    trainer.config = dataclasses.replace(trainer.config, compile=True)
+    trainer.config = with_execution(trainer.config, compile=True)
     enter, seen = trainer.clock.phase, []
 
     @contextlib.contextmanager
@@ -203,7 +203,8 @@ def damage(folder, checked):
 @pytest.mark.parametrize("what", ["compiler", "cache", "damage", "unchecked"])
 def test_a_run_goes_on_without_generated_code(tmp_path, what):
     config = tmp_path / "config.json"
-    config.write_text(json.dumps(TINY | {"compile": True, "total_timesteps": 80}))
+    own = {"execution": {"device": "cpu", "threads": 1}, "total_timesteps": 80}
+    config.write_text(json.dumps(TINY | own))
     cache = tmp_path / "cache"
     variables = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "OMP_NUM_THREADS": "1"}
 

@@ -65,7 +65,8 @@ def test_precision_is_set_on_gpus_only(monkeypatch):
     bf16["knows"] = False
     set_precision(gpu, "fp32", tf32=False)
     assert set_to == ["high", "highest"]
-    with pytest.raises(ConfigError, match="precision='bf16': must be auto, fp32 or fp16 on cuda:0"):
+    refused = r"execution\.precision='bf16': must be auto, fp32 or fp16 on cuda:0"
+    with pytest.raises(ConfigError, match=refused):
         set_precision(gpu, "bf16", tf32=False)
     assert resolve_precision(gpu, "auto") == "fp16"
     assert resolve_precision(torch.device("cpu"), "auto") == "fp32"
