@@ -19,18 +19,18 @@ from marinenav_env.config import WorldConfig
 from marinenav_env.pictures.rendering import FPS, MODES, Renderer
 from marinenav_env.rules.episode_statistics import with_statistics
 from marinenav_env.runtime.execution import Kernel
+from marinenav_env.runtime.loop import Loop, copied
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.parameters import build_parameters
-from marinenav_env.scenarios.restart import steered
+from marinenav_env.scenarios.restart import NewEpisodes, steered
 from marinenav_env.scenarios.scenario_file import Episode, fitting, read_scenarios, stack_episodes
 from marinenav_env.scenarios.varying import ParameterSampler
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.sensing.observation import flattened
 from marinenav_env.sensing.perception import with_thrusts
 from marinenav_env.specs import GROUP, make_specs
-from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State
+from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State, WorldState
 from marinenav_env.stepping.actions import ActionChecks
-from marinenav_env.stepping.captured_step import CapturedStep, Stepped
 from marinenav_env.stepping.reset_pool import (
     Curriculum,
     FixedPool,
@@ -44,7 +44,7 @@ from marinenav_env.stepping.reset_pool import (
     restore,
 )
 from marinenav_env.stepping.tensordicts import as_tensordict, carry_over
-from marinenav_env.stepping.world import StepNoise, World, WorldState
+from marinenav_env.stepping.world import World
 from marinenav_env.support import plugins
 from marinenav_env.support.seeds import as_seed
 from marinenav_env.support.validation import ConfigError, require
@@ -113,8 +113,8 @@ class MarineNavEnv(EnvBase):
             workers with environments of one factory differ.
         noise: what noise and scenarios follow from, if it is part of a larger batch (E
             environments); by default the seed. ``set_seed`` leaves it as it is.
-        compile_step: whether the step, and on a GPU the start of episodes, is compiled
-            (fullgraph); the first step then takes a while.
+        compile_step: whether the step, with the start of episodes, is compiled (fullgraph); the
+            first step then takes a while.
         capture_step: whether ``step_and_maybe_reset``, which collectors call, is captured as a CUDA
             graph; without effect on a CPU. ``world_state`` and ``outcome`` are then overwritten by
             the next step: assign another state rather than another tensor of it.
@@ -129,8 +129,6 @@ class MarineNavEnv(EnvBase):
     batch_locked = True
     world: World
     """The simulator as pure functions."""
-    world_state: WorldState
-    """The present state of all environments."""
     _outcome: Outcome | None
 
     def __init__(
@@ -173,13 +171,16 @@ class MarineNavEnv(EnvBase):
         super().__init__(device=device, batch_size=torch.Size([num_envs]))
         self.num_envs, self.dtype, self.continuous, self.flat = num_envs, dtype, continuous, flat
         self._renderer: Renderer | None = None
-        self._captures = capture_step and self.device.type == "cuda"
+        self._captures = capture_step
         self.config = config = config or WorldConfig()
         if not isinstance(given, Curriculum | Scenario):
             self.config = fitting(config, given)
         self._generator = torch.Generator(self.device)
         self._noise_given = noise is not None
         self._noise = noise or RandomSource.seeded(0, num_envs, self._generator.device)
+        none = torch.zeros(num_envs, dtype=torch.bool, device=self._generator.device)
+        # The Triton kernel starts an episode wherever one has ended.
+        self._allowed = (none, ~none) if kernel != "triton" else None
         self._pool_begin = first_entry(given, self._noise)
         with self._users_errors():
             self._make_world(compile_step, episode_statistics, kernel)
@@ -279,10 +280,18 @@ class MarineNavEnv(EnvBase):
         else:
             self.reset_pool = FixedPool(self._source, self._make_reset_state, self.num_envs)
         self._pool = WorldState(self.reset_pool.states, self._all_constants)
-        self.world_state = self.world.begin(self._pool, self.reset_pool.index(None))
-        self._captured: CapturedStep | None = None
-        if self._captures:  # another one, as it reads the pool where that is
-            self._captured = CapturedStep(self.step_and_reset, self.world_state, self._noise)
+        # Another one, as it reads the pool where that is.
+        self._loop = Loop(
+            self.make_step, self._begin(), self._generator.device, capture=self._captures,
+            name="a step of the environment",
+        )  # fmt: skip
+
+    def _begin(self) -> WorldState:
+        """Start new episodes in all environments."""
+        self.reset_pool.rewind()
+        episodes = self.new_episodes()
+        self.reset_pool.started(None)
+        return self.world.begin(self._pool, episodes.entries())
 
     def _make_reset_state(
         self, scenario: Scenario, index: Tensor, source: RandomSource | None
@@ -343,6 +352,21 @@ class MarineNavEnv(EnvBase):
         return self._generator
 
     @property
+    def world_state(self) -> WorldState:
+        """The present state of all environments; another one may be set."""
+        state: WorldState = self._loop.state
+        return state
+
+    @world_state.setter
+    def world_state(self, state: WorldState) -> None:
+        self._loop.state = state
+
+    @property
+    def captures_step(self) -> bool:
+        """Whether ``step_and_maybe_reset`` is captured, or is going to be."""
+        return self._loop.captures
+
+    @property
     def state(self) -> State:
         """Where every robot is; batch [E]."""
         return self.world_state.now.state
@@ -373,10 +397,11 @@ class MarineNavEnv(EnvBase):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         action = self._action(tensordict)
         self._actions.within(action, steered(self.world_state.now))
-        self.world_state, outcome = self.advance(self.world_state, action)
+        made = self.world.step(self.world_state, action, self.next_source())
+        self.world_state, self._outcome = made.world, made.outcome
         self.env_steps += self.num_envs
-        self._restored, self._outcome = False, outcome
-        return self.to_tensordict(self.world_state, outcome)
+        self._restored = False
+        return self._present(made.outcome)
 
     def _action(self, tensordict: TensorDictBase) -> Tensor:
         """The actions of a step, checked as far as they can be before it."""
@@ -405,14 +430,14 @@ class MarineNavEnv(EnvBase):
         done = None if tensordict is None else tensordict.get("_reset", None)
         if done is not None:
             self._check_now_and_then()
-            self.world_state = self.start_episodes(self.world_state, done.view(-1))
+            self._start_episodes(done)
         else:
             self.check_actions()
             # The first full reset after load_state_dict continues the saved episodes.
             if not self._restored:
-                self.world_state = self.world.begin(self._pool, self.reset_pool.index(None))
+                self.world_state = self._begin()
         self._begun, self._restored = True, False
-        return self.to_tensordict(self.world_state)
+        return self._present()
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Reset the environments whose episode is over, without reading whether there are any.
@@ -425,8 +450,8 @@ class MarineNavEnv(EnvBase):
         """
         self._check_now_and_then()
         self.refresh_pool()
-        self.world_state = self.start_episodes(self.world_state, tensordict.get("done").view(-1))
-        return tensordict.update(self.to_tensordict(self.world_state))
+        self._start_episodes(tensordict.get("done"))
+        return tensordict.update(self._present())
 
     def step_and_maybe_reset(
         self, tensordict: TensorDictBase
@@ -448,87 +473,68 @@ class MarineNavEnv(EnvBase):
         self._assert_tensordict_shape(tensordict)
         self._check_now_and_then()
         action = self._action(tensordict)
-        # The draws are in the order of ``step`` and ``maybe_reset``.
-        noise = self.next_source()
         self.env_steps += self.num_envs
         self.refresh_pool()
-        make_step = self._captured or self.step_and_reset
-        self.world_state, self._outcome, step, following = make_step(
-            self.world_state, action, noise
-        )
+        captures = self._loop.captures
+        self._outcome, step, following = self._loop(action.detach() if captures else action)
+        if captures:  # the next step overwrites it
+            step, following = copied((step, following))
         self._restored = False
         carry_over(tensordict, following)
         following.get(GROUP).pop("reward", None)
         tensordict.set("next", step)
         return tensordict, following
 
-    def step_and_reset(self, world: WorldState, action: Tensor, noise: RandomSource) -> Stepped:
+    def make_step(
+        self, world: WorldState, action: Tensor
+    ) -> tuple[WorldState, tuple[Outcome, TensorDictBase, TensorDictBase]]:
         """Make a step and start new episodes where it ended one; can be captured.
 
-        The counter of the reset pool goes on, but the environment stays in its state.
+        The counters of noise and reset pool go on, but the environment stays in its state.
 
         Args:
             world: before the step; it is not changed.
             action: see ``World.step``.
-            noise: what the noise of the step follows from.
+
+        Returns:
+            What the next step starts from; and the outcome of the step, what it led to under
+            TorchRL's keys, and likewise what the next step starts from.
         """
         self._actions.within(action, steered(world.now))
-        index = self.reset_pool.upcoming()
-        turn = self.world.step_and_reset(world, action, noise, self._pool, index)
-        self.reset_pool.started(turn.outcome.episode_done)
+        made = self.world.step(world, action, self.next_source(), self.new_episodes())
+        self.reset_pool.started(made.outcome.episode_done)
         step = self._as_tensordict(
-            turn.observation, turn.steered, turn.outcome, turn.outcome.statistics
+            made.observation, made.steered, made.outcome, made.outcome.statistics
         )
-        return Stepped(turn.world, turn.outcome, step, self.to_tensordict(turn.world))
+        return made.world, (made.outcome, step, self.to_tensordict(made.world))
 
-    @contextmanager
-    def undone(self) -> Iterator[None]:
-        """Within it, ``step_and_reset`` can be tried: its counters are then put back."""
-        counters = [self._noise.step, self.reset_pool.counter]
-        if self._actions.flag is not None:
-            counters.append(self._actions.flag)
-        before = [each.clone() for each in counters]
-        try:
-            yield
-        finally:
-            for each, value in zip(counters, before, strict=True):
-                each.copy_(value)
+    def new_episodes(self, allowed: bool = True) -> NewEpisodes:
+        """Return what the next episodes start from.
+
+        Args:
+            allowed: whether any environment may start one; if not, compiled code still is the same.
+        """
+        given = self._allowed and self._allowed[allowed]
+        return NewEpisodes(self._pool, self.reset_pool.next_index(), given)
 
     def refresh_pool(self) -> None:
         """Draw new entries of the reset pool when due; call once per vector step, on the host."""
         self.reset_pool.refresh(self.env_steps)
 
-    def start_episodes(self, world: WorldState, done: Tensor) -> WorldState:
-        """Start new episodes where ``done`` [E] is true; can be captured.
-
-        Args:
-            world: before; it is not changed.
-            done: [E] bool.
-        """
-        return self.world.reset(world, done, self._pool, self.reset_pool.index(done))
+    def _start_episodes(self, done: Tensor) -> None:
+        """Start new episodes where ``done`` [E, 1] is true."""
+        over = done.view(-1)
+        self.world_state = self.world.reset(self.world_state, over, self.new_episodes())
+        self.reset_pool.started(over)
 
     def next_source(self) -> RandomSource:
         """What the noise of the next step follows from; another one in each call."""
         return self._noise.take()
 
-    def advance(
-        self, world: WorldState, action: Tensor, noise: StepNoise | RandomSource | None = None
-    ) -> tuple[WorldState, Outcome]:
-        """Make a control step; can be captured.
-
-        Args:
-            world: before the step.
-            action: see ``World.step``.
-            noise: see ``World.step``; None takes the next.
-        """
-        return self.world.step(world, action, self.next_source() if noise is None else noise)
-
-    def step_without_reset(
-        self, world: WorldState, action: Tensor, noise: RandomSource
-    ) -> tuple[WorldState, Outcome]:
-        """Step a world of as many environments by this one's code; see World."""
-        unused = self.reset_pool.unused(noise)
-        return self.world.step_without_reset(world, action, noise, self._pool, unused)
+    def _present(self, outcome: Outcome | None = None) -> TensorDictBase:
+        """Return the present state under TorchRL's keys, see ``to_tensordict``."""
+        present = self.to_tensordict(self.world_state, outcome)
+        return copied(present) if self._loop.captures else present
 
     def to_tensordict(self, world: WorldState, outcome: Outcome | None = None) -> TensorDictBase:
         """A world under TorchRL's keys.

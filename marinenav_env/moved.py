@@ -14,7 +14,6 @@ from types import ModuleType
 
 ROOMS = {
     "benchmarl_task": "interfaces",
-    "captured": "runtime",
     "colregs": "rules",
     "contact": "physics",
     "current": "physics",

@@ -7,6 +7,7 @@ that may be seen, K objects kept in an observation. Slots that a scenario lacks 
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import NamedTuple
 
 from tensordict import TensorClass, TensorDict
 from torch import Tensor
@@ -186,3 +187,12 @@ class ResetState(TensorClass):
     """Every entry of the observation by name, [E, R, ...]; see sensing.observation."""
     statistics: Tensor | None = None
     """[E, S] of the episode so far, see rules.episode_statistics; None: not asked for."""
+
+
+class WorldState(NamedTuple):
+    """State of a world between two steps; also the entries of a reset pool."""
+
+    now: ResetState
+    """Batch [E]: scenario, state and observation."""
+    parameters: Parameters
+    """Batch [E], or [1] when shared by all environments."""

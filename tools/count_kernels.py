@@ -253,7 +253,7 @@ def counted(
             once = loop.collector.collect if loop.rollouts else step
             count("vector step", once, loop.collector._config.trainer.vector_steps)
         if "refresh" in parts:
-            count("refresh", lambda: graphs._renew(graphs.env.reset_pool._begins[0]))
+            count("refresh", lambda: graphs.renew(graphs.env.reset_pool._begins[0]))
         if "update" in parts:
             update = loop.one_update()
             for _ in range(2):
@@ -262,8 +262,8 @@ def counted(
         if "evaluation step" in parts:
             evaluation = loop.evaluation()
             for _ in range(2):
-                evaluation._next()
-            count("evaluation step", evaluation._next)
+                evaluation.loop()
+            count("evaluation step", evaluation.loop)
     compiled_explore.cache_clear()
     return found, compiler
 

@@ -7,14 +7,13 @@ import math
 import shlex
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario_file import episodes_of
 from marinenav_env.support.validation import ConfigError, is_count, require
@@ -160,16 +159,16 @@ class TorchRLTrainer:
         self.algorithm = ALGORITHMS[type(config.trainer)](
             Setup(
                 config, agent, self.collector.env.fake_tensordict(), self._generators, self.ranks,
-                self.clock, self.display.say, self.collector.in_place,
-                self.collector.env.statistics, teacher,
+                self.clock, self.display.say, self.collector.env.statistics, teacher,
             )
         )  # fmt: skip
         self.collector.on_restart = self.algorithm.restart
         # Ranks stop together, at the end of a turn.
         self.collector.stopping = lambda: self.stopped and self.ranks.size == 1
         env = self.collector.env
-        compiled = config.execution.compile and host_reads_are_free(device)
-        self.history = History(self.run, device, self._probe, env if compiled else None)
+        self.history = History(
+            self.run, device, self._probe, env if config.execution.compile else None
+        )
 
     def _probe(self, agent: Agent[Any], levels: Tensor, draws: bool) -> EvaluationProbe:
         """See History."""
@@ -227,8 +226,9 @@ class TorchRLTrainer:
         try:
             self.algorithm.update(self.env_steps)
         except (IndexError, RuntimeError):
-            if host_reads_are_free(self.device) and self.ranks.size == 1:
-                self.check()  # losses look up what is no index
+            if self.ranks.size == 1:  # losses look up what is no index
+                with suppress(RuntimeError):  # after an error of a GPU nothing can be read
+                    self.check()
             raise
         for callback in self.callbacks:
             callback(self)

@@ -457,7 +457,7 @@ def kernel(
     ENDS_AT_FIRST_COLLISION: tl.constexpr, BY_ROLE: tl.constexpr, WEATHER: tl.constexpr,
     STARTS: tl.constexpr,
 ):  # fmt: skip
-    """World.advance, or with STARTS restart.turn.
+    """World.advance, with STARTS also with new episodes.
 
     E environments, ``envs`` of them a program, R robots, M objects, C cores; parameters are
     [R, width], width being E or 1, and there are so many commands of the left and the right.

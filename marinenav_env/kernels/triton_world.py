@@ -6,6 +6,8 @@ the user's, are left to ``World.advance``.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 from tensordict import TensorDict
@@ -36,8 +38,16 @@ from marinenav_env.rules.reward import (
 )
 from marinenav_env.runtime.layout import env_first, env_last, environments_innermost
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.restart import chosen, steered, where
-from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State, Weather
+from marinenav_env.scenarios.restart import NewEpisodes, steered, where
+from marinenav_env.state import (
+    Outcome,
+    Parameters,
+    ResetState,
+    Scenario,
+    State,
+    Weather,
+    WorldState,
+)
 from marinenav_env.support.validation import require
 
 _WEATHER = ("hull_height", "delay", "missed", "wave_direction", "wind", "wave_frequency",
@@ -67,33 +77,32 @@ class TritonWorld:
         self._reward = reward_function(config)
 
     def advance(
-        self, state: State, scenario: Scenario, parameters: Parameters, action: Tensor,
-        noise: RandomSource, statistics: Tensor | None = None,
-    ) -> tuple[State, dict[str, Tensor], Outcome]:  # fmt: skip
-        """See World.advance."""
-        made = _step(self._made(state, scenario, parameters, action, noise), state)
-        return self._with_statistics(statistics, state, scenario, parameters, *made)
-
-    def turn(
         self, now: ResetState, parameters: Parameters, action: Tensor, noise: RandomSource,
-        pool: ResetState, others: Parameters | None, index: Tensor | RandomSource,
-    ) -> tuple[ResetState, Parameters | None, None, TensorDict, Tensor, Outcome]:  # fmt: skip
-        """See restart.turn; parameters that new episodes have are no part of the kernel."""
-        index, batch = chosen(index, len(pool)), now.batch_size
-        made = self._made(now.state, now.scenario, parameters, action, noise, pool, index)
-        state, entries, outcome = self._with_statistics(
+        pool: ResetState | None = None, others: Parameters | None = None, entry: Any = None,
+        allowed: Tensor | None = None,
+    ) -> tuple[ResetState, Parameters | None, TensorDict, Tensor, Outcome]:  # fmt: skip
+        """See World.advance; parameters that new episodes have are no part of the kernel."""
+        assert allowed is None  # the kernel starts an episode wherever one has ended
+        batch, entries = now.batch_size, None
+        if pool is not None:
+            entries = NewEpisodes(WorldState(pool, parameters), entry).entries()
+        made = self._made(now.state, now.scenario, parameters, action, noise, pool, entries)
+        state, seen, outcome = self._with_statistics(
             now.statistics, now.state, now.scenario, parameters, *_step(made, now.state)
         )
-        observation = TensorDict(entries, batch)
+        observation = TensorDict(seen, batch)
         after = ResetState(
-            scenario=now.scenario, state=state, observation=observation, batch_size=batch
-        )
+            scenario=now.scenario, state=state, observation=observation,
+            statistics=outcome.statistics, batch_size=batch,
+        )  # fmt: skip
+        if pool is None:
+            return after, None, observation, steered(after), outcome
         following = _unflattened(pool, made[len(Made._fields) :], batch)
         if outcome.statistics is not None:
             over = outcome.episode_done[:, None]
             following.statistics = torch.where(over, 0.0, outcome.statistics)
-        own = None if others is None else where(outcome.episode_done, others[index], parameters)
-        return following, own, None, observation, steered(after), outcome
+        own = None if others is None else where(outcome.episode_done, others[entries], parameters)
+        return following, own, observation, steered(after), outcome
 
     def _with_statistics(
         self, statistics: Tensor | None, before: State, scenario: Scenario, parameters: Parameters,

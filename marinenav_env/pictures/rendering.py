@@ -21,7 +21,7 @@ from marinenav_env.pictures.drawing import (
     map_limits,
     new_figure,
 )
-from marinenav_env.stepping.world import WorldState
+from marinenav_env.state import WorldState
 from marinenav_env.support.extras import need
 from marinenav_env.support.validation import require
 

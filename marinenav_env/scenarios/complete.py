@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
 from marinenav_env.config import Level, ScenarioConfig
-from marinenav_env.runtime.host_reads import host_reads_are_free
+from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import make_draws
 from marinenav_env.scenarios.restart import where
@@ -202,9 +202,12 @@ class CompleteSampler(ScenarioSampler):
         super().__init__(config, levels, device, dtype)
         self.config = replace(config, draws=draws_for(config, tuple(levels)))
         self._asked = torch.tensor([_asked(config, level) for level in levels], device=device)
-        self._attempts = 1
-        if not host_reads_are_free(device):
-            self._attempts = attempts_for(self.config, tuple(levels))
+        self._levels = tuple(levels)
+
+    @cached_property
+    def _attempts(self) -> int:
+        """How often all scenarios of a batch are drawn where which lack something is not read."""
+        return attempts_for(self.config, self._levels)
 
     def sample(self, level: Tensor, generator: torch.Generator | RandomSource) -> Scenario:
         """Draw one scenario per entry; see ScenarioSampler.
@@ -213,8 +216,8 @@ class CompleteSampler(ScenarioSampler):
             ConfigError: when one is still not complete after many attempts.
         """
         scenario = super().sample(level, generator)
-        if host_reads_are_free(level.device):
-            return self.completed(scenario, level, generator)
+        if rows_where(level < 0) is not None:
+            return self.completed(scenario, level, generator, 1)
         for attempt in range(1, self._attempts):
             draws = make_draws(generator, len(level), self._options["dtype"], attempt)
             again = self.draw(level, draws)
@@ -222,19 +225,22 @@ class CompleteSampler(ScenarioSampler):
         return scenario[_complete_ones(level, self.is_complete(scenario))]
 
     def completed(
-        self, scenario: Scenario, level: Tensor, generator: torch.Generator | RandomSource
-    ) -> Scenario:
+        self, scenario: Scenario, level: Tensor, generator: torch.Generator | RandomSource,
+        attempts: int | None = None,
+    ) -> Scenario:  # fmt: skip
         """Draw those again that are not complete, in place; reads on the host which they are.
 
         Args:
             scenario: what ``sample`` gave, batch [P].
             level: see ``sample``, as for generator.
             generator: of the numbers that it was drawn from.
+            attempts: how often they were drawn; None: as often as ``sample`` does where which lack
+                something is not read.
 
         Raises:
             ConfigError: when one is still not complete after many attempts.
         """
-        for attempt in range(self._attempts, ATTEMPTS):
+        for attempt in range(attempts or self._attempts, ATTEMPTS):
             complete = self.is_complete(scenario)
             if complete.all():  # host: where it is free, or when the pool is first filled
                 return scenario

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import Level, ScenarioConfig
-from marinenav_env.runtime.host_reads import host_reads_are_free
+from marinenav_env.runtime.host_reads import may_hold
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import (
     CORES,
@@ -151,7 +151,7 @@ def _choose(
     for slot in range(slots):
         first = open_.to(torch.int8).argmax(-1, keepdim=True)
         found = open_.gather(-1, first) & (slot < wanted)[:, None]
-        if host_reads_are_free(open_.device) and not found.any():
+        if not may_hold(found):
             break
         one = candidates.gather(-1, first.expand(*candidates.shape[:2], 1))
         open_ = open_ & (number > first) & ~(clash(one) & found)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import LEVELS, Level, ScenarioConfig
-from marinenav_env.runtime.host_reads import host_reads_are_free
+from marinenav_env.runtime.host_reads import host_reads_are_free, rows_where
 from marinenav_env.runtime.layout import environments_innermost
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.complete import CompleteSampler
@@ -188,51 +188,29 @@ class ResetPool(ABC):
     states: ResetState
     """batch [P]."""
     counter: Tensor
-    """What ``upcoming`` or ``started`` changes, in place; they change nothing else."""
+    """What ``started`` changes, in place; it changes nothing else."""
     kept: Tensor | None = None
     """[] int64: entries that refreshes left as they were so far, see CompleteSampler.or_kept; None
     where that does not happen."""
 
     @abstractmethod
-    def upcoming(self) -> Tensor | RandomSource:
-        """Choose the entry of the pool that each environment would start from next.
+    def next_index(self) -> Tensor | RandomSource:
+        """Return the entry of the pool that each environment would start from next.
 
         Returns:
-            [E] int64; or what they follow from (see RandomSource.below), until the next call.
+            [E] int64; or what they follow from, see RandomSource.below.
         """
 
     @abstractmethod
-    def unused(self, source: RandomSource) -> Tensor | RandomSource:
-        """Return entries of the form that ``upcoming`` gives, for a step that starts no episode.
-
-        Args:
-            source: of the step's noise.
-        """
-
-    def started(self, done: Tensor | None) -> None:  # noqa: B027 (the order matters to one kind)
-        """Be told that environments started from their upcoming entries.
+    def started(self, done: Tensor | None) -> None:
+        """Be told, after each step or reset, that environments started from their entries.
 
         Args:
             done: [E] bool, which environments; None for all.
         """
 
-    def rewind(self) -> None:  # noqa: B027 (likewise)
+    def rewind(self) -> None:  # noqa: B027 (the order matters to one kind)
         """Begin again, before all environments are reset."""
-
-    def index(self, done: Tensor | None) -> Tensor | RandomSource:
-        """Choose the entries of the pool that environments start from now, as ``upcoming`` does.
-
-        Args:
-            done: [E] bool, which environments are reset; None for all.
-
-        Returns:
-            As ``upcoming``; without meaning where ``done`` is false.
-        """
-        if done is None:
-            self.rewind()
-        chosen = self.upcoming()
-        self.started(done)
-        return chosen
 
     def due(self, env_steps: int) -> list[Tensor]:
         """The scenarios that ``renew`` replaces now; called once per vector step.
@@ -244,15 +222,6 @@ class ResetPool(ABC):
             For each call of ``renew`` the first entry, [] int64.
         """
         return []
-
-    def due_within(self, first: int, last: int) -> bool:
-        """Whether ``due`` will give something in one of the next calls but the first.
-
-        Args:
-            first: env-steps at the first of these calls.
-            last: env-steps at the last of them.
-        """
-        return False
 
     def renew(self, begin: Tensor) -> None:
         """Replace some entries in place; can be captured.
@@ -276,17 +245,20 @@ class ResetPool(ABC):
         """Restore what state_dict gave."""
 
 
-def require_robots(scenarios: Scenario, source: str) -> None:
+def require_robots(scenarios: Scenario, source: str, waits: bool = True) -> None:
     """Refuse scenarios without any robot.
 
     Args:
         scenarios: batch [P].
         source: what they are of, for the message.
+        waits: whether they are looked at on devices where reading waits, too.
 
     Raises:
         ConfigError: when there are some.
     """
-    empty = int((~scenarios.robot_mask.any(-1)).sum())  # host: where it is free, or at the start
+    none = ~scenarios.robot_mask.any(-1)
+    rows = none.nonzero() if waits else rows_where(none)  # host: at the start
+    empty = 0 if rows is None else len(rows)
     if empty:
         raise ConfigError(f"{source}: {empty:,} of {len(scenarios):,} scenarios have no robot")
 
@@ -296,7 +268,7 @@ class SampledPool(ResetPool):
 
     A few entries are replaced every few steps, and all of them when the level changes. Random
     numbers follow from the seed, the number of the entry or environment, and how often
-    ``upcoming`` was called.
+    ``started`` was called.
 
     Args:
         sampler: draws scenarios.
@@ -335,15 +307,14 @@ class SampledPool(ResetPool):
             require_robots(self.states.scenario, _SAMPLER)
         self.counter = self._source.step
 
-    def upcoming(self) -> RandomSource:
+    def next_index(self) -> RandomSource:
         """Any entry with equal probability."""
+        return self._source._replace(step=self._source.step + 1).of(START)
+
+    def started(self, done: Tensor | None) -> None:
+        """See ResetPool."""
         # In place: a captured reset reads the memory of the step.
         self._source.step.add_(1)
-        return self._source.of(START)
-
-    def unused(self, source: RandomSource) -> RandomSource:
-        """See ResetPool."""
-        return source._replace(step=source.step.clone()).of(START)
 
     def due(self, env_steps: int) -> list[Tensor]:
         """See ResetPool."""
@@ -359,19 +330,11 @@ class SampledPool(ResetPool):
             self._cursor %= self._curriculum.pool_size
         return begins
 
-    def due_within(self, first: int, last: int) -> bool:
-        """See ResetPool."""
-        given = self._curriculum
-        calls = (last - first) // len(self._source.environment)
-        interval, next_tick = given.refresh_interval, self._ticks + 1
-        refreshes = (next_tick + calls) // interval > next_tick // interval
-        return refreshes or given.level_at(first) != given.level_at(last)
-
     def renew(self, begin: Tensor) -> None:
         """See ResetPool."""
         rows, drawn = begin + self._rows, self._draw(begin, refresh=True)
-        if self._curriculum.sampler and host_reads_are_free(begin.device):
-            require_robots(drawn.scenario, _SAMPLER)
+        if self._curriculum.sampler:
+            require_robots(drawn.scenario, _SAMPLER, waits=False)
         for name in drawn.keys(include_nested=True, leaves_only=True):
             self.states.get(name).index_copy_(0, rows, drawn.get(name))
 
@@ -449,16 +412,12 @@ class FixedPool(ResetPool):
         self.counter = self._first.clone()
         self._round = math.lcm(size, num_envs)
 
-    def upcoming(self) -> Tensor:
+    def next_index(self) -> Tensor:
         """The next of each environment's scenarios."""
         number, size, stride = self.counter, self.states.batch_size[0], len(self._first)
         # After a round an environment's scenarios repeat; shift them unless it took all P.
         shift = number // self._round if self._round < size * stride else 0
         return (number + shift) % size
-
-    def unused(self, source: RandomSource) -> Tensor:
-        """See ResetPool."""
-        return torch.zeros_like(self.counter)
 
     # In place: a captured reset reads the memory of the counter.
 

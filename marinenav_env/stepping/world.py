@@ -33,16 +33,9 @@ from marinenav_env.rules.reward import (
     reward_function,
 )
 from marinenav_env.runtime.compiling import compiled
-from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.runtime.layout import environments_innermost, stored
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.restart import (
-    chosen,
-    restart,
-    restart_in_place,
-    steered,
-    turn,
-)
+from marinenav_env.scenarios.restart import NewEpisodes, restarted, steered
 from marinenav_env.sensing.entries import Scene
 from marinenav_env.sensing.observation import described, entry_sensors
 from marinenav_env.sensing.perception import Noise, draw_noise, observe
@@ -54,6 +47,7 @@ from marinenav_env.state import (
     Scenario,
     State,
     Vessel,
+    WorldState,
 )
 from marinenav_env.stepping.actions import check_form
 from marinenav_env.support.validation import ConfigError, require
@@ -121,15 +115,6 @@ def _moved(
     )
 
 
-class WorldState(NamedTuple):
-    """State of a world between two steps; also the entries of a reset pool."""
-
-    now: ResetState
-    """Batch [E]: scenario, state and observation."""
-    parameters: Parameters
-    """Batch [E], or [1] when shared by all environments."""
-
-
 class StepNoise(NamedTuple):
     """Random numbers of one observation."""
 
@@ -141,11 +126,11 @@ class StepNoise(NamedTuple):
     """[E, R, M] uniform on [0, 1), of detections; None without weather."""
 
 
-class Turn(NamedTuple):
-    """A control step and the new episodes that follow it."""
+class StepResult(NamedTuple):
+    """What a step gives; it can be taken apart as ``world, observation, steered, outcome``."""
 
     world: WorldState
-    """What the next step starts from."""
+    """What the next step starts from, after new episodes."""
     observation: TensorDict
     """After the step, before new episodes; batch [E]."""
     steered: Tensor
@@ -170,7 +155,7 @@ class World:
         config: what is the same for all environments.
         quantiles: von Mises quantile table of the radius noise.
         continuous: whether actions are continuous or indices of pairs of thrust changes.
-        compile_step: whether ``step``, and on a GPU ``reset``, is compiled (fullgraph).
+        compile_step: whether ``step`` is compiled (fullgraph).
         weather: whether there is any in the parameters.
         statistics: whether statistics of episodes are accumulated.
         kernel: see Execution.
@@ -197,26 +182,13 @@ class World:
         self.entries = described(config, self.sensors)
         self.reward = reward_function(config)
         self._advance: Any = self.advance
-        self._restart: Any = restart
-        self._turn: Any = None
-        own_turn = self._uncompiled_turn
         if kernel == "triton":
-            fused = self._triton_world()
-            self._advance, self._turn = fused.advance, fused.turn
-            own_turn = fused.turn
+            self._advance = self._triton_world().advance
         if compile_step:
-            self._turn = compiled(own_turn, quantiles.device, checks_all=False)
-        if compile_step and kernel != "triton":
-            self._advance = compiled(self.advance, quantiles.device)
-        if compile_step and not host_reads_are_free(quantiles.device):
-            self._restart = compiled(restart, quantiles.device)
-
-    def _uncompiled_turn(self, *arguments: Any) -> Any:
-        """``turn`` with ``advance`` as it is, not the compiled one: it is compiled as a whole."""
-        return turn(self.advance, *arguments)
+            self._advance = compiled(self._advance, quantiles.device, checks_all=False)
 
     def _triton_world(self) -> Any:
-        """``advance`` and ``turn`` as one Triton kernel.
+        """The step as one Triton kernel.
 
         Raises:
             ConfigError: when it cannot run here or does not know what the configuration asks for.
@@ -231,131 +203,175 @@ class World:
         return TritonWorld(self.config, self.quantiles, self.continuous)
 
     def step(
-        self, world: WorldState, action: Tensor, noise: StepNoise | RandomSource
-    ) -> tuple[WorldState, Outcome]:
-        """Advance every environment by one control step.
+        self,
+        world: WorldState,
+        action: Tensor,
+        noise: StepNoise | RandomSource,
+        episodes: NewEpisodes | None = None,
+    ) -> StepResult:
+        """Advance every environment by one control step, and start episodes where one has ended.
 
         Args:
             world: before the step; it is not changed.
             action: [E, R, 2] in [-1, 1], or [E, R] index of a pair of thrust changes; those of
                 inactive robots have no effect.
             noise: one draw, or what it follows from.
+            episodes: what ended environments go on with; None: they stay as they are.
 
         Returns:
-            The world after the step, and the outcome. The observation is that of the robots active
-            before the step: a robot that ends in this step still gets its last one, and is still
-            seen by the others.
+            What happened. The observation is that of the robots active before the step: a robot
+            that ends in this step still gets its last one, and is still seen by the others.
 
         Raises:
             ConfigError: when actions are of another shape or type; see also actions.unusable.
         """
         now, parameters = world
         check_form(action, now.state.active.shape, self.continuous)
-        state, entries, outcome = self._advance(
-            now.state, now.scenario, parameters, action, noise, now.statistics
+        if self.statistics and now.statistics is None:
+            now = now.clone(recurse=False)
+            now.statistics = self._no_statistics(now.scenario)
+        # One layout, since code is generated for each.
+        action = environments_innermost(action)
+        if episodes is None:
+            after, _, *rest = self._advance(now, parameters, action, noise)
+            return StepResult(WorldState(after, parameters), *rest)
+        # What all environments share is not looked at twice: compiled code checks each tensor.
+        (pool, starts), entry, allowed = episodes
+        others = None if starts.batch_size[0] == 1 else starts
+        after, own, *rest = self._advance(
+            now, parameters, action, noise, pool, others, entry, allowed
         )
+        return StepResult(WorldState(after, parameters if own is None else own), *rest)
+
+    def advance(
+        self, now: ResetState, parameters: Parameters, action: Tensor, noise: Any,
+        pool: ResetState | None = None, others: Parameters | None = None, entry: Any = None,
+        allowed: Tensor | None = None,
+    ) -> tuple[ResetState, Parameters | None, TensorDict, Tensor, Outcome]:  # fmt: skip
+        """``step`` from and to tensors, which is compiled.
+
+        Args:
+            now: batch [E], before the step.
+            parameters: batch [E or 1].
+            action: see ``step``.
+            noise: see ``step``.
+            pool: batch [P], what new episodes start from; None: there are none.
+            others: batch [P], their parameters; None where all environments share them.
+            entry: see NewEpisodes.
+            allowed: see NewEpisodes.
+
+        Returns:
+            What the next step starts from, its parameters if they may be others, and the rest of
+            StepResult.
+        """
+        state, scenario = now.state, now.scenario
+        if isinstance(noise, RandomSource):
+            noise = self.draw_noise(noise, scenario, scenario.goal.dtype)
+        rates, scripted = self._rates(action, parameters.vessel), scenario.scripted
+        if scripted is not None:
+            rates = torch.where((scenario.robot_mask & ~scripted)[..., None], rates, 0.0)
+        moved = _moved(state, scenario, parameters, rates, self.config)
+        entries, seen = self.observe(moved, scenario, parameters, noise)
+        outcome = self._judged(now, parameters, moved, entries, seen)
         batch = state.batch_size
-        now = ResetState(
-            scenario=now.scenario, state=state, observation=TensorDict(entries, batch),
+        observation = TensorDict({name: stored(each) for name, each in entries.items()}, batch)
+        after = ResetState(
+            scenario=scenario, state=moved.apply(stored), observation=observation,
             statistics=outcome.statistics, batch_size=batch,
         )  # fmt: skip
-        return WorldState(now, parameters), outcome
+        acting = steered(after)
+        if pool is None:
+            return after, None, observation, acting, outcome
+        starts = WorldState(pool, parameters if others is None else others)
+        following = restarted(
+            outcome.episode_done, NewEpisodes(starts, entry, allowed), WorldState(after, parameters)
+        )
+        own = None if others is None else following.parameters
+        return following.now, own, observation, acting, outcome
 
-    def reset(
-        self, world: WorldState, done: Tensor, pool: WorldState, index: Tensor | RandomSource
-    ) -> WorldState:
+    def _judged(
+        self, before: ResetState, parameters: Parameters, moved: State, entries: dict[str, Tensor],
+        seen: Observation,
+    ) -> Outcome:  # fmt: skip
+        """Find collisions, arrivals, rewards and endings of a step; ``moved`` gets its flags.
+
+        Args:
+            before: batch [E], before the step.
+            parameters: batch [E or 1].
+            moved: the state after the motion.
+            entries: of the observation, by name.
+            seen: what perception measured.
+        """
+        config, vessel, state, scenario = (
+            self.config,
+            parameters.vessel,
+            before.state,
+            before.scenario,
+        )
+        present, active = scenario.robot_mask, state.active
+        if scenario.scripted is not None:
+            present = present & ~scenario.scripted
+        controlled = active if scenario.scripted is None else active & present
+        colregs, phi = required_turn(seen, vessel.radius, config.colregs)
+        distance = goal_distance(moved, scenario)
+        collided = touching(moved, scenario, vessel) & controlled
+        arrived = (distance <= vessel.goal_distance) & active & ~collided
+        reward, terms = reward_and_terms(self.reward, RewardInputs(
+            goal_distance(state, scenario) - distance, phi, collided, arrived, active, state, moved,
+            scenario, parameters, entries, config,
+        ))  # fmt: skip
+        energy = (
+            vessel.power_coefficient * moved.thrust.abs().sum(-1) * (config.dt * config.substeps)
+        )
+        moved.collided = state.collided | collided
+        moved.arrived = state.arrived | arrived
+        moved.active = active & ~collided & ~arrived
+        ended = endings(
+            moved.collided, moved.arrived, present, moved.steps, config.max_steps,
+            config.ends_at_first_collision,
+        )  # fmt: skip
+        reward, statistics = torch.where(controlled, reward, 0.0), before.statistics
+        if statistics is not None:
+            statistics = updated_statistics(statistics, reward, terms, controlled, present, moved)
+        outcome = Outcome(
+            reward=reward,
+            collided=collided,
+            arrived=arrived,
+            colregs=colregs & active,
+            phi=phi,
+            energy=torch.where(active, energy, 0.0),
+            terminated=ended.terminated,
+            truncated=ended.truncated,
+            episode_terminated=ended.episode_terminated,
+            episode_done=ended.episode_done,
+            statistics=statistics,
+            batch_size=state.batch_size,
+        )
+        kept: Outcome = outcome.apply(stored)
+        return kept
+
+    def reset(self, world: WorldState, done: Tensor, episodes: NewEpisodes) -> WorldState:
         """Start new episodes in some environments.
 
         Args:
             world: before; it is not changed.
             done: [E] bool, which environments.
-            pool: what episodes start from, batch [P].
-            index: [E] int64, the entry of the pool that each environment would start from; or what
-                it follows from.
+            episodes: what they go on with.
         """
-        index = chosen(index, len(pool.now))
-        now = self._restart(done, pool.now, index, world.now)
-        if pool.parameters.batch_size[0] == 1:
-            return WorldState(now, pool.parameters)
-        return WorldState(now, restart(done, pool.parameters, index, world.parameters))
-
-    def step_and_reset(
-        self,
-        world: WorldState,
-        action: Tensor,
-        noise: StepNoise | RandomSource,
-        pool: WorldState,
-        index: Tensor | RandomSource,
-    ) -> Turn:
-        """``step``, and ``reset`` where it ended an episode; compiled as one function.
-
-        Args:
-            world: before the step; it is not changed.
-            action: see ``step``.
-            noise: see ``step``.
-            pool: see ``reset``.
-            index: see ``reset``.
-        """
-        check_form(action, world.now.state.active.shape, self.continuous)
-        if self._turn is None:
-            after, outcome = self.step(world, action, noise)
-            following = self.reset(after, outcome.episode_done, pool, index)
-            return Turn(following, after.now.observation, steered(after.now), outcome)
-        # What all environments share is not looked at twice: compiled code checks each tensor.
-        shared = pool.parameters.batch_size[0] == 1
-        others = None if shared else pool.parameters
-        # One layout, since code is generated for each.
-        action = environments_innermost(action)
-        now, own, entries, *rest = self._turn(*world, action, noise, pool.now, others, index)
-        made = Turn(WorldState(now, world.parameters if shared else own), *rest)
-        if entries is not None:
-            done = made.outcome.episode_done
-            restart_in_place(done, pool.now, entries, now)
-            if not shared:
-                restart_in_place(done, pool.parameters, entries, own)
-        return made
-
-    def step_without_reset(
-        self,
-        world: WorldState,
-        action: Tensor,
-        noise: RandomSource,
-        pool: WorldState,
-        unused: Tensor | RandomSource,
-    ) -> tuple[WorldState, Outcome]:
-        """Make a ``step`` by the compiled code of ``step_and_reset``, and start no episodes.
-
-        It serves evaluations in a training world: nothing else has to be compiled for them. Only
-        where host reads are free, since elsewhere that code also starts episodes.
-
-        Args:
-            world: before the step; it is not changed.
-            action: see ``step``.
-            noise: what the noise of the step follows from.
-            pool: of ``step_and_reset``; the code depends on its size.
-            unused: entries of the pool in the form of ``step_and_reset``, see ResetPool.unused.
-        """
-        if self._turn is None:
-            return self.step(world, action, noise)
-        before, parameters = world
-        if self.statistics and before.statistics is None:
-            before = before.clone(recurse=False)  # else it would be other code
-            before.statistics = self._no_statistics(before.scenario)
-        others = None if parameters.batch_size[0] == 1 else pool.parameters
-        action = environments_innermost(action)
-        now, _, _, _, _, outcome = self._turn(
-            before, parameters, action, noise, pool.now, others, unused
-        )
-        return WorldState(now, parameters), outcome
+        return restarted(done, episodes, world)
 
     def _no_statistics(self, scenario: Scenario) -> Tensor:
         """Statistics [E, S] at the start of episodes."""
         size = *scenario.batch_size, len(self.statistics)
         return environments_innermost(scenario.goal.new_zeros(size))
 
-    def begin(self, pool: WorldState, index: Tensor | RandomSource) -> WorldState:
-        """Start new episodes in all environments; see ``reset``."""
-        index = chosen(index, len(pool.now))
+    def begin(self, pool: WorldState, index: Tensor) -> WorldState:
+        """Start new episodes in all environments.
+
+        Args:
+            pool: what episodes start from, batch [P].
+            index: [E] int64, the entry of the pool for each environment.
+        """
         now = pool.now[index].apply(environments_innermost)
         shared = pool.parameters.batch_size[0] == 1
         return WorldState(now, pool.parameters if shared else pool.parameters[index])
@@ -373,7 +389,7 @@ class World:
         now, parameters = world
         dtype, robots = now.state.pose.dtype, now.state.active.shape
         source = RandomSource.seeded(0, len(now), now.state.pose.device)
-        _, found, outcome = self.advance(now.state, now.scenario, parameters, action, source)
+        _, _, found, _, outcome = self.advance(now, parameters, action, source)
         expected = {
             f"robots/observation/{name}": (found[name], (*robots, *entry.shape), entry.dtype(dtype))
             for name, entry in self.entries.items()
@@ -456,72 +472,6 @@ class World:
             scenario=scenario, state=state, observation=observation, statistics=statistics,
             batch_size=batch,
         )  # fmt: skip
-
-    def advance(
-        self, state: State, scenario: Scenario, parameters: Parameters, action: Tensor,
-        noise: StepNoise | RandomSource, statistics: Tensor | None = None,
-    ) -> tuple[State, dict[str, Tensor], Outcome]:  # fmt: skip
-        """``step`` as one function of tensors, which is compiled.
-
-        Args:
-            state: batch [E].
-            scenario: batch [E].
-            parameters: batch [E or 1].
-            action: see ``step``.
-            noise: see ``step``.
-            statistics: [E, S] of the episodes before the step; None: not asked for.
-
-        Returns:
-            The next state, the entries of the observation by name, and the outcome.
-        """
-        config, vessel = self.config, parameters.vessel
-        if isinstance(noise, RandomSource):
-            noise = self.draw_noise(noise, scenario, scenario.goal.dtype)
-        rates, present, steered = self._rates(action, vessel), scenario.robot_mask, state.active
-        if scenario.scripted is not None:
-            present = present & ~scenario.scripted
-            steered = steered & present
-            rates = torch.where(present[..., None], rates, 0.0)
-        before = goal_distance(state, scenario)
-        moved = _moved(state, scenario, parameters, rates, config)
-        entries, seen = self.observe(moved, scenario, parameters, noise)
-        colregs, phi = required_turn(seen, vessel.radius, config.colregs)
-        after = goal_distance(moved, scenario)
-        collided = touching(moved, scenario, vessel) & steered
-        arrived = (after <= vessel.goal_distance) & state.active & ~collided
-        reward, terms = reward_and_terms(self.reward, RewardInputs(
-            before - after, phi, collided, arrived, state.active, state, moved, scenario,
-            parameters, entries, config,
-        ))  # fmt: skip
-        energy = (
-            vessel.power_coefficient * moved.thrust.abs().sum(-1) * (config.dt * config.substeps)
-        )
-
-        moved.collided = state.collided | collided
-        moved.arrived = state.arrived | arrived
-        moved.active = state.active & ~collided & ~arrived
-        ended = endings(
-            moved.collided, moved.arrived, present, moved.steps, config.max_steps,
-            config.ends_at_first_collision,
-        )  # fmt: skip
-        reward = torch.where(steered, reward, 0.0)
-        if statistics is not None:
-            statistics = updated_statistics(statistics, reward, terms, steered, present, moved)
-        outcome = Outcome(
-            reward=reward,
-            collided=collided,
-            arrived=arrived,
-            colregs=colregs & state.active,
-            phi=phi,
-            energy=torch.where(state.active, energy, 0.0),
-            terminated=ended.terminated,
-            truncated=ended.truncated,
-            episode_terminated=ended.episode_terminated,
-            episode_done=ended.episode_done,
-            statistics=statistics,
-            batch_size=state.batch_size,
-        ).apply(stored)
-        return moved.apply(stored), {name: stored(each) for name, each in entries.items()}, outcome
 
     def _rates(self, action: Tensor, vessel: Vessel) -> Tensor:
         """Commanded thrust rates [E, R, 2] of actions (N/s)."""

@@ -2,14 +2,12 @@
 
 import itertools
 import random
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env import GROUP, ConfigError, Level, MarineNavEnv, WorldConfig, write_scenarios
@@ -17,7 +15,6 @@ from marinenav_env.config import RewardConfig, ScenarioConfig, VesselConfig
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario import ScenarioSampler
 from tests.marinenav_env.env_helpers import (
-    ACTION,
     KINDS,
     LEVELS,
     MIXTURE,
@@ -174,21 +171,6 @@ def test_every_reset_starts_other_episodes() -> None:
     other.load_state_dict(env.state_dict())
     other.reset()  # goes on with the saved episodes
     assert equal(other.reset(), env.reset())
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_step_that_is_undone_leaves_no_trace(kind: str) -> None:
-    env, other = make(kind, seed=1), make(kind, seed=1)
-    for number, action in enumerate(actions_of(env, 20)):
-        if number % 3 == 0:
-            with suppress(ArithmeticError), env.undone():
-                env.step_and_reset(env.world_state, -action, env.next_source())
-                if number:
-                    raise ArithmeticError
-        for each in (env, other):
-            each.step_and_maybe_reset(TensorDict({ACTION: action}, [each.num_envs]))
-        saved, expected = (TensorDict(each.state_dict()) for each in (env, other))
-        assert equal(saved, expected)
 
 
 @pytest.mark.parametrize("kind", ["mixture", "sea"])

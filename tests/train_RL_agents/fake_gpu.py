@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torchrl.envs import EnvBase
 
-from marinenav_env.runtime import captured
+from marinenav_env.runtime import loop as runtime_loop
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios import complete
 from marinenav_env.scenarios.complete import attempts_for, draws_for
@@ -25,7 +25,7 @@ from tests.train_RL_agents.tiny_runs import tiny_settings
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.evaluation.episodes import Evaluation, draw_scenarios, evaluation_of
+from train_RL_agents.evaluation.episodes import Evaluation, draw_scenarios, evaluation_world
 from train_RL_agents.learning import ALGORITHMS, OffPolicy, Setup
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.ranks import Ranks
@@ -132,7 +132,7 @@ def fake_gpu() -> Iterator[_FakeGpu]:
         patch.object(torch, "Generator", _Generator),
         patch.object(torch.autograd, "grad", given),
         patch.object(EnvBase, "_reset_check_done", lambda *_: None),
-        patch.object(captured, "CudaRecorder", NoGraphs),
+        patch.object(runtime_loop, "CudaRecorder", NoGraphs),
         # Else autocast leaves everything in float32.
         patch.object(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False),
         patch.object(torch.cuda, "is_bf16_supported", lambda *_: True),
@@ -161,8 +161,8 @@ class NoGraphs:
     def beside(self) -> Any:
         return nullcontext()
 
-    def record(self, call: Callable[[], Any], generators: Any) -> tuple[Callable[[], None], Any]:
-        return call, call()
+    def record(self, call: Callable[[], Any], generators: Any) -> Callable[[], Any]:
+        return call
 
 
 class Loop:
@@ -192,7 +192,7 @@ class Loop:
         )
         self.algorithm = ALGORITHMS[type(config.trainer)](
             Setup(config, agent, self.collector.env.fake_tensordict(), generators, Ranks(),
-                  clock, display.say, self.collector.in_place)
+                  clock, display.say)
         )  # fmt: skip
         for parameter in agent.networks.parameters():
             parameter.grad = torch.zeros_like(parameter)
@@ -226,11 +226,14 @@ class Loop:
         with unset_fake_temporarily():  # their number is read
             scenarios = draw_scenarios(config.world, schedule.levels(), schedule.num_episodes, 0)
         with patch("marinenav_env.env.require_robots"):  # reads, and finds 1 in all there is
-            return evaluation_of(
-                PolicyWrapper(agent), scenarios, config.world, continuous=agent.continuous,
-                device=GPU, seed=0, compile=config.execution.compile,
+            env = evaluation_world(scenarios, config.world, agent.continuous, GPU, torch.float32, 0)
+            return Evaluation(
+                PolicyWrapper(agent),
+                env,
+                0,
+                compile=config.execution.compile,
                 capture=config.execution.capture,
-            )  # fmt: skip
+            )
 
     def learn(self) -> None:
         """Updates; the first one makes the optimiser's state."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from marinenav_env import WorldConfig
-from marinenav_env.runtime.captured import Captured
+from marinenav_env.runtime.loop import Loop
 from train_RL_agents.agents import Agent, Batch
 from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.networks.observation import ACTIVE, Observation, ObservationSpec
@@ -101,7 +101,7 @@ def gradient_sizes(losses: Tensor, parameters: Sequence[Tensor]) -> list[float]:
 
 
 class Replays:
-    """A recorder of Captured for the CPU, whose replays are calls that leave a note.
+    """A recorder of Loop for the CPU, whose replays are calls that leave a note.
 
     Args:
         notes: gets a note for each replay.
@@ -114,26 +114,24 @@ class Replays:
     def beside(self) -> Any:
         return nullcontext()
 
-    def record(self, call: Callable[[], Any], generators: Any) -> tuple[Callable[[], None], Any]:
-        results: list[Any] = []
-
-        def replay() -> None:
+    def record(self, call: Callable[[], Any], generators: Any) -> Callable[[], Any]:
+        def replay() -> Any:
             self.notes.append(self.name)
-            results[:] = call() or ()
+            return call()
 
-        return replay, results
+        return replay
 
 
 @contextmanager
 def replayed() -> Iterator[list[str]]:
     """Within it, what would be captured on a GPU is recorded; gives the names of all replays."""
-    made, notes = Captured.__init__, list[str]()
+    made, notes = Loop.__init__, list[str]()
 
-    def init(self: Captured, *args: Any, **options: Any) -> None:
+    def init(self: Loop, *args: Any, **options: Any) -> None:
         recorder = Replays(notes, options["name"]) if options.get("capture", True) else None
         made(self, *args, recorder=recorder, **options)
 
-    with patch.object(Captured, "__init__", init):
+    with patch.object(Loop, "__init__", init):
         yield notes
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from marinenav_env import MarineNavEnv
-from marinenav_env.runtime.captured import WARM_UPS
+from marinenav_env.runtime.loop import WARM_UPS
 from tests.train_RL_agents.fake_gpu import GPU, Loop, fake_gpu, only
 from tests.train_RL_agents.tiny_runs import small_pool
 from train_RL_agents.agents import AGENTS
@@ -42,7 +42,7 @@ KINDS = [
 def test_nothing_leaves_the_device(words):
     with small_pool(RARELY), fake_gpu() as mode:
         loop = Loop(mode, *words)
-        assert loop.collector.in_place == (CAPTURED in words)
+        assert loop.collector.by_graphs == (CAPTURED in words)
         loop.collect()
         loop.learn()
 
@@ -75,13 +75,13 @@ def test_a_captured_step_of_the_environment_stays_on_the_device():
         for number in range(WARM_UPS + 3):
             with only(mode) if number else nullcontext():
                 _, td = env.step_and_maybe_reset(td.set(("robots", "action"), action))
-        assert env._captured._call._replay is not None
+        assert env.captures_step
 
 
-STEP = {"explore", "_uncompiled_turn"}
+STEP = {"explore", "advance"}
 COMPILED = {
-    ("SAC", CAPTURED): {*STEP, "_written_step", "_written_world", "_store_rows"},
-    ("SAC", PLAIN): {*STEP, "advance_windows"},
+    ("SAC", CAPTURED): {*STEP, "_step", "copy_all", "_store_rows"},
+    ("SAC", PLAIN): {*STEP, "_store_rows"},
     ("PPO", PLAIN): STEP,
 }
 """While collecting; within another function that is compiled it is no function of its own."""
@@ -106,7 +106,7 @@ def test_on_a_gpu_everything_is_compiled_that_gains_by_it(monkeypatch, name, cap
         loop = Loop(mode, name, "execution.compile=true", capture)
         loop.collect()
         assert set(compiled) == COMPILED[name, capture]
-        assert compiled.count("explore") == compiled.count("_uncompiled_turn")
+        assert compiled.count("explore") == compiled.count("advance")
         loop.learn()
     compiled_explore.cache_clear()
     assert set(compiled) == COMPILED[name, capture] | {"gradients", "_apply_gradient"}

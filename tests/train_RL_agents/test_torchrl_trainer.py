@@ -194,17 +194,17 @@ def test_scenarios_that_refreshes_kept_are_logged_if_there_are_any(tmp_path):
     assert len(found["train/scenarios_kept"]) == len(found["train/updates"]) - 2
 
 
-@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("by_graphs", [False, True])
 @pytest.mark.parametrize("words", [
     ("trainer.steps_per_batch=3",), ("agent_type=PPO",), ("agent_type=AC-IQN", "trainer.n_steps=3"),
     ("training_schedule.encounter=true,true", "training_schedule.traffic=0.5,0.5"),
     ("world.reward.function=marinenav_env.rules.reward:published_reward",),
 ], ids=" ".join)  # fmt: skip
-def test_figures_of_training_episodes_are_logged(tmp_path, words, in_place, monkeypatch):
+def test_figures_of_training_episodes_are_logged(tmp_path, words, by_graphs, monkeypatch):
     monkeypatch.setattr(plugins, "_allowed", {"marinenav_env.rules.reward:published_reward"})
     run = new_run(tmp_path, *words)
     trainer = TorchRLTrainer(run, quiet=True)
-    trainer.collector.in_place = in_place
+    trainer.collector.by_graphs = by_graphs
     expected, logged = recorded_episodes(trainer), scalars(run)
     assert sum(len(episodes) for _, episodes in expected) > 10
     for tag, name in (("train/episode_return", "return"), ("train/episode_length", "length")):

@@ -130,7 +130,7 @@ def begin_in_graphs(run: RunFolder) -> TorchRLTrainer:
 
     def init(self: StepCollector, *args: Any) -> None:
         made(self, *args)
-        self.in_place = True
+        self.by_graphs = True
 
     with patch.object(StepCollector, "__init__", init):
         return TorchRLTrainer(run, quiet=True)

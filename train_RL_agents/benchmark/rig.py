@@ -97,7 +97,7 @@ class Rig:
             return {"active robot-steps/s": count / seconds}
 
         one_step: Callable[[], object] = advance
-        if self.collector.in_place:
+        if self.collector.by_graphs:
             one_step = GraphCollector(
                 env,
                 act,

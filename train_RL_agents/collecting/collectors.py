@@ -68,8 +68,8 @@ class StepCollector:
         )
         self._drawn_from = [generator, self.env.generator]
         captures = config.execution.capture and device.type == "cuda"
-        self.in_place = captures and settings.collector == "local"
-        """Whether steps are collected by CUDA graphs, and thus always in the same tensors."""
+        self.by_graphs = captures and settings.collector == "local"
+        """Whether steps are collected by CUDA graphs."""
         self.env_steps = 0
         """Made by this process so far."""
         self.on_restart: Callable[[], None] = lambda: None
@@ -100,7 +100,7 @@ class StepCollector:
 
     def _start(self) -> Callable[[], TensorDictBase]:
         """Choose where steps come from, now that a resumed run's state is there."""
-        if self.in_place:
+        if self.by_graphs:
             execution = self._config.execution
             self._graphs = GraphCollector(
                 self.env, self.policy, self._drawn_from, self._display.say,

@@ -7,27 +7,25 @@ that the share of single robots that arrive is known from the same run.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
-from marinenav_env.runtime.captured import Captured
-from marinenav_env.runtime.compiling import compiled
-from marinenav_env.runtime.host_reads import host_reads_are_free
-from marinenav_env.runtime.layout import copy_all, copy_in
+from marinenav_env.config import RewardConfig
+from marinenav_env.runtime.host_reads import rows_where
+from marinenav_env.runtime.loop import Loop
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.complete import CompleteSampler, draws_for
 from marinenav_env.scenarios.restart import steered
-from marinenav_env.state import Outcome, ResetState, Scenario
+from marinenav_env.state import Outcome, ResetState, Scenario, WorldState
 from marinenav_env.stepping.actions import unusable
-from marinenav_env.stepping.world import WorldState
 from marinenav_env.support.validation import ConfigError
+from train_RL_agents.evaluation.outcomes import Episodes, Report, finite, wilson_interval
 from train_RL_agents.utils.memory import require_room
 
 Policy = Callable[[TensorDictBase], TensorDictBase]
@@ -38,11 +36,8 @@ _PAIR = 544
 """Bytes that a step takes in passing for each pair of a robot and an object it may see."""
 SMALLEST_BATCH = 32
 """Episodes below which a batch is not reduced further."""
-_TYPES = {
-    "success": torch.bool, "collision": torch.bool,
-    "time": torch.float64, "energy": torch.float64, "returns": torch.float64,
-}  # fmt: skip
-"""Of the tensors of Episodes; the others are int64."""
+_TENSORS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")
+"""Settings of the reward that compiled code reads from tensors (see Rules)."""
 
 
 class Moment(NamedTuple):
@@ -56,6 +51,19 @@ class Moment(NamedTuple):
     after: WorldState
     outcome: Outcome
 
+    def first(self, count: int) -> Moment:
+        """Return the step of the first so many episodes."""
+        if count == len(self.outcome):
+            return self
+
+        def cut(world: WorldState) -> WorldState:
+            now, parameters = world
+            shared = parameters.batch_size[0] == 1
+            return WorldState(now[:count], parameters if shared else parameters[:count])
+
+        rows, acted, before, after, outcome = self
+        return Moment(rows[:count], acted[:count], cut(before), cut(after), outcome[:count])
+
 
 Watch = Callable[[Moment, MarineNavEnv], bool | None]
 """Called with every step, and with the world in which all N episodes started.
@@ -65,123 +73,6 @@ It may return False when it needs no further steps, which need not be prepared f
 
 Progress = Callable[[int, int], None]
 """Called now and then with the number of episodes that have ended, and of all."""
-
-
-def finite(content: Any) -> Any:
-    """Nested figures with None for values that are not finite, which JSON does not have."""
-    if isinstance(content, dict):
-        return {name: finite(value) for name, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [finite(value) for value in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content
-
-
-@dataclass(frozen=True)
-class Report:
-    """Figures of a set of episodes."""
-
-    episodes: int
-    """Episodes evaluated."""
-    success_rate: float
-    """Share of episodes in which every robot arrived."""
-    success_low: float
-    """Lower end of its 95% Wilson interval."""
-    success_high: float
-    """Upper end."""
-    collision_rate: float
-    """Share of episodes with a collision."""
-    collision_low: float
-    """Lower end of its 95% Wilson interval."""
-    collision_high: float
-    """Upper end."""
-    timeout_rate: float
-    """Share of episodes without a collision in which some robot did not arrive in time."""
-    timeout_low: float
-    """Lower end of its 95% Wilson interval."""
-    timeout_high: float
-    """Upper end."""
-    robot_success_rate: float
-    """Share of robots that arrive when episodes continue after a collision."""
-    avg_time: float | None
-    """Travel time per robot (s), mean over successful episodes; None if there are none."""
-    avg_energy: float | None
-    """Thrust spent per robot (N s), mean over successful episodes; None if there are none."""
-    avg_return: float
-    """Sum of 0.99^t reward per robot, mean over all episodes."""
-
-
-def wilson_interval(count: int, total: int, z: float = 1.959964) -> tuple[float, float]:
-    """95% confidence interval of a proportion (Wilson, JASA 1927)."""
-    if total == 0:
-        return 0.0, 1.0
-    share = count / total
-    centre = (share + z * z / (2 * total)) / (1 + z * z / total)
-    half = math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    half *= z / (1 + z * z / total)
-    # Where they are 0 and 1, rounding would leave them beside it.
-    return (0.0 if count == 0 else centre - half), (1.0 if count == total else centre + half)
-
-
-@dataclass(frozen=True)
-class Episodes:
-    """Outcomes of N episodes; tensors [N] on the CPU."""
-
-    level: Tensor
-    success: Tensor
-    collision: Tensor
-    robots: Tensor
-    robots_arrived: Tensor
-    time: Tensor
-    energy: Tensor
-    returns: Tensor
-
-    def report(self, level: int | None = None) -> Report:
-        """Figures over all episodes, or over those of one level."""
-        rows = torch.ones_like(self.success) if level is None else self.level == level
-        total = int(rows.sum())
-        success, collision = self.success & rows, self.collision & rows
-        timeout = rows & ~success & ~collision
-        counts = [int(flags.sum()) for flags in (success, collision, timeout)]
-        intervals = [wilson_interval(count, total) for count in counts]
-        rates = [count / max(total, 1) for count in counts]
-        success_rate, collision_rate, timeout_rate = rates
-        (success_low, success_high), (collision_low, collision_high), timeout_ends = intervals
-        return Report(
-            total, success_rate, success_low, success_high,
-            collision_rate, collision_low, collision_high, timeout_rate, *timeout_ends,
-            robot_success_rate=float(self.robots_arrived[rows].sum() / self.robots[rows].sum()),
-            avg_time=float(self.time[success].mean()) if counts[0] else None,
-            avg_energy=float(self.energy[success].mean()) if counts[0] else None,
-            avg_return=float(self.returns[rows].mean()),
-        )  # fmt: skip
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """The tensors by name."""
-        return dict(vars(self))
-
-    @classmethod
-    def from_state_dict(cls, state: dict[str, Tensor]) -> Episodes:
-        """The inverse of state_dict.
-
-        Raises:
-            ValueError: when a tensor is of another type.
-        """
-        found = cls(**{name: tensor.cpu() for name, tensor in state.items()})
-        for name, tensor in vars(found).items():
-            if tensor.dtype != _TYPES.get(name, torch.int64) or tensor.ndim != 1:
-                raise ValueError(f"{name} is {tensor.ndim}-dimensional, {tensor.dtype}")
-        return found
-
-    def table(self, names: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
-        """Reports by level and overall, as plain numbers.
-
-        Args:
-            names: of the levels; "level 1" and so on if None.
-        """
-        levels = sorted(set(self.level.tolist()))
-        named = {level: f"level {level + 1}" if names is None else names[level] for level in levels}
-        table = {name: asdict(self.report(level)) for level, name in named.items()}
-        return table | {"overall": asdict(self.report())}
 
 
 def step_bytes(world: WorldConfig, robots: int, obstacles: int) -> int:
@@ -234,22 +125,21 @@ class Tally:
     """
 
     def __init__(self, env: MarineNavEnv) -> None:
-        counting = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
-        self.sums = {
-            "counting": counting,
-            "collided": torch.zeros_like(counting),
-            "unusable": torch.zeros_like(counting),
-            "arrived": torch.zeros_like(env.state.active),
-            **{name: torch.zeros_like(env.state.pose[..., 0])
-               for name in ("time", "energy", "return")},
-        }  # fmt: skip
+        self._robots = env.state.pose[:1, :, 0]
+        self.sums = self.blank(env.num_envs)
         self.seconds = env.config.dt * env.config.substeps
         self._pairs = None if env.continuous else env.num_discrete_actions
 
-    def clear(self) -> None:
-        """Begin again, in the same tensors."""
-        for name, each in self.sums.items():
-            each.fill_(name == "counting")
+    def blank(self, count: int) -> dict[str, Tensor]:
+        """Return the sums of so many episodes before their first step."""
+        robots = self._robots.new_zeros(count, self._robots.shape[1])
+        flags = torch.zeros_like(robots[:, 0], dtype=torch.bool)
+        names = ("time", "energy", "return")
+        return {
+            "counting": ~flags, "collided": flags, "unusable": flags.clone(),
+            "arrived": torch.zeros_like(robots, dtype=torch.bool),
+            **{name: robots.clone() for name in names},
+        }  # fmt: skip
 
     def after(
         self, sums: dict[str, Tensor], discount: float | Tensor, before: ResetState,
@@ -363,7 +253,7 @@ def evaluate(
         ConfigError: when a scenario has no robot, or an action cannot be used.
     """
     env = evaluation_world(scenarios, world, continuous, device, dtype, seed, kernel)
-    if not host_reads_are_free(device):
+    if not may_shrink(env):
         return Evaluation(policy, env, seed).run(watch, progress)
     step, now = env.reset(), env.world_state
     tally, rows = Tally(env), torch.arange(env.num_envs, device=device)
@@ -380,7 +270,8 @@ def evaluate(
         acted = policy(step)
         action = acted.get((GROUP, "action"))
         source = env.next_source()._replace(environment=rows)
-        after, outcome = env.world.step(now, action, source)
+        made = env.world.step(now, action, source)
+        after, outcome = made.world, made.outcome
         if watch is not None:
             watch(Moment(rows, acted, now, after, outcome), env)
         tally.add(GAMMA**number, rows, now.now, action, outcome)
@@ -407,17 +298,50 @@ def evaluation_world(
     )
 
 
-class Evaluation:
-    """Runs the same scenarios again and again, with all state in the same tensors.
+def same_code(training: MarineNavEnv, evaluation: MarineNavEnv) -> bool:
+    """Return whether the compiled step of a training world also computes an evaluation.
 
-    On a GPU a step can thus be compiled and captured once. It takes as long for few episodes as for
-    many there, and whether all have ended is read now and then only.
+    Args:
+        training: whose code is compiled.
+        evaluation: the world of the evaluation, which never ends at the first collision.
+    """
+
+    def in_code(world: WorldConfig) -> WorldConfig:
+        published = {name: getattr(RewardConfig(), name) for name in _TENSORS}
+        return replace(world, reward=replace(world.reward, **published))
+
+    ours, theirs = training.world, evaluation.world
+    return (
+        in_code(training.config) == in_code(evaluation.config)
+        and training.num_robots == evaluation.num_robots
+        # Constants of the code: noise of measured radii, and whether detections can be missed.
+        and torch.equal(ours.quantiles, theirs.quantiles)
+        and (ours.weather or not theirs.weather)
+    )
+
+
+_Running = tuple[WorldState, dict[str, Tensor], Tensor]
+"""The world, sums of the episodes, and the number of steps made, [1] float64."""
+
+
+class Evaluation:
+    """Runs the same scenarios again and again, with all state in the same tensors on a GPU.
+
+    A step can thus be compiled and captured once there, for all scenarios together. Whether all
+    have ended is read now and then only.
+
+    On a CPU the world's step of a training can be used in place of the evaluation's own, if that is
+    compiled: it takes a tenth of the time. As its code is made for a number of environments, the
+    scenarios are run in batches of that number. All episodes of a batch start together, since the
+    measurement noise follows from the step of the batch.
 
     Args:
         policy: see ``evaluate``.
-        env: freshly made from the scenarios and the seed.
+        env: freshly made from the N scenarios and the seed.
         seed: see ``evaluate``.
-        compile: whether a step becomes generated code; for a PolicyWrapper only.
+        stepper: whose world makes the steps of B environments at a time, see ``same_code``; its
+            state is not touched. None: ``env``.
+        compile: whether a step becomes generated code on a GPU; for a PolicyWrapper only.
         capture: whether a step is captured on a GPU; what it gives is then overwritten by the next.
         say: prints a line if the capture fails.
     """
@@ -427,79 +351,120 @@ class Evaluation:
         policy: Policy,
         env: MarineNavEnv,
         seed: int,
+        stepper: MarineNavEnv | None = None,
         compile: bool = False,
         capture: bool = False,
         say: Callable[[str], None] = print,
     ) -> None:
         self.policy, self._env, self._seed = policy, env, seed
-        device = env.generator.device
-        now, parameters = env.world_state
-        self._world, self._tally = WorldState(now.clone(), parameters), Tally(env)
-        self._rows = torch.arange(env.num_envs, device=device)
-        self._discount = torch.ones((), dtype=torch.float64, device=device)
-        self._make_step, self._write = self._step, self._written
-        if compile:
-            self._make_step, self._write = (
-                compiled(each, device) for each in (self._step, self._written)
-            )
-        self._next = Captured(
-            self._next_step, device, name="an evaluation step", capture=capture, say=say
-        )
+        self._stepper, self._tally = stepper or env, Tally(env)
+        # Compiled code of a training world is only the same with the arguments of that.
+        self._episodes = None if stepper is None else stepper.new_episodes(allowed=False)
+        self._start, device = env.world_state, env.generator.device
+        self._rows = torch.arange(min(env.num_envs, self._stepper.num_envs), device=device)
+        self._source = RandomSource.seeded(seed, self._stepper.num_envs, device)
+        self._watched = False
+        self.loop = Loop(
+            self._step, self._begun(self._rows), device, draws=lambda: (self._source.take(),),
+            compile=compile, capture=capture, name="an evaluation step", say=say,
+        )  # fmt: skip
+        """Makes control steps of a batch."""
 
+    @torch.no_grad()
     def run(self, watch: Watch | None = None, progress: Progress | None = None) -> Episodes:
-        """See ``evaluate``."""
-        env = self._env
-        env.set_seed(self._seed)
-        copy_in(self._world.now, env.world_state.now)
-        self._tally.clear()
-        self._discount.fill_(1.0)
-        for number in range(env.config.max_steps):
-            if number % CHECK_EVERY == 0:
-                running = int(self._world.now.state.active.any(-1).sum())
+        """Run every scenario once.
+
+        Args:
+            watch: see ``evaluate``.
+            progress: is told how many episodes have ended.
+
+        Returns:
+            What happened, by episode; the same as ``evaluate`` gives, to rounding.
+        """
+        total, ended = self._env.num_envs, 0
+        sums = self._tally.sums
+        for rows in torch.arange(total, device=self._rows.device).split(self._stepper.num_envs):
+            for running in self._run_batch(rows, watch):
                 if progress is not None:
-                    progress(env.num_envs - running, env.num_envs)
+                    progress(ended + len(rows) - running, total)
+            ended += len(rows)
+            for name, each in self.loop.state[1].items():
+                sums[name][rows] = each[: len(rows)]
+        return self._tally.episodes(self._env.scenario)
+
+    def _begun(self, rows: Tensor) -> _Running:
+        """Return the state in which some scenarios, at most B, begin."""
+        # The other environments of the batch hold the last scenario, and nobody looks at them.
+        spare = self._stepper.num_envs - len(rows)
+        padded = torch.cat((rows, rows[-1:].expand(spare)))
+        self._source.restart(self._seed)
+        self._source.environment.copy_(padded)
+        world = self._env.world.begin(self._start, padded)
+        # Of a dimension: code that torch 2.11 generates leaves out copies of a scalar in float64.
+        number = torch.zeros(1, dtype=torch.float64, device=rows.device)
+        return world, self._tally.blank(len(padded)), number
+
+    def _run_batch(self, rows: Tensor, watch: Watch | None) -> Iterator[int]:
+        """Run some scenarios.
+
+        Args:
+            rows: [n] int64 ascending: which scenarios, at most B.
+            watch: see ``evaluate``.
+
+        Yields:
+            Episodes that have not ended, every few steps.
+        """
+        self._rows, self.loop.state = rows, self._begun(rows)
+        for number in range(self._env.config.max_steps):
+            if number % CHECK_EVERY == 0:
+                world = self.loop.state[0]
+                running = int(world.now.state.active[: len(rows)].any(-1).sum())
+                yield running
                 if not running:
                     break
-            moment = self._next()
-            if watch is not None:
-                watch(moment, env)
-        return self._tally.episodes(env.scenario)
+            self._watched = watch is not None
+            moment = self.loop()
+            if watch is not None and watch(moment.first(len(rows)), self._env) is False:
+                watch = None
 
-    def _next_step(self) -> Moment:
-        """A control step of all episodes; leaves what it led to."""
-        moment, sums = self._make_step(self._env.next_source())
-        self._write(moment.after.now, sums)
-        # As it is: code that torch 2.11 generates leaves out copies of a scalar in float64.
-        self._discount.mul_(GAMMA)
-        return moment
-
-    def _step(self, source: RandomSource) -> tuple[Moment, dict[str, Tensor]]:
-        """A control step, and the sums after it; nothing is written (see ``_written``)."""
-        before = WorldState(self._world.now.clone(), self._world.parameters)
-        acted = self.policy(self._env.to_tensordict(before))
+    def _step(self, state: _Running, noise: RandomSource) -> tuple[_Running, Moment]:
+        """Make a control step of all environments; see Loop."""
+        world, sums, number = state
+        if self.loop.captures:  # what is seen shares no memory with the state
+            world = WorldState(world.now.apply(Tensor.clone), world.parameters)
+        acted = self._act(world)
         action = acted.get((GROUP, "action"))
-        after, outcome = self._env.world.step(before, action, source)
-        moment = Moment(self._rows, acted, before, after, outcome)
-        sums = self._tally.after(self._tally.sums, self._discount, before.now, action, outcome)
-        return moment, sums
+        made = self._stepper.world.step(world, action, noise, self._episodes)
+        sums = self._tally.after(sums, GAMMA ** number[0], world.now, action, made.outcome)
+        after = WorldState(made.world.now, world.parameters)
+        moment = Moment(self._rows, acted, world, after, made.outcome)
+        return (after, sums, number + 1.0), moment
 
-    def _written(self, now: ResetState, sums: dict[str, Tensor]) -> None:
-        """Write what a step led to to the static tensors.
+    def _act(self, world: WorldState) -> TensorDictBase:
+        """Return what the policy is given, with its actions; on a CPU only in some environments.
 
-        It is a function of its own since torch 2.11 may generate wrong code for one that writes
-        what it also reads.
+        There it acts where a robot still does, and what it is given is complete only if watched.
         """
-        copy_in(self._world.now, now)
-        copy_all(self._tally.sums.values(), [sums[name] for name in self._tally.sums])
+        active = steered(world.now)
+        acting = rows_where(active[: len(self._rows)].any(-1))
+        if acting is None or self._episodes is None:
+            return self.policy(self._env.to_tensordict(world))
+        # Contiguous: PyTorch's norms take ten times as long with environments innermost.
+        seen = {name: each[acting].contiguous() for name, each in world.now.observation.items()}
+        mask = active[acting]
+        group = TensorDict({"observation": TensorDict(seen, mask.shape), "mask": mask}, mask.shape)
+        actions = self._stepper.action_spec.zero().get((GROUP, "action"))
+        if len(acting):
+            acted = self.policy(TensorDict({GROUP: group}, mask.shape[:1]))
+            actions[acting] = acted.get((GROUP, "action")).to(actions)
+        if self._watched:
+            return self._env.to_tensordict(world).set((GROUP, "action"), actions)
+        return TensorDict({(GROUP, "action"): actions}, active.shape[:1])
 
 
-def evaluation_of(
-    policy: Policy, scenarios: Scenario | Sequence[Episode], world: WorldConfig, *,
-    continuous: bool, device: torch.device, seed: int, kernel: str = "compiled", **options: Any,
-) -> Evaluation:  # fmt: skip
-    """An evaluation to be run several times; see ``evaluate`` and Evaluation."""
-    env = evaluation_world(scenarios, world, continuous, device, torch.float32, seed, kernel)
-    return Evaluation(policy, env, seed, **options)
+def may_shrink(env: MarineNavEnv) -> bool:
+    """Return whether ended episodes may leave a batch: only where counting them is free."""
+    return rows_where(env.state.active[:, 0]) is not None
 
 
 def _kept(running: Tensor) -> Tensor | None:
@@ -517,4 +482,7 @@ def _kept(running: Tensor) -> Tensor | None:
     return running.to(torch.int8).argsort(descending=True, stable=True)[:size].sort().values
 
 
-__all__ = ["Episodes", "Moment", "Policy", "Report", "Watch", "draw_scenarios", "evaluate"]
+__all__ = [
+    "Episodes", "Moment", "Policy", "Report", "Watch", "draw_scenarios", "evaluate", "finite",
+    "wilson_interval",
+]  # fmt: skip

@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marinenav_env import MarineNavEnv
-from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.support.validation import is_count, is_number
 from train_RL_agents.agents import Agent
-from train_RL_agents.evaluation.batched import BatchedEvaluation, same_code
 from train_RL_agents.evaluation.episodes import (
     Episodes,
+    Evaluation,
     Moment,
     Progress,
     draw_scenarios,
     evaluate,
-    evaluation_of,
     evaluation_world,
     finite,
+    may_shrink,
+    same_code,
 )
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.checkpoint import save_policy
@@ -61,8 +61,8 @@ class History:
         device: where evaluations run.
         make_probe: makes an observer of one evaluation, from the agent, the levels [N] of its
             scenarios and whether a picture is wanted.
-        compiled_env: a compiled training world on a CPU, whose code evaluations run in; None if
-            there is none.
+        compiled_env: the training world if it is compiled, whose code evaluations run in on a CPU;
+            None if it is not.
     """
 
     def __init__(
@@ -113,21 +113,20 @@ class History:
         self._drawing += time.perf_counter() - began
 
     def _runner(self, agent: Agent[Any]) -> Callable[..., Episodes]:
-        """Choose how the fixed set is run: see BatchedEvaluation, ``evaluate`` and Evaluation."""
-        config, env = self._config, self._compiled_env
+        """Choose how the fixed set is run: see Evaluation and ``evaluate``."""
+        config, env, policy = self._config, self._compiled_env, PolicyWrapper(agent)
         seed, given = config.eval_schedule.seed, (self.scenarios, config.world)
         options: dict[str, Any] = {
             "continuous": agent.continuous, "device": self._device, "seed": seed,
             "kernel": config.execution.kernel,
         }  # fmt: skip
-        if env is not None:
-            own = evaluation_world(*given, dtype=torch.float32, **options)
-            if same_code(env, own):
-                return BatchedEvaluation(PolicyWrapper(agent), own, env, seed).run
-        if host_reads_are_free(self._device):
-            return partial(evaluate, PolicyWrapper(agent), *given, **options)
-        options |= {"compile": config.execution.compile, "capture": config.execution.capture}
-        return evaluation_of(PolicyWrapper(agent), *given, **options).run
+        own = evaluation_world(*given, dtype=torch.float32, **options)
+        if not may_shrink(own):
+            options = {"compile": config.execution.compile, "capture": config.execution.capture}
+            return Evaluation(policy, own, seed, **options).run
+        if env is not None and same_code(env, own):
+            return Evaluation(policy, own, seed, env).run
+        return partial(evaluate, policy, *given, **options)
 
     def record(
         self, agent: Agent[Any], env_steps: int, times: dict[str, float], last: bool

@@ -45,8 +45,6 @@ class Setup:
     """Told how long each phase takes."""
     say: Callable[[str], None]
     """Prints a line."""
-    stores_in_place: bool
-    """Whether steps are the same tensors every time, so that storing them can be captured."""
     statistics: tuple[str, ...] = ()
     """Names of the statistics of episodes in the steps."""
     teacher: LoadedPolicy | None = None

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
 
-from marinenav_env.runtime.captured import Captured
 from marinenav_env.runtime.compiling import compiled
+from marinenav_env.runtime.loop import Loop
 from marinenav_env.stepping.reset_pool import restore
 from marinenav_env.support.validation import ConfigError, is_count, is_number
 from train_RL_agents.agents import Agent, Losses
@@ -59,20 +59,6 @@ def joined(parts: list[Losses], counts: list[int]) -> Losses:
         ).sum()
         for name in parts[0]
     }
-
-
-def repeated(step: Callable[[], Updated], count: int) -> Callable[[], Updated]:
-    """A function that makes several updates and gives the sums of their scalars."""
-
-    def several() -> Updated:
-        sums, _ = step()
-        for _ in range(count - 1):
-            scalars, _ = step()
-            added = torch._foreach_add([*sums.values()], [scalars[name] for name in sums])
-            sums = dict(zip(sums, added, strict=True))
-        return sums, None
-
-    return several
 
 
 def out_of_memory(error: BaseException) -> bool:
@@ -162,24 +148,37 @@ class Learner:
         self._made = torch.zeros((), dtype=torch.float64, device=device)
         self._tau = tau
         self._capture = config.execution.capture and self._ranks is None
-        self._step = self._drawn = self._several = self._captured(self.step)
+        self._loops: list[Loop] = []
+        self.update = self.updates_by(self.learn)
+        """Makes a gradient step from a batch; see ``updates_by``."""
 
-    def draw_by(self, step: Callable[[], Updated], generator: torch.Generator, count: int) -> None:
-        """Make updates without a given batch by a function around ``step``, captured as a whole.
+    def updates_by(
+        self, step: Callable[..., Updated], *generators: torch.Generator
+    ) -> Callable[..., Updated]:
+        """Return what makes updates by ``learn``, or a function around it; captured as a whole.
 
         Args:
-            step: draws a batch and calls ``step``.
-            generator: that it draws from, beside the learner's.
-            count: updates of ``update_several``.
-        """
-        self._drawn = self._captured(step, generator)
-        self._several, self._count = self._captured(repeated(step, count), generator), count
+            step: makes a gradient step.
+            generators: that it draws from, beside the learner's.
 
-    def _captured(self, step: Callable[..., Updated], *generators: torch.Generator) -> Captured:
-        return Captured(
-            step, self._generator.device, [self._generator, *generators], name="the update",
-            capture=self._capture, say=self._say,
+        Returns:
+            A function of the arguments of ``step``. It gives scalars for the log, and priorities
+            [B] if the agent gives them; all on the device, and overwritten by the next update. It
+            raises NoRoomError when memory is short even for one transition; weights are unchanged.
+        """
+        loop = Loop(
+            lambda state, *batch: (state, step(*batch)), (), self._generator.device,
+            generators=[self._generator, *generators], capture=self._capture, name="the update",
+            say=self._say,
         )  # fmt: skip
+        self._loops.append(loop)
+
+        def update(*batch: Any) -> Updated:
+            made: Updated = loop(*batch)
+            self.updates += 1
+            return made
+
+        return update
 
     @property
     def micro_batches(self) -> int:
@@ -189,7 +188,7 @@ class Learner:
     @property
     def captures(self) -> bool:
         """Whether updates are captured as a CUDA graph."""
-        return self._step.captures
+        return self._loops[0].captures
 
     def mode(self) -> str:
         """Describe how updates are computed."""
@@ -221,41 +220,7 @@ class Learner:
             else:
                 group["lr"] = rate
 
-    def update(self, *batch: Any) -> Updated:
-        """One gradient step.
-
-        Args:
-            batch: what to learn from; left out after ``draw_by``.
-
-        Returns:
-            Scalars for the log, and priorities [B] if the agent gives them; all on the device, and
-            overwritten by the next update.
-
-        Raises:
-            NoRoomError: when memory is short even for one transition; weights are unchanged.
-        """
-        scalars, priority = (self._step if batch else self._drawn)(*batch)
-        self.updates += 1
-        return scalars, priority
-
-    def update_several(self) -> Losses:
-        """As many gradient steps as ``draw_by`` was told, in one graph.
-
-        Returns:
-            Sums of the scalars, overwritten by the next call.
-
-        Raises:
-            NoRoomError: see ``update``; steps before the one that lacks memory are made.
-        """
-        try:
-            sums, _ = self._several()
-        except NoRoomError:
-            self.updates = int(self._made)  # host: the run ends
-            raise
-        self.updates += self._count
-        return sums
-
-    def step(self, batch: Any) -> Updated:
+    def learn(self, batch: Any) -> Updated:
         """The part of an update that may be captured."""
         # Once for the whole batch: parts of it get their parts of this.
         noise = self.agent.loss_noise(batch.size, self._generator)
@@ -381,7 +346,7 @@ class Learner:
                 "trainer.buffer_size smaller in a new run"
             ) from error
         self.micro_batch = (now + 1) // 2
-        for each in (self._step, self._drawn, self._several):
+        for each in self._loops:
             each.reset()
         self._say(
             f"out of memory: updates go on with {self.micro_batch:,} of {size:,} transitions at "
@@ -433,7 +398,7 @@ class Learner:
         if self._scale and "scale" in state:
             self._scale.load_state_dict(state["scale"])
         self.micro_batch = parts
-        for each in (self._step, self._drawn, self._several):
+        for each in self._loops:
             each.reset()
 
 

@@ -9,21 +9,17 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP
-from marinenav_env.runtime.captured import Captured
-from marinenav_env.runtime.compiling import compiled
+from marinenav_env.runtime.loop import Loop
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, Demand, Item, Setup
 from train_RL_agents.learning.imitation import imitation_errors
 from train_RL_agents.learning.learner import Updated
 from train_RL_agents.memory.host import make_replay
-from train_RL_agents.memory.packing import STORED, Rows
+from train_RL_agents.memory.packing import Rows
 from train_RL_agents.memory.replay import replay_bytes, tree_bytes
-from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
+from train_RL_agents.memory.transitions import MultiStep, Windows, batch_of, example_row
 from train_RL_agents.policy_wrapper import PolicyWrapper
-
-_MOST_TOGETHER = 16
-"""Updates in one CUDA graph."""
 
 
 class OffPolicy(Algorithm):
@@ -41,28 +37,21 @@ class OffPolicy(Algorithm):
         self.settings = settings = config.trainer
         tau = settings.tau if settings.target_update_interval == 0 else 0.0
         super().__init__(setup, tau)
-        # Generated CPU code is slower at turning layouts than torch itself.
-        compile_rows = config.execution.compile and device.type == "cuda"
-        alone = compile_rows and not setup.stores_in_place
-        self.streams = MultiStep(settings.n_steps, settings.gamma, settings.reward_scale, alone)
-        self.streams.in_place = setup.stores_in_place
         self.example_row = example_row(setup.example)
-        self._robots = setup.example.get((GROUP, "mask")).shape
-        self.replay = make_replay(self.example_row, settings, setup.generators["replay"], device)
-        if compile_rows:
-            setup.clock.compiles("insert")
-        together = compile_rows and setup.stores_in_place
-        self._write_rows: Any = compiled(self._store_rows, device) if together else self._store_rows
-        self._store = Captured(
-            self._observe, device, name="storing", say=setup.say, in_place=True,
-            capture=setup.stores_in_place and device.type == "cuda",
+        self.streams = MultiStep(
+            self.example_row, setup.example.get((GROUP, "mask")).shape, settings.n_steps,
+            settings.gamma, settings.reward_scale,
         )  # fmt: skip
-        self._drawn_in_place = setup.stores_in_place and self.replay.on_device
-        self._together = 1
-        if self._drawn_in_place:
-            due = settings.num_envs * settings.vector_steps // settings.train_freq
-            self._together = min(max(due, 1), _MOST_TOGETHER)
-            self.learner.draw_by(self._learn, setup.generators["replay"], self._together)
+        self.replay = make_replay(self.example_row, settings, setup.generators["replay"], device)
+        # Generated code is slower than torch itself at turning layouts on a CPU: there Loop has
+        # none.
+        self._store = Loop(
+            self._store_rows, self.streams.blank(), device, compile=config.execution.compile,
+            capture=config.execution.capture, name="storing", say=setup.say,
+        )  # fmt: skip
+        if config.execution.compile and device.type == "cuda":
+            setup.clock.compiles("insert")
+        self._learn_captured = self.learner.updates_by(self._learn, setup.generators["replay"])
         self._seen = 0
 
     @classmethod
@@ -99,30 +88,21 @@ class OffPolicy(Algorithm):
             if rows is not None:
                 self.replay.insert(rows)
 
-    def _observe(self, steps: TensorDictBase) -> Rows | None:
-        """See ``_store_rows``; the first call makes the windows."""
-        write = self._write_rows if self.streams.made else self._store_rows
-        rows: Rows | None = write(steps)
-        return rows
-
-    def _store_rows(self, steps: TensorDictBase) -> Rows | None:
+    def _store_rows(
+        self, windows: Windows | None, steps: TensorDictBase
+    ) -> tuple[Windows | None, Rows | None]:
         """Make rows; a replay on the device takes them, another is given them."""
         self.accumulate(steps)
-        rows = self.streams.rows(steps)
+        windows, rows = self.streams.rows(windows, steps)
         if not self.replay.on_device:
-            return rows
+            return windows, rows
         self.replay.insert(rows)
-        return None
+        return windows, None
 
     def update(self, env_steps: int) -> None:
         """See Algorithm: one update per ``train_freq`` env-steps."""
         before, self._seen = self._seen, env_steps
-        due = self._due(env_steps)
-        several = due // self._together if self._together > 1 else 0
-        for _ in range(several):
-            with self._clock.phase("update"):
-                self.meter.add(self.learner.update_several(), self._together)
-        for _ in range(due - several * self._together):
+        for _ in range(self._due(env_steps)):
             self._update()
         interval = self.settings.target_update_interval
         for _ in range(env_steps // interval - before // interval if interval else 0):
@@ -136,14 +116,14 @@ class OffPolicy(Algorithm):
     def _learn(self) -> Updated:
         """Draw a batch, learn from it and set its priorities; can be captured."""
         drawn = self.replay.sample()
-        scalars, priority = self.learner.step(batch_of(drawn))
+        scalars, priority = self.learner.learn(batch_of(drawn))
         self.replay.update_priority(drawn, priority)
         return scalars, None
 
     def _update(self) -> None:
-        if self._drawn_in_place:
+        if self.learner.captures and self.replay.on_device:
             with self._clock.phase("update"):
-                self.meter.add(self.learner.update()[0])
+                self.meter.add(self._learn_captured()[0])
             return
         with self._clock.phase("sample"):
             drawn = self.replay.sample()
@@ -176,8 +156,8 @@ class OffPolicy(Algorithm):
         )
 
     def restart(self) -> None:
-        """See Algorithm: open windows go."""
-        self.streams.restart()
+        """See Algorithm: open windows are dropped."""
+        self._store.state = self.streams.blank()
 
     def device_scalars(self) -> dict[str, Tensor]:
         """See Algorithm."""
@@ -186,7 +166,7 @@ class OffPolicy(Algorithm):
     def state_dict(self) -> dict[str, Any]:
         """See Algorithm; the replay only if it is to be saved."""
         return super().state_dict() | {
-            "streams": self.streams.state_dict(),
+            "streams": self.streams.state_dict(self._store.state),
             "replay": self.replay.state_dict() if self._config.save_replay else None,
         }
 
@@ -194,9 +174,8 @@ class OffPolicy(Algorithm):
         """See Algorithm."""
         super().load_state_dict(state)
         self.replay.load_state_dict(state["replay"])
-        row = self.example_row.exclude("next_observation").set(STORED, torch.tensor(False))
-        blank = row.expand(self.settings.n_steps, *self._robots).clone()
-        # States of before have no windows until the first step.
+        # States of earlier versions have no windows until the first step.
         given = state["streams"] if state["env_steps"] else {"open": None} | state["streams"]
-        self.streams.load_state_dict(given, blank)
+        self._store.state = self.streams.restored(given)
+        self._store.reset()
         self._seen = int(state["env_steps"])

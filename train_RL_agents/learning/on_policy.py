@@ -11,7 +11,7 @@ from torch import Tensor
 from torchrl.objectives.value.functional import generalized_advantage_estimate
 
 from marinenav_env import GROUP
-from marinenav_env.runtime.host_reads import host_reads_are_free
+from marinenav_env.runtime.host_reads import rows_where
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.actor_critic import ActorCriticAgent
 from train_RL_agents.agents.rollout_batch import RolloutBatch, weighted_mean
@@ -45,8 +45,6 @@ class OnPolicy(Algorithm):
         self._progress = torch.zeros((), device=setup.device)
         scales, gamma = self.settings.scale_returns, self.settings.gamma
         self._scale = ReturnScale(gamma, setup.device) if scales else None
-        # A host read is free on a CPU; ranks must make equally many updates.
-        self._counts_rows = host_reads_are_free(setup.device) and setup.ranks.size == 1
 
     @classmethod
     def demand(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> Demand:
@@ -96,15 +94,15 @@ class OnPolicy(Algorithm):
         # Rounding depends on the layout, which is another in the graph collector.
         last = self._value(following[:, -1].contiguous())
         values = torch.cat((value[:, 1:], last[:, None]), 1)
-        if host_reads_are_free(cut.device):
-            rows = cut.flatten(0, 1).any(-1).nonzero().squeeze(-1)  # host: see host_reads_are_free
-            if len(rows):
-                flat = values.flatten(0, 1)
-                own = self._value(following.flatten(0, 1)[rows])
-                flat[rows] = torch.where(cut.flatten(0, 1)[rows], own, flat[rows])
-                values = flat.view_as(values)
-            return values
-        return torch.where(cut, self._value(following), values)
+        rows = rows_where(cut.flatten(0, 1).any(-1))
+        if rows is None:
+            return torch.where(cut, self._value(following), values)
+        if len(rows):
+            flat = values.flatten(0, 1)
+            own = self._value(following.flatten(0, 1)[rows])
+            flat[rows] = torch.where(cut.flatten(0, 1)[rows], own, flat[rows])
+            values = flat.view_as(values)
+        return values
 
     def _value(self, group: TensorDictBase) -> Tensor:
         """Values [..., R] of robots; the fleet's is of those that are still active."""
@@ -187,12 +185,14 @@ class OnPolicy(Algorithm):
             size = max(1, size // rows.weight.shape[-1])
         slots = int(active.shape[0])
         count = active.sum()
-        known = int(count) if self._counts_rows else slots  # host: free on a CPU
+        # Ranks must make equally many updates.
+        known = rows_where(active) if self._ranks.size == 1 else None
+        filled = slots if known is None else len(known)
         size = min(size, slots)  # never the number of active rows: compiled code has fixed shapes
         for _ in range(self.settings.epochs):
             chance = torch.rand(slots, generator=self._generator, device=active.device)
             order = torch.where(active, chance, 2.0).argsort()
-            for begin in range(0, max(known // size, 1) * size, size):
+            for begin in range(0, max(filled // size, 1) * size, size):
                 place = torch.arange(begin, begin + size, device=active.device)
                 yield rows.take(order[place % count.clamp_min(1)])
 

@@ -13,7 +13,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from marinenav_env.runtime.host_reads import host_reads_are_free
+from marinenav_env.runtime.host_reads import rows_where
 
 STORED = "stored"
 """Key of the [B] bool that says which rows replay keeps."""
@@ -96,9 +96,10 @@ class Packing:
     def rows(self, given: TensorDictBase) -> Rows:
         """Pack rows [B] with STORED; where host reads are free, only those that it marks."""
         stored = given.get(STORED)
-        if host_reads_are_free(stored.device):
-            return Rows(self.pack(given[stored]), None)  # host: see host_reads_are_free
-        return Rows(self.pack(given), stored)
+        rows = rows_where(stored)
+        if rows is None:
+            return Rows(self.pack(given), stored)
+        return Rows(self.pack(given[rows]), None)
 
 
 def kind_of(leaf: Tensor) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 
 from marinenav_env import GROUP
-from marinenav_env.runtime.host_reads import host_reads_are_free
-from marinenav_env.runtime.layout import copy_all
+from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.stepping.reset_pool import restore
 from train_RL_agents.agents.base import Batch
 from train_RL_agents.memory.packing import STORED, Packed, Packing, Rows, kind_of
@@ -57,106 +56,86 @@ class MultiStep:
     discount of its value, which is 0 only if the robot terminated. Time-outs thus bootstrap.
 
     Args:
+        row: an example row, see ``example_row``.
+        robots: shape [E, R] of the robots.
         n_steps: n.
         gamma: discount per step.
         reward_scale: factor on rewards.
-        compile: whether the windows are advanced by generated code, where host reads are not free.
     """
 
     def __init__(
-        self, n_steps: int, gamma: float, reward_scale: float, compile: bool = False
-    ) -> None:
+        self, row: TensorDictBase, robots: Sequence[int], n_steps: int, gamma: float,
+        reward_scale: float,
+    ) -> None:  # fmt: skip
+        self._row, self._shape = row, (n_steps, *robots)
+        self._packings = _Packings.of(row)
         self.n_steps, self.gamma, self.reward_scale = n_steps, gamma, reward_scale
-        self.in_place = False
-        """Whether open windows stay in the same memory, as a captured step needs."""
-        self._open: Windows | None = None
-        self._packings: _Packings | None = None
-        self._advance: Any = partial(advance_windows, gamma=gamma, reward_scale=reward_scale)
-        if compile:
-            self._advance = torch.compile(self._advance, fullgraph=True, dynamic=False)
 
-    @property
-    def made(self) -> bool:
-        """Whether the first step has set up packings and windows."""
-        return self._packings is not None and (self.n_steps == 1 or self._open is not None)
-
-    def rows(self, batch: TensorDictBase) -> Rows:
-        """Rows that close during a batch.
+    def rows(self, windows: Windows | None, batch: TensorDictBase) -> tuple[Windows | None, Rows]:
+        """Take all windows of all robots through a batch of steps.
 
         Args:
+            windows: before the batch; None if n is 1.
             batch: [E, T] from the collector.
 
         Returns:
-            Rows with the columns of ``example_row``. Where host reads are free, only those that
-            close; else [T * n * E * R] rows, of which ``stored`` tells which close.
+            The windows after the batch, and the rows that close during it, with the columns of
+            ``example_row``. Where host reads are free there are only those that close; else
+            [T * n * E * R] rows, of which ``stored`` tells which close.
         """
         group, following = batch.get(GROUP), batch.get(("next", GROUP))
-        steps = [self._step(group[:, t], following[:, t]) for t in range(batch.shape[1])]
+        steps = []
+        for t in range(batch.shape[1]):
+            rows, windows = advance_windows(
+                self._packings, group[:, t], following[:, t], windows,
+                gamma=self.gamma, reward_scale=self.reward_scale,
+            )  # fmt: skip
+            steps.append(rows)
+        windows = windows if self.n_steps > 1 else None
         if len(steps) == 1:
-            return steps[0]
+            return windows, steps[0]
         packed, stored = zip(*steps, strict=True)
-        return Rows(
+        return windows, Rows(
             {kind: torch.cat([each[kind] for each in packed]) for kind in packed[0]},
             None if stored[0] is None else torch.cat(stored),
         )
 
-    def _step(self, group: TensorDictBase, following: TensorDictBase) -> Rows:
-        """Rows that close in one vector step [E, R]."""
-        if self._packings is None:
-            self._packings = _Packings.of(group[0, 0])
-        before = self._open
-        if before is None and self.n_steps > 1:
-            before = self._blank(following.get("reward").squeeze(-1))
-        rows, windows = self._advance(self._packings, group, following, before)
-        if self.in_place and before is not None:
-            copy_all(tree_leaves(before), tree_leaves(windows))
-            windows = before
-        self._open = windows if self.n_steps > 1 else None
-        return rows
-
-    def _blank(self, reward: Tensor) -> Windows:
-        """Windows of which none is open, for rewards [E, R]."""
-        assert self._packings is not None
-        shape = self.n_steps, *reward.shape
-        first, none = self._packings.first.zeros(shape, reward.device), reward.new_zeros(shape)
+    def blank(self) -> Windows | None:
+        """Return windows of which none is open; None if n is 1."""
+        if self.n_steps == 1:
+            return None
+        reward = self._row.get("reward")
+        first = self._packings.first.zeros(self._shape, reward.device)
+        none = reward.new_zeros(self._shape)
         return Windows(first, none, none.clone(), none.to(torch.bool))
 
-    def state_dict(self) -> dict[str, Any]:
-        """The open windows."""
-        if self._open is None or self._packings is None:
+    def state_dict(self, windows: Windows | None) -> dict[str, Any]:
+        """Return windows under the names of their parts, to save."""
+        if windows is None:
             return {"open": None}
-        first, reward, discount, opened = self._open
-        windows = self._packings.first.unpack(first).to_dict()
-        windows |= {"reward": reward, "discount": discount, STORED: opened}
-        copies: dict[str, Any] = tree_map_only(Tensor, _dense, windows)
+        first, reward, discount, opened = windows
+        parts = self._packings.first.unpack(first).to_dict()
+        parts |= {"reward": reward, "discount": discount, STORED: opened}
+        copies: dict[str, Any] = tree_map_only(Tensor, _dense, parts)
         return {"open": copies}
 
-    def load_state_dict(self, state: dict[str, Any], blank: TensorDictBase) -> None:
-        """Restore them.
-
-        Args:
-            state: what ``state_dict`` gave.
-            blank: windows [n, E, R] of the same shapes and types; the state is written to them.
+    def restored(self, state: dict[str, Any]) -> Windows | None:
+        """Return the windows of a ``state_dict``.
 
         Raises:
             KeyError: when there are none, but are needed.
             RuntimeError: when they are of another shape or type.
         """
-        # States of before have none where none are needed.
+        # States of earlier versions have none where none are needed.
         given = state.get("open") if self.n_steps == 1 else state["open"]
-        self._open = None
-        if given is not None:
-            restore(blank, given)
-            self._packings = _Packings.of(blank[0, 0, 0])
-            numbers = (blank.get(name) for name in ("reward", "discount", STORED))
-            first = self._packings.first.pack(blank)
-            # As the first step makes them: those of a captured step stay where they are.
-            first = {kind: each.contiguous() for kind, each in first.items()}
-            self._open = Windows(first, *numbers)
-
-    def restart(self) -> None:
-        """Drop the open windows."""
-        self._open = None
+        if given is None or self.n_steps == 1:
+            return self.blank()
+        row = self._row.exclude("next_observation").set(STORED, torch.tensor(False))
+        blank = row.expand(*self._shape).clone()
+        restore(blank, given)
+        numbers = (blank.get(name) for name in ("reward", "discount", STORED))
+        first = self._packings.first.pack(blank)
+        return Windows({kind: each.contiguous() for kind, each in first.items()}, *numbers)
 
 
 def advance_windows(
@@ -192,10 +171,9 @@ def advance_windows(
     numbers = torch.stack((reward, discount * ~_each(following, "terminated")), -1)
     last = packings.last.pack(following)
 
-    if host_reads_are_free(closes.device):
-        chosen, stored = closes.nonzero().squeeze(-1), None  # host: see host_reads_are_free
-    else:
-        chosen, stored = torch.arange(len(closes), device=closes.device), closes
+    rows = rows_where(closes)
+    stored = closes if rows is None else None
+    chosen = torch.arange(len(closes), device=closes.device) if rows is None else rows
     parts = {kind: [each.flatten(0, 2).index_select(0, chosen)] for kind, each in first.items()}
     parts.setdefault(kind_of(numbers), []).append(numbers.flatten(0, 2).index_select(0, chosen))
     robot = chosen % ended.numel()

@@ -52,9 +52,9 @@ def test_registers_hold_everything(
     monkeypatch.setattr(triton_world.triton.knobs.runtime, "interpret", False)
     now, parameters = env.world_state
     with h200():
-        world.advance(now.state, now.scenario, parameters, action, env.next_source())
-        world.turn(now, parameters, action, env.next_source(), env.reset_pool.states, None,
-                   env.reset_pool.upcoming())  # fmt: skip
+        world.advance(now, parameters, action, env.next_source())
+        world.advance(now, parameters, action, env.next_source(), env.reset_pool.states, None,
+                   env.reset_pool.next_index())  # fmt: skip
     assert len(binaries) == 2
     for used in map(resources, binaries):
         assert 32 < used["REG"] <= 112, used

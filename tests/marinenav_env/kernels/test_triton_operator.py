@@ -27,8 +27,8 @@ def calls() -> list[Any]:
     for curriculum in (TRAFFIC, SEA):
         env = MarineNavEnv(SHORT, 3, scenarios=curriculum, seed=0, kernel="triton")
         action = torch.zeros(3, env.num_robots, 2)
-        env.advance(env.world_state, action)
-        env.step_and_reset(env.world_state, action, env.next_source())
+        env.world.step(env.world_state, action, env.next_source())
+        env.make_step(env.world_state, action)
     return made
 
 

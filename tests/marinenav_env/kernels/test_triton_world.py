@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env import GROUP, Curriculum, MarineNavEnv
@@ -17,10 +18,18 @@ from marinenav_env.rules.reward import RewardInputs, reward_by_role, role_terms
 from marinenav_env.rules.roles import ROLES, pairs, roles
 from marinenav_env.runtime.layout import env_last
 from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.scenarios.restart import NewEpisodes
 from marinenav_env.scenarios.scenario_file import parse_scenarios
 from marinenav_env.sensing.perception import own_state
-from marinenav_env.state import Observation, Parameters, Scenario, State
-from marinenav_env.stepping.world import World, WorldState
+from marinenav_env.state import (
+    Observation,
+    Parameters,
+    ResetState,
+    Scenario,
+    State,
+    WorldState,
+)
+from marinenav_env.stepping.world import World
 from marinenav_env.support.validation import ConfigError
 from tests.marinenav_env.env_helpers import ACTION, KINDS, SHORT, actions_of, equal
 from tests.marinenav_env.helpers import random_world, recordings
@@ -100,7 +109,7 @@ def differences(
     device = state.pose.device
     if device.type == "cpu":
         triton_operator._LANES = 1024  # the interpreter takes as long for many lanes as for few
-    kernel = triton_world.TritonWorld(world.config, world.quantiles, world.continuous).advance
+    kernel = triton_world.TritonWorld(world.config, world.quantiles, world.continuous)
     envs = len(state)
     source = RandomSource.seeded(0, envs, device)
     worst, happened, weather = Counter[str](), Counter[str](), parameters.weather
@@ -109,10 +118,16 @@ def differences(
     tied = torch.zeros(envs, dtype=torch.bool, device=device)
     ours = theirs = state
     for t in range(steps):
-        rest = scenario, parameters, act(t, theirs, scenario), source
+        rest = parameters, act(t, theirs, scenario), source
         source.step.add_(1)
         begin = ours if weather is None else theirs
-        (ours, *found), (theirs, *expected) = kernel(begin, *rest), world.advance(theirs, *rest)
+        nothing = TensorDict({}, begin.batch_size)
+        now = ResetState(
+            scenario=scenario, state=begin, observation=nothing, batch_size=begin.batch_size
+        )
+        after, _, seen, _, outcome = kernel.advance(now, *rest)
+        other, _, *expected = world.advance(now.replace(state=theirs), *rest)
+        ours, found, theirs, expected = after.state, (seen, outcome), other.state, expected[::2]
         if weather is not None:
             drawn = world.draw_noise(source, scenario, theirs.pose.dtype).missed
             happened["missed"] += int((drawn < weather.missed[:, None, None]).sum())
@@ -265,12 +280,13 @@ def compiled_whole() -> dict[str, Any]:
         env = MarineNavEnv(WorldConfig(max_steps=1, **setting), 8, kernel="triton",
                            scenarios=curriculum, seed=0)  # fmt: skip
         given = env.world_state, torch.ones(8, 2, 2), env.next_source()
-        starting = *given, WorldState(env.reset_pool.states, env.constants), torch.arange(8)
-        for step, arguments in ((env.world.step, given), (env.world.step_and_reset, starting)):
+        starts = WorldState(env.reset_pool.states, env.constants)
+        for arguments in (given, (*given, NewEpisodes(starts, torch.arange(8)))):
             torch.compiler.reset()
+            whole = torch.compile(env.world.step, backend="aot_eager", fullgraph=True)
             found, expected = (
-                function(*arguments)[0].now.to_tensordict()
-                for function in (torch.compile(step, backend="aot_eager", fullgraph=True), step)
+                function(*arguments).world.now.to_tensordict()
+                for function in (whole, env.world.step)
             )
             same.append(equal(found, expected))
     return {"equal": same}

@@ -1,10 +1,62 @@
-"""Host reads synchronise with every device but the CPU."""
+"""Rows that a condition holds for, where the host may read them and where it may not."""
 
+import pytest
 import torch
 
-from marinenav_env.runtime.host_reads import host_reads_are_free
+from marinenav_env.runtime.host_reads import (
+    host_reads_are_free,
+    may_hold,
+    replaced_rows,
+    rows_where,
+)
+from marinenav_env.runtime.layout import environments_innermost
+
+NOWHERE = "marinenav_env.runtime.host_reads.FREE_HOST_READS"
 
 
 def test_host_reads_are_free_on_the_cpu_alone() -> None:
     free = [host_reads_are_free(torch.device(name)) for name in ("cpu", "cuda:1", "mps", "meta")]
     assert free == [True, False, False, False]
+
+
+def test_what_would_be_waited_for_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = torch.tensor([False, True, True])
+    rows = rows_where(flags)
+    assert rows is not None and rows.tolist() == [1, 2]
+    assert (may_hold(flags), may_hold(flags[:1])) == (True, False)
+    monkeypatch.setattr(NOWHERE, frozenset())
+    assert rows_where(flags) is None and may_hold(flags[:1])
+
+
+def some_rows() -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
+    generator = torch.Generator().manual_seed(3)
+    shapes = [(20, 3, 2), (20,), (20, 4)]
+    old = [environments_innermost(torch.rand(shape, generator=generator)) for shape in shapes]
+    old.append(old[1] < 0.5)
+    pool = [torch.cat((each.flip(0), each)) for each in old]
+    return torch.randint(40, (20,), generator=generator), pool, old
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_gathering_few_rows_equals_choosing_everywhere(
+    share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a CPU does, against what every other device does."""
+    index, pool, old = some_rows()
+    mask = torch.rand(20, generator=torch.Generator().manual_seed(4)) < share
+    before = [each.clone() for each in old]
+    found = replaced_rows(mask, index, pool, old)
+    monkeypatch.setattr(NOWHERE, frozenset())
+    expected = replaced_rows(mask, index, pool, old)
+    for ours, theirs, source, kept, new in zip(found, expected, old, before, pool, strict=True):
+        assert torch.equal(ours, theirs) and torch.equal(source, kept)
+        assert ours.stride() == theirs.stride() == source.stride()
+        assert torch.equal(ours[mask], new[index][mask]) and torch.equal(ours[~mask], kept[~mask])
+
+
+def test_it_is_an_operator_as_torch_expects() -> None:
+    index, pool, old = some_rows()
+    given = torch.arange(20) % 3 == 0, index, pool, old
+    operator = torch.ops.marinenav.replaced_rows.default
+    found = torch.library.opcheck(operator, given, test_utils=("test_schema", "test_faketensor"))
+    assert set(found.values()) == {"SUCCESS"}

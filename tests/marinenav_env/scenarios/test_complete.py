@@ -122,7 +122,7 @@ def test_elsewhere_a_small_refresh_leaves_only_complete_ones(
     pool: Any = env.reset_pool
     scenarios, kept = pool.states.scenario, 0
     for number in range(60):
-        pool.index(None)
+        pool.started(None)
         before, begin = scenarios.clone(), pool._begins[number % 6]
         pool.renew(begin)
         same = same_rows(before, scenarios)

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from marinenav_env.scenarios import restart as restart_module
-from marinenav_env.scenarios.restart import restart, where
+from marinenav_env.scenarios.restart import where
 from marinenav_env.stepping import world
 from tests.marinenav_env.env_helpers import ACTION, KINDS, actions_of, equal, make
 from tests.marinenav_env.helpers import World, random_world
@@ -17,21 +16,6 @@ SIZES = [(5, 3, 3), (4, 4, 0), (2, 0, 0), (1, 1, 1)] * 5
 @pytest.fixture(scope="module")
 def busy() -> World:
     return random_world(3, SIZES, size=30.0, inactive=0.0)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_restarting_few_equals_choosing_everywhere(busy: World, share: float) -> None:
-    """What a CPU does, against what every other device does."""
-    old, generator = busy.state, torch.Generator().manual_seed(3)
-    count = old.batch_size[0]
-    pool = torch.cat((old, old)).apply(lambda leaf: torch.flip(leaf, [0]))
-    index = torch.randint(2 * count, (count,), generator=generator)
-    done = torch.rand(count, generator=generator) < share
-    before = old.clone()
-    got, expected = restart(done, pool, index, old), where(done, pool[index], old)
-    for name in ("pose", "velocity_ground", "thrust", "active", "steps"):
-        assert torch.equal(getattr(got, name), getattr(expected, name)), name
-        assert torch.equal(getattr(old, name), getattr(before, name)), name
 
 
 def test_where_takes_whole_environments(busy: World) -> None:
@@ -50,8 +34,8 @@ def test_a_step_and_new_episodes_are_the_same_as_one_function(
 ) -> None:
     """What is compiled on a CPU and on a GPU, against what is not."""
     apart = make(kind, seed=1)
-    for module in (restart_module, world):
-        monkeypatch.setattr(module, "host_reads_are_free", lambda device: free)
+    if not free:
+        monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
     as_they_are: Any = lambda function, *_, **__: function  # noqa: E731
     monkeypatch.setattr(world, "compiled", as_they_are)
     together = make(kind, seed=1, compile_step=True)

@@ -75,7 +75,7 @@ def test_an_action_that_is_none_is_refused_and_nothing_is_lost(what: str, step: 
 def test_a_scalar_does_not_drive_both_thrusters() -> None:
     env = make(seed=1)
     with pytest.raises(ConfigError, match=r"^action\.shape=\[\]: must be \[4, 3, 2\]$"):
-        env.advance(env.world_state, torch.ones(()))
+        env.world.step(env.world_state, torch.ones(()), env.next_source())
 
 
 @pytest.mark.parametrize("step", ["step", "step_and_maybe_reset"])
@@ -138,10 +138,6 @@ def test_where_reading_costs_time_it_is_told_at_the_next_full_reset(
         env.reset()
     env.reset()
     env.check_actions()
-    with env.undone():
-        env.step_and_reset(env.world_state, wrong, env.next_source())
-    STEPS[step](env, td.clone().set(ACTION, torch.zeros_like(wrong)))
-    env.check_actions()  # what is undone leaves no trace
 
 
 def stepped(env: MarineNavEnv, wrong: bool, count: int = 1) -> None:

@@ -50,8 +50,11 @@ def sampled(num_envs: int = 4, seed: int = 0, **settings: Any) -> SampledPool:
 
 
 def entries(pool: SampledPool | FixedPool, done: Tensor | None) -> Tensor:
-    """Entries of the pool, also from what they follow from."""
-    index = pool.index(done)
+    """Entries that some environments start from, or all of them."""
+    if done is None:
+        pool.rewind()
+    index = pool.next_index()
+    pool.started(done)
     return index if isinstance(index, Tensor) else index.below(len(pool.states))
 
 
@@ -84,7 +87,7 @@ def test_refresh_replaces_a_part_of_the_pool_in_turn() -> None:
     before = pool.states.scenario.start.clone()
     fresh: list[list[int]] = []
     for tick in range(1, 16):
-        pool.index(None)
+        entries(pool, None)
         pool.refresh(env_steps=0)
         now = pool.states.scenario.start
         rows = (now != before).flatten(1).any(-1).nonzero().squeeze(-1).tolist()
@@ -101,29 +104,13 @@ def test_a_new_level_redraws_the_whole_pool() -> None:
     pool = sampled(timesteps=(0, 10, 20), refresh_interval=1000)
     for env_steps, level in ((0, 0), (9, 0), (10, 1), (19, 1), (20, 2), (30, 2)):
         before = pool.states.scenario.start.clone()
-        pool.index(None)
+        entries(pool, None)
         pool.refresh(env_steps)
         scenario = pool.states.scenario
         assert scenario.level.tolist() == [level] * 12
         assert scenario.robot_mask.sum(-1).tolist() == [level + 1] * 12
         changed = (scenario.start != before).flatten(1).any(-1)
         assert changed.tolist() == [env_steps in (10, 20)] * 12
-
-
-@pytest.mark.parametrize("calls", [1, 2, 3, 4])
-@pytest.mark.parametrize("timesteps", [(), (0, 20, 70)])
-def test_what_is_due_within_some_calls_is_known_before(
-    calls: int, timesteps: tuple[int, ...]
-) -> None:
-    pool, answers = sampled(timesteps=timesteps, refresh_interval=4), []
-    for first in range(0, 4 * 30, 4 * calls):
-        last = first + 4 * (calls - 1)
-        foreseen = pool.due_within(first, last)
-        found = [bool(pool.due(env_steps)) for env_steps in range(first, last + 1, 4)]
-        assert foreseen == any(found[1:])
-        answers.append(foreseen)
-    assert any(answers) == (calls > 1)
-    assert calls == 4 or not all(answers)
 
 
 @pytest.mark.parametrize(
@@ -205,12 +192,12 @@ def test_the_place_in_a_fixed_list_stays_in_its_memory() -> None:
     """As a captured reset needs it."""
     pool = fixed(3, 4)
     before = pool.counter.data_ptr()
-    pool.index(None)
-    pool.index(torch.tensor([True, False, True, False]))
+    entries(pool, None)
+    entries(pool, torch.tensor([True, False, True, False]))
     pool.load_state_dict(pool.state_dict())
     assert pool.counter.data_ptr() == before
     saved = pool.state_dict()
-    pool.index(torch.tensor([True] * 4))
+    entries(pool, torch.tensor([True] * 4))
     assert not torch.equal(saved["next"], pool.counter)
 
 

@@ -26,9 +26,10 @@ from marinenav_env.physics.dynamics import control_step
 from marinenav_env.physics.weather import weather_force
 from marinenav_env.rules.colregs import required_turn
 from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.scenarios.restart import NewEpisodes
 from marinenav_env.scenarios.scenario_file import parse_scenarios, write_scenarios
 from marinenav_env.sensing import perception
-from marinenav_env.state import Observation, ResetState
+from marinenav_env.state import Observation, ResetState, WorldState
 from marinenav_env.stepping import world
 from marinenav_env.support import plugins
 from tests.marinenav_env.helpers import (
@@ -195,12 +196,15 @@ def test_control_steps_equal_the_oracle(busy: World, tmp_path: Path) -> None:
         max_steps=STEPS,
         sensor=SensorConfig(max_objects=slots),
     )
-    step = world.World(config, busy.quantiles).advance
+    simulator = world.World(config, busy.quantiles)
     state = world.initial_state(busy.scenario, busy.parameters.rules.core_radius)
-    moments = []
+    size = busy.state.batch_size
+    now = ResetState(busy.scenario, state, TensorDict({}, size), batch_size=size)
+    moments, present = [], WorldState(now, busy.parameters)
     for t in range(STEPS):
-        moments.append(step(state, busy.scenario, busy.parameters, actions[t], noises[t + 1]))
-        state = moments[-1][0]
+        made = simulator.step(present, actions[t], noises[t + 1])
+        present = made.world
+        moments.append((present.now.state, made.observation, made.outcome))
 
     def feed(e: int, t: int, i: int) -> list:
         return busy.oracle_noise(noises[t].perception, e, i)
@@ -430,11 +434,11 @@ def test_new_episodes_take_their_parameters_from_the_pool(busy: World, shared: b
     count = len(busy.episodes)
     observation = TensorDict({}, busy.state.batch_size)
     now = ResetState(busy.scenario, busy.state, observation, batch_size=busy.state.batch_size)
-    pool = world.WorldState(now, parameters)
+    pool = WorldState(now, parameters)
     simulator = world.World(WorldConfig(), busy.quantiles)
     first = simulator.begin(pool, torch.arange(count))
     done, index = torch.arange(count) % 4 == 1, torch.arange(count).flip(0)
-    second = simulator.reset(first, done, pool, index)
+    second = simulator.reset(first, done, NewEpisodes(pool, index))
     taken = torch.where(done, index, torch.arange(count))
     assert torch.equal(second.now.state.pose, busy.state.pose[taken])
     if shared:

@@ -12,11 +12,11 @@ from train_RL_agents.config.reading import from_dict
 pytestmark = pytest.mark.usefixtures("tiny")
 
 
-def test_the_world_and_the_loop_in_place():
+def test_the_world_and_the_loop_by_graphs():
     """As in captured mode on a GPU: the same steps, and one collector for all measurements."""
     found = Rig(sized(from_dict(TINY)), "eager")
     collector, replay = found.collector, found.algorithm.replay
-    collector.in_place = True
+    collector.by_graphs = True
     world = found.world()
     assert world.run(3) > 0.0
     assert collector.env.env_steps == 3 * 8

@@ -18,10 +18,10 @@ def collector_of(path, *words):
 @pytest.mark.parametrize(("words", "steps"), [
     ((), 1), (("trainer.steps_per_batch=3",), 3), (("agent_type=PPO",), 2),
 ])  # fmt: skip
-@pytest.mark.parametrize("in_place", [False, True])
-def test_steps_have_torchrls_keys_and_are_counted(tmp_path, words, steps, in_place):
+@pytest.mark.parametrize("by_graphs", [False, True])
+def test_steps_have_torchrls_keys_and_are_counted(tmp_path, words, steps, by_graphs):
     collector = collector_of(tmp_path, *words)
-    collector.in_place = in_place
+    collector.by_graphs = by_graphs
     for number in range(1, 4):
         found = collector.collect()
         assert found.batch_size == (8, steps)
@@ -66,10 +66,10 @@ def test_exploration_with_uniform_actions_is_a_setting_of_off_policy_agents(tmp_
     assert not collector_of(tmp_path / "c", "agent_type=PPO").policy.uniform
 
 
-@pytest.mark.parametrize("in_place", [False, True])
-def test_a_restored_collector_goes_on_identically(tmp_path, in_place):
+@pytest.mark.parametrize("by_graphs", [False, True])
+def test_a_restored_collector_goes_on_identically(tmp_path, by_graphs):
     first, other = (collector_of(tmp_path / name, "agent_type=PPO") for name in "ab")
-    first.in_place = other.in_place = in_place
+    first.by_graphs = other.by_graphs = by_graphs
     for _ in range(3):
         first.collect()
     other.load_state_dict(first.state_dict(), first.env_steps)

@@ -5,12 +5,10 @@ import random
 import pytest
 import torch
 from tensordict.nn import TensorDictModuleBase
-from torch.utils._pytree import tree_leaves
 from torchrl.collectors import Collector
 
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
-from marinenav_env.runtime.captured import WARM_UPS
-from marinenav_env.runtime.compiling import compiled
+from marinenav_env.runtime.loop import WARM_UPS, tensors_of
 from tests.marinenav_env.helpers import random_episode
 from tests.train_RL_agents.helpers import no_host_reads, replayed
 from tests.train_RL_agents.tiny_runs import (
@@ -33,9 +31,9 @@ LONG = ("total_timesteps=1600", "eval_freq=1600", "trainer.buffer_size=1000")
 """200 vector steps of 8 environments."""
 
 
-def trained(path, *words, in_place):
+def trained(path, *words, by_graphs):
     run = new_run(path, *words)
-    trainer = begin_in_graphs(run) if in_place else TorchRLTrainer(run, quiet=True)
+    trainer = begin_in_graphs(run) if by_graphs else TorchRLTrainer(run, quiet=True)
     trainer.train()
     return values(saved(trainer.run))
 
@@ -51,8 +49,8 @@ def values(state):
 @pytest.mark.parametrize("words", [(*KINDS[0], *LONG), *KINDS[1:]], ids=" ".join)
 def test_everything_is_as_with_the_collector(tmp_path, tiny, words):
     """Replay, world, windows, weights and generators."""
-    collected, placed = (trained(tmp_path / str(in_place), *words, in_place=in_place)
-                         for in_place in (False, True))  # fmt: skip
+    collected, placed = (trained(tmp_path / str(by_graphs), *words, by_graphs=by_graphs)
+                         for by_graphs in (False, True))  # fmt: skip
     assert int(placed["replay"]["filled"]) > 100
     assert placed["learner"]["updates"] == (placed["env_steps"] - 16) // 8
     assert differences(collected, placed) == []
@@ -68,8 +66,8 @@ ROLLOUTS = [
 @pytest.mark.parametrize("words", ROLLOUTS, ids=" ".join)
 def test_rollouts_are_those_of_the_collector(tmp_path, tiny, words):
     """World, weights, statistics and generators."""
-    collected, placed = (trained(tmp_path / str(in_place), *words, in_place=in_place)
-                         for in_place in (False, True))  # fmt: skip
+    collected, placed = (trained(tmp_path / str(by_graphs), *words, by_graphs=by_graphs)
+                         for by_graphs in (False, True))  # fmt: skip
     assert placed["learner"]["updates"] > 20
     assert differences(collected, placed) == []
 
@@ -97,30 +95,24 @@ def after_turns(trainer, count):
     return values(state | {"generators": generators}), meter
 
 
-@pytest.mark.parametrize(
-    ("freq", "together", "replays"), [(8, 1, 7), (4, 2, 7), (1, 8, 7), (6, 1, 10), (3, 2, 10)]
-)
-def test_updates_of_a_turn_are_one_graph(tmp_path, tiny, freq, together, replays):
-    """Ten turns learn; of each graph the first calls are none. All is as of updates one by one."""
+@pytest.mark.parametrize(("freq", "replays"), [(8, 7), (4, 17), (1, 77)])
+def test_updates_are_graphs_that_draw_their_batches(tmp_path, tiny, freq, replays):
+    """Ten turns learn; the first calls are none. All is as of updates without graphs."""
     words = ("agent_type=Rainbow", "trainer.prioritized=true", f"trainer.train_freq={freq}", *LONG,
              "log_freq=1600")  # fmt: skip
-    single = begin_in_graphs(new_run(tmp_path / "single", *words))
-    single.algorithm._together = 1
-    expected, sums = after_turns(single, 12)
+    expected = after_turns(begin_in_graphs(new_run(tmp_path / "single", *words)), 12)
     with replayed() as notes:
         trainer = begin_in_graphs(new_run(tmp_path / "graphs", *words))
-        assert trainer.algorithm._together == together
-        found, meter = after_turns(trainer, 12)
+        found = after_turns(trainer, 12)
     assert notes.count("the update") == replays
-    assert differences(found, expected) == []
-    torch.testing.assert_close(meter, sums)
-    assert trainer.algorithm.learner._made == trainer.algorithm.learner.updates
+    assert differences(found[0], expected[0]) == []
+    torch.testing.assert_close(found[1], expected[1])
 
 
 def test_replay_on_the_host_gets_the_same_rows(tmp_path, tiny):
     words = (*KINDS[0], "trainer.replay_storage=host")
-    collected, placed = (trained(tmp_path / str(in_place), *words, in_place=in_place)
-                         for in_place in (False, True))  # fmt: skip
+    collected, placed = (trained(tmp_path / str(by_graphs), *words, by_graphs=by_graphs)
+                         for by_graphs in (False, True))  # fmt: skip
     assert differences(collected, placed) == []
 
 
@@ -138,27 +130,25 @@ def turn(trainer):
 def memory(trainer):
     """Where everything is that a captured step reads and writes."""
     env, replay, collector = trainer.collector.env, trainer.algorithm.replay, trainer.collector
-    graphs = collector._graphs
-    trees = [env.world_state.now, graphs._world.now, graphs._step, graphs._batch,
-             env.reset_pool.states]  # fmt: skip
+    windows = tensors_of(trainer.algorithm._store.state)
     single = [replay._cursor, replay.filled, collector.policy.exploration,
-              *replay._packed.values(), *tree_leaves(trainer.algorithm.streams._open)]  # fmt: skip
-    return [pointer for tree in trees for pointer in pointers(tree)] + [
-        tensor.data_ptr() for tensor in single
-    ]
+              *replay._packed.values()]  # fmt: skip
+    states = tensors_of((env.world_state.now, env.reset_pool.states))
+    return [tensor.data_ptr() for tensor in (*states, *windows, *single)]
 
 
 @pytest.mark.parametrize("steps", [1, 3])
 def test_all_state_stays_where_it_is(tmp_path, tiny, steps):
     words = ("trainer.n_steps=3", "training_schedule.timesteps=0,80",
              "trainer.buffer_size=300", f"trainer.steps_per_batch={steps}")  # fmt: skip
-    trainer = begin_in_graphs(new_run(tmp_path, *words))
-    turn(trainer)
-    before = memory(trainer)
-    for number in range(30):  # past refreshes of the pool, and the change of level
-        trainer.collector.policy.set_exploration(1.0 / (number + 1), 0.5)
+    with replayed():
+        trainer = begin_in_graphs(new_run(tmp_path, *words))
         turn(trainer)
-    assert memory(trainer) == before
+        before = memory(trainer)
+        for number in range(30):  # past refreshes of the pool, and the change of level
+            trainer.collector.policy.set_exploration(1.0 / (number + 1), 0.5)
+            turn(trainer)
+        assert memory(trainer) == before
     assert trainer.collector.env.env_steps == 31 * 8 * steps
 
 
@@ -189,16 +179,10 @@ def fixed_world(**settings):
 
 
 @pytest.mark.parametrize(
-    ("steps", "interval", "replays"),
-    [(1, 3, 0), (3, 3, 0), (3, 4, 3), (1, None, 0), (3, None, 9)],
-    ids=str,
+    ("steps", "interval"), [(1, 3), (3, 3), (3, 4), (1, None), (3, None)], ids=str
 )
-def test_batches_are_those_of_the_collector(steps, interval, replays):
-    """Every key of every step, and the state that is saved, also when it is saved in between.
-
-    Batches are graphs unless a refresh falls into them after their first step: of interval 4 into
-    2, 3, 6, 7, 10 and 11, of interval 3 into all. The first three are made by calls.
-    """
+def test_batches_are_those_of_the_collector(steps, interval):
+    """Every key of every step, and the state that is saved, also when it is saved in between."""
 
     def make():
         if interval is None:
@@ -223,8 +207,7 @@ def test_batches_are_those_of_the_collector(steps, interval, replays):
         if number in (4, 5, 8):
             assert differences(values(env.state_dict()), values(other.state_dict())) == []
     assert env.env_steps == other.env_steps == 12 * 4 * steps
-    assert notes.count("a batch of steps") == replays
-    assert (notes.count("a step of the world") > 0) == (replays < 9)
+    assert notes.count("a step of the world") == 12 * steps - WARM_UPS
 
 
 def test_what_is_captured_reads_nothing_on_the_host(tmp_path, tiny, monkeypatch):
@@ -232,11 +215,9 @@ def test_what_is_captured_reads_nothing_on_the_host(tmp_path, tiny, monkeypatch)
     monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
     trainer = begin_in_graphs(new_run(tmp_path, *KINDS[0]))
     turn(trainer)
-    steps = turn(trainer)
     with no_host_reads():
         for _ in range(3):
-            trainer.collector._graphs._next_step()
-            trainer.algorithm._store_rows(steps)
+            turn(trainer)
 
 
 @pytest.mark.slow
@@ -246,11 +227,9 @@ def test_generated_code_makes_the_same_steps_and_rows(tmp_path, tiny, monkeypatc
     monkeypatch.setattr("tensordict.base._RecordDeviceTransfer.mark", lambda recorder: None)
     states = []
     for compile in ("false", "true"):
-        words = *KINDS[0], f"execution.compile={compile}"
-        trainer = begin_in_graphs(new_run(tmp_path / compile, *words))
-        if compile == "true":
-            store = trainer.algorithm._store_rows
-            trainer.algorithm._write_rows = compiled(store, torch.device("cpu"))
+        trainer = begin_in_graphs(
+            new_run(tmp_path / compile, *KINDS[0], f"execution.compile={compile}")
+        )
         for _ in range(12):
             turn(trainer)
         states.append(trainer.algorithm.replay.state_dict() | trainer.collector.state_dict())
@@ -261,7 +240,7 @@ def test_generated_code_makes_the_same_steps_and_rows(tmp_path, tiny, monkeypatc
 def test_a_cpu_has_torchrls_collector(tmp_path, tiny):
     trainer = TorchRLTrainer(new_run(tmp_path), quiet=True)
     assert trainer.config.execution.capture
-    assert not trainer.collector.in_place
+    assert not trainer.collector.by_graphs
 
 
 # On a GPU ---------------------------------------------------------------------------------------
@@ -286,14 +265,10 @@ def test_captured_is_uncaptured(tmp_path, tiny, cuda, words):
         trainer = on_gpu(tmp_path / str(captured), *words)
         if not captured:
             trainer.collector._config = with_execution(trainer.config, capture=False)
-            trainer.algorithm._store._recorder = None
+            trainer.algorithm._store.captures = False
         for number in range(60):
             trainer.collector.policy.set_exploration(1.0 / (number + 1), 0.5)
             turn(trainer)
-        graphs = trainer.collector._graphs
-        assert graphs._next.captures == graphs._next_batch.captures == captured
-        several = trainer.config.trainer.vector_steps > 1
-        assert (graphs._next_batch._replay is not None) == (captured and several)
         assert trainer.algorithm._store.captures == captured
         state = {"replay": trainer.algorithm.replay.state_dict()} | trainer.collector.state_dict()
         states.append(on_host(state))
@@ -307,34 +282,19 @@ def on_host(state):
 
 
 @pytest.mark.gpu
-def test_captured_updates_of_a_turn_are_those_one_by_one(tmp_path, tiny, cuda):
-    found = []
-    for together in (1, 2):
-        trainer = on_gpu(tmp_path / str(together), *KINDS[0], "trainer.train_freq=4", *LONG)
-        assert trainer.algorithm._together == 2
-        trainer.algorithm._together = together
-        state, _ = after_turns(trainer, WARM_UPS + 9)
-        graph = trainer.algorithm.learner._several
-        assert (graph._replay is not None) == (together == 2)
-        found.append((state["learner"]["agent"], state["generators"]))
-    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.gpu
 def test_a_captured_step_waits_for_nothing(tmp_path, tiny, cuda):
     trainer = on_gpu(tmp_path, *KINDS[0])
     for _ in range(WARM_UPS + 3):
-        steps = turn(trainer)
+        turn(trainer)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        trainer.collector._graphs._next()
-        trainer.algorithm._store(steps)
+        turn(trainer)
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
 
 @pytest.mark.gpu
-def test_a_run_on_a_gpu_collects_in_place(tmp_path, tiny, cuda):
+def test_a_run_on_a_gpu_collects_by_graphs(tmp_path, tiny, cuda):
     run = new_run(tmp_path, "execution.device=cuda:0", *KINDS[0])
-    assert train(run).collector.in_place
+    assert train(run).collector.by_graphs
     assert int(saved(run)["replay"]["filled"]) == 150

@@ -91,7 +91,7 @@ def test_its_step_is_captured_where_no_graph_collector_is(words, captured):
     config = from_dict({}, [*WORDS, *words])
     with small_pool(), fake_gpu():
         env = make_world(config, agent_of("DQN"), GPU, 0)
-    assert (env._captured is not None) == captured
+    assert env.captures_step == captured
 
 
 def test_an_odd_scenario_file_is_counted_or_refused(tmp_path):

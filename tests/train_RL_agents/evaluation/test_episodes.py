@@ -12,15 +12,17 @@ from tensordict.nn import TensorDictModuleBase
 
 from marinenav_env import GROUP, LEVELS, ConfigError, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import ScenarioConfig, SensorConfig
+from tests.train_RL_agents.helpers import replayed
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.evaluation import episodes as episodes_module
 from train_RL_agents.evaluation.episodes import (
     Episodes,
+    Evaluation,
     Report,
     draw_scenarios,
     drawing_bytes,
     evaluate,
-    evaluation_of,
+    evaluation_world,
     finite,
     step_bytes,
     wilson_interval,
@@ -398,8 +400,14 @@ def test_stops_soon_after_the_last_episode():
     assert 0 < sum(asked) == len(asked) < 100
     steps, world = len(asked), WorldConfig(max_steps=100)
     # Where a look costs time it is taken every 25 steps.
-    evaluation_of(counted, EPISODES[4:5], world, continuous=True, device=CPU, seed=0).run()
+    repeated(counted, EPISODES[4:5], world, 0).run()
     assert len(asked) - steps == 25 * math.ceil(steps / 25) < 100
+
+
+def repeated(policy, episodes, world, seed):
+    """An evaluation to be run again and again, as on a GPU."""
+    env = evaluation_world(episodes, world, True, CPU, torch.float32, seed)
+    return Evaluation(policy, env, seed, capture=True)
 
 
 def noisy(step):
@@ -454,17 +462,20 @@ def test_smaller_batches_have_a_power_of_two(total, running, size):
         assert int(flags[kept].sum()) == running and (kept.diff() > 0).all()
 
 
-def test_on_a_gpu_the_same_is_run_again_in_place(monkeypatch):
+def test_on_a_gpu_the_same_is_run_again(monkeypatch):
     options = {"continuous": True, "device": CPU, "seed": 3}
     expected = evaluate(noisy, EPISODES, WORLD, drop_ended=False, **options).state_dict()
     monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
-    again, watched = evaluation_of(noisy, EPISODES, WORLD, **options), []
-    before = [each.data_ptr() for each in again._world.now.values(True, True)]
-    runs = [again.run(lambda moment, env: watched.append(moment)) for _ in range(2)]
+    with replayed() as notes:
+        again, watched = repeated(noisy, EPISODES, WORLD, 3), []
+    runs = [
+        again.run(lambda moment, env: watched.append(moment)),
+        again.run(),
+    ]
+    assert len(notes) > 2 * len(watched) - 10
     for found in (evaluate(noisy, EPISODES, WORLD, **options), *runs):
         for name, value in found.state_dict().items():
             torch.testing.assert_close(value, expected[name])
-    assert [each.data_ptr() for each in again._world.now.values(True, True)] == before
     moved = watched[0].after.now.state.pose - watched[0].before.now.state.pose
     assert moved.abs().amax() > 0.1
 

@@ -11,7 +11,12 @@ from marinenav_env import LEVELS, WorldConfig
 from tests.train_RL_agents.tiny_runs import tiny_settings
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.evaluation.episodes import Moment, draw_scenarios, evaluation_of
+from train_RL_agents.evaluation.episodes import (
+    Evaluation,
+    Moment,
+    draw_scenarios,
+    evaluation_world,
+)
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 CPU = torch.device("cpu")
@@ -38,10 +43,8 @@ def test_generated_code_leads_to_the_same(name: str, monkeypatch: pytest.MonkeyP
             parts = (moment.before.now, moment.after.now, moment.outcome, moment.acted)
             moments += [part.to_tensordict().clone() for part in parts]
 
-        evaluation = evaluation_of(
-            PolicyWrapper(agent), scenarios, world, continuous=agent.continuous, device=CPU, seed=0,
-            compile=compile,
-        )  # fmt: skip
+        env = evaluation_world(scenarios, world, agent.continuous, CPU, torch.float32, 0)
+        evaluation = Evaluation(PolicyWrapper(agent), env, 0, compile=compile)
         results = evaluation.run(watch).state_dict()
         found.append([dict(each.items(True, True)) for each in moments] + [results])
     assert len(found[0]) == 4 * 12 + 1

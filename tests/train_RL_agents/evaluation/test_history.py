@@ -111,9 +111,8 @@ def test_a_compiled_world_runs_the_fixed_set(history, agent, tmp_path):
     env = MarineNavEnv(CONFIG.world, 2, scenarios=Curriculum(CONFIG.training_schedule.levels()),
                        continuous=False, seed=0)  # fmt: skip
     steps = []
-    env.step_without_reset = lambda *given: (
-        steps.append(len(given[0].now)) or (MarineNavEnv.step_without_reset(env, *given))
-    )
+    step = env.world.step
+    env.world.step = lambda *given: steps.append(len(given[0].now)) or step(*given)
     batched = History(Run(tmp_path), CPU, Probe, env)
     for each in (history, batched):
         each.evaluate(agent, 80)
@@ -161,21 +160,19 @@ def test_a_record_has_figures_arrays_and_the_policy(history, agent):
 def test_on_a_gpu_an_agent_is_evaluated_by_one_captured_step(history, monkeypatch, agents, made):
     evaluations = []
 
-    def evaluation_of(*given, **options):
-        evaluations.append(options)
+    def evaluation_of(policy, env, seed, **options):
+        evaluations.append((seed, options))
         return SimpleNamespace(run=lambda watch, progress: len(evaluations))
 
     monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
-    monkeypatch.setattr("train_RL_agents.evaluation.history.evaluation_of", evaluation_of)
+    monkeypatch.setattr("train_RL_agents.evaluation.history.Evaluation", evaluation_of)
     monkeypatch.setattr(history, "_show", lambda *given: None)
     kinds = [make_agent(CONFIG, 25, CPU) for _ in range(2)]
     for each in agents:
         history.evaluate(kinds[each], 80)
     assert len(evaluations) == history.episodes[-1] == made
-    options = {"continuous": False, "device": CPU, "seed": CONFIG.eval_schedule.seed,
-               "kernel": "compiled", "compile": False,
-               "capture": CONFIG.execution.capture}  # fmt: skip
-    assert evaluations[0] == options
+    options = {"compile": False, "capture": CONFIG.execution.capture}
+    assert evaluations[0] == (CONFIG.eval_schedule.seed, options)
 
 
 def evaluated(history, agent):

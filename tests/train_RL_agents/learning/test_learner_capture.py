@@ -7,7 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from marinenav_env.runtime.captured import WARM_UPS
+from marinenav_env.runtime.loop import WARM_UPS
 from tests.train_RL_agents.helpers import make_batch, seeded
 from tests.train_RL_agents.learners import agent_of, all_equal, learner_of, values_of
 from train_RL_agents.agents import AGENTS
@@ -45,7 +45,7 @@ def test_nothing_that_varies_would_freeze_in_a_graph(name):
         learner.set_progress(update / 4)
         learner.updates = 5 * update
         with _Numbers() as numbers:
-            learner.step(batch)
+            learner.learn(batch)
         calls.append(numbers.calls)
         learner.update(batch)
     assert calls[1] == calls[2] == calls[3]  # the first makes the optimiser's state

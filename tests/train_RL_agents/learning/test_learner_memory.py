@@ -129,23 +129,6 @@ def test_without_room_for_one_transition_there_is_one_clear_error():
     assert issubclass(NoRoomError, ConfigError)
 
 
-def test_what_several_updates_made_before_there_was_no_room_is_counted():
-    learner = learner_of(batch_size=16, acting={"say": lambda text: None})
-    batch, left = make_batch(learner.agent, 16, seeded()), iter([1, 1])
-    gradients = learner._gradients
-
-    def third_fails(*given):
-        if next(left, 0):
-            return gradients(*given)
-        raise FULL[0]
-
-    learner._gradients = third_fails
-    learner.draw_by(lambda: learner.step(batch), seeded(), 3)
-    with pytest.raises(NoRoomError):
-        learner.update_several()
-    assert learner.updates == learner.state_dict()["updates"] == 2
-
-
 def test_other_errors_are_not_taken_for_it():
     learner = learner_of()
     tried = short_of_memory(learner, 0, RuntimeError("shapes do not fit"))

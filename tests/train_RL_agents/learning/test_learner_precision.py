@@ -182,35 +182,19 @@ def test_what_an_optimiser_keeps_is_counted(name, optimizer):
     assert sum(each.shape == size for each in kept.values()) == MOMENTS[optimizer]
 
 
-def test_batches_are_drawn_by_what_is_told_to_unless_they_are_given():
+def test_updates_by_a_function_around_a_step_are_counted():
     learner, drawn = learner_of(), []
     batch = make_batch(learner.agent, 16, seeded())
 
     def draw():
         drawn.append(1)
-        return learner.step(batch)
+        return learner.learn(batch)
 
-    learner.draw_by(draw, seeded(), 2)
+    update = learner.updates_by(draw, seeded())
     learner.update(batch)
     assert not drawn
-    scalars, _ = learner.update()
+    scalars, _ = update()
     assert drawn and "grad_norm" in scalars and learner.updates == 2
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_several_updates_are_as_one_by_one(count):
-    learner, other = learner_of("AC-IQN"), learner_of("AC-IQN")
-    batches = [make_batch(learner.agent, 16, seeded(seed)) for seed in range(2 * count)]
-    drawn = iter(batches)
-    learner.draw_by(lambda: learner.step(next(drawn)), seeded(), count)
-    for number in range(2):
-        own = [other.update(each)[0] for each in batches[number * count : (number + 1) * count]]
-        expected = {name: sum(each[name] for each in own) for name in own[0]}
-        torch.testing.assert_close(learner.update_several(), expected)
-    assert learner.updates == 2 * count
-    for part in ("agent", "ema"):
-        ours, theirs = (values_of(getattr(each, part)) for each in (learner, other))
-        assert all_equal(ours, theirs)
 
 
 def test_a_state_of_before_the_first_update_forgets_the_moments():

@@ -7,8 +7,7 @@ import torch
 from torchrl.collectors import Collector
 
 from marinenav_env import GROUP, Episode, MarineNavEnv, WorldConfig
-from tests.train_RL_agents.memory.test_transitions import GAMMA, SCALE, stored
-from train_RL_agents.memory.transitions import MultiStep
+from tests.train_RL_agents.memory.test_transitions import GAMMA, SCALE, Streams, stored
 
 
 def episode(starts, goals, obstacles=()):
@@ -52,7 +51,7 @@ def test_collector_on_the_real_world(n, per_batch):
         track_traj_ids=False, use_buffers=False, auto_register_policy_transforms=False,
         trust_policy=True,
     )  # fmt: skip
-    streams, parts, rows = MultiStep(n, GAMMA, SCALE), [], []
+    streams, parts, rows = Streams(n), [], []
     for batch in collector:
         parts.append(batch.clone())
         rows.append(stored(streams, batch))

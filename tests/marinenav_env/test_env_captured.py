@@ -1,6 +1,6 @@
 """Captured steps of the environment: with a stand-in for a graph, and with CUDA graphs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,49 +10,28 @@ from tensordict.nn import TensorDictModule
 from torchrl.collectors import Collector
 
 from marinenav_env import GROUP, MarineNavEnv
-from marinenav_env.runtime.captured import WARM_UPS, Captured
+from marinenav_env.runtime.loop import WARM_UPS, Loop
 from tests.marinenav_env.env_helpers import ACTION, KINDS, actions_of, make, same
-from tests.marinenav_env.runtime.test_captured import Tape
-
-
-class StepTape(Tape):
-    """Records steps of an environment on the CPU, and counts the replays."""
-
-    replays = 0
-
-    def record(self, call: Any, generators: Any) -> Any:
-        step = call.func.__self__
-        now, parameters = step._world
-        self.state = [*now.values(True, True), *parameters.values(True, True)]
-        self.state += [step._function.__self__.reset_pool.counter]
-        replay, results = super().record(call, generators)
-
-        def counted() -> None:
-            self.replays += 1
-            replay()
-
-        return counted, results
+from tests.marinenav_env.runtime.test_loop import Tape
 
 
 @pytest.fixture
-def tapes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[StepTape]]:
+def tapes(monkeypatch: pytest.MonkeyPatch) -> list[Tape]:
     """Environments record their steps as they would capture them on a GPU; gives the recorders."""
-    init, tapes = Captured.__init__, list[StepTape]()
+    init, tapes = Loop.__init__, list[Tape]()
 
-    def recorded(self: Captured, *args: Any, **options: Any) -> None:
-        tapes.append(StepTape())
-        init(self, *args, **options, recorder=tapes[-1])
+    def recorded(self: Loop, *args: Any, capture: bool, **options: Any) -> None:
+        if capture:
+            tapes.append(Tape())
+        init(self, *args, **options, recorder=tapes[-1] if capture else None)
 
-    monkeypatch.setattr(Captured, "__init__", recorded)
+    monkeypatch.setattr(Loop, "__init__", recorded)
     return tapes
 
 
 def recording(kind: str, seed: int, **options: Any) -> MarineNavEnv:
     """An environment whose steps are captured, if ``tapes`` are there."""
-    env = make(kind, **options)
-    env._captures = True
-    env.set_seed(seed)
-    return env
+    return make(kind, seed=seed, capture_step=True, **options)
 
 
 def steps(env: MarineNavEnv, td: TensorDict, actions: list[torch.Tensor]) -> tuple[Any, Any]:
@@ -92,9 +71,7 @@ def everything(env: MarineNavEnv) -> list[TensorDict]:
     [*((kind, {}) for kind in KINDS), ("mixture", {"continuous": False, "flat": True})],
     ids=str,
 )
-def test_a_captured_step_is_a_step(
-    tapes: list[StepTape], kind: str, options: dict[str, Any]
-) -> None:
+def test_a_captured_step_is_a_step(tapes: list[Tape], kind: str, options: dict[str, Any]) -> None:
     """All of them, and none is overwritten by a later one."""
     env = recording(kind, 1, **options)
     found, expected = everything(env), everything(make(kind, seed=1, **options))
@@ -107,7 +84,7 @@ def test_a_captured_step_is_a_step(
     assert [tape.replays for tape in tapes] == 2 * [69 - WARM_UPS]
 
 
-def test_torchrls_collector_gets_the_same_batches(tapes: list[StepTape]) -> None:
+def test_torchrls_collector_gets_the_same_batches(tapes: list[Tape]) -> None:
     def uniform(generator: torch.Generator) -> Callable[[torch.Tensor], torch.Tensor]:
         return lambda mask: 2.0 * torch.rand(*mask.shape, 2, generator=generator) - 1.0
 
@@ -122,19 +99,12 @@ def test_torchrls_collector_gets_the_same_batches(tapes: list[StepTape]) -> None
     assert tapes[0].replays == 50 - WARM_UPS
 
 
-def test_a_policy_that_learns_leaves_the_state_without_gradients(tapes: list[StepTape]) -> None:
+def test_a_policy_that_learns_leaves_the_state_without_gradients(tapes: list[Tape]) -> None:
     env = recording("mixture", 1)
     td = env.reset()
     for action in actions_of(env, WARM_UPS + 2):
         _, td = env.step_and_maybe_reset(td.set(ACTION, action.requires_grad_()))
     assert not env.state.pose.requires_grad
-
-
-def test_a_cpu_has_no_graphs(tapes: list[StepTape]) -> None:
-    env = MarineNavEnv(num_envs=4, capture_step=True, seed=0)
-    env.rollout(5)
-    assert env._captured is None
-    assert tapes == []
 
 
 @pytest.mark.gpu
@@ -146,8 +116,6 @@ def test_captured_is_uncaptured(kind: str, compile: bool) -> None:
     options: dict[str, Any] = {"seed": 1, "device": "cuda", "compile_step": compile}
     env = make(kind, capture_step=True, **options)
     assert same(everything(env), everything(make(kind, **options)))
-    assert env._captured is not None
-    assert env._captured._call._replay is not None
     td = env.reset().set(ACTION, actions_of(env, 1)[0])
     torch.cuda.set_sync_debug_mode("error")
     try:

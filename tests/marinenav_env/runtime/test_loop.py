@@ -1,0 +1,369 @@
+"""Loops: without a graph, with a stand-in for one, and with CUDA graphs."""
+
+import subprocess
+import sys
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from tensordict import TensorDict
+from torch.utils._pytree import tree_leaves
+
+from marinenav_env.runtime.loop import WARM_UPS, CudaRecorder, Loop, copied, tensors_of
+
+CPU = torch.device("cpu")
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+class Tape:
+    """Records on the CPU: the call is made at every replay.
+
+    Args:
+        error: what recording fails with.
+    """
+
+    def __init__(self, error=None):
+        self.error, self.recorded, self.beside_calls, self.replays = error, 0, 0, 0
+
+    def beside(self):
+        self.beside_calls += 1
+        return nullcontext()
+
+    def record(self, call, generators):
+        if self.error:
+            raise self.error
+        self.recorded += 1
+
+        def replay():
+            self.replays += 1
+            return call()
+
+        return replay
+
+
+def counting(generator, device=CPU):
+    """A step with randomness, nested inputs and a nested state."""
+
+    def step(state, pair, more):
+        total, _ = state
+        noise = torch.rand(2, generator=generator, device=device)
+        total = total + pair[0] * pair[1] + noise + more["scale"]
+        return (total, TensorDict(last=noise)), {"total": 2.0 * total, "noise": noise}
+
+    return step
+
+
+def begin(device=CPU):
+    return torch.zeros(2, device=device), TensorDict(last=torch.zeros(2, device=device))
+
+
+def loop_of(recorder=None, device=CPU, **options):
+    """A loop, and the generator that it draws from."""
+    generator = torch.Generator(device).manual_seed(0)
+    loop = Loop(counting(generator, device), begin(device), device, generators=[generator],
+                recorder=recorder, **options)  # fmt: skip
+    return loop, generator
+
+
+def inputs(number, device=CPU):
+    whole = torch.full((2,), float(number), device=device)
+    return (whole, 2.0 * whole), {"scale": torch.tensor(0.5 * number, device=device), "none": None}
+
+
+def outcomes(loop, device=CPU, count=WARM_UPS + 4):
+    """Outputs and state after each of some calls."""
+    rows = []
+    for number in range(count):
+        outputs = {name: value.clone() for name, value in loop(*inputs(number, device)).items()}
+        rows.append([outputs, [each.clone() for each in tensors_of(loop.state)]])
+    return rows
+
+
+def test_without_a_recorder_it_is_the_function():
+    generator = torch.Generator().manual_seed(0)
+    step, state, expected = counting(generator), begin(), []
+    for number in range(WARM_UPS + 4):
+        state, outputs = step(state, *inputs(number))
+        expected.append([outputs, tensors_of(state)])
+    for options in ({}, {"capture": False}, {"recorder": Tape()}):
+        loop, _ = loop_of(**options)
+        assert loop.captures == ("recorder" in options)
+        torch.testing.assert_close(outcomes(loop), expected, rtol=0, atol=0)
+    assert Loop(lambda state, number: (state, number + 1), (), CPU)(3) == 4
+
+
+def test_draws_are_arguments_of_the_step():
+    generator, other = torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
+    loop = Loop(lambda state, noise: (state + noise, noise), torch.zeros(3), CPU,
+                draws=lambda: (torch.rand(3, generator=generator),), generators=[generator],
+                recorder=Tape())  # fmt: skip
+    for _ in range(WARM_UPS + 3):
+        assert torch.equal(loop(), torch.rand(3, generator=other))
+
+
+def test_first_calls_are_real_and_later_ones_replay():
+    tape = Tape()
+    loop, _ = loop_of(tape)
+    outcomes(loop)
+    assert (tape.beside_calls, tape.recorded, tape.replays) == (WARM_UPS, 1, 4)
+    loop.reset()
+    loop(*inputs(0))
+    assert tape.beside_calls == WARM_UPS + 1
+
+
+def test_a_captured_state_stays_where_it_is_and_another_can_be_set():
+    loop, _ = loop_of(Tape())
+    before = [each.data_ptr() for each in tensors_of(loop.state)]
+    outcomes(loop)
+    other = torch.ones(2), TensorDict(last=torch.ones(2))
+    loop.state = other
+    assert [each.data_ptr() for each in tensors_of(loop.state)] == before
+    assert torch.equal(loop.state[0], torch.ones(2))
+    loop(*inputs(1))
+    assert torch.equal(other[0], torch.ones(2))
+    uncaptured, _ = loop_of()
+    uncaptured.state = other
+    assert uncaptured.state is other
+
+
+def test_inputs_are_copied():
+    loop, _ = loop_of(Tape())
+    given = inputs(3)
+    outcomes(loop)
+    loop(*given)
+    torch.testing.assert_close(given, inputs(3))
+
+
+def test_inputs_that_are_the_same_tensors_are_not_copied():
+    """They are what another loop gives, which writes to the same tensors every time."""
+    tape, given = Tape(), inputs(0)
+    loop, _ = loop_of(tape)
+    reference, _ = loop_of()
+    for number in range(WARM_UPS + 4):
+        for each, new in zip(tree_leaves(given), tree_leaves(inputs(number)), strict=True):
+            if each is not None:
+                each.copy_(new)
+        found, expected = loop(*given), reference(*inputs(number))
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    assert tape.recorded == 1
+    # Another tensor needs another graph, and leaves the one before as it is.
+    kept = copied(given)
+    torch.testing.assert_close(outcomes(loop), outcomes(reference), rtol=0, atol=0)
+    assert tape.recorded == 2
+    torch.testing.assert_close(given, kept, rtol=0, atol=0)
+
+
+def test_a_capture_that_fails_costs_nothing_but_the_graph():
+    said = []
+    inner = RuntimeError("operation not permitted when stream is capturing\nand much more")
+    outer = RuntimeError("capture_end")
+    outer.__context__ = inner
+    loop, _ = loop_of(Tape(outer), name="the update", say=said.append)
+    torch.testing.assert_close(outcomes(loop), outcomes(loop_of()[0]), rtol=0, atol=0)
+    assert not loop.captures
+    assert said == [
+        "the update goes on without a CUDA graph: the capture failed "
+        "(RuntimeError: operation not permitted when stream is capturing)"
+    ]
+    loop.reset()
+    assert loop.captures  # another try
+
+
+def test_loops_that_share_a_generator_with_a_failed_capture_are_captured_again():
+    """Their graphs hold the state that the generator had before."""
+    tapes = [Tape(), Tape()]
+    (first, shared), (other, _) = map(loop_of, tapes)
+    outcomes(first)
+    outcomes(other)
+    said = []
+    failing = Loop(
+        lambda state, value: (state, value + torch.rand(2, generator=shared)), (), CPU,
+        generators=[shared], say=said.append, recorder=Tape(RuntimeError("broken")),
+    )  # fmt: skip
+    for _ in range(WARM_UPS + 2):
+        failing(torch.ones(2))
+    assert len(said) == 1 and not failing.captures
+    outcomes(first)
+    outcomes(other)
+    assert [tape.recorded for tape in tapes] == [2, 1]
+    # It draws on from where the generator is.
+    state = shared.get_state()
+    found = first(*inputs(1))["noise"].clone()
+    shared.set_state(state)
+    assert torch.equal(found, torch.rand(2, generator=shared))
+
+
+def test_what_would_freeze_or_not_fit_is_refused():
+    loop = Loop(lambda state, *given: (state, given), (), CPU, name="f", recorder=Tape())
+    with pytest.raises(TypeError, match=r"f: would freeze 0\.1; give a tensor"):
+        loop(torch.zeros(2), 0.1)
+    loop(torch.zeros(2), None)
+    with pytest.raises(ValueError, match="f: inputs must keep their shapes"):
+        loop(torch.zeros(1), None)
+    with pytest.raises(ValueError, match="f: inputs must keep their shapes"):
+        loop(torch.zeros(2), torch.zeros(2))
+
+
+class FakeCuda:
+    """What recording asks of torch.cuda, noted; ending the capture fails.
+
+    Args:
+        left: whether the allocator is left capturing, as before torch 2.12.
+    """
+
+    def __init__(self, left):
+        self.left, self.calls, self.current = left, [], "usual"
+
+    def install(self, monkeypatch):
+        cuda = torch.cuda
+        generator = self.generator("default")
+        for owner, name, value in (
+            (cuda, "CUDAGraph", lambda: SimpleNamespace(
+                register_generator_state=lambda each: self.calls.append(("registered", each)))),
+            (cuda, "graph_pool_handle", lambda: (0, 7)),
+            (cuda, "Stream", lambda device: SimpleNamespace(device_index=0)),
+            (cuda, "current_stream", lambda device: self.current),
+            (cuda, "set_stream", lambda stream: setattr(self, "current", stream)),
+            (cuda, "device", lambda device: nullcontext()),
+            (cuda, "default_generators", (generator,)),
+            (cuda, "graph", self.graph),
+            (cuda.memory, "_cuda_endAllocateToPool", self.end),
+            (cuda.memory, "_cuda_releasePool", lambda *given: self.calls.append(("freed", given))),
+        ):  # fmt: skip
+            monkeypatch.setattr(owner, name, value, raising=False)
+        return generator
+
+    def generator(self, name):
+        return SimpleNamespace(
+            clone_state=lambda: f"state of {name}",
+            graphsafe_set_state=lambda state: self.calls.append((name, state)),
+        )
+
+    @contextmanager
+    def graph(self, graph, pool, stream, capture_error_mode):
+        assert (pool, capture_error_mode) == ((0, 7), "thread_local")
+        self.current = stream
+        yield
+        raise RuntimeError("capture_end")
+
+    def end(self, *given):
+        if not self.left:
+            raise RuntimeError("not currently recording to mempool_id")
+        self.calls.append(("ended", given))
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_a_failed_capture_leaves_the_device_as_it_was(monkeypatch, left):
+    cuda = FakeCuda(left)
+    cuda.install(monkeypatch)
+    generator = cuda.generator("own")
+    recorder = CudaRecorder(torch.device("cuda", 0))
+    with pytest.raises(RuntimeError, match="capture_end"):
+        recorder.record(lambda: None, [generator])
+    pool = [("ended", (0, (0, 7))), ("freed", (0, (0, 7)))]
+    assert cuda.calls == [
+        ("registered", generator), *(pool if left else []), ("own", "state of own"),
+        ("default", "state of default"),
+    ]  # fmt: skip
+    assert cuda.current == "usual"
+
+
+# On a GPU ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_a_graph_does_what_the_function_does():
+    device = torch.device("cuda:0")
+    expected, said = outcomes(loop_of(device=device, capture=False)[0], device), []
+    loop, _ = loop_of(device=device, say=said.append)
+    torch.testing.assert_close(outcomes(loop, device), expected, rtol=0, atol=0)
+    assert loop.captures and said == []
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_a_graph_goes_on_from_a_generator_that_is_set_back():
+    device = torch.device("cuda:0")
+    loop, generator = loop_of(device=device)
+    outcomes(loop, device)
+    state = generator.get_state()
+    first = loop(*inputs(1, device))["noise"].clone()
+    assert not torch.equal(loop(*inputs(1, device))["noise"], first)
+    generator.set_state(state)
+    assert torch.equal(loop(*inputs(1, device))["noise"], first)
+    generator.set_state(state)
+    assert torch.equal(torch.rand(2, generator=generator, device=device), first)
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_a_host_read_breaks_the_capture_and_not_the_run():
+    device = torch.device("cuda:0")
+    generator = torch.Generator(device).manual_seed(0)
+    said = []
+
+    def step(state, value):
+        noise = torch.rand(2, generator=generator, device=device)
+        return state, noise + value.sum().item()
+
+    loop = Loop(step, (), device, generators=[generator], say=said.append)
+    rows = [loop(torch.ones(2, device=device)).clone() for _ in range(WARM_UPS + 3)]
+    assert not loop.captures and len(said) == 1
+    generator.manual_seed(0)
+    expected = [step((), torch.ones(2, device=device))[1] for _ in rows]
+    torch.testing.assert_close(rows, expected, rtol=0, atol=0)
+
+
+BREAK = """
+import torch
+from marinenav_env.runtime.loop import WARM_UPS, Loop
+
+device = torch.device("cuda:0")
+shared, said = torch.Generator(device).manual_seed(0), []
+usual = torch.cuda.current_stream()
+
+
+def draw(state, value):
+    return state, {"noise": value + torch.rand(2, generator=shared, device=device)}
+
+
+def read(state, value):
+    noise = torch.rand(2, generator=shared, device=device)
+    large = torch.ones(2**28, dtype=torch.uint8, device=device)
+    return state, {"sum": noise + value.sum().item() + large[:2]}
+
+
+good = Loop(draw, (), device, generators=[shared], say=said.append)
+broken = Loop(read, (), device, generators=[shared], say=said.append)
+zeros = torch.zeros(2, device=device)
+found = [good(zeros)["noise"].clone() for _ in range(WARM_UPS + 2)]
+found += [broken(zeros)["sum"] - 1.0 for _ in range(WARM_UPS + 2)]
+assert len(said) == 1 and good.captures and not broken.captures, said
+assert torch.cuda.current_stream() == usual
+found += [good(zeros)["noise"].clone() for _ in range(WARM_UPS + 3)]
+shared.manual_seed(0)
+expected = [torch.rand(2, generator=shared, device=device) for _ in found]
+# One stream of numbers for all that draw.
+torch.testing.assert_close(found, expected)
+torch.rand(2, device=device)  # the device's own generator draws again
+torch.cuda.synchronize()
+torch.cuda.empty_cache()
+# The pool of the capture that failed is given back.
+assert torch.cuda.memory_reserved() < 2**27, torch.cuda.memory_reserved()
+torch.empty(2**28, dtype=torch.uint8, device=device)
+print("fine")
+"""
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_a_failed_capture_spoils_nothing_in_its_process():
+    """In a process of its own: what is left behind would spoil the tests after it."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", BREAK], capture_output=True, text=True,
+        cwd=Path(__file__).parents[3], check=False,
+    )  # fmt: skip
+    assert done.stdout == "fine\n", done.stderr
