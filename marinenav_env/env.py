@@ -16,6 +16,7 @@ from torch import Tensor
 from torchrl.envs import EnvBase
 
 from marinenav_env.config import WorldConfig
+from marinenav_env.kernels import find_kernel
 from marinenav_env.pictures.rendering import FPS, MODES, Renderer
 from marinenav_env.rules.episode_statistics import with_statistics
 from marinenav_env.runtime.execution import Kernel
@@ -179,8 +180,8 @@ class MarineNavEnv(EnvBase):
         self._noise_given = noise is not None
         self._noise = noise or RandomSource.seeded(0, num_envs, self._generator.device)
         none = torch.zeros(num_envs, dtype=torch.bool, device=self._generator.device)
-        # The Triton kernel starts an episode wherever one has ended.
-        self._allowed = (none, ~none) if kernel != "triton" else None
+        # Other kernels start an episode wherever one has ended.
+        self._allowed = (none, ~none) if kernel == "compiled" else None
         self._pool_begin = first_entry(given, self._noise)
         with self._users_errors():
             self._make_world(compile_step, episode_statistics, kernel)
@@ -255,7 +256,8 @@ class MarineNavEnv(EnvBase):
                 spread = varying.spread
         self._all_constants = constants
         self.world = World(config, quantiles, self.continuous, compile_step,
-                           constants.weather is not None, statistics, kernel)  # fmt: skip
+                           constants.weather is not None, statistics,
+                           find_kernel(kernel, config))  # fmt: skip
         self.world.entries = with_thrusts(self.world.entries, base, spread)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:

@@ -14,6 +14,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env.config import ColregsConfig, WorldConfig
+from marinenav_env.kernels import KERNELS
 from marinenav_env.kernels.triton_operator import (
     COMMANDS,
     ENTRIES,
@@ -39,6 +40,7 @@ from marinenav_env.rules.reward import (
 from marinenav_env.runtime.layout import env_first, env_last, environments_innermost
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.restart import NewEpisodes, steered, where
+from marinenav_env.sensing.observation import entry_sensors
 from marinenav_env.state import (
     Outcome,
     Parameters,
@@ -58,9 +60,9 @@ class TritonWorld:
     """The kernel in place of PyTorch's operators.
 
     Args:
-        config: see World.
-        quantiles: see World.
-        continuous: see World.
+        config: see MakeKernel.
+        quantiles: see MakeKernel.
+        continuous: see MakeKernel.
 
     Raises:
         ConfigError: on a CPU, and in float64.
@@ -75,6 +77,12 @@ class TritonWorld:
         self._zones, self._penalties = _zones(config.colregs), _penalties(config)
         self._sizes = [config.substeps, config.max_steps, config.sensor.slots]
         self._reward = reward_function(config)
+
+    @staticmethod
+    def covers(config: WorldConfig) -> str:
+        """See MakeKernel: perception and the rewards of the package are covered."""
+        lacks = bool(config.reward.function or entry_sensors(config))
+        return "further observation entries or a reward of your own" if lacks else ""
 
     def advance(
         self, now: ResetState, parameters: Parameters, action: Tensor, noise: RandomSource,
@@ -155,6 +163,9 @@ class TritonWorld:
             self._penalties, self._config.dt, self._sizes, flags, kept, starts, index,
         )  # fmt: skip
         return made
+
+
+KERNELS["triton"] = TritonWorld
 
 
 # From tensors to lists, and back ----------------------------------------------------------------

@@ -13,6 +13,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env.config import MOST_DELAY, WorldConfig
+from marinenav_env.kernels import MakeKernel
 from marinenav_env.physics.contact import touching
 from marinenav_env.physics.current import current_velocity
 from marinenav_env.physics.dynamics import (
@@ -50,7 +51,7 @@ from marinenav_env.state import (
     WorldState,
 )
 from marinenav_env.stepping.actions import check_form
-from marinenav_env.support.validation import ConfigError, require
+from marinenav_env.support.validation import require
 
 _MISSED, _ENTRIES = 1, 2
 """Purposes of random numbers besides perception's 0; each further sensor has the next."""
@@ -139,15 +140,6 @@ class StepResult(NamedTuple):
     """Of the step."""
 
 
-def knows_kernel(config: WorldConfig) -> bool:
-    """Whether the Triton kernel computes all that a configuration asks for.
-
-    It knows perception and the rewards of the package; further observation entries and a reward of
-    the user's are left to PyTorch's operators.
-    """
-    return not config.reward.function and not entry_sensors(config)
-
-
 class World:
     """The world as pure functions of tensors, for one configuration.
 
@@ -158,7 +150,7 @@ class World:
         compile_step: whether ``step`` is compiled (fullgraph).
         weather: whether there is any in the parameters.
         statistics: whether statistics of episodes are accumulated.
-        kernel: see Execution.
+        kernel: makes what computes ``advance`` in place of this; None: nothing does.
 
     Raises:
         ConfigError: when a part that the configuration names cannot be used.
@@ -172,7 +164,7 @@ class World:
         compile_step: bool = False,
         weather: bool = False,
         statistics: bool = False,
-        kernel: str = "compiled",
+        kernel: MakeKernel | None = None,
     ) -> None:
         self.config, self.quantiles, self.continuous = config, quantiles, continuous
         self.statistics = statistic_names(config) if statistics else ()
@@ -182,25 +174,10 @@ class World:
         self.entries = described(config, self.sensors)
         self.reward = reward_function(config)
         self._advance: Any = self.advance
-        if kernel == "triton":
-            self._advance = self._triton_world().advance
+        if kernel is not None:
+            self._advance = kernel(config, quantiles, continuous).advance
         if compile_step:
             self._advance = compiled(self._advance, quantiles.device, checks_all=False)
-
-    def _triton_world(self) -> Any:
-        """The step as one Triton kernel.
-
-        Raises:
-            ConfigError: when it cannot run here or does not know what the configuration asks for.
-        """
-        known = knows_kernel(self.config)
-        allowed = "compiled with further observation entries or a reward of your own"
-        require(known, "execution.kernel", "triton", allowed)
-        try:
-            from marinenav_env.kernels.triton_world import TritonWorld
-        except ImportError as error:
-            raise ConfigError("execution.kernel=triton: triton is not installed") from error
-        return TritonWorld(self.config, self.quantiles, self.continuous)
 
     def step(
         self,

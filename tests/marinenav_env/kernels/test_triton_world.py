@@ -62,6 +62,7 @@ Act = Callable[[int, State, Scenario], Tensor]
     ids=lambda setting: next(iter(setting)),
 )
 def test_what_the_kernel_does_not_know_is_refused(setting: dict[str, Any]) -> None:
+    pytest.importorskip("triton")
     refused = r"execution\.kernel='triton': must be compiled with further"
     with pytest.raises(ConfigError, match=refused):
         MarineNavEnv(WorldConfig(**setting), seed=0, kernel="triton")

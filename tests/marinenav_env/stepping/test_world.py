@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -17,7 +16,6 @@ from marinenav_env import ConfigError, Curriculum, Level
 from marinenav_env.config import (
     MODERATE,
     MOST_DELAY,
-    RewardConfig,
     SensorConfig,
     WorldConfig,
 )
@@ -31,7 +29,6 @@ from marinenav_env.scenarios.scenario_file import parse_scenarios, write_scenari
 from marinenav_env.sensing import perception
 from marinenav_env.state import Observation, ResetState, WorldState
 from marinenav_env.stepping import world
-from marinenav_env.support import plugins
 from tests.marinenav_env.helpers import (
     CPU,
     QUIET,
@@ -446,28 +443,3 @@ def test_new_episodes_take_their_parameters_from_the_pool(busy: World, shared: b
     else:
         assert torch.equal(second.parameters.vessel.m, parameters.vessel.m[taken])
         assert torch.equal(first.parameters.vessel.m, parameters.vessel.m)
-
-
-def test_a_kernel_is_not_refused_for_weather() -> None:
-    quantiles = torch.zeros(1, 2, dtype=torch.float64)
-    with pytest.raises(ConfigError) as error:
-        world.World(WorldConfig(), quantiles, weather=True, kernel="triton")
-    assert "further observation entries" not in str(error.value)
-
-
-def test_a_kernel_that_cannot_be_imported_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "marinenav_env.kernels.triton_world", None)
-    with pytest.raises(ConfigError, match=r"^execution\.kernel=triton: triton is not installed$"):
-        world.World(WorldConfig(), torch.zeros(1, 2), kernel="triton")
-
-
-def test_a_kernel_refuses_other_entries_and_rewards(monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = "must be compiled with further observation entries or a reward of your own$"
-    own = "marinenav_env.rules.reward:published_reward"
-    monkeypatch.setattr(plugins, "_allowed", {own})
-    for other in (
-        WorldConfig(sensor=SensorConfig(scan_beams=4)),
-        WorldConfig(reward=RewardConfig(function=own)),
-    ):
-        with pytest.raises(ConfigError, match=refused):
-            world.World(other, torch.zeros(1, 2, dtype=torch.float64), kernel="triton")
