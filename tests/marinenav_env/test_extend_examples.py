@@ -9,8 +9,8 @@ import torch
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig, SensorConfig
 from marinenav_env.env import GROUP
-from marinenav_env.support import plugins
 from tests.extend_page import write_package
+from tests.own_parts import allow_only
 
 PARTS = ("my_parts.rewards:early", "my_parts.current:Current", "my_parts.ring:Ring")
 
@@ -22,7 +22,7 @@ def _my_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in [name for name in sys.modules if name.startswith("my_parts")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(plugins, "_allowed", set(PARTS))
+    allow_only(monkeypatch, *PARTS)
 
 
 def test_all_of_them_in_one_world() -> None:

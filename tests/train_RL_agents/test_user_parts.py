@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from marinenav_env.support import plugins
 from tests.extend_page import commands, write_entry_points, write_package
+from tests.own_parts import allow_only
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.cli import BAD_INPUT, main
 from train_RL_agents.run.checkpoint import find_run, load_policy
@@ -56,7 +56,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _elsewhere(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The package on the path; the present folder is another one."""
-    monkeypatch.setattr(plugins, "_allowed", set())
+    allow_only(monkeypatch)
     monkeypatch.setattr(sys, "path", [str(site), *sys.path])
     monkeypatch.chdir(tmp_path)
     forget()
@@ -66,7 +66,7 @@ def _elsewhere(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 def run(*words: str) -> int:
     """Run a command as a new process does: with no part allowed and none loaded."""
-    plugins._allowed.clear()
+    allow_only(pytest.MonkeyPatch())  # until _elsewhere ends
     forget()
     return main(words)
 
@@ -111,7 +111,7 @@ def folder(site: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A run with a part of every kind; read only."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [str(site), *sys.path])
-        patch.setattr(plugins, "_allowed", set())
+        allow_only(patch)
         patch.chdir(tmp_path_factory.mktemp("run"))
         return str(Path(trained("--agent", SOFT_Q, *WORDS)).resolve())
 

@@ -9,8 +9,8 @@ from torchrl.envs.utils import check_env_specs
 
 from marinenav_env import GROUP, MarineNavEnv
 from marinenav_env.config import RewardConfig
-from marinenav_env.support import plugins
 from tests.marinenav_env.env_helpers import ACTION, KINDS, SHORT, actions_of, equal, make
+from tests.own_parts import allow_only
 
 OWN = ("return", "length", "success", "collision")
 PUBLISHED = tuple(f"reward/{name}" for name in
@@ -105,7 +105,7 @@ def test_terms_by_role_are_there_where_they_have_a_weight() -> None:
 
 def test_of_a_reward_of_the_users_there_is_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     reward = RewardConfig(function="marinenav_env.rules.reward:published_reward")
-    monkeypatch.setattr(plugins, "_allowed", {reward.function})
+    allow_only(monkeypatch, reward.function)
     own, usual = made("mixture", config=replace(CLOSE, reward=reward)), made("mixture")
     assert own.statistics == OWN
     for (row, *_), (other, *_) in zip(play(own), play(usual), strict=True):

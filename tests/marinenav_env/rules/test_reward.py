@@ -22,9 +22,9 @@ from marinenav_env.rules.reward import (
 )
 from marinenav_env.scenarios.scenario_file import episodes_of, read_scenarios, write_scenarios
 from marinenav_env.state import Rules
-from marinenav_env.support import plugins
 from tests.oracle import reward as oracle
 from tests.oracle import roles
+from tests.own_parts import allow_only
 
 FIELDS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward", "core_radius")
 
@@ -107,7 +107,7 @@ def config(name: str) -> WorldConfig:
 def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("again", "everything", "too_wide", "double", "faulty", "number", "summed",
              "constant")  # fmt: skip
-    monkeypatch.setattr(plugins, "_allowed", {f"{__name__}:{name}" for name in names})
+    allow_only(monkeypatch, *(f"{__name__}:{name}" for name in names))
 
 
 def sail(env: MarineNavEnv, steps: int = 12) -> Any:

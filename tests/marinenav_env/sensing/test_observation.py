@@ -15,7 +15,7 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario_file import episodes_of, read_scenarios, write_scenarios
 from marinenav_env.sensing.entries import Entry, EntrySensor, Scene
 from marinenav_env.sensing.observation import flattened, observation_entries
-from marinenav_env.support import plugins
+from tests.own_parts import allow_only
 
 STANDARD = {"self_state": (7,), "objects_state": (5, 5), "objects_mask": (5,)}
 CURRICULUM = Curriculum((Level(3, 1, 2, 20.0), Level(2, 0, 1, 20.0)), pool_size=8, refresh_size=4)
@@ -109,7 +109,7 @@ def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
         "Thin",
         "CURRICULUM",
     ]
-    monkeypatch.setattr(plugins, "_allowed", set(map(reference, names)))
+    allow_only(monkeypatch, *map(reference, names))
 
 
 def test_the_standard_entries() -> None:

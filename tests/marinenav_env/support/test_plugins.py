@@ -9,6 +9,7 @@ import pytest
 
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import ConfigError
+from tests.own_parts import allow_only
 
 NAME = "users_parts.inner:Part.method"
 
@@ -23,7 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (package / "broken.py").write_text("raise RuntimeError('no luck\\nat all')\n")
     (package / "needy.py").write_text("import no_such_package_at_all\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(plugins, "_allowed", set())
+    allow_only(monkeypatch)
     for name in [name for name in sys.modules if name.startswith("users_parts")]:
         monkeypatch.delitem(sys.modules, name)
     return tmp_path

@@ -7,7 +7,7 @@ from torch import nn
 from marinenav_env import ConfigError, WorldConfig
 from marinenav_env.config import SensorConfig, VesselConfig
 from marinenav_env.sensing.entries import Entry
-from marinenav_env.support import plugins
+from tests.own_parts import allow_only
 from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
 from train_RL_agents.networks.encoders import EncoderConfig, EntryEncoder, ObservationNetwork
 from train_RL_agents.networks.features import encounter_geometry, goal_geometry
@@ -304,7 +304,7 @@ OWN = f"{__name__}:Bearings"
 
 
 def test_a_users_own_encoder(monkeypatch):
-    monkeypatch.setattr(plugins, "_allowed", {OWN})
+    allow_only(monkeypatch, OWN)
     net, given = network(SCANNING, entry_encoders=(f"scan={OWN}",)), inputs(4, spec=SCANNING)
     assert net.encoded == 258
     angle = given["scan"].mean(-1)
@@ -312,7 +312,7 @@ def test_a_users_own_encoder(monkeypatch):
 
 
 def test_a_users_own_encoder_takes_the_place_of_that_of_the_objects(monkeypatch):
-    monkeypatch.setattr(plugins, "_allowed", {OWN})
+    allow_only(monkeypatch, OWN)
     net = network(entry_encoders=(f"objects_state={OWN}",))
     assert net.encoded == 56 + 2
     assert not hasattr(net, "object_encoder")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from torchrl.record.loggers.csv import CSVLogger
 
-from marinenav_env.support import plugins
 from marinenav_env.support.validation import ConfigError
+from tests.own_parts import allow_only
 from tests.train_RL_agents.tiny_runs import new_run, scalars, train
 from train_RL_agents.run.loggers import open_loggers
 from train_RL_agents.run.run_folder import LOG, RunFolder
@@ -119,7 +119,7 @@ def test_a_missing_package_is_named_before_the_run_begins(
 def test_a_logger_of_the_users_own_may_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(plugins, "_allowed", {OWN})
+    allow_only(monkeypatch, OWN)
     run = new_run(tmp_path, f"loggers={OWN},csv")
     run.begin()
     with caplog.at_level(logging.WARNING):
@@ -134,7 +134,7 @@ def test_a_logger_of_the_users_own_may_fail(
 
 
 def test_only_loggers_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugins, "_allowed", {"pathlib:Path"})
+    allow_only(monkeypatch, "pathlib:Path")
     with pytest.raises(ConfigError, match=r"derived from torchrl\.record\.loggers\.Logger$"):
         new_run(tmp_path, "loggers=pathlib:Path").begin()
 
