@@ -1,13 +1,15 @@
 """Pictures of a running world, as pixels and in a window."""
 
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env.pictures import rendering
 from marinenav_env.pictures.drawing import COLOURS
-from marinenav_env.pictures.rendering import SIZE, Window
+from marinenav_env.pictures.rendering import SIZE, Renderer, Window
 
 pyplot = pytest.importorskip("matplotlib.pyplot", reason="needs the extra plot")
 
@@ -17,6 +19,29 @@ def _no_display():
     pyplot.switch_backend("agg")
     yield
     pyplot.close("all")
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that tests set; sleeping sets it, too."""
+    clock = SimpleNamespace(now=100.0, monotonic=lambda: clock.now)
+    clock.sleep = lambda seconds: setattr(clock, "now", clock.now + seconds)
+    monkeypatch.setattr(rendering, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def lengths(monkeypatch):
+    """The numbers of poses of the tracks that are drawn."""
+    found, draw = [], rendering.draw_vessel
+
+    def noted(axes, voyage, vessel, step):
+        if vessel == 0:
+            found.append(len(voyage.poses))
+        return draw(axes, voyage, vessel, step)
+
+    monkeypatch.setattr(rendering, "draw_vessel", noted)
+    return found
 
 
 def world(cores=0):
@@ -51,27 +76,25 @@ def test_pixels_show_every_vessel_of_the_first_environment(cores):
     assert not np.array_equal(env.render(), first)
 
 
-def test_tracks_start_again_with_an_episode():
+def test_tracks_start_again_with_an_episode(lengths):
     env = world()
-    step, counts = env.reset(), []
+    step = env.reset()
     for _ in range(7):
         env.render()
-        counts.append(len(env._renderer._poses))
         step = advance(env, step)
-    assert counts == [1, 2, 3, 4, 5, 1, 2]
+    assert lengths == [1, 2, 3, 4, 5, 1, 2]
 
 
-def test_a_picture_now_and_then_is_of_the_present_episode():
+def test_a_picture_now_and_then_is_of_the_present_episode(lengths):
     env = world()
     step = env.reset()
     first = env.render()
     for _ in range(6):
         step = advance(env, step)
-    later, tracks = env.render(), len(env._renderer._poses)
+    later = env.render()
     assert int(env.state.steps[0]) == 1, "of the second episode"
-    assert tracks == 1
-    env._renderer = None
-    assert np.array_equal(later, env.render())
+    assert lengths == [1, 1]
+    assert np.array_equal(later, Renderer(env.config).image(env.world_state))
     assert not np.array_equal(later, first)
 
 
@@ -94,31 +117,38 @@ def test_a_window_waits_as_long_as_it_is_told():
     assert time.monotonic() - began >= 3 / 20
 
 
-def test_a_window_that_never_waits_leaves_pictures_out():
+def test_a_window_that_never_waits_leaves_pictures_out(clock):
     window = Window(fps=None)
     window.show(np.zeros((4, 4, 3), np.uint8))
     assert not window.due()
-    window._next = time.monotonic()
+    clock.now += 0.06
     assert window.due()
     pyplot.close("all")
     assert not window.due(), "the user has closed it"
 
 
-def test_the_border_is_of_the_map_of_the_level():
+def test_the_border_is_of_the_map_of_the_level(monkeypatch):
+    maps, draw = [], rendering.draw_map
+    monkeypatch.setattr(
+        rendering, "draw_map", lambda axes, *given: maps.append(axes) or draw(axes, *given)
+    )
     levels = (Level(1, 0, 0, 20.0, map_size=80.0),)
     env = MarineNavEnv(scenarios=Curriculum(levels, pool_size=4, refresh_size=4), seed=0)
     env.reset()
     env.render()
-    border = env._renderer._axes.patches[0]
+    border = maps[0].patches[0]
     assert (border.get_width(), border.get_height()) == (80.0, 80.0)
 
 
-def test_a_window_that_never_waits_leaves_time_for_training():
+def test_a_window_that_never_waits_leaves_time_for_training(clock):
     window = Window(fps=None)
     assert window.due()
-    window._began -= 1.0  # what drawing takes
+    clock.now += 1.0  # what drawing takes
     window.show(np.zeros((4, 4, 3), np.uint8))
-    assert window._next >= time.monotonic() + 2.0
+    clock.now += 2.9
+    assert not window.due()
+    clock.now += 0.2
+    assert window.due()
 
 
 @pytest.mark.parametrize(("mode", "fps", "message"), [
