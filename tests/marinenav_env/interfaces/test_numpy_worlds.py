@@ -49,6 +49,16 @@ def test_results_of_steps_and_the_episode_that_follows() -> None:
     assert several.env.state.steps.tolist() == [0, 2, 0]
 
 
+def test_worlds_go_on_where_others_begin_the_next_episode() -> None:
+    several = worlds(num_envs=2)
+    several.restart(0)
+    before: Any = several.observation(0)
+    several.begin_next(np.array([True, False]))
+    after: Any = several.observation(0)
+    assert (after["self_state"][0] != before["self_state"][0]).any()
+    np.testing.assert_array_equal(after["self_state"][1], before["self_state"][1])
+
+
 def test_the_only_world_is_taken_out_of_its_batch() -> None:
     batch = ({"a": np.ones((1, 2)), "b": np.array([True])}, np.array([0.5]))
     observation, reward = NumpyWorlds.only(batch)
@@ -150,7 +160,9 @@ def test_a_robot_that_collides_says_so() -> None:
 
 def test_closing_closes_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[bool] = []
+    renderer = SimpleNamespace(image=lambda world: None, close=lambda: closed.append(True))
+    monkeypatch.setattr("marinenav_env.env.Renderer", lambda *given: renderer)
     one = worlds(num_envs=2)
-    monkeypatch.setattr(one.env, "_renderer", SimpleNamespace(close=lambda: closed.append(True)))
+    one.env.render()
     one.close()
     assert closed == [True]

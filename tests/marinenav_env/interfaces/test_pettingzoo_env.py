@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marinenav_env import ConfigError, Curriculum, Level, WorldConfig
+from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 
 ROOT = Path(__file__).parents[3]
 PAIR = Curriculum((Level(2, 0, 1, 20.0),))
@@ -55,9 +55,11 @@ def test_agents_that_end_leave_with_a_last_observation(make):
 def test_every_agent_steers_its_own_vessel(make):
     env = make(SHORT, scenarios=PAIR)
     env.reset(seed=0)
-    env.step({"robot_1": np.array([1.0, -0.5]), "robot_0": np.array([0.0, 0.25])})
+    actions = {"robot_1": np.array([1.0, -0.5]), "robot_0": np.array([0.0, 0.25])}
+    seen = env.step(actions)[0]
     # 1000 N/s for 0.5 s at full command.
-    assert env._world.env.state.thrust.tolist() == [[[0.0, 125.0], [500.0, -250.0]]]
+    assert seen["robot_0"]["self_state"][5:].tolist() == [0.0, 125.0]
+    assert seen["robot_1"]["self_state"][5:].tolist() == [500.0, -250.0]
 
 
 def test_all_agents_leave_when_time_is_up(make):
@@ -83,7 +85,7 @@ def test_a_seed_gives_the_same_episode(make):
 def test_pictures_are_those_of_the_world(make, monkeypatch):
     env = make(SHORT, scenarios=PAIR, render_mode="rgb_array")
     assert env.metadata["name"] == "marinenav_v0" and env.render_mode == "rgb_array"
-    monkeypatch.setattr(env._world.env, "render", lambda: "pixels")
+    monkeypatch.setattr(MarineNavEnv, "render", lambda self: "pixels")
     assert env.render() == "pixels" and make(SHORT, scenarios=PAIR).render() is None
 
 
