@@ -20,7 +20,7 @@ from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.state import Observation
 from marinenav_env.support.validation import require
 
-_LANES = 32
+LANES = 32
 """Lanes of a program, unless an environment has more robots."""
 _REGISTERS = 112
 """Of a lane at most, where a program has as many: ptxas of CUDA 12.8 else spills two."""
@@ -85,7 +85,7 @@ def world_step(
     memory = _Given(*map(_in_memory, given))
     made, following = _blank(given, numbers, slots, flags[-1], pool)
     robots, envs = memory.active.shape
-    lanes = triton.next_power_of_2(max(_LANES, robots))
+    lanes = triton.next_power_of_2(max(LANES, robots))
     share = lanes // robots
     rows = numbers.unbind()
     starts = _Starts((), (), (), (), 0, memory.steps)

@@ -1,12 +1,11 @@
 """What holds for all tests of the world."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-
-from marinenav_env.scenarios.draws import GeneratorDraws
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -22,11 +21,11 @@ def one_thread() -> Iterator[None]:
 def drawn_numbers(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     """The uniform numbers of generators, in the order in which they are drawn."""
     numbers: list[Tensor] = []
-    uniform = GeneratorDraws._uniform
+    uniform = torch.rand
 
-    def recorded(self: GeneratorDraws, *shape: int) -> Tensor:
-        numbers.append(uniform(self, *shape))
+    def recorded(*shape: Any, **options: Any) -> Tensor:
+        numbers.append(uniform(*shape, **options))
         return numbers[-1]
 
-    monkeypatch.setattr(GeneratorDraws, "_uniform", recorded)
+    monkeypatch.setattr(torch, "rand", recorded)
     return numbers

@@ -16,7 +16,6 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios import complete as complete_module
 from marinenav_env.scenarios.complete import (
     CompleteSampler,
-    _complete_ones,
     attempts_for,
     counts_of,
     draws_for,
@@ -123,7 +122,7 @@ def test_elsewhere_a_small_refresh_leaves_only_complete_ones(
     scenarios, kept = pool.states.scenario, 0
     for number in range(60):
         pool.started(None)
-        before, begin = scenarios.clone(), pool._begins[number % 6]
+        before, begin = scenarios.clone(), torch.tensor(number % 6)
         pool.renew(begin)
         same = same_rows(before, scenarios)
         kept += int(same[begin])
@@ -147,11 +146,20 @@ def test_elsewhere_a_small_refresh_leaves_only_complete_ones(
         ([0, 0], [0, 0], [0, 1]),  # none at all
     ],
 )
+@pytest.mark.usefixtures("reads_cost_time")
 def test_the_next_complete_one_of_the_level(
-    level: list[int], complete: list[int], expected: list[int]
+    level: list[int], complete: list[int], expected: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = _complete_ones(torch.tensor(level), torch.tensor(complete, dtype=torch.bool))
-    assert found.tolist() == expected
+    monkeypatch.setattr(complete_module, "attempts_for", lambda *given: 1)
+    every, given = torch.tensor(level), torch.tensor(complete, dtype=torch.bool)
+    samplers = [CompleteSampler(ScenarioConfig(), LEVELS[:2], CPU, torch.float32) for _ in "ab"]
+    for sampler, flags in zip(samplers, (torch.ones_like(given), given), strict=True):
+        monkeypatch.setattr(sampler, "is_complete", lambda scenario, flags=flags: flags)
+    usual, found = (
+        sampler.sample(every, RandomSource.seeded(3, len(level), CPU)) for sampler in samplers
+    )
+    assert same_rows(found, usual[expected]).all()
+    assert not same_rows(usual, usual.roll(1)).any()
 
 
 REFUSED = [

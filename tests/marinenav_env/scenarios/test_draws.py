@@ -1,6 +1,7 @@
 """Random numbers of scenarios by counter."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -48,14 +49,14 @@ def test_scenarios_do_not_depend_on_how_many_candidates_are_examined_at_first(
 def test_more_candidates_are_examined_for_few_scenarios_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked, numbers = [], draws.CounterDraws._numbers
+    asked, candidates = [], draws.CounterDraws.candidates
 
-    def counted(self: draws.CounterDraws, purpose: int, count: int, size: int) -> torch.Tensor:
+    def counted(self: draws.CounterDraws, purpose: int, count: int, *given: Any) -> Any:
         if purpose == draws.ROBOTS:
             asked.append((count, len(self.source.environment)))
-        return numbers(self, purpose, count, size)
+        return candidates(self, purpose, count, *given)
 
-    monkeypatch.setattr(draws.CounterDraws, "_numbers", counted)
+    monkeypatch.setattr(draws.CounterDraws, "candidates", counted)
     monkeypatch.setattr(draws, "FEW", 16)
     drawn(LEVELS)
     counts, rows = zip(*asked, strict=True)

@@ -1,6 +1,7 @@
 """What robots see, against the oracle, and the distribution of the noise."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,17 +11,21 @@ from torch import Tensor
 from marinenav_env.config import SensorConfig, VesselConfig, WorldConfig
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.parameters import build_parameters
+from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.sensing import perception
 from marinenav_env.sensing.perception import Noise
 from marinenav_env.state import Observation
+from marinenav_env.stepping.world import initial_state
 from tests.marinenav_env.helpers import (
     CPU,
+    QUIET,
     World,
     ks_bound,
     ks_distance,
     oracle_obstacles,
     oracle_sensor,
     random_world,
+    simple_episode,
 )
 from tests.oracle import perception as oracle
 
@@ -262,18 +267,27 @@ def test_the_last_quantile_stays_in_the_table() -> None:
 
 @pytest.mark.parametrize("objects", [3, 64, 65, 90])
 def test_the_nearest_come_first_then_by_number(objects: int) -> None:
-    generator = torch.Generator().manual_seed(objects)
-    gap = torch.randint(9, (objects, 4, 3), generator=generator).double()
-    gap[gap == 8.0] = torch.inf
-    columns = torch.rand(2, objects, 4, 3, generator=generator, dtype=torch.float64)
-    found, count = perception._nearest(list(columns), gap, 64)
-    for r in range(4):
-        for e in range(3):
-            own = gap[:, r, e].tolist()
-            seen = [number for number in range(objects) if own[number] < math.inf]
-            order = sorted(seen, key=lambda number, own=own: (own[number], number))[:64]
-            assert count[r, e] == len(seen)
-            assert torch.equal(found[:, : len(order), r, e], columns[:, order, r, e])
+    """Obstacles around a robot, at whole metres from it, many at the same; radii tell which."""
+    generator, range_ = torch.Generator().manual_seed(objects), 20.0
+    gaps = (3.0 * torch.randint(9, (3, objects), generator=generator)).tolist()
+    radii = [0.5 + number / 128.0 for number in range(objects)]
+    sensor = replace(QUIET, range=range_, angle=2.0 * math.pi, max_objects=64)
+    episodes = []
+    for row in gaps:
+        sides = torch.randint(2, (objects,), generator=generator).tolist()
+        places = [(gap + radius) * (-1.0) ** side
+                  for gap, radius, side in zip(row, radii, sides, strict=True)]  # fmt: skip
+        obstacles = [(x, 0.0, radius) for x, radius in zip(places, radii, strict=True)]
+        episodes.append(simple_episode([(0.0, 0.0, 0.0)], [(9.0, 9.0)], obstacles, sensor))
+    scenario, parameters, quantiles = stack_episodes(episodes, CPU, torch.float64)
+    state = initial_state(scenario, parameters.rules.core_radius)
+    world = World(episodes, scenario, parameters, quantiles, state)
+    found = look(world, world.noise(0), slots=64)
+    for e, row in enumerate(gaps):
+        seen = [number for number in range(objects) if row[number] <= range_]
+        order = sorted(seen, key=lambda number, row=row: (row[number], number))[:64]
+        assert int(found.objects_mask[e, 0].sum()) == len(order)
+        assert found.objects_state[e, 0, : len(order), 4].tolist() == [radii[i] for i in order]
 
 
 def test_a_thousand_objects_need_no_table_of_triples() -> None:
