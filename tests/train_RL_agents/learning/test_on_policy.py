@@ -1,6 +1,7 @@
 """Rollouts, advantages against a slow oracle, minibatches, and what an update leaves."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -9,7 +10,6 @@ from torchrl.objectives.value.functional import vec_generalized_advantage_estima
 from marinenav_env import GROUP
 from tests.train_RL_agents.helpers import no_host_reads, seeded
 from tests.train_RL_agents.tiny_runs import new_run, scalars
-from train_RL_agents.agents.actor_critic import RolloutBatch
 from train_RL_agents.learning.on_policy import OnPolicy, explained_variance, normalized
 from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.networks.layers import squash
@@ -52,6 +52,52 @@ def parts(steps):
     group, following = steps[GROUP], steps["next", GROUP]
     flags = [following[name].squeeze(-1) for name in ("reward", "done", "terminated")]
     return group["value"], *flags, group["mask"]
+
+
+def learned_from(trainer, steps):
+    """The minibatches that an update takes from steps; nothing is learned."""
+    algorithm, batches = trainer.algorithm, []
+
+    def note(batch):
+        batches.append(batch)
+        return {"noted": batch.weight.mean()}, None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(algorithm.learner, "update", note)
+        algorithm.observe(steps)
+        algorithm.update(0)
+    return batches
+
+
+def numbered(trainer, steps):
+    """The same steps with the numbers of their rows, which minibatches keep."""
+    *lead, robots = steps[GROUP, "mask"].shape
+    numbers = torch.arange(steps[GROUP, "mask"].numel()).view(*lead, robots)
+    if trainer.algorithm.agent.joint:
+        numbers = (numbers // robots).clone()
+    steps = steps.clone()
+    steps[GROUP, "number"] = numbers
+    return steps
+
+
+def rows_of(trainer, steps):
+    """The rows that steps give, in order, without those of nobody who is active."""
+    algorithm, mask = trainer.algorithm, steps[GROUP, "mask"]
+    size = int(mask.any(-1).sum()) * mask.shape[-1] if algorithm.agent.joint else int(mask.sum())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(algorithm, "settings", replace(algorithm.settings, epochs=1, batch_size=size))
+        whole, *_ = learned_from(trainer, numbered(trainer, steps))
+    number = whole.extras["number"]
+    return whole.take((number if number.ndim == 1 else number[:, 0]).argsort())
+
+
+def estimates_of(trainer, steps):
+    """Advantages and targets [E, T, R]; NaN of robots that are not active."""
+    rows, active, found = rows_of(trainer, steps), steps[GROUP, "mask"], []
+    for each in (rows.advantage, rows.target):
+        found.append(torch.full(active.shape, torch.nan))
+        found[-1][active] = each[rows.active]
+    return found
 
 
 # Advantages -------------------------------------------------------------------------------------
@@ -97,11 +143,9 @@ def test_advantages_are_those_of_a_slow_oracle(request, tmp_path, words, way):
     trainer = trainer_of(tmp_path, *LONG, *words)
     steps = rollout_of(trainer)
     assert min(kinds_of_ends(steps)) >= 3
-    trainer.algorithm.observe(steps)
-    rows, shape = trainer.algorithm._rows, steps[GROUP, "mask"].shape
-    advantage, target = rows.advantage.view(shape), rows.target.view(shape)
+    advantage, target = estimates_of(trainer, steps)
     expected = slow_advantages(trainer, steps)
-    assert len(expected) == int(rows.weight.sum())
+    assert len(expected) == int(steps[GROUP, "mask"].sum())
     for place, value in expected.items():
         assert float(advantage[place]) == pytest.approx(value, abs=1e-4)
         before = float(steps[GROUP, "value"][place])
@@ -110,14 +154,15 @@ def test_advantages_are_those_of_a_slow_oracle(request, tmp_path, words, way):
 
 def test_what_follows_a_cut_is_not_the_next_episode(tmp_path):
     """The oracle tells the two apart: bootstrapping from the reset observation is far off."""
-    trainer = trainer_of(tmp_path, *LONG)
-    steps = rollout_of(trainer)
-    value, _, done, terminated, active = parts(steps)
+    trainer = trainer_of(tmp_path, *LONG, "trainer.gae_lambda=0.0")
+    settings, steps = trainer.config.trainer, rollout_of(trainer)
+    value, reward, done, terminated, active = parts(steps)
     following = value_of(trainer, steps["next", GROUP])
     cut = active & done & ~terminated
     cut[:, -1] = False
-    found = trainer.algorithm._next_values(steps[GROUP], steps["next", GROUP], done & ~terminated)
-    torch.testing.assert_close(found[cut], following[cut])
+    _, target = estimates_of(trainer, steps)
+    found = (target - settings.reward_scale * reward) / settings.gamma
+    torch.testing.assert_close(found[cut], following[cut], rtol=1e-4, atol=1e-5)
     after_reset = torch.cat((value[:, 1:], value[:, -1:]), 1)
     assert ((after_reset - following)[cut].abs() > 1e-3).any()
 
@@ -130,22 +175,18 @@ def test_advantages_are_torchrls(tmp_path):
         settings.gamma, settings.gae_lambda, value, value_of(trainer, steps["next", GROUP]),
         settings.reward_scale * reward, done, terminated,
     )  # fmt: skip
-    trainer.algorithm.observe(steps)
-    rows = trainer.algorithm._rows
-    for ours, theirs in zip((rows.advantage, rows.target), expected, strict=True):
-        torch.testing.assert_close(ours.view_as(theirs)[active], theirs[active])
+    for ours, theirs in zip(estimates_of(trainer, steps), expected, strict=True):
+        torch.testing.assert_close(ours[active], theirs[active])
 
 
 def test_a_rollout_that_is_cut_into_two_differs_only_by_the_estimate_at_the_seam(tmp_path):
     """With lambda 0 an advantage is one step's error, so that there is no difference."""
     whole = trainer_of(tmp_path / "a", *LONG, "trainer.gae_lambda=0.0")
-    steps, rows = rollout_of(whole), []
-    for part in (steps, steps[:, :5], steps[:, 5:]):
-        whole.algorithm.observe(part)
-        rows.append(whole.algorithm._rows.advantage.view(part[GROUP, "mask"].shape))
+    steps = rollout_of(whole)
+    found = [estimates_of(whole, part)[0] for part in (steps, steps[:, :5], steps[:, 5:])]
     active = steps[GROUP, "mask"]
-    joined = torch.cat(rows[1:], 1)
-    torch.testing.assert_close(joined[active], rows[0][active], rtol=1e-4, atol=1e-5)
+    joined = torch.cat(found[1:], 1)
+    torch.testing.assert_close(joined[active], found[0][active], rtol=1e-4, atol=1e-5)
 
 
 # Rows -------------------------------------------------------------------------------------------
@@ -155,74 +196,67 @@ def test_a_rollout_that_is_cut_into_two_differs_only_by_the_estimate_at_the_seam
 def test_rows_are_those_of_the_steps(tmp_path, words):
     trainer = trainer_of(tmp_path, *LONG, *words)
     steps = rollout_of(trainer)
-    trainer.algorithm.observe(steps)
-    rows, group = trainer.algorithm._rows, steps[GROUP]
-    count, robots = 8 * 12, group["mask"].shape[-1]
-    lead = (count, robots) if words else (count * robots,)
-    assert rows.weight.shape == lead
+    rows, group = rows_of(trainer, steps), steps[GROUP]
+    there = group["mask"].any(-1) if words else group["mask"]
+    assert rows.weight.shape == group["mask"][there].shape
     assert rows.observation.keys() == set(group["observation"].keys())
     for name, each in rows.observation.items():
-        own = group["observation", name]
-        assert torch.equal(each, own.reshape(*lead, *own.shape[3:])), name
-    assert torch.equal(rows.action, group["action"].reshape(lead))
-    assert rows.extras.keys() == {"log_prob", "value"}
-    for name, each in rows.extras.items():
-        assert torch.equal(each, group[name].reshape(lead)), name
-    assert torch.equal(rows.weight, group["mask"].float().reshape(lead))
+        assert torch.equal(each, group["observation", name][there]), name
+    assert torch.equal(rows.action, group["action"][there])
+    assert rows.extras.keys() == {"log_prob", "value", "number"}
+    for name in ("log_prob", "value"):
+        assert torch.equal(rows.extras[name], group[name][there]), name
+    assert torch.equal(rows.weight, group["mask"][there].float())
 
 
 def test_a_sample_of_a_normal_distribution_is_kept(tmp_path):
     trainer = trainer_of(tmp_path, *LONG, "agent.actions=gaussian")
-    trainer.algorithm.observe(rollout_of(trainer))
-    rows = trainer.algorithm._rows
-    assert rows.extras.keys() == {"log_prob", "value", "sample"}
-    active = rows.weight > 0
-    assert torch.equal(rows.action[active], squash(rows.extras["sample"][active]))
+    rows = rows_of(trainer, rollout_of(trainer))
+    assert rows.extras.keys() == {"log_prob", "value", "sample", "number"}
+    assert torch.equal(rows.action, squash(rows.extras["sample"]))
 
 
 def test_rewards_are_divided_by_the_scale_of_returns(tmp_path):
-    plain = trainer_of(tmp_path / "a", *LONG)
-    scaled = trainer_of(tmp_path / "b", *LONG, "trainer.scale_returns=true")
+    """With gamma 0 the target of a step is its reward, and so is the return."""
+    words = (*LONG, "trainer.gamma=0.0")
+    plain = trainer_of(tmp_path / "a", *words)
+    scaled = trainer_of(tmp_path / "b", *words, "trainer.scale_returns=true")
     steps = rollout_of(plain)
-    following, (*_, done, _, active) = steps["next", GROUP], parts(steps)
-    reward = plain.algorithm._rewards(following, done, active)
-    assert torch.equal(reward, 0.1 * following["reward"].squeeze(-1))
-    one = plain.algorithm._rewards(following[:1], done[:1], active[:1])
-    assert torch.equal(one, reward[:1])  # of a single environment, too
-    found = scaled.algorithm._rewards(following, done, active)
-    deviation = float(scaled.algorithm._scale.moments[2].sqrt())
+    active = steps[GROUP, "mask"]
+    reward = estimates_of(plain, steps)[1]
+    expected = 0.1 * steps["next", GROUP, "reward"].squeeze(-1)
+    close = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-5)
+    close(reward[active], expected[active])
+    one = estimates_of(plain, steps[:1])[1]
+    close(one, reward[:1], equal_nan=True)  # of a single environment, too
+    found = estimates_of(scaled, steps)[1]
+    deviation = float(expected[active].std(correction=0))
     assert deviation != pytest.approx(1.0, abs=0.01)
-    torch.testing.assert_close(found, reward / (deviation + 1e-6))
+    close(found[active], expected[active] / (deviation + 1e-6))
 
 
 # Minibatches ------------------------------------------------------------------------------------
 
 
-def numbered(weight, rows):
-    """The same rows with their numbers as targets, and the given weights."""
-    count = weight.shape[0]
-    numbers = torch.arange(count, dtype=torch.float32)
-    target = numbers if weight.ndim == 1 else numbers[:, None].expand_as(weight)
-    return rows._replace(weight=weight, target=target)
+BATCHES = ("agent_type=PPO", "trainer.rollout_steps=4", "trainer.batch_size=8")
+"""Minibatches of 8 robot-steps from rollouts of 96."""
 
 
-def rows_with(trainer, weight):
-    """Blank rows with given weights [B] or [B, R]."""
-    shape = weight.shape
-    observation = {
-        name: torch.zeros(*shape, *entry.shape)
-        for name, entry in trainer.algorithm.agent.spec.entries.items()
-    }
-    blank = torch.zeros(shape)
-    extras = {"log_prob": blank, "value": blank}
-    action = torch.zeros(shape, dtype=torch.int64)
-    rows = RolloutBatch(observation, action, extras, blank, blank, weight, torch.zeros(()))
-    return numbered(weight, rows)
+def steps_with(trainer, active):
+    """Steps of a rollout in which other robots are active: [E, T, R]."""
+    steps = numbered(trainer, rollout_of(trainer))
+    steps[GROUP, "mask"] = active
+    return steps
+
+
+def drawn(share, seed=0):
+    """Robots [E, T, R] that are active with a probability."""
+    return torch.rand(8, 4, 3, generator=seeded(seed)) < share
 
 
 def numbers(batch):
-    target = batch.target if batch.target.ndim == 1 else batch.target[:, 0]
-    return [int(each) for each in target]
+    number = batch.extras["number"]
+    return (number if number.ndim == 1 else number[:, 0]).tolist()
 
 
 def all_numbers(batches):
@@ -231,10 +265,9 @@ def all_numbers(batches):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_every_active_row_comes_at_most_once_per_epoch(tmp_path, seed):
-    trainer = trainer_of(tmp_path, "agent_type=PPO", "trainer.epochs=3", "trainer.batch_size=8")
-    weight = (torch.rand(100, generator=seeded(seed)) < 0.6).float()
-    active = set(weight.nonzero().squeeze(-1).tolist())
-    batches = list(trainer.algorithm._batches(rows_with(trainer, weight)))
+    trainer, mask = trainer_of(tmp_path, *BATCHES, "trainer.epochs=3"), drawn(0.6, seed)
+    active = set(mask.flatten().nonzero().squeeze(-1).tolist())
+    batches = learned_from(trainer, steps_with(trainer, mask))
     each = len(active) // 8
     assert len(batches) == 3 * each
     epochs = [all_numbers(batches[k * each : (k + 1) * each]) for k in range(3)]
@@ -249,10 +282,9 @@ def test_every_active_row_comes_at_most_once_per_epoch(tmp_path, seed):
 @pytest.mark.parametrize("count", [1, 7])
 def test_fewer_rows_than_a_batch_fill_one_batch(tmp_path, count):
     """Compiled code has fixed shapes."""
-    trainer = trainer_of(tmp_path, "agent_type=PPO", "trainer.epochs=2", "trainer.batch_size=8")
-    weight = torch.zeros(20)
-    weight[5 : 5 + count] = 1.0
-    batches = list(trainer.algorithm._batches(rows_with(trainer, weight)))
+    trainer, mask = trainer_of(tmp_path, *BATCHES, "trainer.epochs=2"), drawn(0.0)
+    mask.flatten()[5 : 5 + count] = True
+    batches = learned_from(trainer, steps_with(trainer, mask))
     assert [batch.size for batch in batches] == [8, 8]
     for batch in batches:
         found = numbers(batch)
@@ -261,37 +293,36 @@ def test_fewer_rows_than_a_batch_fill_one_batch(tmp_path, count):
 
 
 def test_a_rollout_that_is_smaller_than_a_batch_is_one_batch(tmp_path):
-    trainer = trainer_of(tmp_path, "agent_type=PPO", "trainer.epochs=1", "trainer.batch_size=8")
-    (batch,) = trainer.algorithm._batches(rows_with(trainer, torch.ones(5)))
-    assert sorted(numbers(batch)) == list(range(5))
+    trainer = trainer_of(tmp_path, *BATCHES[:2], "trainer.epochs=1", "trainer.batch_size=100")
+    (batch,) = learned_from(trainer, steps_with(trainer, drawn(1.0)))
+    assert sorted(numbers(batch)) == list(range(96))
 
 
 def test_rows_of_a_fleet_have_some_active_robot(tmp_path):
-    words = ("agent_type=PPO", *FLEET, "trainer.epochs=1", "trainer.batch_size=12")
-    trainer = trainer_of(tmp_path, *words)
-    weight = (torch.rand(40, 3, generator=seeded()) < 0.3).float()
-    there = set((weight.amax(-1) > 0).nonzero().squeeze(-1).tolist())
-    batches = list(trainer.algorithm._batches(rows_with(trainer, weight)))
+    words = (*BATCHES[:2], *FLEET, "trainer.epochs=1", "trainer.batch_size=12")
+    trainer, mask = trainer_of(tmp_path, *words), drawn(0.3)
+    there = set(mask.any(-1).flatten().nonzero().squeeze(-1).tolist())
+    steps = steps_with(trainer, mask)
+    batches = learned_from(trainer, steps)
     assert {batch.weight.shape for batch in batches} == {(4, 3)}  # 12 robot-steps
     found = all_numbers(batches)
     assert len(set(found)) == len(found) == len(there) // 4 * 4
     assert set(found) <= there
     trainer.algorithm.settings = replace(trainer.algorithm.settings, batch_size=2)
-    batches = trainer.algorithm._batches(rows_with(trainer, weight))
+    batches = learned_from(trainer, steps)
     assert {batch.weight.shape for batch in batches} == {(1, 3)}  # never parts of a fleet
 
 
 @pytest.mark.parametrize("share", [0.1, 0.6, 1.0])
 def test_without_host_reads_batches_are_full_and_of_active_rows(tmp_path, on_device, share):
-    trainer = trainer_of(tmp_path, "agent_type=PPO", "trainer.epochs=2", "trainer.batch_size=8")
-    weight = (torch.rand(100, generator=seeded(1)) < share).float()
-    rows = rows_with(trainer, weight)
+    trainer, mask = trainer_of(tmp_path, *BATCHES, "trainer.epochs=2"), drawn(share, 1)
+    steps = steps_with(trainer, mask)
     with no_host_reads():
-        batches = list(trainer.algorithm._batches(rows))
+        batches = learned_from(trainer, steps)
     # As many as if all robots were active: their number is known on the device only.
-    assert len(batches) == 2 * (100 // 8)
+    assert len(batches) == 2 * (96 // 8)
     assert all(batch.size == 8 and bool((batch.weight == 1.0).all()) for batch in batches)
-    active = int(weight.sum())
+    active = int(mask.sum())
     for epoch in (batches[:12], batches[12:]):
         found = all_numbers(epoch)
         passes = [found[begin : begin + active] for begin in range(0, len(found), active)]
@@ -307,10 +338,9 @@ def test_without_host_reads_a_turn_has_none(tmp_path, on_device):
     algorithm.observe(steps)
     algorithm.update(96)  # makes the optimiser's state
     with no_host_reads():
-        algorithm.observe(steps)
-        batches = list(algorithm._batches(algorithm._rows))
-        algorithm.learner._accumulate(batches[0], None)
-        algorithm._update_statistics(algorithm._rows)
+        batch, *_ = learned_from(trainer, steps)
+        losses = algorithm.agent.loss(batch, None)
+        sum(each for name, each in losses.items() if name.startswith("loss")).backward()
     assert algorithm.learner.updates == 2 * (8 * 12 * 3 // 8)
 
 
@@ -387,23 +417,25 @@ def test_tensorboard_has_what_tells_how_learning_goes(tmp_path, agent, names):
 def test_what_falls_along_the_run_is_that_of_the_rollout(tmp_path):
     trainer = trainer_of(tmp_path, "agent_type=PPO", "trainer.learning_rate=1e-3",
                          "trainer.learning_rate_final=0.0")  # fmt: skip
+    update, found = trainer.algorithm.learner.update, []
+    trainer.algorithm.learner.update = lambda batch: found.append(batch) or update(batch)
     while not trainer.finished:
         begun = trainer.env_steps / 160
         trainer.iterate()
-        assert float(trainer.algorithm._progress) == pytest.approx(begun)
+        assert float(found[-1].progress) == pytest.approx(begun)
     assert trainer.algorithm.learner.learning_rate == pytest.approx(1e-3 * 0.0244717, rel=1e-3)
 
 
 def test_a_state_restores_the_scale_of_returns(tmp_path):
     words = (*LONG, "trainer.scale_returns=true")
-    first, other = (trainer_of(tmp_path / part, *words).algorithm for part in ("a", "b"))
+    first, other = (trainer_of(tmp_path / part, *words) for part in ("a", "b"))
     trainer = trainer_of(tmp_path / "c", *LONG)
     steps, later = rollout_of(trainer), rollout_of(trainer)
-    first.observe(steps)
-    other.load_state_dict(first.state_dict())
-    following, (*_, done, _, active) = later["next", GROUP], parts(later)
-    found = [each._rewards(following, done, active) for each in (first, other)]
-    assert torch.equal(*found)
+    first.algorithm.observe(steps)
+    other.algorithm.load_state_dict(first.algorithm.state_dict())
+    found, restored = (estimates_of(each, later)[1] for each in (first, other))
+    active = later[GROUP, "mask"]
+    assert torch.equal(found[active], restored[active])
 
 
 @pytest.mark.parametrize("words", [(), FLEET], ids=["own", "fleet"])
