@@ -30,7 +30,7 @@ from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, log
 
 ENV_STEPS, BATCHES, ROLLOUTS, UPDATES = "env-steps/s", "batches/s", "rollouts/s", "updates/s"
-_CHUNK = 65_536
+CHUNK = 65_536
 """Rows that replay is filled with at a time."""
 _PHASES = {"update": "update", "insertion": "insert", "sampling": "sample"}
 """Parts of the loop that are a phase of the trainer's clock."""
@@ -259,8 +259,8 @@ def fill(
         whole = not leaf.dtype.is_floating_point
         return (num_actions * drawn if whole else 2.0 * drawn - 1.0).to(leaf.dtype)
 
-    for start in range(0, count, _CHUNK):
-        size = [min(_CHUNK, count - start), *example.batch_size]
+    for start in range(0, count, CHUNK):
+        size = [min(CHUNK, count - start), *example.batch_size]
         rows = example.apply(lambda leaf, size=size: draw(leaf, size[0]), batch_size=size)
         rows.set(STORED, torch.ones(size[0], dtype=torch.bool, device=device))
         replay.extend(rows)

@@ -15,6 +15,8 @@ from train_RL_agents.config.reading import flatten, to_dict
 from train_RL_agents.utils.device import cpu_cores
 from train_RL_agents.utils.provenance import revision, versions
 
+CPU_INFO = Path("/proc/cpuinfo")
+"""Where Linux describes the processor."""
 _FLAGS = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8")
 """Vector and matrix instructions that torch's CPU kernels can use."""
 _JOB = {
@@ -46,9 +48,9 @@ def machine(device: torch.device) -> dict[str, Any]:
     return facts
 
 
-def _processor(path: Path = Path("/proc/cpuinfo")) -> tuple[str, list[str]]:
+def _processor() -> tuple[str, list[str]]:
     """Its name, and those of _FLAGS that it has."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    lines = CPU_INFO.read_text(encoding="utf-8").splitlines() if CPU_INFO.is_file() else []
     pairs = [line.partition(":") for line in lines]
     facts = {key.strip(): value.strip() for key, _, value in reversed(pairs)}
     flags = facts.get("flags", "").split()

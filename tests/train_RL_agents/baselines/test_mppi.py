@@ -10,7 +10,7 @@ from marinenav_env.physics.thrust import ThrustController
 from tests.oracle import dynamics, roles
 from tests.train_RL_agents.observed import observations
 from train_RL_agents.baselines import mppi
-from train_RL_agents.baselines.mppi import COLLISION, MPPI, SEGMENT, SEGMENTS, MPPIRules, gives_way
+from train_RL_agents.baselines.mppi import MPPI, SEGMENT, SEGMENTS, MPPIRules, gives_way
 
 WORLD = WorldConfig()
 STEPS = SEGMENT * SEGMENTS
@@ -54,15 +54,16 @@ def test_who_gives_way_is_that_of_the_scalar_roles():
     assert 20 < sum(expected) < 380
 
 
-def test_objects_that_are_not_there_cost_nothing():
-    plans = torch.tensor([0.0, 2.0]).expand(1, 1, 1, SEGMENTS, 2)
+@pytest.mark.parametrize("near", [mppi.NEAR, 0.0])  # without it, collisions alone cost
+def test_objects_that_are_not_there_are_not_avoided(monkeypatch, near):
+    monkeypatch.setattr(mppi, "NEAR", near)
     empty, ahead = observations(), observations((9.0, 0.0, 0.0, 0.0, 1.0))
     masked = ahead | {"objects_mask": torch.zeros_like(ahead["objects_mask"])}
     for kind in (MPPI, MPPIRules):
         controller = kind(WORLD)
-        cost, none, hit = (controller._cost(each, plans) for each in (empty, masked, ahead))
-        assert torch.equal(cost, none)
-        assert hit > cost + COLLISION
+        free, none, away = map(controller.wanted_velocity, (empty, masked, ahead))
+        assert torch.equal(free, none)
+        assert (away - free).norm() > 0.2
 
 
 @pytest.mark.parametrize("kind", [MPPI, MPPIRules])

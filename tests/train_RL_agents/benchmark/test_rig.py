@@ -39,7 +39,7 @@ def test_the_policy_is_no_part_of_the_worlds_share():
 
 
 def test_fill_leaves_no_slot_empty(monkeypatch):
-    monkeypatch.setattr(rig, "_CHUNK", 30)
+    monkeypatch.setattr(rig, "CHUNK", 30)
     built = Rig(sized(from_dict(TINY), buffer_size=70), "eager")
     replay = built.algorithm.replay
     fill(replay, built.algorithm.example_row, 25, 70)

@@ -1,14 +1,21 @@
 """What is said about the machine."""
 
-from train_RL_agents.benchmark.setting import _processor
+import torch
+
+from train_RL_agents.benchmark import setting
+from train_RL_agents.benchmark.setting import machine
 
 
-def test_processor_is_read_from_its_description(tmp_path):
+def test_processor_is_read_from_its_description(tmp_path, monkeypatch):
     file = tmp_path / "cpuinfo"
     file.write_text(
         "model name\t: Fast One\nflags\t\t: fpu avx2 amx_bf16 avx512f\n\nmodel name: B\n"
     )
-    assert _processor(file) == ("Fast One", ["avx2", "avx512f", "amx_bf16"])
-    name, flags = _processor(tmp_path / "absent")
-    assert name
-    assert flags == []
+    monkeypatch.setattr(setting, "CPU_INFO", file)
+    found = machine(torch.device("cpu"))
+    assert found["processor"] == "Fast One"
+    assert found["instructions"].startswith("avx2, avx512f, amx_bf16 (torch: ")
+    monkeypatch.setattr(setting, "CPU_INFO", tmp_path / "absent")
+    found = machine(torch.device("cpu"))
+    assert found["processor"]
+    assert found["instructions"].startswith(" (torch: ")
