@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -23,9 +24,12 @@ class Pilot:
     """In place of the runtime: the same commands again and again."""
 
     control_step = 0.5
+    made: ClassVar = []
+    """All of a test, in the order of the vessels."""
 
     def __init__(self, folder, settings):
         self.thrust, self.calls, self.settings = np.zeros(2), [], settings
+        self.made.append(self)
 
     def command(self, *given):
         self.calls.append(given)
@@ -39,6 +43,7 @@ def fleet(monkeypatch):
     config = json.loads(RECORDED.read_text())[0]["config"]
     with stood_in() as module:
         monkeypatch.setattr(module.Pilot, "load", Pilot)
+        monkeypatch.setattr(Pilot, "made", [])
         yield lambda name="delay", value=0.0: (
             config,
             Fleet(config, module, Path("none"), (name, value), seed=0),
@@ -59,8 +64,8 @@ def test_without_disturbance_vessels_move_as_in_the_oracle(fleet):
 def test_nodes_measure_the_present(fleet):
     config, flown = fleet()
     flown.run(0.05)
-    for i, node in enumerate(flown.nodes):
-        ((now, own, tracks, goal),) = node._pilot.calls
+    for i, pilot in enumerate(Pilot.made):
+        ((now, own, tracks, goal),) = pilot.calls
         x, y = config["robots"]["start"][i]
         assert (now, own.stamp, tracks.stamp) == (0.0, 0.0, 0.0)
         assert (own.x, own.y) == (y, x)
@@ -77,17 +82,17 @@ def test_nodes_measure_the_present(fleet):
 def test_disturbances_reach_the_nodes(name, value, ages, fleet):
     _, flown = fleet(name, value)
     flown.run(6.0)
-    calls = [each for node in flown.nodes for each in node._pilot.calls if each[1] is not None]
+    calls = [each for pilot in Pilot.made for each in pilot.calls if each[1] is not None]
     seen = {round(now - own.stamp, 6) for now, own, *_ in calls}
     assert seen >= ages if len(ages) > 1 else seen == ages
-    assert flown.nodes[0]._pilot.settings.extrapolate == ("not" not in name)
+    assert Pilot.made[0].settings.extrapolate == ("not" not in name)
 
 
 def test_thrusts_arrive_late_too(fleet):
     _, flown = fleet("delay", 0.25)
     flown.run(0.25)
     assert flown.world.robots[0].state[9:] == [0.0, 0.0]
-    assert flown.nodes[0]._pilot.thrust.any()
+    assert Pilot.made[0].thrust.any()
 
 
 def test_an_episode_ends_by_collision_or_arrival(fleet):
@@ -95,11 +100,11 @@ def test_an_episode_ends_by_collision_or_arrival(fleet):
     world = flown.world
     for robot in world.robots:
         robot.goal = robot.state[0] + 1.0, robot.state[1]
-    assert flown._ending() == "success"
+    assert flown.run(0.6) == "success"
     _, flown = fleet()
     state = flown.world.robots[0].state
     state[0], state[1], _ = flown.world.obstacles[0]
-    assert flown._ending() == "collision"
+    assert flown.run(0.6) == "collision"
 
 
 def test_outcomes_have_intervals():

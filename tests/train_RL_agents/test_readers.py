@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marinenav_env.scenarios.scenario_file import episodes_of, parse_scenarios, scenario_text
+from tests.train_RL_agents.boat.pilots import GOAL, OWN, ROWS
 from tests.train_RL_agents.damage import (
     QUICK,
     SCALARS,
@@ -37,6 +38,7 @@ from tests.train_RL_agents.tiny_runs import (
 from train_RL_agents import cli
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.boat import runtime
+from train_RL_agents.boat.runtime import Tracks
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict, saved_config, settings_of, to_dict
 from train_RL_agents.evaluation import recording
@@ -277,7 +279,8 @@ def test_contracts_on_board(folder, data):
             assert "\n" not in str(error)
             return
     assert math.isfinite(pilot.control_step)
-    assert all(map(math.isfinite, pilot._applied(0)))
+    command = pilot.command(0.0, OWN, Tracks(0.0, ROWS), GOAL)
+    assert math.isfinite(command.left) and math.isfinite(command.right)
 
 
 @QUICK

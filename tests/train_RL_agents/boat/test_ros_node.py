@@ -4,6 +4,7 @@ import math
 import signal
 from contextlib import nullcontext
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -17,10 +18,13 @@ class Pilot:
     """In place of the runtime; keeps what it was given."""
 
     control_step = 0.5
+    made: ClassVar = []
+    """All of a test."""
 
     def __init__(self, folder, settings):
         self.folder, self.settings, self.calls = folder, settings, []
         self.answer = Command(100.0, -50.0)
+        self.made.append(self)
 
     def command(self, *given):
         self.calls.append(given)
@@ -31,6 +35,7 @@ class Pilot:
 def module(monkeypatch):
     with stood_in() as node:
         monkeypatch.setattr(node.Pilot, "load", Pilot)
+        monkeypatch.setattr(Pilot, "made", [])
         yield node
 
 
@@ -50,7 +55,7 @@ def tick(ros, node):
     assert period == 0.5
     callback()
     ros.deliver()
-    return node._pilot.calls[-1]
+    return Pilot.made[-1].calls[-1]
 
 
 def test_messages_reach_the_pilot_in_its_own_types(module):
@@ -151,7 +156,7 @@ def test_older_messages_and_other_frames_are_unused(module):
 def test_a_stop_is_published_and_said_once(module):
     ros, node, sent = boat(module)
     tick(ros, node)
-    node._pilot.answer = Command(0.0, 0.0, "the clock is not finite")
+    Pilot.made[0].answer = Command(0.0, 0.0, "the clock is not finite")
     tick(ros, node)
     tick(ros, node)
     assert sent["left_thrust"] == [100.0, 0.0, 0.0]
@@ -162,10 +167,12 @@ def test_a_stop_is_published_and_said_once(module):
 def test_parameters_are_the_settings(module):
     given = {"policy": "here", "risk": 0.5, "max_age": 2.0, "extrapolate": False}
     _, node, _ = boat(module, **given)
-    assert node._pilot.folder == "here"
-    assert node._pilot.settings == Settings(risk=0.5, max_age=2.0, extrapolate=False)
+    (pilot,) = Pilot.made
+    assert pilot.folder == "here"
+    assert pilot.settings == Settings(risk=0.5, max_age=2.0, extrapolate=False)
     assert math.isnan(node.declared["max_thrust"])
-    assert boat(module)[1]._pilot.settings == Settings()
+    boat(module)
+    assert Pilot.made[1].settings == Settings()
 
 
 def test_yaw_and_radius_of_messages(module):

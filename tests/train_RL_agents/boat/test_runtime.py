@@ -23,7 +23,7 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.boat import runtime
 from train_RL_agents.boat.runtime import BoatError, Odometry, Pilot, Settings, Tracks
-from train_RL_agents.exporting.export import Deployed, _add_runtime, export
+from train_RL_agents.exporting.export import FORMATS, Deployed, export
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 BOAT = Path(runtime.__file__).parent
@@ -136,8 +136,10 @@ def test_nearest_objects_are_those_of_the_smallest_clearance_in_range(make_pilot
 
 
 def test_risk_is_the_policys_own_or_the_one_asked_for(make_pilot):
-    usual = np.array(make_pilot("IQN")._taus)
     own = replace(OWN, x=15.0, y=21.0)
+    whole = make_pilot("IQN", replace(PATIENT, risk=1.0)).inputs(own, Tracks(0.0, ROWS), GOAL)
+    usual = whole["taus"][0]
+    assert usual[0] < 0.1 and usual[-1] > 0.9
     inputs = make_pilot("IQN").inputs(own, Tracks(0.0, ROWS), GOAL)
     tensors = {name: torch.from_numpy(each) for name, each in inputs.items()}
     expected = float(nearness_risk(tensors)) * usual
@@ -165,11 +167,18 @@ def test_thrust_keeps_to_limits_and_rate(make_pilot):
 
 def test_inputs_are_moved_on_to_the_present(make_pilot):
     own = replace(OWN, yaw=0.5 * math.pi, forward=2.0, port=1.0, yaw_rate=0.1)
-    moved, tracks = make_pilot()._present(0.5, own, Tracks(0.1, ROWS))
-    assert (moved.x, moved.y, moved.yaw) == pytest.approx((9.5, 21.0, 0.5 * math.pi + 0.05))
-    assert tracks.rows[:, 0].tolist() == pytest.approx([15.2, 18.0])
-    still = make_pilot(settings=Settings(extrapolate=False))
-    assert still._present(0.5, own, Tracks(0.1, ROWS))[0] == own
+    moved, rows = replace(own, x=9.5, y=21.0, yaw=0.5 * math.pi + 0.05), ROWS.copy()
+    rows[:, 0] = 15.2, 18.0
+    for extrapolate, expected in ((True, (moved, rows)), (False, (own, ROWS))):
+        seen = []
+        pilot = make_pilot(
+            settings=replace(PATIENT, extrapolate=extrapolate),
+            network=lambda inputs, seen=seen: seen.append(inputs) or np.array([24]),
+        )
+        wanted = pilot.inputs(expected[0], Tracks(0.5, expected[1]), GOAL)
+        assert not pilot.command(0.5, own, Tracks(0.1, ROWS), GOAL).stopped
+        for name, each in wanted.items():
+            np.testing.assert_allclose(seen[0][name], each, atol=1e-12, err_msg=name)
 
 
 def test_it_stops_at_the_goal(make_pilot):
@@ -370,8 +379,9 @@ def test_the_runtime_imports_numpy_alone(tmp_path):
     assert not any(f"'{name}'" in loaded for name in ("torch", "train_RL_agents", "marinenav_env"))
 
 
-def test_the_package_is_copied_beside_onnx_files(tmp_path):
-    _add_runtime(tmp_path / "boat")
+def test_the_package_is_copied_beside_onnx_files(tmp_path, monkeypatch):
+    monkeypatch.setitem(FORMATS, "onnx", FORMATS["torchscript"])  # which needs no package
+    export(make_policy("DQN"), tmp_path, ["onnx"])
     names = {each.name for each in (tmp_path / "boat").iterdir()}
     assert names == {"__init__.py", "runtime.py", "ros_node.py", "boat_launch.py"}
     assert (tmp_path / "boat" / "runtime.py").read_text() == (BOAT / "runtime.py").read_text()
