@@ -12,7 +12,7 @@ import train_RL_agents
 from tests.train_RL_agents.command_line import refused
 from train_RL_agents import torchrl_trainer
 from train_RL_agents.cli import main
-from train_RL_agents.commands import COMMANDS
+from train_RL_agents.commands import COMMANDS, doctor
 
 
 class FakeTrainer:
@@ -230,16 +230,16 @@ def test_a_policy_that_is_not_finite_is_refused(capsys, tmp_path, policy, comman
 def test_output_may_hold_characters_that_the_terminal_does_not_know(monkeypatch):
     shown = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", shown)
-    monkeypatch.setattr("train_RL_agents.cli._status", lambda argv: print("caf\udce9 \u2500") or 0)
-    assert main([]) == 0
+    monkeypatch.setattr(doctor, "run", lambda arguments: print("caf\udce9 \u2500") or 0)
+    assert main(["doctor"]) == 0
     assert shown.buffer.getvalue() == b"caf\\udce9 \\u2500\n"
 
 
 def test_names_are_printed_byte_for_byte_where_python_does(monkeypatch):
     shown = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="surrogateescape")
     monkeypatch.setattr(sys, "stdout", shown)
-    monkeypatch.setattr("train_RL_agents.cli._status", lambda argv: print("caf\udce9") or 0)
-    assert main([]) == 0
+    monkeypatch.setattr(doctor, "run", lambda arguments: print("caf\udce9") or 0)
+    assert main(["doctor"]) == 0
     assert shown.buffer.getvalue() == b"caf\xe9\n"
 
 

@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from tests.train_RL_agents.tiny_runs import ROOT
@@ -17,9 +19,15 @@ def advised(path):
     return {each.name: each.advice for each in findings(path) if each.advice}
 
 
+def room(monkeypatch, free):
+    """So many bytes are free, of memory and on the disk."""
+    found = SimpleNamespace(available=free, free=free)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: found)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: found)
+
+
 def test_a_machine_that_is_fine(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(doctor, "_DISK", 0.0)
-    monkeypatch.setattr(doctor, "_MEMORY", 0.0)
+    room(monkeypatch, 3e9)
     assert main(["doctor", str(tmp_path / "runs")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert all(line.startswith("ok   ") for line in lines)
@@ -34,12 +42,11 @@ def test_what_is_wrong_comes_with_what_to_do(tmp_path, monkeypatch, capsys):
     (tmp_path / "file").touch()
     monkeypatch.setenv("CXX", "no-such-compiler")
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "file"))
-    monkeypatch.setattr(doctor, "_OLDEST", (9, 9))
-    monkeypatch.setattr(doctor, "_DISK", 1e30)
-    monkeypatch.setattr(doctor, "_MEMORY", 1e30)
+    monkeypatch.setattr(doctor, "sys", SimpleNamespace(version_info=(3, 10, 9)))
+    room(monkeypatch, 1e9)
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     assert main(["doctor", str(tmp_path / "file" / "runs")]) == 1
-    assert "     -> use 9.9 or later" in capsys.readouterr().out.splitlines()
+    assert "     -> use 3.11 or later" in capsys.readouterr().out.splitlines()
     found = advised(tmp_path / "file" / "runs")
     assert set(found) == {"Python", "gymnasium", "C++ compiler", "memory", "disk", "runs",
                           "code cache"}  # fmt: skip
@@ -56,7 +63,7 @@ def test_packages_of_other_series_are_no_pair(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_gpu_runs_a_kernel(monkeypatch, fails):
+def test_a_gpu_runs_a_kernel(tmp_path, monkeypatch, fails):
     import torch
 
     def ones(count, device):
@@ -67,7 +74,8 @@ def test_a_gpu_runs_a_kernel(monkeypatch, fails):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "X1")
     monkeypatch.setattr(torch, "ones", ones)
-    found = doctor._gpu()
+    monkeypatch.setattr("train_RL_agents.utils.toolchain.compiler_problem", lambda: "")
+    (found,) = (each for each in findings(tmp_path) if each.name == "GPU")
     assert found.advice
     assert found.found == ("no kernel image" if fails else "X1, runs kernels")
 
