@@ -123,28 +123,46 @@ def test_parts_are_run_in_order():
     assert recording.obstacle_mask.sum(-1).tolist() == [3, 3, 2, 2]
 
 
+def bytes_of(monkeypatch, part, name):
+    """What running a part is said to take."""
+    asked = []
+
+    def refuse(what, size):
+        asked.append(size)
+        raise MemoryError
+
+    monkeypatch.setattr(contenders, "require_room", refuse)
+    with pytest.raises(MemoryError):
+        run_set("straight", ScenarioSet("one", (), (part,), 0), WORLD, ActingOptions(), CPU, name)
+    return asked[0]
+
+
 @pytest.mark.parametrize("from_file", [False, True])
-def test_a_part_takes_memory_by_its_episodes_vessels_and_obstacles(from_file):
+def test_a_part_takes_memory_by_its_episodes_vessels_and_obstacles(from_file, monkeypatch):
     scenarios = draw_scenarios(WORLD, (Level(3, 0, 4, 20.0),), (5,), 0)
     part = Part(WORLD, episodes_of(scenarios, WORLD, 0) if from_file else scenarios)
     step = step_bytes(WORLD, 3, 4)
-    assert contenders._part_bytes(part, None) == 5 * step
-    assert contenders._part_bytes(part, "recorded") == 5 * (step + 6 * 3 * 300)
+    assert bytes_of(monkeypatch, part, None) == 5 * step
+    assert bytes_of(monkeypatch, part, "recorded") == 5 * (step + 6 * 3 * 300)
 
 
 def test_episodes_without_names_of_groups_are_one_group():
-    scenarios = two_parts().parts[1].scenarios
-    assert contenders._groups(scenarios, ("a", "b")) == ["b", "b"]
-    assert contenders._groups(scenarios, ()) == ["all", "all"]
-    assert contenders._groups(episodes_of(scenarios, WORLD, 0), ("a", "b")) == ["all", "all"]
+    part = two_parts().parts[1]
+    file = Part(WORLD, episodes_of(part.scenarios, WORLD, 0))
+    for names, each, expected in ((("a", "b"), part, "b"), ((), part, "all"),
+                                  (("a", "b"), file, "all")):  # fmt: skip
+        chosen = ScenarioSet("one", names, (each,), 0)
+        _, recording = run_set("straight", chosen, WORLD, ActingOptions(), CPU, "straight")
+        assert recording.groups == (expected, expected)
 
 
-def test_all_episodes_of_a_file_take_as_much_as_the_largest():
+def test_all_episodes_of_a_file_take_as_much_as_the_largest(monkeypatch):
     many, few = (
         episodes_of(draw_scenarios(WORLD, (level,), (1,), 0), WORLD, 0)
         for level in (Level(3, 0, 1, 20.0), Level(2, 0, 4, 20.0))
     )
-    assert contenders._part_bytes(Part(WORLD, [*many, *few]), None) == 2 * step_bytes(WORLD, 3, 4)
+    part = Part(WORLD, [*many, *few])
+    assert bytes_of(monkeypatch, part, None) == 2 * step_bytes(WORLD, 3, 4)
 
 
 @pytest.mark.parametrize(("agent_type", "count"), [("AC-IQN", 16), ("IQN", 16), ("DQN", None)])

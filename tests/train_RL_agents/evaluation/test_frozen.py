@@ -10,10 +10,9 @@ import torch
 
 from marinenav_env import ConfigError, WorldConfig
 from marinenav_env.config import VesselConfig
-from tests.train_RL_agents.entries import entry, result
+from tests.train_RL_agents.entries import entry, marked, result
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.evaluation import frozen
-from train_RL_agents.evaluation.entry import SuiteResult
 from train_RL_agents.evaluation.frozen import (
     FROZEN,
     SEED,
@@ -91,20 +90,19 @@ def test_a_suite_is_run_and_scored():
 def marked_suite(monkeypatch, name, astern):
     """A suite of two vessels, with the marks given, and what was asked of its run."""
     asked, counted = [], []
-    seen = result("s").episodes
     recording = SimpleNamespace(robot_mask=torch.ones(1, 2, dtype=torch.bool))
-    conduct = {"overall": {"astern": astern, "safety": 0.123456, "delay": None}}
+    row = marked(())["overall"] | {"astern": astern, "safety": 0.123456, "delay": None}
+    conduct = {"all": row, "overall": row}
 
     def run_scored(found, chosen, world, acting, device, called, counter):
         asked.append(acting.seed)
-        counter._counts += torch.tensor([1, 3])
-        return seen, recording, conduct
+        return result("s").episodes, recording, conduct
 
+    monkeypatch.setattr(frozen, "AsternShare", lambda: SimpleNamespace(value=1.0 / 3.0))
     monkeypatch.setattr(frozen, "run_scored", run_scored)
     monkeypatch.setattr(frozen, "kept_by_role", lambda *given: counted.append(given[1]) or {})
     chosen = replace(make_set(name, WorldConfig(), 1, SEED), groups=("all",))
     monkeypatch.setattr(frozen, "make_set", lambda *given: chosen)
-    monkeypatch.setattr(SuiteResult, "_check_conduct", lambda self: None)
     return run_suite("straight", name, CPU), asked, counted
 
 
@@ -124,7 +122,7 @@ def test_astern_of_other_suites_is_the_share_of_steps(monkeypatch):
 
 
 @pytest.mark.parametrize(("dt", "kept"), [(0.5, [0, 2, 4, 5]), (0.25, [0, 4, 5])])
-def test_tracks_have_the_positions_of_every_second_and_the_last(dt, kept):
+def test_tracks_have_the_positions_of_every_second_and_the_last(monkeypatch, dt, kept):
     """Of the first episode of each group, of the vessels that there are, until they end."""
     poses = torch.arange(6.0)[:, None, None, None] + torch.tensor([0.04, 20.06, 7.0])
     poses = poses.repeat(1, 3, 2, 1) + torch.tensor([0.0, 100.0, 200.0])[:, None, None]
@@ -135,7 +133,13 @@ def test_tracks_have_the_positions_of_every_second_and_the_last(dt, kept):
         robot_mask=torch.tensor([[True, False], [True, True], [True, True]]),
         collided=torch.zeros(5, 3, 2, dtype=torch.bool), vessel_radius=None, sensor_range=None,
     )  # fmt: skip
-    first, other = frozen._rows(recording, ("a", "b"))
+    groups = ("a", "b")
+    ended = result("sct", groups).episodes
+    monkeypatch.setattr(frozen, "run_scored", lambda *given: (ended, recording, marked(groups)))
+    monkeypatch.setattr(frozen, "kept_by_role", lambda *given: {})
+    chosen = replace(make_set("imazu", WorldConfig(), 1, SEED), groups=groups)
+    monkeypatch.setattr(frozen, "make_set", lambda *given: chosen)
+    first, other = run_suite("straight", "imazu", CPU).tracks
     own = [each for t in kept for each in (t, t + 20.1)]
     assert first == (pytest.approx(own),)
     assert other[0] == pytest.approx([each + 200.0 for each in own])

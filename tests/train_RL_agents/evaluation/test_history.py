@@ -63,8 +63,13 @@ def probes():
 
 
 @pytest.fixture
-def history(tmp_path, probes):
-    return History(Run(tmp_path), CPU, lambda *given: probes.append(Probe(*given)) or probes[-1])
+def run(tmp_path):
+    return Run(tmp_path)
+
+
+@pytest.fixture
+def history(run, probes):
+    return History(run, CPU, lambda *given: probes.append(Probe(*given)) or probes[-1])
 
 
 @pytest.fixture(scope="module")
@@ -74,11 +79,11 @@ def agent():
         return make_agent(CONFIG, CONFIG.world.vessel.num_actions, CPU)
 
 
-def test_an_evaluation_is_shown_to_probe_and_loggers(history, probes, agent):
+def test_an_evaluation_is_shown_to_probe_and_loggers(history, run, probes, agent):
     history.rows = [{"env_steps": 40}]  # of an earlier evaluation
     history.evaluate(agent, 80)
     history.evaluate(agent, 1200)
-    run, (probe, _) = history._run, probes
+    probe, _ = probes
     assert probe.levels.tolist() == [0, 0, 1] and 1 <= probe.moments <= 8
     rates = {name: [row["success_rate"]] for name, row in history.episodes[0].table().items()}
     assert probe.asked == [("DQN after 80 env-steps", (25.0, 25.0)), ([40, 80], rates)]
@@ -120,57 +125,61 @@ def test_a_compiled_world_runs_the_fixed_set(history, agent, tmp_path):
     torch.testing.assert_close(*(each.episodes[0].state_dict() for each in (history, batched)))
 
 
-def test_what_a_probe_does_not_know_or_draw_is_not_shown(history, monkeypatch, agent):
+def test_what_a_probe_does_not_know_or_draw_is_not_shown(history, run, monkeypatch, agent):
     monkeypatch.setattr(Probe, "first_quantiles", None)
     for name in ("picture", "success_by_level"):
         monkeypatch.setattr(Probe, name, lambda *given: None)
     history.evaluate(agent, 80)
-    assert [given[0] for given in history._run.all("log_histogram")] == ["eval/returns"]
-    assert not history._run.all("log_image")
+    assert [given[0] for given in run.all("log_histogram")] == ["eval/returns"]
+    assert not run.all("log_image")
 
 
-def test_a_record_has_figures_arrays_and_the_policy(history, agent):
+def test_a_record_has_figures_arrays_and_the_policy(history, run, agent):
     for env_steps, last in ((80, False), (160, True)):
         history.evaluate(agent, env_steps)
         overall, best = history.record(agent, env_steps, {"wall_time": 1.5}, last)
     assert best  # as the run says
-    assert history._run.all("log_end") == [[160]]
+    assert run.all("log_end") == [[160]]
     table = history.episodes[1].table()
     assert overall == table["overall"] and overall["avg_time"] is None
     levels = {f"success_rate_level_{number}": table[f"level {number}"]["success_rate"]
               for number in (1, 2)}  # fmt: skip
     row = {"env_steps": 160, "wall_time": 1.5, **overall, **levels}
     assert [each["env_steps"] for each in history.rows] == [80, 160] and history.rows[1] == row
-    rows, arrays = history._run.all("write_evaluations")[1]
+    rows, arrays = run.all("write_evaluations")[1]
     assert rows is history.rows and arrays["timesteps"] == [80, 160]
     for name, ours in (("successes", "success"), ("rewards", "returns"), ("times", "time"),
                        ("energies", "energy"), ("collisions", "collision")):  # fmt: skip
         expected = [getattr(each, ours).tolist() for each in history.episodes]
         assert arrays[name].tolist() == expected, name
-    scalars, at = history._run.all("log")[1]
+    scalars, at = run.all("log")[1]
     assert at == 160 and scalars["Result/1_success_rate"] == overall["success_rate"]
     assert scalars["eval/success_rate_level_2"] == levels["success_rate_level_2"]
     assert scalars["eval/episodes"] == 3
-    assert history._run.all("add_policy")[1] == ["policy_000000000160.pt", 160, overall]
-    kept = load_policy(history._run.checkpoints / "policy_000000000160.pt")
+    assert run.all("add_policy")[1] == ["policy_000000000160.pt", 160, overall]
+    kept = load_policy(run.checkpoints / "policy_000000000160.pt")
     assert kept.env_steps == 160 and kept.metrics == overall and kept.config == CONFIG
 
 
 @pytest.mark.parametrize(("agents", "made"), [((0, 0), 1), ((0, 1, 1, 0), 3)])
-def test_on_a_gpu_an_agent_is_evaluated_by_one_captured_step(history, monkeypatch, agents, made):
-    evaluations = []
+def test_on_a_gpu_an_agent_is_evaluated_by_one_captured_step(
+    history, agent, monkeypatch, agents, made
+):
+    evaluations, used = [], []
+    history.evaluate(agent, 40)
+    (episodes,) = history.episodes
 
     def evaluation_of(policy, env, seed, **options):
+        number = len(evaluations)
         evaluations.append((seed, options))
-        return SimpleNamespace(run=lambda watch, progress: len(evaluations))
+        return SimpleNamespace(run=lambda watch, progress: used.append(number) or episodes)
 
     monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
     monkeypatch.setattr("train_RL_agents.evaluation.history.Evaluation", evaluation_of)
-    monkeypatch.setattr(history, "_show", lambda *given: None)
     kinds = [make_agent(CONFIG, 25, CPU) for _ in range(2)]
     for each in agents:
         history.evaluate(kinds[each], 80)
-    assert len(evaluations) == history.episodes[-1] == made
+    assert len(evaluations) == made == used[-1] + 1
     options = {"compile": False, "capture": CONFIG.execution.capture}
     assert evaluations[0] == (CONFIG.eval_schedule.seed, options)
 

@@ -9,8 +9,9 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.scenarios.scenario_file import episodes_of
 from train_RL_agents.cli import main
+from train_RL_agents.evaluation import marking
 from train_RL_agents.evaluation.contenders import ActingOptions, run_set
-from train_RL_agents.evaluation.marking import _alone, _wide, run_marked
+from train_RL_agents.evaluation.marking import run_marked
 from train_RL_agents.evaluation.suites import Part, make_set
 
 CPU, ACTING = torch.device("cpu"), ActingOptions()
@@ -28,25 +29,33 @@ def some(name, episodes, kept):
     return replace(chosen, parts=tuple(parts))
 
 
-def test_every_vessel_is_run_alone():
+def sets_run(monkeypatch, chosen):
+    """The sets that are run for the marks of one."""
+    sets, world = [], replace(WORLD, max_steps=3)
+
+    def noted(found, given, *rest, **options):
+        sets.append(given)
+        return run_set(found, given, *rest, **options)
+
+    monkeypatch.setattr(marking, "run_set", noted)
+    run_marked("straight", chosen, world, ACTING, CPU, "x")
+    return sets
+
+
+def test_every_vessel_is_run_alone(monkeypatch):
     chosen = some("imazu", 1, [0, 4, 12])
     masks = [part.scenarios.robot_mask.clone() for part in chosen.parts]
+    whole, *alone = sets_run(monkeypatch, chosen)
+    assert whole is chosen and len(alone) == 4
     assert {int(each.sum()) for mask in masks for each in mask} == {2, 3, 4}
-    for slot in range(4):
-        for part, mask in zip(_alone(chosen, slot).parts, masks, strict=True):
+    for slot, each in enumerate(alone):
+        for part, mask in zip(each.parts, masks, strict=True):
             for kept, present in zip(part.scenarios.robot_mask, mask, strict=True):
                 assert kept.nonzero().tolist() == [[min(slot, int(present.sum()) - 1)]]
     assert all(torch.equal(part.scenarios.robot_mask, mask)
                for part, mask in zip(chosen.parts, masks, strict=True))  # fmt: skip
-    own = some("imazu_own", 1, [0])
-    assert [_alone(own, slot).parts[0].only_own for slot in (0, 1)] == [True, False]
-
-
-def test_columns_that_are_missing_are_one():
-    columns = (torch.tensor([3, 4]), torch.tensor([5, 6]))
-    found = _wide(columns, 4)
-    assert found.dtype == torch.float64
-    assert found.tolist() == [[3.0, 5.0, 1.0, 1.0], [4.0, 6.0, 1.0, 1.0]]
+    sets = sets_run(monkeypatch, some("imazu_own", 1, [0]))
+    assert [each.parts[0].only_own for each in sets] == [True, True]  # the others are not marked
 
 
 def test_who_goes_straight_keeps_no_rule_but_to_stand_on():
