@@ -4,13 +4,13 @@ import io
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import pytest
 import torch
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.exporting.test_export import make_policy
 from tests.train_RL_agents.exporting.test_harmless import changed, made
-from train_RL_agents.exporting import apart
 from train_RL_agents.exporting.apart import Apart
 from train_RL_agents.exporting.export import Deployed
 from train_RL_agents.exporting.torchscript import file_name, traced
@@ -100,12 +100,12 @@ def test_outputs_of_other_sizes_are_refused(network, tmp_path):
 
 
 def test_an_answer_is_not_taken_for_another(file, network, monkeypatch):
-    def interrupted(stream):
+    def interrupted(*given, **options):
         raise KeyboardInterrupt
 
     call = Apart(file, 3)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(apart, "_receive", interrupted)
+        patch.setattr(torch, "load", interrupted)
         call(*network.inputs(1))
     with pytest.raises(ConfigError, match=r"cannot be run, as it ended"):
         call(*network.inputs(1, seed=2))
@@ -121,14 +121,15 @@ def test_threads_get_the_answers_to_their_own_questions(file, network):
 
 def test_answers_that_are_no_tensors_are_a_sentence(file, network, monkeypatch):
     call = Apart(file, 3)
-    monkeypatch.setattr(apart, "_receive", lambda stream: torch.load(io.BytesIO(b"none")))
+    load = torch.load
+    monkeypatch.setattr(torch, "load", lambda *given, **options: load(io.BytesIO(b"none")))
     with pytest.raises(ConfigError, match="cannot be run"):
         call(*network.inputs(1))
 
 
 def test_the_process_ends_with_its_last_use(file):
+    before = set(psutil.Process().children())
     call = Apart(file, 3)
-    process = call._process
-    assert process.poll() is None
+    (process,) = set(psutil.Process().children()) - before
     del call
-    assert process.poll() is not None
+    assert not process.is_running()

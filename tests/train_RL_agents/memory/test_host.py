@@ -35,6 +35,16 @@ class EarlyReplay:
         return getattr(self.replay, name)
 
 
+def inserting(monkeypatch, insert):
+    """Let replay on the host take in rows by a function of the usual one and of the rows."""
+
+    class Inserting(Replay):
+        def insert(self, rows):
+            insert(super().insert, rows)
+
+    monkeypatch.setattr("train_RL_agents.memory.host.Replay", Inserting)
+
+
 def both(alpha, capacity=40):
     host = HostReplay(example(), capacity, 16, seeded(3), CPU, alpha)
     return host, EarlyReplay(Replay(example(), capacity, 16, seeded(3), alpha))
@@ -72,18 +82,17 @@ def test_without_priorities_of_a_batch_those_of_its_rows_stay():
 
 
 def test_how_fast_the_background_is_changes_nothing(monkeypatch):
-    quick, slow = (HostReplay(example(), 40, 16, seeded(3), CPU, 0.5) for _ in range(2))
-    insert = slow._ring.insert
-    monkeypatch.setattr(slow._ring, "insert", lambda rows: (time.sleep(0.005), insert(rows)))
+    quick = HostReplay(example(), 40, 16, seeded(3), CPU, 0.5)
+    inserting(monkeypatch, lambda usual, rows: (time.sleep(0.005), usual(rows)))
+    slow = HostReplay(example(), 40, 16, seeded(3), CPU, 0.5)
     for number in range(10):
         for one, other in zip(turn(quick, number), turn(slow, number), strict=True):
             assert differences(one.to_dict(), other.to_dict()) == []
 
 
 def test_the_loop_does_not_wait_for_insertions(monkeypatch):
+    inserting(monkeypatch, lambda usual, rows: (time.sleep(0.2), usual(rows)))
     replay = HostReplay(example(), 40, 16, seeded(), CPU)
-    insert = replay._ring.insert
-    monkeypatch.setattr(replay._ring, "insert", lambda rows: (time.sleep(0.2), insert(rows)))
     began = time.perf_counter()
     rows = rows_of([1, 2], [True, False])
     replay.extend(rows)
@@ -95,7 +104,8 @@ def test_the_loop_does_not_wait_for_insertions(monkeypatch):
 
 @pytest.mark.parametrize("alpha", [None, 0.5])
 def test_a_state_holds_what_was_drawn_ahead(alpha):
-    replay, other = both(alpha)[0], both(alpha)[0]
+    own, others = seeded(3), seeded(3)
+    replay, other = (HostReplay(example(), 40, 16, each, CPU, alpha) for each in (own, others))
     for number in range(8):
         turn(replay, number)
         turn(other, number + 50)
@@ -104,7 +114,7 @@ def test_a_state_holds_what_was_drawn_ahead(alpha):
     for each in state["drawn"]:
         assert each[SLOT].shape == (16,)
     other.load_state_dict(state)
-    other._ring._generator.set_state(replay._ring._generator.get_state())
+    others.set_state(own.get_state())
     for number in range(8, 16):
         for one, two in zip(turn(replay, number), turn(other, number), strict=True):
             assert differences(one.to_dict(), two.to_dict()) == []
@@ -112,12 +122,11 @@ def test_a_state_holds_what_was_drawn_ahead(alpha):
 
 
 def test_errors_of_the_background_come_up(monkeypatch):
-    replay = HostReplay(example(), 40, 16, seeded(), CPU)
-
-    def fail(rows):
+    def fail(usual, rows):
         raise RuntimeError("out of order")
 
-    monkeypatch.setattr(replay._ring, "insert", fail)
+    inserting(monkeypatch, fail)
+    replay = HostReplay(example(), 40, 16, seeded(), CPU)
     with pytest.raises(RuntimeError, match="out of order"):
         replay.extend(rows_of([1], [True]))
         replay.state_dict()
@@ -133,8 +142,9 @@ def test_settings_choose_storage_sizes_and_priorities(prioritized):
         replay.extend(rows_of([1, 2], [True, True]))
         drawn = replay.sample()
         assert drawn.batch_size == (6,) and (WEIGHTS in drawn) == prioritized
-        ring = replay._ring if storage == "host" else replay
-        assert not prioritized or ring.priorities._alpha == 0.5
+        replay.update_priority(drawn, torch.full((6,), 9.0))
+        sampler = replay.state_dict()["sampler"]
+        assert not prioritized or float(sampler["highest"]) == pytest.approx(3.0)  # 9^0.5
 
 
 @pytest.mark.parametrize("slot", [-1, 40])
@@ -150,9 +160,12 @@ def test_drawn_rows_of_slots_that_there_are_not_are_refused(slot):
 
 
 def test_the_loop_waits_where_too_many_insertions_are_queued(monkeypatch):
-    replay, waited = HostReplay(example(), 40, 16, seeded(), CPU), []
+    waited = []
     task = SimpleNamespace(done=lambda: False, result=lambda: waited.append(1))
-    monkeypatch.setattr(replay._worker, "submit", lambda given: task)
+    worker = SimpleNamespace(submit=lambda given: task)
+    executor = "train_RL_agents.memory.host.ThreadPoolExecutor"
+    monkeypatch.setattr(executor, lambda *given, **options: worker)
+    replay = HostReplay(example(), 40, 16, seeded(), CPU)
     for number in range(12):
         replay.extend(rows_of([number], [True]))
         assert len(waited) == max(0, number + 1 - 8)

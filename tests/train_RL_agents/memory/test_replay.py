@@ -7,7 +7,7 @@ import torch
 from tensordict import TensorDict
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.helpers import no_host_reads, seeded
+from tests.train_RL_agents.helpers import memory_of_rows, no_host_reads, seeded
 from train_RL_agents.memory.packing import STORED
 from train_RL_agents.memory.prioritized import SPARE
 from train_RL_agents.memory.replay import SLOT, WEIGHTS, Replay, replay_bytes, tree_bytes
@@ -263,8 +263,9 @@ def test_priorities_are_told_what_is_drawn_and_stored():
 
 
 def test_bytes_are_those_of_all_slots():
-    replay = Replay(example(), 40, 4, seeded(), alpha=0.5)
-    expected = sum(each.nbytes for each in replay._packed.values()), replay.priorities.sums.nbytes()
+    with memory_of_rows() as held:
+        replay = Replay(example(), 40, 4, seeded(), alpha=0.5)
+    expected = sum(each.nbytes for each in held), replay.priorities.sums.nbytes()
     assert replay_bytes(example(), 40, True) == expected
     assert replay_bytes(example(), 40, False) == (expected[0], 0)
     assert tree_bytes(example()) == 2 * 4 + 3 + 8

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from marinenav_env import ConfigError, write_scenarios
 from tests.marinenav_env.helpers import simple_episode
+from tests.train_RL_agents.helpers import memory_of_rows
 from tests.train_RL_agents.learners import agent_of
 from tests.train_RL_agents.tiny_runs import TINY, new_run
 from train_RL_agents.agents import AGENTS
@@ -53,10 +54,11 @@ OFF_POLICY = [name for name, agent in AGENTS.items() if agent.algorithm == "off-
 @pytest.mark.parametrize("words", [(f"agent_type={name}",) for name in OFF_POLICY]
                          + [("agent_type=Rainbow", "trainer.prioritized=true")])  # fmt: skip
 def test_exact_items_are_what_is_allocated(tmp_path, tiny, words):
-    trainer = trainer_of(tmp_path, *words)
+    with memory_of_rows() as rows:
+        trainer = trainer_of(tmp_path, *words)
     learner, replay = trainer.algorithm.learner, trainer.algorithm.replay
     found = plan(trainer.config, CPU)
-    held = leaf_bytes(replay._packed.values())
+    held = leaf_bytes(rows)
     priorities = replay.priorities
     assert found.size("replay") == held + leaf_bytes(
         vars(priorities.sums).values() if priorities else []
@@ -112,7 +114,7 @@ def test_the_update_of_a_rollout_is_estimated_per_robot(critic):
 
 
 def test_an_on_policy_run_that_does_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr("train_RL_agents.planning.plan._free", lambda device: {True: 50_000_000})
+    monkeypatch.setattr("train_RL_agents.planning.plan.host_free", lambda: 50_000_000)
     config = default_config("PPO")
     with pytest.raises(ConfigError) as caught:
         check(plan(config, CPU), config)
@@ -169,7 +171,7 @@ def test_a_plan_touches_no_global_generator_and_is_quick_about_large_runs():
 
 @pytest.mark.parametrize(("storage", "place"), [("device", False), ("host", True)])
 def test_places_of_a_run_on_a_gpu(monkeypatch, storage, place):
-    monkeypatch.setattr("train_RL_agents.planning.plan._free", lambda device: {True: 1, False: 1})
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1, 1))
     config = from_dict(TINY, [f"trainer.replay_storage={storage}"])
     places = {item.name: item.on_host for item in plan(config, torch.device("cuda", 0)).items}
     assert places.pop("replay") == place
@@ -203,7 +205,7 @@ def test_what_does_not_fit_is_refused_with_what_would():
 
 
 def test_the_largest_replay_that_is_named_fits(monkeypatch):
-    monkeypatch.setattr("train_RL_agents.planning.plan._free", lambda device: {True: 400_000_000})
+    monkeypatch.setattr("train_RL_agents.planning.plan.host_free", lambda: 400_000_000)
     config = default_config("DQN")
     with pytest.raises(ConfigError, match=r"at most ([\d,]+) to fit") as caught:
         check(plan(config, CPU), config)

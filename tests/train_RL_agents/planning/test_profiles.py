@@ -31,8 +31,9 @@ def gpu(monkeypatch):
     def appear(memory, free=None):
         found = SimpleNamespace(total_memory=round(memory * GIB))
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: found)
-        there = {True: 64 * GIB, False: (memory if free is None else free) * GIB}
-        monkeypatch.setattr("train_RL_agents.planning.plan._free", lambda device: there)
+        there = (memory if free is None else free) * GIB
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (there, memory * GIB))
+        monkeypatch.setattr("train_RL_agents.planning.plan.host_free", lambda: 64 * GIB)
 
     return appear
 
