@@ -316,8 +316,7 @@ def test_a_copy_of_a_compiled_policy_acts_with_its_own_weights(monkeypatch):
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
     compiled_explore.cache_clear()
     agent = AGENTS["DDPG"](AGENTS["DDPG"].config_type())
-    policy, step = PolicyWrapper(agent, 4, compile=True).train(), world_like(4, 3)
-    policy._generator = seeded()
+    policy, step = PolicyWrapper(agent, 4, seeded(), compile=True), world_like(4, 3)
     before = actions(policy, step)
     for other in (copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))):
         with torch.no_grad():

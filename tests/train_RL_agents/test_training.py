@@ -12,20 +12,24 @@ from train_RL_agents.planning.plan import plan
 from train_RL_agents.run.checkpoint import STATE
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import resume
-from train_RL_agents.training import _kept, new_runs, run_to_the_end, sized_config
+from train_RL_agents.training import new_runs, run_to_the_end, sized_config
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_a_folder_goes_where_its_run_is_refused_but_not_once_it_has_begun(tmp_path, begun):
-    run = new_run(tmp_path / "training")
-    if begun:
-        (run.checkpoints / STATE).touch()
-
-    def refuse():
+def test_a_folder_goes_where_its_run_is_refused_but_not_once_it_has_begun(
+    tmp_path, monkeypatch, begun
+):
+    def refuse(*given, **options):
         raise ConfigError("no")
 
+    monkeypatch.setattr("train_RL_agents.torchrl_trainer.TorchRLTrainer", refuse)
+    file = tmp_path / "tiny.json"
+    file.write_text(json.dumps(TINY | {"save_dir": str(tmp_path)}))
+    ((run, make),) = new_runs(file, [], quiet=True)
+    if begun:
+        (run.checkpoints / STATE).touch()
     with pytest.raises(ConfigError):
-        _kept(refuse, run.path.parent)
+        make()
     assert run.path.exists() == begun
 
 

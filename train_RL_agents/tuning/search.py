@@ -54,7 +54,7 @@ _MOST_REFUSED = 10
 """Trials in a row whose settings do not go together, after which the search ends."""
 _PROCESS = "process"
 """Attribute of a trial that says who runs it."""
-_BEAT, _GRACE, _LOOK = 10, 60, 1.0
+BEAT, GRACE, _LOOK = 10, 60, 1.0
 """Seconds between a trial's signs of life; without them, until it counts as failed, or until
 another process stops waiting for the storage; between looks at trials of other processes."""
 _ATTEMPTS = 3
@@ -221,8 +221,8 @@ class Search:
                 try:
                     storage = optuna.storages.RDBStorage(
                         sqlite_url(self.folder / STORAGE),
-                        engine_kwargs={"connect_args": {"timeout": _GRACE}},
-                        heartbeat_interval=_BEAT, grace_period=_GRACE,
+                        engine_kwargs={"connect_args": {"timeout": GRACE}},
+                        heartbeat_interval=BEAT, grace_period=GRACE,
                     )  # fmt: skip
                     break
                 except Exception as error:
@@ -324,7 +324,7 @@ class Search:
         # Studies of before gave no signs of life.
         for trial in self.study.get_trials(deepcopy=False, states=(self._states.RUNNING,)):
             age = (datetime.now() - trial.datetime_start).total_seconds()
-            if _PROCESS not in trial.user_attrs and age > _GRACE:
+            if _PROCESS not in trial.user_attrs and age > GRACE:
                 self.study.tell(trial.number, state=self._states.FAIL)
 
     def run_trial(self, argv: Sequence[str], **display: bool) -> str:

@@ -2,6 +2,8 @@
 
 import logging
 import sys
+from itertools import count
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -51,11 +53,12 @@ def test_without_the_drivers_package_one_notice_says_so(monkeypatch, caplog):
 
 
 @pytest.mark.parametrize("words", [[], ["monitor=false"]])
-def test_a_run_logs_samples_unless_that_is_switched_off(tmp_path, tiny, words):
+def test_a_run_logs_samples_unless_that_is_switched_off(tmp_path, tiny, monkeypatch, words):
+    hours = count(0.0, 3600.0)  # each look at the clock is an hour after the one before
+    clock = SimpleNamespace(monotonic=lambda: next(hours))
+    monkeypatch.setattr(monitoring, "time", clock)
     run = new_run(tmp_path, *words)
-    trainer = TorchRLTrainer(run, quiet=True)
-    trainer.monitor._interval = 0.0
-    trainer.train()
+    TorchRLTrainer(run, quiet=True).train()
     logged = scalars(run)
     for tag in ("system/cpu_percent", "system/memory_gb"):
         assert [step for step, _ in logged.get(tag, [])] == ([] if words else [40, 80, 120, 160])

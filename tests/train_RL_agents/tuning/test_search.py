@@ -148,9 +148,8 @@ def test_the_last_trials_of_other_processes_are_waited_for(tmp_path, fake, monke
     assert study.lacks_trials(said.append)
     study.run_trial([])
     assert (study.done, study.running, said) == (1, 1, [])
-    fail = functools.partial(
-        study.study.tell, other, state=study._states.FAIL, skip_if_finished=True
-    )
+    failed = pytest.importorskip("optuna").trial.TrialState.FAIL
+    fail = functools.partial(study.study.tell, other, state=failed, skip_if_finished=True)
     monkeypatch.setattr("time.sleep", lambda seconds: fail())
     assert study.lacks_trials(said.append)
     assert said == ["waiting for other processes, which run 1 of the last trials"]
@@ -176,8 +175,8 @@ def test_processes_propose_different_trials(tmp_path, fake):
 
 
 def test_trials_of_processes_that_ended_fail(tmp_path, fake, monkeypatch):
-    monkeypatch.setattr(tuning, "_BEAT", 1)
-    monkeypatch.setattr(tuning, "_GRACE", 1)
+    monkeypatch.setattr(tuning, "BEAT", 1)
+    monkeypatch.setattr(tuning, "GRACE", 1)
     study = Search(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG), 1)
     killed, old = other_trial(study), other_trial(study, seen=False)
     study.study._storage.record_heartbeat(killed._trial_id)
@@ -361,10 +360,11 @@ class FakeTrial:
 
 def test_a_real_trial_reports_every_evaluation_and_stops_when_pruned(tmp_path, tiny):
     run = RunFolder.create(from_dict(TINY, ["save_replay=false"]), 0, [], tmp_path)
-    pruning = Pruning(FakeTrial())
+    trial = FakeTrial()
+    pruning = Pruning(trial)
     trainer = TorchRLTrainer(run, quiet=True, callbacks=[pruning])
     trainer.train()
-    assert pruning._trial.reports == [(trainer.rows[0]["success_rate"], 80)]
+    assert trial.reports == [(trainer.rows[0]["success_rate"], 80)]
     assert pruning.pruned
     assert trainer.stopped
     assert trainer.env_steps < TINY["total_timesteps"]
@@ -372,9 +372,10 @@ def test_a_real_trial_reports_every_evaluation_and_stops_when_pruned(tmp_path, t
 
 def test_a_run_that_is_finished_is_not_pruned(tmp_path, tiny):
     run = RunFolder.create(from_dict(TINY, ["eval_freq=160"]), 0, [], tmp_path)
-    pruning = Pruning(FakeTrial())
+    trial = FakeTrial()
+    pruning = Pruning(trial)
     trainer = TorchRLTrainer(run, quiet=True, callbacks=[pruning])
     trainer.train()
-    assert [step for _, step in pruning._trial.reports] == [160]
+    assert [step for _, step in trial.reports] == [160]
     assert not pruning.pruned
     assert not trainer.stopped
