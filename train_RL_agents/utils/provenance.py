@@ -7,13 +7,14 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-_PACKAGES = ("marinenav", "torch", "torchrl", "tensordict", "numpy", "gymnasium", "tensorboard")
+PACKAGES = ("marinenav", "torch", "torchrl", "tensordict", "numpy", "gymnasium", "tensorboard")
+"""Distributions whose versions are written down with a run."""
 
 
 def versions() -> dict[str, str]:
     """Versions of everything that a run depends on."""
     found = {"python": platform.python_version(), "platform": platform.platform()}
-    for name in _PACKAGES:
+    for name in PACKAGES:
         try:
             found[name] = version(name)
         except PackageNotFoundError:

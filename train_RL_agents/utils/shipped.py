@@ -7,14 +7,15 @@ from typing import Literal
 
 Kind = Literal["configs", "pretrained"]
 
-_PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[1]
+"""The folder of the package."""
 
 
 def shipped(kind: Kind) -> dict[str, Path]:
     """Files of the package: configurations, or folders of policies, by name."""
     # setup.py puts both folders into a wheel; in a checkout they lie beside the packages.
-    inside = _PACKAGE / "shipped" / kind
-    root = inside if inside.is_dir() else _PACKAGE.parent / kind
+    inside = PACKAGE / "shipped" / kind
+    root = inside if inside.is_dir() else PACKAGE.parent / kind
     if kind == "pretrained":
         return {file.parent.name: file.parent for file in sorted(root.glob("*/policy.pt"))}
     files = sorted(root.rglob("*.json"))

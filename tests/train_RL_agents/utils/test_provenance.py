@@ -15,7 +15,7 @@ def recorded(run):
 
 
 def test_versions_of_what_is_not_installed(monkeypatch):
-    monkeypatch.setattr(provenance, "_PACKAGES", ("torch", "no-such-package"))
+    monkeypatch.setattr(provenance, "PACKAGES", ("torch", "no-such-package"))
     found = provenance.versions()
     assert found["no-such-package"] == "not installed"
     assert found["torch"][0].isdigit()

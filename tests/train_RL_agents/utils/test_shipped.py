@@ -51,5 +51,5 @@ def test_what_is_not_there_is_left_as_given(tmp_path, monkeypatch):
 def test_an_installed_package_has_its_own(tmp_path, monkeypatch):
     (tmp_path / "shipped" / "configs").mkdir(parents=True)
     (tmp_path / "shipped" / "configs" / "mine.json").write_text("{}")
-    monkeypatch.setattr(module, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(module, "PACKAGE", tmp_path)
     assert list(shipped("configs")) == ["mine"]

@@ -1,13 +1,11 @@
 """The compiler and the cache of generated code."""
 
 import getpass
-import hashlib
 import os
 from pathlib import Path
 
 import pytest
 
-from train_RL_agents.utils import toolchain
 from train_RL_agents.utils.toolchain import (
     cache_folder,
     cache_problem,
@@ -112,15 +110,18 @@ def test_a_library_that_is_replaced_meanwhile_is_kept(cache, monkeypatch):
     put(cache, "library.so", b"old")
     (cache / "library.so").write_bytes(b"cld")
 
-    def read(path):
-        content = path.read_bytes()
-        monkeypatch.undo()
-        put(cache, "library.so", b"new")
-        return hashlib.sha256(content).hexdigest()
+    usual, reads = Path.read_bytes, []
 
-    monkeypatch.setattr(toolchain, "_sha256", read)
-    [checksum] = cache.glob("library.so.*")
-    toolchain._delete_if_damaged(checksum)
+    def read(path):
+        content = usual(path)
+        reads.append(path.name)
+        if len(reads) == 1:
+            put(cache, "library.so", b"new")
+        return content
+
+    monkeypatch.setattr(Path, "read_bytes", read)
+    delete_damaged_libraries()
+    assert reads[0] == "library.so"
     assert (cache / "library.so").read_bytes() == b"new"
 
 
