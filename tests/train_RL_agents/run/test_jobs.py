@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+from rich.console import Console
 
 from tests.train_RL_agents.tiny_runs import (
     CPU,
@@ -93,6 +94,19 @@ def test_failures_are_told_and_the_largest_is_the_status(capsys, statuses, statu
     assert (output.out, output.err.splitlines()) == ("", told)
 
 
+@pytest.fixture
+def said(monkeypatch):
+    """The lines that commands have said."""
+    lines, show = [], Console.print
+
+    def noted(console, line):
+        lines.append(line)
+        show(console, line)
+
+    monkeypatch.setattr(Console, "print", noted)
+    return lines
+
+
 SAVES = """
 def save(*signal):
     print('saved')
@@ -103,10 +117,10 @@ time.sleep(60)
 """
 
 
-def test_a_signal_asks_all_to_save_and_starts_no_more(capsys):
+def test_a_signal_asks_all_to_save_and_starts_no_more(capsys, said):
     jobs = Jobs({name: python(SAVES) for name in "abc"}, 2)
 
-    threading.Thread(target=interrupt_when_ready, args=(jobs,), daemon=True).start()
+    threading.Thread(target=interrupt_when_ready, args=(said,), daemon=True).start()
     with usual_signals():
         jobs.run()
     assert jobs.status == {"a": 130, "b": 130}
@@ -132,14 +146,14 @@ for _ in range(600):
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no SIGUSR1 here")
 @pytest.mark.parametrize("ends", [True, False])
-def test_users_signals_are_passed_on_and_the_commands_decide(tmp_path, capsys, ends):
+def test_users_signals_are_passed_on_and_the_commands_decide(tmp_path, capsys, said, ends):
     file = tmp_path / "go"
     code = python(f"END, FILE = {ends}, {str(file)!r}\n{ON_USER_SIGNAL}")
     jobs = Jobs(dict.fromkeys("abc", code), 2)
 
     def ask():
-        interrupt_when_ready(jobs, signal.SIGUSR1)
-        while [*jobs._last.values()].count("saved") < 2 and not ends:
+        interrupt_when_ready(said, signal.SIGUSR1)
+        while [line.partition(": ")[2] for line in said].count("saved") < 2 and not ends:
             time.sleep(0.01)
         file.touch()
 
@@ -164,9 +178,9 @@ def test_what_a_signal_finds_starting_is_ended_too(monkeypatch):
     assert [each.wait(10) for each in started] == [-15]
 
 
-def interrupt_when_ready(jobs, number=signal.SIGTERM):
+def interrupt_when_ready(said, number=signal.SIGTERM):
     """Send this process a signal once two commands have said something."""
-    while len(jobs._last) < 2:
+    while len({line.partition(": ")[0] for line in said}) < 2:
         time.sleep(0.01)
     os.kill(os.getpid(), number)
 
