@@ -19,8 +19,8 @@ from marinenav_env.config import WorldConfig
 from marinenav_env.kernels import find_kernel
 from marinenav_env.pictures.rendering import FPS, MODES, Renderer
 from marinenav_env.rules.episode_statistics import with_statistics
-from marinenav_env.runtime.execution import Kernel
-from marinenav_env.runtime.loop import Loop, copied
+from marinenav_env.runtime.execution import EAGER, Kernel
+from marinenav_env.runtime.loop import copied
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.scenarios.restart import NewEpisodes, steered
@@ -283,7 +283,7 @@ class MarineNavEnv(EnvBase):
             self.reset_pool = FixedPool(self._source, self._make_reset_state, self.num_envs)
         self._pool = WorldState(self.reset_pool.states, self._all_constants)
         # Another one, as it reads the pool where that is.
-        self._loop = Loop(
+        self._loop = EAGER.loop(
             self.make_step, self._begin(), self._generator.device, capture=self._captures,
             name="a step of the environment",
         )  # fmt: skip

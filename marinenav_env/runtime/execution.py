@@ -1,10 +1,15 @@
-"""How functions of tensors are run, as settings."""
+"""How functions of tensors are run: eagerly, compiled, captured; on which device."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import torch
+
+from marinenav_env.runtime.compiling import compiled
+from marinenav_env.runtime.loop import Loop
 from marinenav_env.support.validation import at_least, at_most, check_fields
 
 Kernel = Literal["compiled", "triton"]
@@ -40,3 +45,33 @@ class Execution:
 
     def __post_init__(self) -> None:
         check_fields(self, "execution")
+
+    def function(
+        self, function: Callable[..., Any], device: torch.device, **options: Any
+    ) -> Callable[..., Any]:
+        """Return a function of tensors, compiled if that is asked for.
+
+        Args:
+            function: of tensors.
+            device: of the tensors.
+            options: see compiling.compiled.
+        """
+        return compiled(function, device, **options) if self.compile else function
+
+    def loop(
+        self, step: Callable[..., tuple[Any, Any]], state: Any, device: torch.device, **options: Any
+    ) -> Loop:
+        """Return what makes steps of a function and owns the state between them.
+
+        Args:
+            step: from a state and inputs to the next state and outputs.
+            state: the first one.
+            device: of everything that the step touches.
+            options: see Loop.
+        """
+        settings = {"compile": self.compile, "capture": self.capture} | options
+        return Loop(step, state, device, **settings)
+
+
+EAGER = Execution(compile=False, capture=False)
+"""Every operator by itself."""

@@ -227,13 +227,7 @@ class Loop:
             scenarios = draw_scenarios(config.world, schedule.levels(), schedule.num_episodes, 0)
         with patch("marinenav_env.env.require_robots"):  # reads, and finds 1 in all there is
             env = evaluation_world(scenarios, config.world, agent.continuous, GPU, torch.float32, 0)
-            return Evaluation(
-                PolicyWrapper(agent),
-                env,
-                0,
-                compile=config.execution.compile,
-                capture=config.execution.capture,
-            )
+            return Evaluation(PolicyWrapper(agent), env, 0, execution=config.execution)
 
     def learn(self) -> None:
         """Updates; the first one makes the optimiser's state."""

@@ -102,7 +102,7 @@ class Rig:
                 env,
                 act,
                 generators=[generator, env.generator],
-                compile=self.config.execution.compile,
+                execution=self.config.execution,
             ).collect
         subject = self._of_envs(one_step, 1)
         subject.notes = notes

@@ -101,10 +101,9 @@ class StepCollector:
     def _start(self) -> Callable[[], TensorDictBase]:
         """Choose where steps come from, now that a resumed run's state is there."""
         if self.by_graphs:
-            execution = self._config.execution
             self._graphs = GraphCollector(
-                self.env, self.policy, self._drawn_from, self._display.say,
-                self._config.trainer.vector_steps, execution.compile, execution.capture,
+                self.env, self.policy, self._drawn_from, self._config.execution,
+                self._display.say, self._config.trainer.vector_steps,
             )  # fmt: skip
             return self._graphs.collect
         if self._config.trainer.collector != "local":

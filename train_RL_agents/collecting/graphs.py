@@ -19,8 +19,8 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP, MarineNavEnv
+from marinenav_env.runtime.execution import Execution
 from marinenav_env.runtime.layout import copy_in
-from marinenav_env.runtime.loop import Loop
 from marinenav_env.state import WorldState
 from train_RL_agents.collecting.local import LocalCollector
 
@@ -35,10 +35,9 @@ class GraphCollector(LocalCollector):
         policy: writes the actions of a step; what else it writes is collected, too. To be compiled
             it also has ``draw_noise``, see PolicyWrapper.
         generators: all that policy and world draw from.
+        execution: whether a whole step becomes one function of generated code, and is captured.
         say: prints a line if the capture fails.
         steps: vector steps T of a batch.
-        compile: whether a whole step becomes one function of generated code.
-        capture: whether steps are captured.
     """
 
     def __init__(
@@ -46,28 +45,26 @@ class GraphCollector(LocalCollector):
         env: MarineNavEnv,
         policy: Callable[..., TensorDictBase],
         generators: Sequence[torch.Generator],
+        execution: Execution,
         say: Callable[[str], None] = print,
         steps: int = 1,
-        compile: bool = False,
-        capture: bool = True,
     ) -> None:
         super().__init__(env, policy, steps)
         env.reset()
-        shape, device, drawing = env.state.active.shape, env.generator.device, compile
+        shape, device = env.state.active.shape, env.generator.device
 
         def draws() -> tuple[Any, ...]:
             acting: Any = policy
-            return (acting.draw_noise(shape),) if drawing else ()
+            return (acting.draw_noise(shape),) if execution.compile else ()
 
-        options: dict[str, Any] = {"capture": capture, "say": say}
-        self.loop = Loop(
-            self._step, env.world_state, device, draws=draws, generators=generators,
-            compile=compile, name="a step of the world", **options,
+        self.loop = execution.loop(
+            self._step, env.world_state, device, draws=draws, generators=generators, say=say,
+            name="a step of the world",
         )  # fmt: skip
         """Makes vector steps."""
-        self.renew = Loop(
-            self._renewed, (), device, generators=[env.generator], name="a refresh of scenarios",
-            **options,
+        self.renew = execution.loop(
+            self._renewed, (), device, generators=[env.generator], compile=False, say=say,
+            name="a refresh of scenarios",
         )  # fmt: skip
         """Draws new entries of the reset pool from one on."""
         self._latest: TensorDictBase | None = None

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig
+from marinenav_env.runtime.execution import EAGER, Execution
 from marinenav_env.runtime.host_reads import rows_where
-from marinenav_env.runtime.loop import Loop
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.complete import CompleteSampler, draws_for
 from marinenav_env.scenarios.restart import steered
@@ -341,8 +341,8 @@ class Evaluation:
         seed: see ``evaluate``.
         stepper: whose world makes the steps of B environments at a time, see ``same_code``; its
             state is not touched. None: ``env``.
-        compile: whether a step becomes generated code on a GPU; for a PolicyWrapper only.
-        capture: whether a step is captured on a GPU; what it gives is then overwritten by the next.
+        execution: whether a step becomes generated code on a GPU, for a PolicyWrapper only, and
+            whether it is captured there; what it gives is then overwritten by the next.
         say: prints a line if the capture fails.
     """
 
@@ -352,8 +352,7 @@ class Evaluation:
         env: MarineNavEnv,
         seed: int,
         stepper: MarineNavEnv | None = None,
-        compile: bool = False,
-        capture: bool = False,
+        execution: Execution = EAGER,
         say: Callable[[str], None] = print,
     ) -> None:
         self.policy, self._env, self._seed = policy, env, seed
@@ -364,9 +363,9 @@ class Evaluation:
         self._rows = torch.arange(min(env.num_envs, self._stepper.num_envs), device=device)
         self._source = RandomSource.seeded(seed, self._stepper.num_envs, device)
         self._watched = False
-        self.loop = Loop(
+        self.loop = execution.loop(
             self._step, self._begun(self._rows), device, draws=lambda: (self._source.take(),),
-            compile=compile, capture=capture, name="an evaluation step", say=say,
+            name="an evaluation step", say=say,
         )  # fmt: skip
         """Makes control steps of a batch."""
 

@@ -122,8 +122,7 @@ class History:
         }  # fmt: skip
         own = evaluation_world(*given, dtype=torch.float32, **options)
         if not may_shrink(own):
-            options = {"compile": config.execution.compile, "capture": config.execution.capture}
-            return Evaluation(policy, own, seed, **options).run
+            return Evaluation(policy, own, seed, execution=config.execution).run
         if env is not None and same_code(env, own):
             return Evaluation(policy, own, seed, env).run
         return partial(evaluate, policy, *given, **options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -147,7 +148,9 @@ class Learner:
         # On the device, as a number would freeze in a graph. In float64, for shares as by Python.
         self._made = torch.zeros((), dtype=torch.float64, device=device)
         self._tau = tau
-        self._capture = config.execution.capture and self._ranks is None
+        # Gradients that processes exchange are not captured.
+        alone = self._ranks is None
+        self._execution = config.execution if alone else replace(config.execution, capture=False)
         self._loops: list[Loop] = []
         self.update = self.updates_by(self.learn)
         """Makes a gradient step from a batch; see ``updates_by``."""
@@ -166,9 +169,9 @@ class Learner:
             [B] if the agent gives them; all on the device, and overwritten by the next update. It
             raises NoRoomError when memory is short even for one transition; weights are unchanged.
         """
-        loop = Loop(
+        loop = self._execution.loop(
             lambda state, *batch: (state, step(*batch)), (), self._generator.device,
-            generators=[self._generator, *generators], capture=self._capture, name="the update",
+            generators=[self._generator, *generators], compile=False, name="the update",
             say=self._say,
         )  # fmt: skip
         self._loops.append(loop)

@@ -9,7 +9,6 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP
-from marinenav_env.runtime.loop import Loop
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, Demand, Item, Setup
@@ -45,10 +44,9 @@ class OffPolicy(Algorithm):
         self.replay = make_replay(self.example_row, settings, setup.generators["replay"], device)
         # Generated code is slower than torch itself at turning layouts on a CPU: there Loop has
         # none.
-        self._store = Loop(
-            self._store_rows, self.streams.blank(), device, compile=config.execution.compile,
-            capture=config.execution.capture, name="storing", say=setup.say,
-        )  # fmt: skip
+        self._store = config.execution.loop(
+            self._store_rows, self.streams.blank(), device, name="storing", say=setup.say
+        )
         if config.execution.compile and device.type == "cuda":
             setup.clock.compiles("insert")
         self._learn_captured = self.learner.updates_by(self._learn, setup.generators["replay"])

@@ -8,6 +8,7 @@ from tensordict.nn import TensorDictModuleBase
 from torchrl.collectors import Collector
 
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env.runtime.execution import Execution
 from marinenav_env.runtime.loop import WARM_UPS, tensors_of
 from tests.marinenav_env.helpers import random_episode
 from tests.train_RL_agents.helpers import no_host_reads, replayed
@@ -193,7 +194,9 @@ def test_batches_are_those_of_the_collector(steps, interval):
 
     env, other, policy = make(), make(), Uniform()
     with replayed() as notes:
-        collector = GraphCollector(env, policy, [policy.generator], steps=steps)
+        collector = GraphCollector(
+            env, policy, [policy.generator], Execution(compile=False), steps=steps
+        )
     reference = iter(Collector(other, Uniform(), frames_per_batch=4 * steps, total_frames=-1,
                                track_traj_ids=False, use_buffers=False,
                                auto_register_policy_transforms=False))  # fmt: skip

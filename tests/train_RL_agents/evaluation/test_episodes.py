@@ -12,6 +12,7 @@ from tensordict.nn import TensorDictModuleBase
 
 from marinenav_env import GROUP, LEVELS, ConfigError, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import ScenarioConfig, SensorConfig
+from marinenav_env.runtime.execution import Execution
 from tests.train_RL_agents.helpers import replayed
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.evaluation import episodes as episodes_module
@@ -407,7 +408,7 @@ def test_stops_soon_after_the_last_episode():
 def repeated(policy, episodes, world, seed):
     """An evaluation to be run again and again, as on a GPU."""
     env = evaluation_world(episodes, world, True, CPU, torch.float32, seed)
-    return Evaluation(policy, env, seed, capture=True)
+    return Evaluation(policy, env, seed, execution=Execution(compile=False))
 
 
 def noisy(step):

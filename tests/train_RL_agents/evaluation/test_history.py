@@ -180,8 +180,7 @@ def test_on_a_gpu_an_agent_is_evaluated_by_one_captured_step(
     for each in agents:
         history.evaluate(kinds[each], 80)
     assert len(evaluations) == made == used[-1] + 1
-    options = {"compile": False, "capture": CONFIG.execution.capture}
-    assert evaluations[0] == (CONFIG.eval_schedule.seed, options)
+    assert evaluations[0] == (CONFIG.eval_schedule.seed, {"execution": CONFIG.execution})
 
 
 def evaluated(history, agent):
