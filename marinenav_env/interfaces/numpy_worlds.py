@@ -15,7 +15,6 @@ from torch import Tensor
 from marinenav_env.config import WorldConfig
 from marinenav_env.env import MarineNavEnv, Scenarios
 from marinenav_env.pictures.rendering import FPS, MODES
-from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.sensing.observation import flattened
 from marinenav_env.specs import GROUP
@@ -62,7 +61,7 @@ class NumpyWorlds:
         given = drawn_or_given(scenarios)
         if isinstance(given, Curriculum) and num_envs == 1:
             # Elsewhere than on a CPU, what a level lacks is copied from others drawn with it.
-            size = 1 if host_reads_are_free(torch.device(device)) else 64
+            size = 1 if torch.device(device).type == "cpu" else 64
             given = replace(given, pool_size=size, refresh_size=size, refresh_interval=1)
         self.env = MarineNavEnv(config, num_envs, scenarios=given, continuous=continuous,
                                 device=device)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Rows of a batch that a condition holds for, and where the host may read how many there are.
+"""What differs between a CPU and other devices: host reads, and what takes time.
 
 On a CPU a read is free: only the rows that matter are computed. On other devices it waits for all
 that was started before: every row is computed, and a mask selects. Both give the same.
@@ -23,6 +23,11 @@ _library.define(
 def host_reads_are_free(device: torch.device) -> bool:
     """Return whether reading a tensor's values on the host does not synchronise with its device."""
     return device.type in FREE_HOST_READS
+
+
+def launches_dominate(device: torch.device) -> bool:
+    """Return whether starting a kernel takes longer than what it computes on small tensors."""
+    return not host_reads_are_free(device)  # as it is everywhere but on a CPU
 
 
 def rows_where(mask: Tensor) -> Tensor | None:

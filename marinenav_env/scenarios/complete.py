@@ -203,6 +203,8 @@ class CompleteSampler(ScenarioSampler):
         self.config = replace(config, draws=draws_for(config, tuple(levels)))
         self._asked = torch.tensor([_asked(config, level) for level in levels], device=device)
         self._levels = tuple(levels)
+        self.asks = rows_where(self._asked[:, 0] < 0) is not None
+        """Whether the host is asked which scenarios lack something, as it waits for nothing."""
 
     @cached_property
     def _attempts(self) -> int:
@@ -216,7 +218,7 @@ class CompleteSampler(ScenarioSampler):
             ConfigError: when one is still not complete after many attempts.
         """
         scenario = super().sample(level, generator)
-        if rows_where(level < 0) is not None:
+        if self.asks:
             return self.completed(scenario, level, generator, 1)
         for attempt in range(1, self._attempts):
             draws = make_draws(generator, len(level), self._options["dtype"], attempt)

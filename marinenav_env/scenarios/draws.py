@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from marinenav_env.runtime.host_reads import host_reads_are_free
+from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.runtime.philox import RandomSource, uniform
 
 ROBOTS, COURSES, REACH, OFFSETS, MOTION, HEADINGS, CORES, OBSTACLES = range(2**16, 2**16 + 8)
@@ -113,7 +113,7 @@ class CounterDraws:
     @property
     def in_parts(self) -> bool:
         """See Draws; which scenarios need more is read on the host."""
-        return host_reads_are_free(self.source.environment.device)
+        return rows_where(self.source.environment < 0) is not None
 
     def rows(self, rows: Tensor | slice) -> Draws:
         """See Draws."""
@@ -173,7 +173,7 @@ def first_enough(draws: Draws, most: int, examine: Examine) -> tuple[Tensor, ...
     results, enough = examine(draws, slice(None), count)
     rows = torch.arange(len(enough), device=enough.device)
     while count < most:
-        rows = rows[~enough]  # host: see host_reads_are_free
+        rows = rows[~enough]  # host: free where there are parts
         if not len(rows):
             break
         count = min(FURTHER * count, most)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env.runtime.host_reads import host_reads_are_free
+from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.support.validation import ConfigError, brief, require
 
 BETWEEN = 1000
@@ -71,12 +71,13 @@ class ActionChecks:
     """
 
     def __init__(self, pairs: int | None, device: torch.device, values: bool = True) -> None:
-        self._pairs, self._reads = pairs, values and host_reads_are_free(device)
+        none = torch.zeros(1, dtype=torch.bool, device=device)
+        self._pairs, self._reads = pairs, values and rows_where(none) is not None
         self.flag: Tensor | None = None
         """[] bool: whether there were unusable actions since ``read``; None: none is kept."""
         self._stepped, self._read_at = False, 0
         if values and not self._reads:
-            self.flag = torch.zeros((), dtype=torch.bool, device=device)
+            self.flag = none[0]
 
     def before(self, action: Any, acting: Tensor) -> None:
         """Check actions on the host, before a step; see ``unusable``.
@@ -88,9 +89,9 @@ class ActionChecks:
         self._stepped = self.flag is not None
         if self._reads:
             found = unusable(action, acting, self._pairs)
-            if found.any():  # host: see host_reads_are_free
-                env, robot = found.nonzero()[0].tolist()  # host: likewise
-                value = action[env, robot].tolist()  # host: likewise
+            if found.any():  # host: free
+                env, robot = found.nonzero()[0].tolist()  # host: free
+                value = action[env, robot].tolist()  # host: free
                 require(False, f"action[{env}, {robot}]", value, self._allowed)
 
     def within(self, action: Tensor, acting: Tensor) -> None:

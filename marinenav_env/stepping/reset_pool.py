@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import LEVELS, Level, ScenarioConfig
-from marinenav_env.runtime.host_reads import host_reads_are_free, rows_where
+from marinenav_env.runtime.host_reads import launches_dominate, rows_where
 from marinenav_env.runtime.layout import environments_innermost
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.complete import CompleteSampler
@@ -300,7 +300,7 @@ class SampledPool(ResetPool):
         self._cursor, self._ticks = 0, 0
         # A user's sampler may give other numbers of robots than its levels ask for.
         self._complete = sampler if type(sampler) is CompleteSampler else None
-        if self._complete is not None and not host_reads_are_free(device):
+        if self._complete is not None and not self._complete.asks:
             self.kept = torch.zeros((), dtype=torch.int64, device=device)
         self.states = _in_memory(ResetState.cat([self._draw(begin) for begin in self._begins]))
         if curriculum.sampler:
@@ -444,7 +444,7 @@ def _in_memory(states: ResetState) -> ResetState:
 
     On a CPU the few entries that episodes start from are gathered, one after another.
     """
-    if host_reads_are_free(states.scenario.goal.device):
+    if not launches_dominate(states.scenario.goal.device):
         return states
     return states.apply(environments_innermost)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from marinenav_env.runtime.host_reads import host_reads_are_free
+from marinenav_env.runtime.host_reads import launches_dominate
 
 
 def to_float32(values: Tensor) -> Tensor:
@@ -83,7 +83,7 @@ def side_by_side(
         action: [..., A]; the features are broadcast to its leading shape.
         rows: how many of the features count, from the first on; None: all.
     """
-    if not host_reads_are_free(features.device):
+    if launches_dominate(features.device):
         features = features[:rows].expand(*action.shape[:-1], -1)
         together: Tensor = layer(torch.cat((features, action), -1))
         return together
@@ -141,7 +141,7 @@ def each_of(networks: Sequence[nn.Module], *args: Any, frozen: bool = False) -> 
         frozen: whether gradients reach the arguments but not the parameters.
     """
     first, *others = networks
-    if not others or host_reads_are_free(next(first.parameters()).device):
+    if not others or not launches_dominate(next(first.parameters()).device):
         return [call_without_grad(each, *args) if frozen else each(*args) for each in networks]
     named = [dict(each.named_parameters()) for each in networks]
     stacked = {name: torch.stack([each[name] for each in named]) for name in named[0]}
