@@ -217,16 +217,21 @@ class Loop:
 
     def _forget(self) -> None:
         self._left = WARM_UPS
-        self._inputs: list[Any] = []
-        self._kept: list[bool] = []
         self._replay: Callable[[], Any] | None = None
+        self._given: list[Any] | None = None
+        """Inputs of the latest call."""
+        self._kept: list[bool] = []
+        """Which of them were the same tensors in the call before."""
+        self._static: list[Any] = []
+        """Inputs of the graph: those that are kept, and copies of the others."""
 
     def __call__(self, *inputs: Any) -> Any:
         """Make a step.
 
         Args:
             inputs: arguments of the step. A graph works on copies of them, but for tensors that
-                were the same in the two calls before it was recorded.
+                are the same in every call, such as the outputs of another loop. When others of
+                them are the same than before, the graph is forgotten, see ``reset``.
 
         Returns:
             The outputs of the step.
@@ -239,18 +244,37 @@ class Loop:
             self._state, outputs = self._step(self._state, *inputs, *self._draws())
             return outputs
         given, tree = tree_flatten(inputs)
-        if self._replay is not None:
-            self._fill(given)
+        self._compare(given)
+        if self._left:
+            self._left -= 1
+            with self._recorder.beside():
+                return self._stepped(*inputs)
         if self._replay is None:
-            self._prepare(given)
-            if self._left:
-                self._left -= 1
-                with self._recorder.beside():
-                    return self._stepped(*inputs)
             self._record(self._recorder, given, tree)
-            if self._replay is None:
-                return self(*inputs)
+        if self._replay is None:
+            return self(*inputs)
+        pairs = zip(self._static, given, self._kept, strict=True)
+        copies = [(old, new) for old, new, kept in pairs if not kept and new is not None]
+        copy_all([old for old, _ in copies], [new for _, new in copies])
         return self._replay()
+
+    def _compare(self, given: list[Any]) -> None:
+        """Find which inputs are the same as before; forget the graph if these are others."""
+        before = self._given
+        if before is None:
+            for each in given:
+                if each is not None and not isinstance(each, Tensor):
+                    raise TypeError(f"{self._name}: would freeze {each!r}; give a tensor")
+            before = [None] * len(given)
+        else:
+            shapes = [[None if each is None else each.shape for each in every]
+                      for every in (given, before)]  # fmt: skip
+            if shapes[0] != shapes[1]:
+                raise ValueError(f"{self._name}: inputs must keep their shapes, {shapes[1]}")
+        kept = [new is old for new, old in zip(given, before, strict=True)]
+        if self._replay is not None and kept != self._kept:
+            self._forget()
+        self._given, self._kept = given, kept
 
     def _stepped(self, *inputs: Any) -> Any:
         """Make a step in the static state; this is what is captured."""
@@ -258,41 +282,13 @@ class Loop:
         self._write(tensors_of(self._state), tensors_of(state))
         return outputs
 
-    def _prepare(self, given: list[Any]) -> None:
-        """Compare the inputs of a call before the graph with those of the call before."""
-        for each in given:
-            if each is not None and not isinstance(each, Tensor):
-                raise TypeError(f"{self._name}: would freeze {each!r}; give a tensor")
-        if self._left < WARM_UPS:
-            self._check(given)
-            self._kept = [new is old for new, old in zip(given, self._inputs, strict=True)]
-        self._inputs = given
-
-    def _check(self, given: list[Any]) -> None:
-        """Refuse inputs of other shapes than those of the first call."""
-        found, known = ([None if each is None else each.shape for each in every]
-                        for every in (given, self._inputs))  # fmt: skip
-        if found != known:
-            raise ValueError(f"{self._name}: inputs must keep their shapes, {known}")
-
-    def _fill(self, given: list[Any]) -> None:
-        """Copy inputs to where the graph reads them; forget it where that cannot be done."""
-        self._check(given)
-        pairs = zip(given, self._inputs, self._kept, strict=True)
-        if any(kept and new is not old for new, old, kept in pairs):
-            self._forget()
-            return
-        pairs = zip(given, self._inputs, self._kept, strict=True)
-        copies = [(old, new) for new, old, kept in pairs if not kept and old is not None]
-        copy_all(*map(list, zip(*copies, strict=True))) if copies else None
-
     def _record(self, recorder: Recorder, given: list[Any], tree: Any) -> None:
         """Try to make a graph; the error, which holds on to memory, is gone afterwards."""
-        self._inputs = [
+        self._static = [
             each if kept or each is None else each.detach().clone()
             for each, kept in zip(given, self._kept, strict=True)
         ]
-        inputs = tree_unflatten(self._inputs, tree)
+        inputs = tree_unflatten(self._static, tree)
         try:
             self._replay = recorder.record(lambda: self._stepped(*inputs), self._generators)
         except RuntimeError as error:

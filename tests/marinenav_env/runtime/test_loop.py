@@ -155,6 +155,30 @@ def test_inputs_that_are_the_same_tensors_are_not_copied():
     torch.testing.assert_close(given, kept, rtol=0, atol=0)
 
 
+def test_what_another_loop_gives_is_copied_until_that_is_a_graph_and_then_no_more():
+    """As where steps are collected by one loop and stored by another."""
+    outputs = {}
+
+    class Static(Tape):
+        """Replays into the same tensors."""
+
+        def record(self, call, generators):
+            replay = super().record(call, generators)
+
+            def into() -> torch.Tensor:
+                return outputs.setdefault("made", torch.zeros(2)).copy_(replay())
+
+            return into
+
+    made = Loop(lambda state: (state + 1.0, 10.0 * state), torch.ones(2), CPU, recorder=Static())
+    tape = Tape()
+    summed = Loop(lambda state, given: (state + given, None), torch.zeros(2), CPU, recorder=tape)
+    for _ in range(3 * (WARM_UPS + 1)):
+        summed(made())
+    assert torch.equal(summed.state, torch.full((2,), 10.0 * sum(range(1, 13))))
+    assert (made.captures, tape.recorded) == (True, 2)
+
+
 def test_a_capture_that_fails_costs_nothing_but_the_graph():
     said = []
     inner = RuntimeError("operation not permitted when stream is capturing\nand much more")
