@@ -1,5 +1,6 @@
 """The clock, on a clock of its own, and what is printed."""
 
+import gc
 import json
 import re
 from pathlib import Path
@@ -55,6 +56,17 @@ def test_first_passes_are_told_of(time):
     spend(clock, time, collect=30.0, insert=1.0, update=20.0)
     spend(clock, time, collect=4.0, update=8.0)
     assert told == [("collect", 30.0), ("update", 20.0)]
+
+
+def test_first_passes_collect_no_garbage(time):
+    clock, collects = Clock(), []
+    for name in ("collect", "collect", "insert"):
+        with clock.phase(name):
+            collects.append(gc.isenabled())
+    assert collects == [False, True, True]
+    with pytest.raises(KeyError), clock.phase("update"):
+        raise KeyError
+    assert gc.isenabled()
 
 
 def test_laps_have_shares_and_seconds_of_training(time):
