@@ -20,9 +20,27 @@ def test_kernels_are_combined_on_a_gpu_as_far_as_the_version_of_torch_can(monkey
     for device in ("cpu", "cuda"):
         compiling.compiled(torch.sin, torch.device(device))
     on_cpu, on_gpu = (options["options"] for options in asked)
-    assert on_cpu is None
+    assert {*(on_cpu or ())} <= {"cpp.vec_isa_ok"}
     assert on_gpu["combo_kernels"] is True
     assert "option_of_a_later_version" not in on_gpu
+
+
+@pytest.mark.parametrize(
+    ("known", "tried"),
+    [
+        ({"avx2": True, "amx_tile": False}, False),
+        ({"avx2": True, "amx_tile": True}, True),
+        ({}, True),
+    ],
+)
+def test_vector_instructions_are_tried_only_where_the_compiler_may_lack_them(
+    monkeypatch: pytest.MonkeyPatch, known: dict[str, bool], tried: bool
+) -> None:
+    asked: list[dict] = []
+    monkeypatch.setattr(torch, "compile", lambda function, **options: asked.append(options))
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: known)
+    compiling.compiled(torch.sin, torch.device("cpu"))
+    assert ("cpp.vec_isa_ok" in (asked[0]["options"] or {})) != tried
 
 
 def test_functions_become_one_graph_of_one_shape(monkeypatch):
