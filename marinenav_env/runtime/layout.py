@@ -10,7 +10,6 @@ never depend on the layout.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -67,9 +66,3 @@ def copy_all(targets: Iterable[Tensor], sources: Iterable[Tensor]) -> None:
             out_of.append(source)
     for into, out_of in pairs.values():
         torch._foreach_copy_(into, out_of)
-
-
-def copy_in(static: Any, new: Any) -> None:
-    """Copy all tensors of a TensorDict or TensorClass into those of the same names in another."""
-    names = list(static.keys(include_nested=True, leaves_only=True))
-    copy_all((static.get(name) for name in names), (new.get(name) for name in names))

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from marinenav_env import GROUP, MarineNavEnv
 from marinenav_env.runtime.execution import Execution
-from marinenav_env.runtime.layout import copy_in
+from marinenav_env.runtime.loop import copied
 from marinenav_env.state import WorldState
 from train_RL_agents.collecting.local import LocalCollector
 
@@ -68,32 +68,27 @@ class GraphCollector(LocalCollector):
         )  # fmt: skip
         """Draws new entries of the reset pool from one on."""
         self._latest: TensorDictBase | None = None
-        self._batch: TensorDictBase | None = None
+        """The latest step, of which ``_batch`` is another view."""
+        self._batch: TensorDictBase
 
     @torch.no_grad()
     def collect(self) -> TensorDictBase:
-        """Return the next vector steps [E, T]; once captured, always in the same tensors."""
-        env = self.env
-        for number in range(self.steps):
+        """Return the next vector steps [E, T]; a single one once captured in the same tensors."""
+        env, made = self.env, []
+        for _ in range(self.steps):
             env.env_steps += env.num_envs
             for begin in env.reset_pool.due(env.env_steps):
                 self.renew(begin)
             self.loop.state = env.world_state  # in case that another one was set
-            step = self.loop()
+            step: TensorDictBase = self.loop()
             env.world_state = self.loop.state
-            self._keep(number, step)
-        assert self._batch is not None
-        return self._batch
-
-    def _keep(self, number: int, step: TensorDictBase) -> None:
-        """Make a step part of the batch; copy it there if the batch is of several."""
+            # The next step of a graph overwrites this one.
+            made.append(copied(step) if self.steps > 1 and self.loop.captures else step)
         if self.steps > 1:
-            if self._batch is None:
-                rows = step.expand(self.steps, *step.batch_size).apply(_allocated)
-                self._batch = rows.transpose(0, 1)
-            copy_in(self._batch[:, number], step)
-        elif step is not self._latest:
-            self._latest, self._batch = step, step.unsqueeze(1)
+            return torch.stack(made, 1)
+        if made[0] is not self._latest:
+            self._latest, self._batch = made[0], made[0].unsqueeze(1)
+        return self._batch
 
     def _step(self, world: WorldState, *noise: Any) -> tuple[WorldState, TensorDictBase]:
         """Act and step the world: what the next step starts from, and TorchRL's keys."""
@@ -107,11 +102,3 @@ class GraphCollector(LocalCollector):
         """Draw new entries of the reset pool; see ResetPool.renew."""
         self.env.reset_pool.renew(begin)
         return nothing, None
-
-
-def _allocated(expanded: Tensor) -> Tensor:
-    """Memory for what was expanded along a new first dimension, one part after another."""
-    strides = (expanded[0].numel(), *expanded.stride()[1:])
-    return torch.empty_strided(
-        expanded.shape, strides, dtype=expanded.dtype, device=expanded.device
-    )

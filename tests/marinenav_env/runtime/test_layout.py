@@ -11,13 +11,13 @@ from torch import Tensor
 from marinenav_env.runtime import layout
 from marinenav_env.runtime.layout import (
     copy_all,
-    copy_in,
     env_first,
     env_last,
     environments_innermost,
     stack_last,
     stored,
 )
+from marinenav_env.runtime.loop import tensors_of
 
 
 def test_env_last_is_a_view() -> None:
@@ -73,7 +73,7 @@ def test_tensors_are_copied_to_where_they_stay(make: Callable[[int], Any]) -> No
     static, names = make(3), ["value", ("inner", "flag"), ("inner", "count")]
     places = [static.get(name).data_ptr() for name in names]
     for number in (4, 5, 0):
-        copy_in(static, make(number))
+        copy_all(tensors_of(static), tensors_of(make(number)))
         for name in names:
             assert torch.equal(static.get(name), make(number).get(name))
     assert static.get("value").signbit().all()  # bits, not numbers
