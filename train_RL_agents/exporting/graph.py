@@ -112,20 +112,16 @@ def _graph(
 
 
 def _operator(node: fx.Node) -> str:
-    """ATen's name of a node, without the overload."""
+    """Return ATen's name of a node's operator, without the overload."""
     target: Any = node.target
-    return str(target._schema.name.partition("::")[2] if hasattr(target, "_schema") else
-               target.__name__)  # fmt: skip
+    return str(target.__name__.partition(".")[0])
 
 
 def _arguments(node: fx.Node) -> list[Any]:
-    """All arguments of a node in the order of its operator, with the defaults."""
-    schema = getattr(node.target, "_schema", None)
-    if schema is None:
-        return list(node.args)
-    named = dict(zip((each.name for each in schema.arguments), node.args, strict=False))
-    named |= node.kwargs
-    return [named.get(each.name, each.default_value) for each in schema.arguments]
+    """Return all arguments of a node in the order of its operator, with the defaults."""
+    # A module is asked for, which has no part in a call of a function.
+    found = node.normalized_arguments(nn.Module(), normalize_to_only_use_kwargs=True)
+    return list(node.args) if found is None else [*found.kwargs.values()]
 
 
 def _plain(value: Any, at: dict[fx.Node, int]) -> Any:
