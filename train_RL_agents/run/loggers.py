@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import Any
 
 from torchrl.record.loggers.common import Logger
 from torchrl.record.loggers.csv import CSVLogger
-from torchrl.record.loggers.mlflow import MLFlowLogger
 from torchrl.record.loggers.wandb import WandbLogger
 
 from marinenav_env.support import plugins
@@ -117,35 +116,47 @@ def _wandb(path: Path, resumed_at: int) -> Any:
     )
 
 
-def _mlflow(path: Path, resumed_at: int) -> Any:
+class _MLflow:
+    """A run of MLflow, with the methods that TorchRLLogger calls.
+
+    MLFlowLogger of torchrl cannot go on with a run, and logs settings only with another package.
+
+    Args:
+        mlflow: the package; it writes to its active run.
+        known: settings that the run has, which MLflow does not let change.
+    """
+
+    def __init__(self, mlflow: Any, known: Container[str]) -> None:
+        self._mlflow, self._known = mlflow, known
+
+    def log_hparams(self, settings: dict[str, Any]) -> None:
+        new = [each for each in settings.items() if each[0] not in self._known]
+        for first in range(0, len(new), _PARAMETERS):
+            self._mlflow.log_params(dict(new[first : first + _PARAMETERS]))
+
+    def log_metrics(self, scalars: dict[str, float], step: int) -> None:
+        self._mlflow.log_metrics(scalars, step=step)
+
+    def close(self) -> None:
+        self._mlflow.end_run()
+
+
+def _mlflow(path: Path, resumed_at: int) -> _MLflow:
     """A run of MLflow, in a file of the run folder unless MLFLOW_TRACKING_URI says otherwise."""
     mlflow, file = need("mlflow", "mlflow"), inside(path, "mlflow_run_id")
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
-
-    class Run(MLFlowLogger):
-        def _create_experiment(self) -> Any:
-            if not file.exists():
-                return super()._create_experiment()
-            run = mlflow.start_run(read_text(file, "the name of a run"))
-            self.id = run.info.experiment_id
-            return run
-
-        def log_hparams(self, settings: dict[str, Any]) -> None:
-            # torchrl's needs another package for this; and MLflow's parameters cannot change.
-            known = mlflow.get_run(self.experiment.info.run_id).data.params
-            new = [each for each in settings.items() if each[0] not in known]
-            for first in range(0, len(new), _PARAMETERS):
-                mlflow.log_params(dict(new[first : first + _PARAMETERS]))
-
-        def close(self, timeout: float | None = None) -> None:
-            mlflow.end_run()
-
     store = sqlite_url(changed_in_place(path, "mlflow.db"))
-    run = Run(PROJECT, os.environ.get("MLFLOW_TRACKING_URI", store))
-    write_atomically(file, run.experiment.info.run_id, own=True)
+    mlflow.set_tracking_uri(os.environ.get("MLFLOW_TRACKING_URI", store))
+    if file.exists():
+        run = mlflow.start_run(read_text(file, "the name of a run"))
+    else:
+        known = mlflow.get_experiment_by_name(PROJECT)
+        number = known.experiment_id if known else mlflow.create_experiment(PROJECT)
+        run = mlflow.start_run(experiment_id=number)
+        write_atomically(file, run.info.run_id, own=True)
     mlflow.set_tag("mlflow.runName", f"{path.parent.name}/{path.name}")
-    return run
+    return _MLflow(mlflow, run.data.params)
 
 
 _MAKERS: dict[str, Make] = {"csv": _csv, "wandb": _wandb, "mlflow": _mlflow}
