@@ -472,7 +472,9 @@ class MarineNavEnv(EnvBase):
         """
         if "next" in tensordict.keys() or "_step" in tensordict.keys():  # noqa: SIM118
             return super().step_and_maybe_reset(tensordict)  # not all of the step is to be made
-        self._assert_tensordict_shape(tensordict)
+        if tensordict.batch_size != self.batch_size:
+            given, own = [*tensordict.batch_size], [*self.batch_size]
+            raise RuntimeError(f"a step with the batch size {given}; this environment has {own}")
         self._check_now_and_then()
         action = self._action(tensordict)
         self.env_steps += self.num_envs

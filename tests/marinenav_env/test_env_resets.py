@@ -295,5 +295,7 @@ def test_what_a_policy_writes_for_the_next_step_is_kept() -> None:
 
 
 def test_a_step_of_another_number_of_environments_is_refused() -> None:
-    with pytest.raises(RuntimeError, match="batch"):
-        make().step_and_maybe_reset(make(num_envs=2).reset())
+    env, other = make(), make(num_envs=5)
+    expected = r"^a step with the batch size \[5\]; this environment has \[\d\]$"
+    with pytest.raises(RuntimeError, match=expected):
+        env.step_and_maybe_reset(other.reset())
