@@ -50,10 +50,8 @@ def compiled(
     """
     options = dict(further or {})
     if device.type == "cuda":
-        from torch._inductor import config
-
-        # Each version knows others.
-        options |= {name: value for name, value in _ON_GPU.items() if hasattr(config, name)}
+        listed = torch._inductor.list_options()  # torch.compile documents it
+        options |= {name: value for name, value in _ON_GPU.items() if name in listed}
     elif device.type == "cpu":
         known = torch.cpu.get_capabilities()
         # Compilers of before 2021 do not know instructions for tiles.
