@@ -31,6 +31,8 @@ from train_RL_agents.utils.toolchain import (
 
 Made = TypeVar("Made")
 
+_COMPILER = ("torch._dynamo", "torch._inductor")
+"""Packages of the compiler: its errors are of classes from there."""
 _NOT_COMPILING = ("output_code.py", "utils.py")
 """Files of the compiler that generated code is called from."""
 _TRITON = ("build", "compiler")
@@ -138,7 +140,7 @@ def _run_compile_cmd(cmd_line: str, cwd: str) -> None:
 
 def _from_compiler(error: BaseException) -> bool:
     """Whether an error arose while code was generated or loaded, not while it ran."""
-    if isinstance(error, torch._dynamo.exc.TorchDynamoException):
+    if any(each.__module__.startswith(_COMPILER) for each in type(error).__mro__):
         return True
     frames = [Path(each.filename) for each in traceback.extract_tb(error.__traceback__)]
     inductor = [path.name for path in frames if "_inductor" in path.parts]
