@@ -90,12 +90,9 @@ def shield_compilers() -> None:
     """Keep signals of the terminal from C++ compilers, and incomplete libraries from the cache.
 
     A compiler is in a session of its own, and its output is moved into place when it is complete.
-    A graph in the cache that is cut short is deleted without a notice.
     """
-    from torch._inductor import cpp_builder, output_code
+    from torch._inductor import cpp_builder
 
-    # Its destructor reads this of a graph of which unpickling failed, too.
-    output_code.CompiledFxGraph.compiled_fn_runner = None
     _ended.clear()
     if hasattr(cpp_builder, "_run_compile_cmd") and hasattr(os, "killpg"):  # not on Windows
         cpp_builder._run_compile_cmd = _run_compile_cmd
