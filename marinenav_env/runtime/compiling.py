@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from inspect import signature
 from types import FunctionType, MethodType
@@ -42,10 +41,10 @@ def compiled(
     Args:
         function: of tensors.
         device: of the tensors.
-        checks_all: whether a call checks everything that the code depends on. If not, it checks the
-            arguments, with all that they hold, and global settings, but not the parameters, modules
-            and fields that the function also refers to: there may be thousands, and they must stay
-            as they are. It is a plain function or a method then.
+        checks_all: whether a call checks everything that the code depends on. If not, modules, with
+            their parameters and fields, and global names are not checked: there may be thousands,
+            and they must stay as they are. Arguments, with all that they hold, and global settings
+            are. It is a plain function or a method then.
         further: options of Inductor; not ``post_grad_custom_post_pass``.
     """
     options = dict(further or {})
@@ -60,7 +59,7 @@ def compiled(
         if onednn_is_faster():
             options |= _BY_ONEDNN
     if not checks_all:
-        options["guard_filter_fn"] = _of_arguments([*signature(function).parameters])
+        options["guard_filter_fn"] = _few_guards
         function = _with_own_code(function)
     return torch.compile(
         function, fullgraph=True, dynamic=False, options=options or None, **_VARIANTS
@@ -72,22 +71,15 @@ _VARIANTS: dict[str, Any] = (
 )
 """Largest number of variants that a function is compiled in. Without the option, as in torch 2.11,
 it is eight: enough for training, but not for updates in ever smaller parts."""
-_OF_CLASSES = "HASATTR", "NOT_PRESENT_IN_GENERIC_DICT"
-"""Guards against an attribute of an object that hides one of its class; they are left out."""
 
 
-def _of_arguments(names: Sequence[str]) -> Callable[[Sequence[Any]], list[bool]]:
-    """Return a filter of Dynamo's guards that keeps those of arguments and of global settings.
-
-    Args:
-        names: of the arguments.
-    """
-
-    def checked(guard: Any) -> bool:
-        root = re.split(r"\W", guard.name, maxsplit=1)[0]
-        return not guard.name or (root in names and guard.guard_type not in _OF_CLASSES)
-
-    return lambda guards: [checked(each) for each in guards]
+def _few_guards(entries: Sequence[Any]) -> list[bool]:
+    """Return which of Dynamo's guards to keep: not those of modules and of global names."""
+    filters: tuple[Callable[..., list[bool]], ...] = (
+        torch.compiler.skip_guard_on_all_nn_modules_unsafe,
+        torch.compiler.skip_guard_on_globals_unsafe,
+    )
+    return [all(kept) for kept in zip(*(each(entries) for each in filters), strict=True)]
 
 
 def _with_own_code(function: Callable[..., Any]) -> Callable[..., Any]:
