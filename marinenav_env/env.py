@@ -518,8 +518,8 @@ class MarineNavEnv(EnvBase):
         Args:
             allowed: whether any environment may start one; if not, compiled code still is the same.
         """
-        given = self._allowed and self._allowed[allowed]
-        return NewEpisodes(self._pool, self.reset_pool.next_index(), given)
+        none, every = self._allowed or (None, None)
+        return NewEpisodes(self._pool, self.reset_pool.next_index(), every if allowed else none)
 
     def refresh_pool(self) -> None:
         """Draw new entries of the reset pool when due; call once per vector step, on the host."""
