@@ -14,9 +14,10 @@ WORLD = (
     "scenarios", "kernels", "stepping", "pictures", "env", "interfaces",
 )  # fmt: skip
 TRAINER = (
-    "boat", "utils", "networks", "agents", "config", "policy_wrapper", "memory", "run", "baselines",
-    "evaluation", "figures", "learning", "collecting", "planning", "exporting", "torchrl_trainer",
-    "training", "api", "benchmark", "tuning", "studies", "commands", "cli", "__main__",
+    "boat", "utils", "results", "networks", "agents", "config", "policy_wrapper", "memory", "run",
+    "baselines", "evaluation", "figures", "learning", "collecting", "planning", "exporting",
+    "torchrl_trainer", "training", "api", "benchmark", "tuning", "studies", "commands", "cli",
+    "__main__",
 )  # fmt: skip
 """Packages and modules, the lowest first."""
 

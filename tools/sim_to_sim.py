@@ -34,10 +34,10 @@ from tests.oracle.perception import reached, sightings
 from tests.ros_stand_in import Link, Ros, stood_in
 from train_RL_agents.boat import runtime
 from train_RL_agents.evaluation.contenders import ActingOptions, find, run_set
-from train_RL_agents.evaluation.episodes import wilson_interval
 from train_RL_agents.evaluation.selection import choose_set, defaults
 from train_RL_agents.exporting.export import export
 from train_RL_agents.figures import drawing
+from train_RL_agents.results.statistics import wilson_interval
 
 SENSED, DECIDED = 5, 10
 """Substeps between two measurements, and between two decisions."""

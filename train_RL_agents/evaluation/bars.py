@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
-from torch import Tensor
 
 from train_RL_agents.evaluation.entry import Entry, SuiteResult
-from train_RL_agents.evaluation.episodes import wilson_interval
 from train_RL_agents.evaluation.rules_suite import ENCOUNTERS
+from train_RL_agents.results.statistics import Estimate, ratio_estimate, wilson_interval
 
-Estimate = tuple[float, float, float]
-"""A value with the ends of its 95% interval."""
 _NO_INTERVAL = "astern"
 """The figure of which an entry has no value for each episode."""
-
-
-def ratio_estimate(values: Tensor, counts: Tensor) -> Estimate:
-    """Estimate a ratio of sums over independent episodes, with its 95% normal interval.
-
-    Args:
-        values: [N] of each episode.
-        counts: [N] what they are divided by.
-    """
-    ratio, number = float(values.sum() / counts.sum()), len(values)
-    rest = float(((values - ratio * counts) ** 2).sum()) * number / max(number - 1, 1)
-    half = 1.96 * math.sqrt(rest) / float(counts.sum())
-    return ratio, ratio - half, ratio + half
 
 
 def mean_estimates(result: SuiteResult, group: str) -> dict[str, Estimate]:
@@ -45,14 +29,16 @@ def mean_estimates(result: SuiteResult, group: str) -> dict[str, Estimate]:
     rows = torch.ones_like(episodes.success)
     if group != "overall":
         rows = episodes.level == result.groups.index(group)
-    time = episodes.time[rows & episodes.success]
-    ratio, low, high = ratio_estimate(episodes.robots_arrived[rows].double(), episodes.robots[rows])
+    time = episodes.time[rows & episodes.success].numpy()
+    arrived, robots = (each[rows].double().numpy()
+                       for each in (episodes.robots_arrived, episodes.robots))  # fmt: skip
+    ratio, low, high = ratio_estimate(arrived, robots)
     count = int(rows.sum())
     # Where episodes do not differ, as if each had one vessel.
     ends = (low, high) if low < high else wilson_interval(round(ratio * count), count)
-    found = {"robot_success_rate": (ratio, max(ends[0], 0.0), min(ends[1], 1.0))}
+    found = {"robot_success_rate": Estimate(ratio, max(ends[0], 0.0), min(ends[1], 1.0))}
     if len(time):
-        found["avg_time"] = ratio_estimate(time, torch.ones_like(time))
+        found["avg_time"] = ratio_estimate(time, np.ones_like(time))
     return found
 
 
@@ -80,18 +66,18 @@ class Bar:
             return None
         row = {**report, **result.conduct.get(self.group, {}), "astern": result.astern}
         if self.figure == "no_collision":
-            low, high = 1.0 - row["collision_high"], 1.0 - row["collision_low"]
-            return 1.0 - row["collision_rate"], low, high
+            ends = 1.0 - row["collision_high"], 1.0 - row["collision_low"]
+            return Estimate(1.0 - row["collision_rate"], *ends)
         value = row.get(self.figure)
         if value is None or self.figure == _NO_INTERVAL:
-            return None if value is None else (value, value, value)
+            return None if value is None else Estimate(value, value, value)
         if self.figure in (means := mean_estimates(result, self.group)):
             return means[self.figure]
         name = self.figure.removesuffix("_rate")
         if f"{name}_low" in row:
-            return value, row[f"{name}_low"], row[f"{name}_high"]
+            return Estimate(value, row[f"{name}_low"], row[f"{name}_high"])
         count = report["episodes"]
-        return value, *wilson_interval(round(value * count), count)
+        return Estimate(value, *wilson_interval(round(value * count), count))
 
     def passed(self, value: float) -> bool:
         """Whether a value is enough."""

@@ -25,7 +25,8 @@ from marinenav_env.scenarios.restart import steered
 from marinenav_env.state import Outcome, ResetState, Scenario, WorldState
 from marinenav_env.stepping.actions import unusable
 from marinenav_env.support.validation import ConfigError
-from train_RL_agents.evaluation.outcomes import Episodes, Report, finite, wilson_interval
+from train_RL_agents.evaluation.outcomes import Episodes, Report, finite
+from train_RL_agents.results.statistics import wilson_interval
 from train_RL_agents.utils.memory import require_room
 
 Policy = Callable[[TensorDictBase], TensorDictBase]

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from train_RL_agents.results.statistics import wilson_interval, won_and_lost
+
 _TYPES = {
     "success": torch.bool, "collision": torch.bool,
     "time": torch.float64, "energy": torch.float64, "returns": torch.float64,
@@ -58,18 +60,6 @@ class Report:
     """Thrust spent per robot (N s), mean over successful episodes; None if there are none."""
     avg_return: float
     """Sum of 0.99^t reward per robot, mean over all episodes."""
-
-
-def wilson_interval(count: int, total: int, z: float = 1.959964) -> tuple[float, float]:
-    """95% confidence interval of a proportion (Wilson, JASA 1927)."""
-    if total == 0:
-        return 0.0, 1.0
-    share = count / total
-    centre = (share + z * z / (2 * total)) / (1 + z * z / total)
-    half = math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    half *= z / (1 + z * z / total)
-    # Where they are 0 and 1, rounding would leave them beside it.
-    return (0.0 if count == 0 else centre - half), (1.0 if count == total else centre + half)
 
 
 @dataclass(frozen=True)
@@ -132,3 +122,55 @@ class Episodes:
         named = {level: f"level {level + 1}" if names is None else names[level] for level in levels}
         table = {name: asdict(self.report(level)) for level, name in named.items()}
         return table | {"overall": asdict(self.report())}
+
+
+# On the same episodes ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Difference of success rates of two policies on the same episodes."""
+
+    difference: float
+    """Success rate less that of the first policy."""
+    difference_low: float
+    """Lower end of its 95% paired bootstrap interval."""
+    difference_high: float
+    """Upper end."""
+    won: int
+    """Episodes in which only this policy succeeds."""
+    lost: int
+    """Episodes in which only the first policy succeeds."""
+
+
+def paired_difference(
+    first: Episodes, other: Episodes, level: int | None = None, seed: int = 0
+) -> Difference:
+    """Compare the success of two policies, episode by episode, so that difficulty cancels.
+
+    Args:
+        first: the policy that is compared to.
+        other: on the same scenarios in the same order.
+        level: only episodes of this level or group.
+        seed: of the bootstrap.
+    """
+    rows = torch.ones_like(first.success) if level is None else first.level == level
+    ours, theirs = other.success[rows], first.success[rows]
+    won, lost = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
+    value, low, high = won_and_lost(won, lost, len(ours), seed)
+    return Difference(value, float(low), float(high), won, lost)
+
+
+def differences(
+    first: Episodes, other: Episodes, names: tuple[str, ...]
+) -> dict[str, dict[str, Any]]:
+    """Return differences by group and overall, as plain numbers.
+
+    Args:
+        first: the policy that is compared to.
+        other: on the same scenarios.
+        names: of the groups.
+    """
+    levels = sorted(set(first.level.tolist())) if names else []
+    table = {names[level]: asdict(paired_difference(first, other, level)) for level in levels}
+    return table | {"overall": asdict(paired_difference(first, other))}

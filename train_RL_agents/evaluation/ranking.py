@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from marinenav_env.support.validation import require
-from train_RL_agents.evaluation.comparison import paired_difference
 from train_RL_agents.evaluation.entry import Entry
+from train_RL_agents.evaluation.outcomes import paired_difference
 from train_RL_agents.evaluation.suites import SUITES
 from train_RL_agents.evaluation.tables import (
     COLUMNS,

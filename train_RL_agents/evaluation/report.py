@@ -11,7 +11,6 @@ import torch
 
 from marinenav_env import WorldConfig
 from train_RL_agents.config.reading import to_dict
-from train_RL_agents.evaluation.comparison import differences
 from train_RL_agents.evaluation.contenders import (
     ActingOptions,
     common_world,
@@ -21,6 +20,7 @@ from train_RL_agents.evaluation.contenders import (
 )
 from train_RL_agents.evaluation.episodes import Episodes, Progress, Watch, finite
 from train_RL_agents.evaluation.marking import run_marked
+from train_RL_agents.evaluation.outcomes import differences
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, conduct, summary
 from train_RL_agents.evaluation.selection import choose_set, defaults

@@ -27,9 +27,10 @@ from marinenav_env.rules.roles import (
     pairs,
     roles,
 )
-from train_RL_agents.evaluation.episodes import Moment, wilson_interval
+from train_RL_agents.evaluation.episodes import Moment
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.rules_suite import SLOWS, TURNS
+from train_RL_agents.results.statistics import Estimate, normal_estimate, wilson_interval
 
 ASTERN = -0.05
 """A vessel slower than this along its bow goes astern (m/s)."""
@@ -308,10 +309,9 @@ def summary(found: Marks, rows: Tensor) -> dict[str, float | None]:
     return result
 
 
-def _interval(values: Tensor, is_share: bool) -> tuple[float, float, float]:
+def _interval(values: Tensor, is_share: bool) -> Estimate:
     """Mean and the ends of its 95% interval: Wilson's of a share, else the normal one."""
     count, mean = len(values), float(values.mean())
     if is_share:
-        return mean, *wilson_interval(int(values.sum()), count)
-    half = 1.959964 * float(values.std(correction=0)) / math.sqrt(count)
-    return mean, mean - half, mean + half
+        return Estimate(mean, *wilson_interval(int(values.sum()), count))
+    return normal_estimate(mean, float(values.std(correction=0)) / math.sqrt(count))

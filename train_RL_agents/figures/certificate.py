@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from train_RL_agents.evaluation.bars import BARS, Bar, Estimate, mean_estimates
+from train_RL_agents.evaluation.bars import BARS, Bar, mean_estimates
 from train_RL_agents.evaluation.entry import BENCHMARK, COLLISION, Entry, SuiteResult
-from train_RL_agents.evaluation.episodes import wilson_interval
 from train_RL_agents.evaluation.frozen import FROZEN
 from train_RL_agents.evaluation.suites import SUITES
 from train_RL_agents.evaluation.tables import COLUMNS, CONDUCT, MARKS
 from train_RL_agents.figures.page import assemble
+from train_RL_agents.results.statistics import Estimate, wilson_interval
 from train_RL_agents.utils.text_tables import Markup, html_table
 
 _SHOWN = {
@@ -185,7 +185,7 @@ def _is_shown(group: str, result: SuiteResult) -> bool:
 
 def _group_row(group: str, row: dict[str, Any], means: dict[str, Estimate]) -> dict[str, str]:
     success, collision, timeout = (
-        (row[f"{name}_rate"], row[f"{name}_low"], row[f"{name}_high"])
+        Estimate(row[f"{name}_rate"], row[f"{name}_low"], row[f"{name}_high"])
         for name in ("success", "collision", "timeout")
     )
     return {
@@ -218,7 +218,7 @@ def _conduct_rows(result: SuiteResult) -> list[dict[str, str]]:
 def _duty_rows(result: SuiteResult) -> list[dict[str, str]]:
     rows = []
     for role, (kept, asked) in result.duties.items():
-        share = (kept / asked, *wilson_interval(kept, asked)) if asked else None
+        share = Estimate(kept / asked, *wilson_interval(kept, asked)) if asked else None
         rows.append({"role": role, "kept": f"{kept} of {asked}", "share": _estimate(share),
                      "0 to 1": _range(share)})  # fmt: skip
     return rows

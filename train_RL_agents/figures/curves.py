@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from marinenav_env.support.files import read_text
 from marinenav_env.support.validation import (
@@ -30,13 +29,11 @@ from marinenav_env.support.validation import (
     require,
 )
 from train_RL_agents.config.reading import read_json
-from train_RL_agents.evaluation import aggregates
-from train_RL_agents.evaluation.aggregates import Counts, Estimate
-from train_RL_agents.evaluation.episodes import wilson_interval
+from train_RL_agents.results import statistics
+from train_RL_agents.results.statistics import Array, Counts, Estimate, wilson_interval
 from train_RL_agents.run.finding import EVALUATIONS, alike, meant
 from train_RL_agents.utils.arrays import arrays_of_objects, read_arrays
 
-Array = NDArray[np.float64]
 METRICS = {
     "success": "success rate",
     "return": "return",
@@ -56,8 +53,6 @@ _KEYS = {
 _WHAT = "a file of evaluations"
 LARGEST = 64 * 2**20
 """Bytes that the arrays which are read may have, also unpacked."""
-_DRAWS = 500
-"""Bootstrap samples behind a band."""
 _THRESHOLDS = 101
 """Points of a performance profile."""
 
@@ -296,46 +291,7 @@ def curve(runs: Sequence[Run], axis: str, metric: str, points: int = 200) -> Cur
     x = x[np.linspace(0, len(x) - 1, min(points, len(x))).round().astype(int)]
     rows = [np.searchsorted(run.axes[axis], x, side="right") - 1 for run in having]
     values = [run.episodes[metric][row] for run, row in zip(having, rows, strict=True)]
-
-    def mean(chosen: Sequence[Array]) -> Array:
-        return _mean(np.stack([_mean(each, 1) for each in chosen]), 0)
-
-    low, high = bootstrap(values, mean)
-    return Curve(x, mean(values), low, high, len(having))
-
-
-def _mean(values: Array, axis: int) -> Array:
-    """Mean of what is not nan; nan where there is nothing."""
-    counted = ~np.isnan(values)
-    total = np.where(counted, values, 0.0).sum(axis)
-    count = counted.sum(axis)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-
-
-def bootstrap(
-    values: Sequence[Array], statistic: Callable[[Sequence[Array]], Array], draws: int = _DRAWS
-) -> tuple[Array, Array]:
-    """95% percentile interval, resampling runs and, in each, episodes.
-
-    Args:
-        values: [T, K] of each run.
-        statistic: from such arrays to [T].
-        draws: bootstrap samples.
-
-    Returns:
-        Lower and upper ends, [T].
-    """
-    coins = np.random.default_rng(0)
-    samples = np.stack([statistic(_resampled(values, coins)) for _ in range(draws)])
-    empty = np.isnan(samples).all(0)
-    ends = np.nanpercentile(np.where(empty, 0.0, samples), [2.5, 97.5], axis=0)
-    low, high = np.where(empty, np.nan, ends)
-    return low, high
-
-
-def _resampled(values: Sequence[Array], coins: np.random.Generator) -> list[Array]:
-    chosen = [values[index] for index in coins.integers(len(values), size=len(values))]
-    return [each[:, coins.integers(each.shape[1], size=each.shape[1])] for each in chosen]
+    return Curve(x, *statistics.curve_estimate(values), len(having))
 
 
 def pooled_levels(runs: Sequence[Run]) -> dict[str, tuple[int, int]]:
@@ -369,7 +325,7 @@ def improvement(ours: Sequence[Run], theirs: Sequence[Run]) -> Estimate | None:
     counts = counts_of((ours, theirs))
     if not counts[0].size:
         return None
-    return aggregates.estimate(aggregates.improvement, *counts)
+    return statistics.estimate(statistics.improvement, *counts)
 
 
 # Tables -----------------------------------------------------------------------------------------
@@ -419,9 +375,9 @@ def iqm_table(groups: dict[str, list[Run]]) -> list[dict[str, Any]]:
     rows = []
     for (name, runs), counts in zip(groups.items(), counts_of([*groups.values()]), strict=True):
         if counts.size:
-            value, low, high = aggregates.estimate(aggregates.interquartile_mean, counts)
+            value, low, high = statistics.estimate(statistics.interquartile_mean, counts)
             rows.append({"group": name, "iqm": value, "low": low, "high": high,
-                         "mean": aggregates.rates(counts).mean(), "runs": len(runs)})  # fmt: skip
+                         "mean": statistics.rates(counts).mean(), "runs": len(runs)})  # fmt: skip
     return rows
 
 
@@ -430,8 +386,8 @@ def profile_table(groups: dict[str, list[Run]]) -> list[dict[str, Any]]:
     rows, thresholds = [], np.linspace(0.0, 1.0, _THRESHOLDS)
     for name, counts in zip(groups, counts_of([*groups.values()]), strict=True):
         if counts.size:
-            found = aggregates.estimate(partial(aggregates.profile, thresholds=thresholds), counts,
-                                        draws=_DRAWS)  # fmt: skip
+            found = statistics.estimate(partial(statistics.profile, thresholds=thresholds), counts,
+                                        draws=statistics.CURVE_DRAWS)  # fmt: skip
             rows += [{"group": name, "threshold": t, "share": share, "low": low, "high": high}
                      for t, share, low, high in zip(thresholds, *found, strict=True)]  # fmt: skip
     return rows

@@ -14,9 +14,9 @@ import numpy as np
 
 from marinenav_env.support.files import require_output
 from train_RL_agents.config.reading import flatten, to_dict
-from train_RL_agents.evaluation.aggregates import paired_difference
 from train_RL_agents.evaluation.tables import csv_text
 from train_RL_agents.figures import curves, plotting
+from train_RL_agents.results.statistics import paired_difference
 from train_RL_agents.studies.runs import Study, last_row, run_folders
 from train_RL_agents.utils.files import inside, write_atomically
 from train_RL_agents.utils.text_tables import html_table

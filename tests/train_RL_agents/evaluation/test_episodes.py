@@ -37,48 +37,6 @@ SECONDS = 0.5
 """Length of a control step."""
 
 
-# Wilson's interval -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("count", "total", "low", "high"),
-    [
-        # Newcombe, Statistics in Medicine 17 (1998), table I, method 3
-        (81, 263, 0.2553, 0.3662),
-        (15, 148, 0.0624, 0.1605),
-        (0, 20, 0.0, 0.1611),
-        (1, 29, 0.0061, 0.1718),
-        (5, 10, 0.2366, 0.7634),
-        (10, 10, 0.7225, 1.0),
-    ],
-)
-def test_wilson_interval_against_published_values(count, total, low, high):
-    assert wilson_interval(count, total) == close((low, high), abs=5e-5)
-
-
-def test_wilson_interval_solves_its_equation():
-    """Its ends are where the share lies just z standard deviations away."""
-    for count, total in ((3, 17), (50, 60), (299, 300)):
-        for end in wilson_interval(count, total, z=1.7):
-            deviation = math.sqrt(end * (1.0 - end) / total)
-            assert abs(count / total - end) == close(1.7 * deviation)
-
-
-def test_wilson_interval_ends_at_0_and_1_exactly():
-    for total in range(1, 1000):
-        low, high = wilson_interval(0, total)
-        assert low == 0.0 < high < 1.0
-        low, high = wilson_interval(total, total)
-        assert 0.0 < low < 1.0 == high
-        for count in {1, total // 2, total - 1} - {0, total}:
-            low, high = wilson_interval(count, total)
-            assert 0.0 < low < count / total < high < 1.0
-
-
-def test_wilson_interval_without_data_says_nothing():
-    assert wilson_interval(0, 0) == (0.0, 1.0)
-
-
 # A set of scenarios in which everything happens --------------------------------------------------
 
 

@@ -1,11 +1,13 @@
+"""Paired comparison on the same scenarios."""
+
 import math
 
 import numpy as np
 import pytest
 import torch
 
-from train_RL_agents.evaluation.comparison import differences, paired_difference
 from train_RL_agents.evaluation.episodes import Episodes
+from train_RL_agents.evaluation.outcomes import differences, paired_difference
 
 
 def episodes(success, level=None):

@@ -1,0 +1,328 @@
+"""Statistics of results, against scipy, the package rliable, scalar code and by hand."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+
+from train_RL_agents.results.statistics import (
+    bootstrap,
+    curve_estimate,
+    estimate,
+    improvement,
+    interquartile_mean,
+    normal_estimate,
+    paired_difference,
+    profile,
+    rates,
+    ratio_estimate,
+    wilson_interval,
+    won_and_lost,
+)
+
+OURS = np.array([[9, 4], [7, 6], [10, 3], [8, 8], [6, 2]])
+THEIRS = np.array([[5, 4], [9, 2], [6, 6], [4, 3]])
+"""Successes of 10 episodes: runs by tasks."""
+
+
+@pytest.fixture(scope="module")
+def stats():
+    return pytest.importorskip("scipy.stats", reason="needs the extra dev")
+
+
+# Wilson's interval -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "low", "high"),
+    [
+        # Newcombe, Statistics in Medicine 17 (1998), table I, method 3
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+        (5, 10, 0.2366, 0.7634),
+        (10, 10, 0.7225, 1.0),
+    ],
+)
+def test_wilson_interval_against_published_values(count, total, low, high):
+    assert wilson_interval(count, total) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_wilson_interval_solves_its_equation():
+    """Its ends are where the share lies just z standard deviations away."""
+    for count, total in ((3, 17), (50, 60), (299, 300)):
+        for end in wilson_interval(count, total, z=1.7):
+            deviation = math.sqrt(end * (1.0 - end) / total)
+            assert abs(count / total - end) == pytest.approx(1.7 * deviation)
+
+
+def test_wilson_interval_ends_at_0_and_1_exactly():
+    for total in range(1, 1000):
+        low, high = wilson_interval(0, total)
+        assert low == 0.0 < high < 1.0
+        low, high = wilson_interval(total, total)
+        assert 0.0 < low < 1.0 == high
+        for count in {1, total // 2, total - 1} - {0, total}:
+            low, high = wilson_interval(count, total)
+            assert 0.0 < low < count / total < high < 1.0
+
+
+def test_wilson_interval_without_data_says_nothing():
+    assert wilson_interval(0, 0) == (0.0, 1.0)
+
+
+def test_wilson_interval_is_scipys(stats):
+    for count, total in ((0, 5), (3, 17), (299, 300), (7, 7)):
+        expected = stats.binomtest(count, total).proportion_ci(method="wilson")
+        assert wilson_interval(count, total) == pytest.approx(tuple(expected), abs=1e-6)
+
+
+# Means and ratios --------------------------------------------------------------------------------
+
+
+def test_a_normal_interval_holds_95_in_100(stats):
+    low, high = stats.norm.interval(0.95, 3.0, 0.5)
+    assert normal_estimate(3.0, 0.5) == pytest.approx((3.0, low, high), abs=1e-6)
+
+
+def test_a_ratio_of_ones_is_a_mean_with_its_standard_error(stats):
+    values = np.random.default_rng(0).random(30)
+    value, low, high = ratio_estimate(values, np.ones(30))
+    error = stats.sem(values)
+    assert value == pytest.approx(values.mean())
+    ends = value - 1.959964 * error, value + 1.959964 * error
+    assert (low, high) == pytest.approx(ends)
+
+
+def test_the_interval_of_a_ratio_is_that_of_scipys_bootstrap(stats):
+    rng = np.random.default_rng(0)
+    counts = rng.integers(2, 9, 400).astype(float)
+    values = rng.binomial(counts.astype(int), 0.8).astype(float)
+    found = ratio_estimate(values, counts)
+    expected = stats.bootstrap(
+        (values, counts), lambda x, y, axis: x.sum(axis) / y.sum(axis), paired=True,
+        method="percentile", n_resamples=4000, rng=1,
+    ).confidence_interval  # fmt: skip
+    assert (found.low, found.high) == pytest.approx(tuple(expected), abs=0.002)
+
+
+def test_a_single_episode_has_an_interval_without_width():
+    assert ratio_estimate(np.array([3.0]), np.array([4.0])) == (0.75, 0.75, 0.75)
+
+
+# The bootstrap -----------------------------------------------------------------------------------
+
+
+def test_intervals_leave_out_a_fortieth_of_the_samples_at_each_end():
+    made = iter(range(201))
+    found = bootstrap(7.0, lambda _, number: np.array([next(made) for _ in range(number)]), 201)
+    assert found == (7.0, 5.0, 195.0)
+
+
+def test_every_value_has_its_own_interval_and_those_without_samples_none():
+    samples = np.stack([np.arange(41.0), np.full(41, np.nan), np.where(np.arange(41) < 1, np.nan,
+                        10.0)], 1)  # fmt: skip
+    _, low, high = bootstrap(None, lambda *_: samples, 41)
+    np.testing.assert_array_equal(low, [1.0, np.nan, 10.0])
+    np.testing.assert_array_equal(high, [39.0, np.nan, 10.0])
+
+
+def test_intervals_follow_from_the_seed():
+    def ends(seed):
+        return bootstrap(0.0, lambda rng, number: rng.random(number), 100, seed)
+
+    assert ends(0) == ends(0) != ends(1)
+
+
+# Several runs --------------------------------------------------------------------------------
+
+
+def counts(successes, episodes=10):
+    return np.stack([successes, np.full_like(successes, episodes)], -1)
+
+
+def test_rates_are_shares_of_the_episodes():
+    assert rates(counts(OURS))[0].tolist() == [0.9, 0.4]
+
+
+def test_the_rate_of_few_episodes_or_none():
+    given = np.array([[[1, 1], [1, 2], [0, 0]]])
+    assert rates(given).tolist() == [[1.0, 0.5, 0.0]]
+
+
+def test_the_interquartile_mean_is_that_of_the_middle_half():
+    assert interquartile_mean(np.arange(8.0)[None] / 8) == pytest.approx((2 + 3 + 4 + 5) / 32)
+    assert interquartile_mean(np.array([[0.25]])) == 0.25
+
+
+def test_ties_count_half():
+    assert improvement(np.array([[0.5], [1.0]]), np.array([[0.5], [0.0]])) == 7 / 8
+
+
+def test_a_profile_is_the_share_above_each_threshold():
+    found = profile(np.array([[0.2, 0.6], [0.6, 1.0]]), np.array([0.0, 0.2, 0.6, 1.0]))
+    assert found.tolist() == [1.0, 0.75, 0.25, 0.0]
+
+
+def test_episodes_widen_the_interval_and_give_one_to_a_single_run():
+    one = counts(OURS[:1])
+    value, low, high = estimate(interquartile_mean, one, episodes=False)
+    assert value == low == high == pytest.approx(0.65)
+    _, low, high = estimate(interquartile_mean, one)
+    assert low < 0.55 < 0.75 < high
+
+
+def test_numbers_of_rliable_are_met():
+    """rliable 1.2, 3,000 bootstrap samples."""
+    for given, point, ends in ((OURS, 0.65, (0.517, 0.783)), (THEIRS, 0.475, (0.35, 0.6))):
+        value, low, high = estimate(interquartile_mean, counts(given), episodes=False)
+        assert value == pytest.approx(point)
+        assert (low, high) == pytest.approx(ends, abs=0.03)
+    value, low, high = estimate(improvement, counts(OURS), counts(THEIRS), episodes=False)
+    assert value == pytest.approx(0.7)
+    assert (low, high) == pytest.approx((0.4375, 0.925), abs=0.03)
+
+
+@pytest.mark.slow
+def test_rliable_computes_the_same():
+    metrics = pytest.importorskip("rliable.metrics", reason="rliable is not installed")
+    library = pytest.importorskip("rliable.library")
+    scores = {"ours": rates(counts(OURS)), "theirs": rates(counts(THEIRS))}
+    points, ends = library.get_interval_estimates(
+        scores, lambda each: np.array([metrics.aggregate_iqm(each)]), reps=5000
+    )
+    for name, given in (("ours", OURS), ("theirs", THEIRS)):
+        value, low, high = estimate(interquartile_mean, counts(given), episodes=False)
+        assert value == pytest.approx(points[name][0])
+        assert (low, high) == pytest.approx(ends[name][:, 0], abs=0.03)
+    pairs = {"pair": (scores["ours"], scores["theirs"])}
+    points, ends = library.get_interval_estimates(
+        pairs, metrics.probability_of_improvement, reps=5000
+    )
+    value, low, high = estimate(improvement, counts(OURS), counts(THEIRS), episodes=False)
+    assert value == pytest.approx(points["pair"])
+    assert (low, high) == pytest.approx(ends["pair"][:, 0], abs=0.05)
+    thresholds = np.linspace(0.0, 1.0, 11)
+    shares, _ = library.create_performance_profile(scores, thresholds, reps=100)
+    assert profile(scores["ours"], thresholds) == pytest.approx(shares["ours"])
+
+
+def resampled_means(episodes):
+    """Mean scores of bootstrap samples of OURS, run by run, task by task and episode by episode."""
+    rng, means = np.random.default_rng(7), []
+    for _ in range(2000):
+        total = 0
+        for task in range(2):
+            for run in rng.integers(5, size=5):
+                won = int(OURS[run, task])
+                total += sum(rng.random(10) < won / 10) if episodes else won
+        means.append(total / 100)
+    return means
+
+
+@pytest.mark.parametrize("episodes", [True, False])
+def test_estimates_equal_scalar_code(episodes):
+    ends = np.percentile(resampled_means(episodes), [2.5, 97.5])
+    found = estimate(lambda scores: scores.mean((-2, -1)), counts(OURS), episodes=episodes)
+    assert found == pytest.approx((0.63, *ends), abs=0.02)
+
+
+def test_an_interval_is_of_2000_samples():
+    seen = []
+
+    def statistic(scores):
+        seen.append(scores.reshape(-1, 5, 2).shape)
+        return scores.mean((-2, -1))
+
+    estimate(statistic, counts(OURS))
+    assert sum(shape[0] for shape in seen) == 2001
+
+
+def test_a_profile_has_an_interval_at_every_threshold():
+    thresholds = np.array([0.3, 0.5, 0.85])
+    found = estimate(partial(profile, thresholds=thresholds), counts(OURS), draws=300)
+    for number, threshold in enumerate(thresholds):
+        alone = partial(profile, thresholds=np.array([threshold]))
+        one = estimate(alone, counts(OURS), draws=300)
+        assert [each[number] for each in found] == [each[0] for each in one]
+
+
+def test_the_interquartile_mean_and_improvement_are_scipys(stats):
+    scores = np.random.default_rng(0).random((2, 5, 8))
+    assert interquartile_mean(scores) == pytest.approx(
+        [stats.trim_mean(each, 0.25, axis=None) for each in scores]
+    )
+    ours, theirs = rates(counts(OURS)), rates(counts(THEIRS))
+    shares = stats.mannwhitneyu(ours, theirs).statistic / (len(ours) * len(theirs))
+    assert improvement(ours, theirs) == pytest.approx(shares.mean())
+
+
+# Curves ------------------------------------------------------------------------------------------
+
+
+def test_the_band_of_a_single_run_is_scipys(stats):
+    values = np.random.default_rng(0).random((2, 80)) < [[0.3], [0.8]]
+    found = curve_estimate([values.astype(float)])
+    expected = stats.bootstrap((values.astype(float),), np.mean, axis=1, method="percentile",
+                               n_resamples=4000, rng=1).confidence_interval  # fmt: skip
+    assert found.value == pytest.approx(values.mean(1))
+    assert found.low == pytest.approx(expected.low, abs=0.03)
+    assert found.high == pytest.approx(expected.high, abs=0.03)
+
+
+def test_the_band_of_several_runs_equals_scalar_code():
+    rng = np.random.default_rng(0)
+    values = [(rng.random((2, number)) < share).astype(float)
+              for number, share in ((30, 0.4), (50, 0.9), (20, 0.6))]  # fmt: skip
+    values[1][0, ::3] = np.nan
+    samples = []
+    for _ in range(2000):
+        means = []
+        for run in rng.integers(3, size=3):
+            drawn = rng.integers(values[run].shape[1], size=values[run].shape[1])
+            means.append([np.nanmean(row[drawn]) for row in values[run]])
+        samples.append(np.mean(means, 0))
+    low, high = np.percentile(samples, [2.5, 97.5], axis=0)
+    found = curve_estimate(values)
+    assert found.value == pytest.approx(np.mean([np.nanmean(each, 1) for each in values], 0))
+    assert found.low == pytest.approx(low, abs=0.04)
+    assert found.high == pytest.approx(high, abs=0.04)
+
+
+# Pairs on the same scenarios ---------------------------------------------------------------------
+
+
+def test_differences_on_the_same_scenarios_cancel_their_difficulty():
+    hard = np.random.default_rng(0).random(400) < 0.5
+    ours = [np.where(hard, 0.0, 1.0)] * 2
+    theirs = [np.where(hard, 0.0, 1.0) * (np.arange(400) >= 40)] * 3
+    value, low, high = paired_difference(ours, theirs)
+    lost = float((~hard[:40]).sum()) / 400
+    assert value == pytest.approx(lost)
+    assert high - low < 4 * 2 * np.sqrt(lost / 400)
+    assert low < lost < high
+
+
+def test_differences_of_groups_equal_scalar_code():
+    rng = np.random.default_rng(0)
+    ours = [(rng.random(60) < share).astype(float) for share in (0.9, 0.7, 0.8)]
+    theirs = [(rng.random(60) < share).astype(float) for share in (0.6, 0.4)]
+    samples = []
+    for _ in range(2000):
+        scenarios = rng.integers(60, size=60)
+        one, other = (np.mean([side[run][scenarios] for run in rng.integers(len(side),
+                      size=len(side))]) for side in (ours, theirs))  # fmt: skip
+        samples.append(one - other)
+    found = paired_difference(ours, theirs)
+    assert found.value == pytest.approx(np.mean(ours) - np.mean(theirs))
+    ends = np.percentile(samples, [2.5, 97.5])
+    assert (found.low, found.high) == pytest.approx(tuple(ends), abs=0.03)
+
+
+def test_the_difference_of_two_runs_is_that_of_episodes_won_and_lost():
+    ours = np.array([1.0] * 120 + [0.0] * 80 + [1.0] * 300)
+    theirs = np.array([0.0] * 120 + [1.0] * 380)
+    groups, pairs = paired_difference([ours], [theirs]), won_and_lost(120, 80, 500)
+    assert groups == pytest.approx(pairs, abs=0.01)

@@ -1,0 +1,1 @@
+"""Results: statistics of them, and tables."""

@@ -1,0 +1,243 @@
+"""Statistics of results: shares, means and differences, each with its 95% interval.
+
+Those of several runs are of Agarwal et al., Deep Reinforcement Learning at the Edge of the
+Statistical Precipice, 2021. A score is the success rate of a run on a task, which is a level or a
+group of a suite. Without the variation of episodes, values and intervals are those of the package
+rliable.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Counts = NDArray[Any]
+"""Successes and episodes of N runs on M tasks, [N, M, 2]."""
+Z = 1.959964
+"""Standard deviations from the mean of a normal distribution that 95% of it lies within."""
+DRAWS = 2000
+"""Bootstrap samples behind an interval."""
+CURVE_DRAWS = 500
+"""The same where there is an interval at every point of a curve."""
+PAIRED_DRAWS = 10_000
+"""The same of two policies, where a sample is a single draw."""
+_BLOCK = 250
+"""Bootstrap samples that are made at a time."""
+
+
+class Estimate(NamedTuple):
+    """A value with the ends of its 95% interval."""
+
+    value: Any
+    low: Any
+    high: Any
+
+
+# Shares, means and ratios -----------------------------------------------------------------------
+
+
+def wilson_interval(count: int, total: int, z: float = Z) -> tuple[float, float]:
+    """Return the 95% confidence interval of a proportion (Wilson, JASA 1927)."""
+    if total == 0:
+        return 0.0, 1.0
+    share = count / total
+    centre = (share + z * z / (2 * total)) / (1 + z * z / total)
+    half = math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
+    half *= z / (1 + z * z / total)
+    # Where they are 0 and 1, rounding would leave them beside it.
+    return (0.0 if count == 0 else centre - half), (1.0 if count == total else centre + half)
+
+
+def normal_estimate(value: float, standard_error: float) -> Estimate:
+    """Return a value with its normal interval."""
+    half = Z * standard_error
+    return Estimate(value, value - half, value + half)
+
+
+def ratio_estimate(values: Array, counts: Array) -> Estimate:
+    """Estimate a ratio of sums over independent episodes.
+
+    Args:
+        values: [N] of each episode.
+        counts: [N] what they are divided by; of ones, the ratio is the mean.
+    """
+    ratio, number = float(values.sum() / counts.sum()), len(values)
+    rest = float(((values - ratio * counts) ** 2).sum()) * number / max(number - 1, 1)
+    return normal_estimate(ratio, math.sqrt(rest) / float(counts.sum()))
+
+
+# The bootstrap ----------------------------------------------------------------------------------
+
+
+def bootstrap(
+    value: Any,
+    sample: Callable[[np.random.Generator, int], Array],
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> Estimate:
+    """Estimate the 95% interval of a statistic by the percentiles of resampled ones.
+
+    Args:
+        value: of the statistic, a number or [T].
+        sample: from a generator and a number B to B resampled statistics, [B] or [B, T]; nan where
+            a sample has none.
+        draws: bootstrap samples.
+        seed: of the generator.
+    """
+    rng = np.random.default_rng(seed)
+    sizes = [min(_BLOCK, draws - done) for done in range(0, draws, _BLOCK)]
+    samples = np.concatenate([sample(rng, size) for size in sizes])
+    empty = np.isnan(samples).all(0)
+    ends = np.nanpercentile(np.where(empty, 0.0, samples), [2.5, 97.5], axis=0)
+    low, high = np.where(empty, np.nan, ends)
+    return Estimate(value, low, high)
+
+
+# Several runs -----------------------------------------------------------------------------------
+
+
+def rates(counts: Counts) -> Array:
+    """Return the scores [..., N, M] of counts [..., N, M, 2]."""
+    return np.asarray(counts[..., 0] / np.maximum(counts[..., 1], 1), np.float64)
+
+
+def interquartile_mean(scores: Array) -> Any:
+    """Return the mean of the middle half of all scores [..., N, M]."""
+    ordered = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)
+    number = ordered.shape[-1]
+    return ordered[..., number // 4 : number - number // 4].mean(-1)
+
+
+def improvement(ours: Array, theirs: Array) -> Any:
+    """Return the probability that a run of ours has a higher score on a task than one of theirs.
+
+    It is the mean over tasks of the share of pairs of runs, ties counting half.
+
+    Args:
+        ours: scores [..., N, M].
+        theirs: scores [..., K, M].
+    """
+    gap = ours[..., :, None, :] - theirs[..., None, :, :]
+    return ((gap > 0.0) + 0.5 * (gap == 0.0)).mean((-3, -2, -1))
+
+
+def profile(scores: Array, thresholds: Array) -> Array:
+    """Return the share of the scores [..., N, M] above each threshold [T]."""
+    return np.asarray((scores[..., None] > thresholds).mean((-3, -2)), np.float64)
+
+
+def estimate(
+    statistic: Callable[..., Any], *groups: Counts, episodes: bool = True, draws: int = DRAWS
+) -> Estimate:
+    """Estimate a statistic of groups of runs with a stratified bootstrap.
+
+    Args:
+        statistic: from the scores [..., N, M] of each group to values [...] or [..., T].
+        groups: counts of each.
+        episodes: resample the episodes of every run, too, so that there is an interval also for a
+            single run; else only runs are drawn, separately for every task.
+        draws: bootstrap samples.
+    """
+
+    def drawn(counts: Counts, rng: np.random.Generator, number: int) -> Array:
+        rows = rng.integers(len(counts), size=(number, *counts.shape[:2]))
+        chosen = np.take_along_axis(counts[None], rows[..., None], axis=1)
+        if not episodes:
+            return rates(chosen)
+        total = np.maximum(chosen[..., 1], 1)
+        return np.asarray(rng.binomial(total, rates(chosen)) / total, np.float64)
+
+    def sample(rng: np.random.Generator, number: int) -> Array:
+        return np.asarray(statistic(*(drawn(each, rng, number) for each in groups)))
+
+    return bootstrap(statistic(*map(rates, groups)), sample, draws)
+
+
+def curve_estimate(values: Sequence[Array]) -> Estimate:
+    """Estimate the mean over runs of the means over episodes at every point of a curve.
+
+    The bootstrap draws runs and, within each, episodes, so that it says something of a single run,
+    too. An episode is drawn for all points at once.
+
+    Args:
+        values: [T, K] of each run, with episodes of its own number K; nan does not count.
+
+    Returns:
+        Values [T]; nan where nothing counts.
+    """
+    counted = [(~np.isnan(each)).astype(np.float64) for each in values]
+    filled = [np.nan_to_num(each) for each in values]
+
+    def sample(rng: np.random.Generator, number: int) -> Array:
+        chosen = rng.integers(len(values), size=(number, len(values)))
+        means = np.empty((*chosen.shape, len(values[0])))
+        for run, episodes in enumerate(each.shape[1] for each in values):
+            places = chosen == run
+            even = np.full(episodes, 1.0 / episodes)
+            # How often each episode is drawn, [drawn, K].
+            weights = rng.multinomial(episodes, even, int(places.sum())).astype(np.float64)
+            means[places] = _ratio(weights @ filled[run].T, weights @ counted[run].T)
+        return _mean(means, 1)
+
+    mean = _mean(np.stack([_mean(each, 1) for each in values]), 0)
+    return bootstrap(mean, sample, CURVE_DRAWS)
+
+
+def _mean(values: Array, axis: int) -> Array:
+    """Return the mean of what is not nan; nan where there is nothing."""
+    counted = ~np.isnan(values)
+    return _ratio(np.where(counted, values, 0.0).sum(axis), counted.sum(axis))
+
+
+def _ratio(total: Array, count: Array) -> Array:
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+# Pairs on the same scenarios --------------------------------------------------------------------
+
+
+def paired_difference(ours: Sequence[Array], theirs: Sequence[Array]) -> Estimate:
+    """Estimate the difference of success rates of two groups of runs on the same scenarios.
+
+    The bootstrap draws runs of each group, and scenarios for all of them together.
+
+    Args:
+        ours: successes [K] of each run.
+        theirs: those of each run of the other group, on the same scenarios.
+    """
+    sides = [np.stack(each) for each in (ours, theirs)]
+    scenarios = sides[0].shape[1]
+
+    def sample(rng: np.random.Generator, number: int) -> Array:
+        columns = rng.integers(scenarios, size=(number, scenarios))
+        one, other = (each[rng.integers(len(each), size=(number, len(each)))].mean(1)
+                      for each in sides)  # fmt: skip
+        return np.asarray(np.take_along_axis(one - other, columns, axis=1).mean(1))
+
+    return bootstrap(float(sides[0].mean() - sides[1].mean()), sample)
+
+
+def won_and_lost(won: int, lost: int, total: int, seed: int = 0) -> Estimate:
+    """Estimate the difference of success rates of two policies on the same episodes.
+
+    An episode's difference is -1, 0 or 1, so that drawing N episodes with replacement is one
+    multinomial draw of how often each of the three comes.
+
+    Args:
+        won: episodes in which only the one succeeds.
+        lost: episodes in which only the other succeeds.
+        total: all episodes.
+        seed: of the bootstrap.
+    """
+    shares = np.array([won, lost, total - won - lost]) / total
+
+    def sample(rng: np.random.Generator, number: int) -> Array:
+        drawn = rng.multinomial(total, shares, number)
+        return np.asarray((drawn[:, 0] - drawn[:, 1]) / total)
+
+    return bootstrap((won - lost) / total, sample, PAIRED_DRAWS, seed)
