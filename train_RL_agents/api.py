@@ -31,6 +31,7 @@ from train_RL_agents.evaluation.contenders import find
 from train_RL_agents.evaluation.report import Evaluation, evaluate_all
 from train_RL_agents.evaluation.tables import Result
 from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.results.table import Table
 from train_RL_agents.run.checkpoint import (
     STOPPED,
     LoadedPolicy,
@@ -43,7 +44,6 @@ from train_RL_agents.training import new_runs, resumed_runs, run_to_the_end
 from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.compiling import quiet_compiler
 from train_RL_agents.utils.device import resolve_device
-from train_RL_agents.utils.text_tables import html_table
 
 _LARGEST = 1e15
 """Of what is observed: squares of much larger numbers are infinite in single precision."""
@@ -259,7 +259,7 @@ class TrainedRun:
 
     def _repr_html_(self) -> str:
         rows = [{name: _cell(value) for name, value in each.items()} for each in self.evaluations]
-        return html_table(rows, f"Evaluations of {self.folder}") or escape(repr(self))
+        return Table.of(rows).html(f"Evaluations of {self.folder}") or escape(repr(self))
 
     def load(self, which: str = "best") -> Policy:
         """One of its policies; see load."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from textwrap import fill
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as Grid
 
 from train_RL_agents.benchmark import PARTS
 from train_RL_agents.benchmark.timing import Row, grouped
-from train_RL_agents.utils.text_tables import TextTable, line_width
+from train_RL_agents.results.table import Column, Table, line_width
 
 _WIDTH = 100
 """Characters of a line where the output is no terminal."""
@@ -30,9 +30,9 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def setting_table(facts: dict[str, Any]) -> Table:
+def setting_table(facts: dict[str, Any]) -> Grid:
     """Names and values."""
-    table = Table.grid(padding=(0, 2))
+    table = Grid.grid(padding=(0, 2))
     table.add_column(justify="right")
     table.add_column(overflow="fold")
     for name, value in facts.items():
@@ -52,31 +52,34 @@ def show(console: Console, rows: Sequence[Row]) -> None:
 
 
 def _rates(rows: Sequence[Row]) -> str:
-    """Rates of rows that have their sizes in common."""
+    """Return rates of rows that have their sizes in common."""
     part, unit = rows[0]["part"], rows[0]["unit"]
-    sizes = [name for name in _SIZES if name in rows[0]]
+    sizes = [Column(name, format=",") for name in _SIZES if name in rows[0]]
     notes = [name for name in rows[0]["notes"] if not name.startswith(_SHARE)]
-    names = (*sizes, unit, "lowest to highest", "ms a step", "compile s", *notes)
-    return _table(f"{part}: {PARTS[part]}", names, (
-        (
-            row["mode"], *(f"{row[name]:,}" for name in sizes), _number(row["median"]),
-            f"{_number(row['lowest'])} to {_number(row['highest'])}", _number(row["ms_per_step"]),
-            f"{row['compile_seconds']:.1f}", *(_number(row["notes"][name]) for name in notes),
-        )
+    columns = [
+        *sizes, Column("median", unit, _number), Column("range", "lowest to highest"),
+        Column("ms_per_step", "ms a step", _number),
+        Column("compile_seconds", "compile s", ".1f"),
+        *(Column(f"notes {name}", name, _number) for name in notes),
+    ]  # fmt: skip
+    shown = [
+        {**row, "range": f"{_number(row['lowest'])} to {_number(row['highest'])}"}
+        | {f"notes {name}": row["notes"][name] for name in notes}
         for row in rows
-    ))  # fmt: skip
+    ]
+    return _table(f"{part}: {PARTS[part]}", columns, shown)
 
 
 def _shares(rows: Sequence[Row]) -> str:
-    """Shares of the loop's time."""
+    """Return shares of the loop's time."""
     names = [name for name in rows[0]["notes"] if name.startswith(_SHARE)]
-    cells = ((row["mode"], *(f"{row['notes'][name]:.1%}" for name in names)) for row in rows)
+    columns = [Column(name, name.removeprefix(_SHARE), ".1%") for name in names]
     title = "share of the time; world: collection without policy; outside: the last 3"
-    return _table(title, [name.removeprefix(_SHARE) for name in names], cells)
+    return _table(title, columns, [{"mode": row["mode"], **row["notes"]} for row in rows])
 
 
-def _table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A row for each mode, with numbers on the right, as wide as the terminal."""
-    lines, left_out = TextTable(["mode", *names], list(rows)).lines(line_width())
+def _table(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> str:
+    """Return a row for each mode, with numbers on the right, as wide as the terminal."""
+    lines, left_out = Table([Column("mode"), *columns], rows).lines(line_width())
     more = [f"no room for: {', '.join(left_out)}"] if left_out else []
     return "\n".join([fill(title, line_width()), *lines, *more])

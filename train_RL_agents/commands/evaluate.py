@@ -118,13 +118,14 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
 
 def _write_all(given: dict[str, Any], evaluation: Evaluation) -> None:
     """Write the files asked for."""
+    from train_RL_agents.results.table import Table
     from train_RL_agents.utils.files import write_atomically
 
     if "json" in given:
         content = json.dumps(evaluation.content(), indent=2, allow_nan=False)
         write_atomically(given["json"], content + "\n")
     if "csv" in given:
-        write_atomically(given["csv"], tables.csv_text(evaluation.rows))
+        write_atomically(given["csv"], Table.of(evaluation.rows).csv())
     if "markdown" in given:
         text = tables.markdown_text(evaluation.results, evaluation.heading)
         write_atomically(given["markdown"], text)

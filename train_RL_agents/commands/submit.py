@@ -94,8 +94,7 @@ def _rank(folder: Path, out: Path | None) -> None:
     from marinenav_env.support.validation import require
     from train_RL_agents.evaluation.entry import BENCHMARK, read_entry
     from train_RL_agents.evaluation.frozen import require_frozen
-    from train_RL_agents.evaluation.ranking import MEANINGS, page, rank
-    from train_RL_agents.evaluation.tables import print_with_meanings
+    from train_RL_agents.evaluation.ranking import page, rank
     from train_RL_agents.utils.files import write_atomically
 
     paths = sorted(folder.glob("*.json"))
@@ -104,6 +103,6 @@ def _rank(folder: Path, out: Path | None) -> None:
     for path in paths:
         require_frozen(entries[path.stem], path)
     heading = f"Benchmark {BENCHMARK}"
-    print_with_meanings(rank(entries), heading, MEANINGS)
+    rank(entries).print(heading)
     if out is not None:
         write_atomically(out, page(entries, heading))

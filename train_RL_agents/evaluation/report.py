@@ -34,9 +34,9 @@ from train_RL_agents.evaluation.tables import (
     result_rows,
     short,
 )
+from train_RL_agents.results.table import UNLIMITED
 from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.utils.provenance import versions
-from train_RL_agents.utils.text_tables import UNLIMITED
 
 
 @dataclass(frozen=True)

@@ -1,32 +1,50 @@
-"""Tables of an evaluation: for the terminal, as Markdown and as CSV."""
+"""Tables of an evaluation: which columns they have, and what these mean."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from train_RL_agents.utils.text_tables import TextTable, print_meanings
+from train_RL_agents.results.table import Column, Table
 
-COLUMNS = {
-    "success": "episodes in which every robot arrives, with the 95% Wilson interval; "
-    "an episode stops at its first collision",
-    "collision": "episodes with a collision",
-    "time-out": "episodes without a collision in which some robot did not arrive in time",
-    "robot success": "robots that arrive when episodes continue after a collision",
-    "travel time": "of a robot (s), mean over successful episodes",
-    "energy": "thrust spent per robot (N s), mean over successful episodes",
-    "return": "sum of 0.99^t reward per robot, mean over all episodes",
-}
+FIGURES = (
+    Column("success_rate", "success", ".3f", ("success_low", "success_high"),
+           meaning="episodes in which every robot arrives, with the 95% Wilson interval; "
+           "an episode stops at its first collision"),
+    Column("collision_rate", "collision", ".3f", meaning="episodes with a collision"),
+    Column("timeout_rate", "time-out", ".3f",
+           meaning="episodes without a collision in which some robot did not arrive in time"),
+    Column("robot_success_rate", "robot success", ".3f",
+           meaning="robots that arrive when episodes continue after a collision"),
+    Column("avg_time", "travel time", ".1f",
+           meaning="of a robot (s), mean over successful episodes"),
+    Column("avg_energy", "energy", ".0f",
+           meaning="thrust spent per robot (N s), mean over successful episodes"),
+    Column("avg_return", "return", ".2f",
+           meaning="sum of 0.99^t reward per robot, mean over all episodes"),
+)  # fmt: skip
+"""The figures of a report that tables have."""
+COLUMNS = {column.title: column.meaning for column in FIGURES}
 """What each column of the table means."""
-DIFFERENCE = "than the first"
-COMPARED = COLUMNS | {
-    DIFFERENCE: "success rate less that of the first policy on the same episodes, "
-    "with the 95% paired bootstrap interval"
-}
+
+
+def difference_column(header: str, meaning: str) -> Column:
+    """Return the column of differences of success rates.
+
+    Args:
+        header: than whom.
+        meaning: what the rate is compared to; that the interval is a bootstrap is added.
+    """
+    return Column("difference", header, "+.3f", ("difference_low", "difference_high"),
+                  meaning=f"{meaning}, with the 95% paired bootstrap interval")  # fmt: skip
+
+
+DIFFERENCE = difference_column(
+    "than the first", "success rate less that of the first policy on the same episodes"
+)
+COMPARED = COLUMNS | {DIFFERENCE.title: DIFFERENCE.meaning}
 """The same for a comparison."""
 
 CONDUCT = {
@@ -96,82 +114,62 @@ class Result:
         return MARKS if rows and "safety" in rows[0] else CONDUCT
 
 
-def cells(row: dict[str, Any]) -> list[str]:
-    """A report as texts: episodes, then one for each of COLUMNS."""
-
-    def number(name: str, digits: int) -> str:
-        return "-" if row[name] is None else f"{row[name]:.{digits}f}"
-
-    return [
-        str(row["episodes"]),
-        f"{number('success_rate', 3)} [{number('success_low', 3)}, {number('success_high', 3)}]",
-        *(number(name, 3) for name in ("collision_rate", "timeout_rate", "robot_success_rate")),
-        number("avg_time", 1),
-        number("avg_energy", 0),
-        number("avg_return", 2),
-    ]
-
-
-def difference_cell(row: dict[str, Any] | None) -> str:
-    """A difference as text."""
-    if row is None:
-        return "-"
-    low, high = row["difference_low"], row["difference_high"]
-    return f"{row['difference']:+.3f} [{low:+.3f}, {high:+.3f}]"
-
-
-_IMPORTANT = ("success", DIFFERENCE, "collision", "time-out", "travel time", "robot success",
+_IMPORTANT = ("success", DIFFERENCE.title, "collision", "time-out", "travel time", "robot success",
               "episodes", "return", "energy")  # fmt: skip
 
 
-def figure_table(results: Sequence[Result]) -> TextTable:
-    """The figures, group by group."""
+def figure_table(results: Sequence[Result]) -> Table:
+    """Make the table of the figures, group by group."""
     several = len(results) > 1
-    rows = []
-    for group in results[0].figures:
-        for number, result in enumerate(results):
-            keys = ["" if number else group, *([result.name] if several else [])]
-            difference = result.differences and result.differences[group]
-            compared = [difference_cell(difference)] if several else []
-            rows.append([*keys, *cells(result.figures[group]), *compared])
-    titles = ["", "policy", "episodes", *COMPARED] if several else ["", "episodes", *COLUMNS]
-    return TextTable(titles, rows, 2 if several else 1, _IMPORTANT)
+    rows = [
+        {"group": "" if number else group, "policy": result.name, **result.figures[group]}
+        | (result.differences or {}).get(group, {})
+        for group in results[0].figures
+        for number, result in enumerate(results)
+    ]
+    keys = [Column("group", ""), *([Column("policy")] if several else [])]
+    compared = [DIFFERENCE] if several else []
+    return Table([*keys, Column("episodes"), *FIGURES, *compared], rows, len(keys), _IMPORTANT)
 
 
-def conduct_table(results: Sequence[Result]) -> TextTable:
-    """Table of the rules kept, by encounter."""
-    rows, columns = [], results[0].conduct_columns
-    for group in results[0].conduct or {}:
-        for number, result in enumerate(results):
-            values = (result.conduct or {})[group]
-            rows.append(["" if number else group, result.name,
-                         *(_mark(values, name) for name in columns)])  # fmt: skip
-    return TextTable(["", "policy", *(name.replace("_", " ") for name in columns)], rows, 2)
+def conduct_table(results: Sequence[Result]) -> Table:
+    """Make the table of the rules kept, by encounter."""
+    rows = [
+        {"group": "" if number else group, "policy": result.name, **(result.conduct or {})[group]}
+        for group in results[0].conduct or {}
+        for number, result in enumerate(results)
+    ]
+    columns = [
+        Column(name, name.replace("_", " "), ".2f", (f"{name}_low", f"{name}_high"), meaning=text)
+        for name, text in results[0].conduct_columns.items()
+    ]
+    return Table([Column("group", ""), Column("policy"), *columns], rows, 2)
 
 
-def _mark(values: dict[str, Any], name: str) -> str:
-    """A figure of conduct as text, with its interval if there is one."""
-    value, ends = values[name], (values.get(f"{name}_low"), values.get(f"{name}_high"))
-    if value is None:
-        return "-"
-    return f"{value:.2f}" + ("" if None in ends else f" [{ends[0]:.2f}, {ends[1]:.2f}]")
+def _tables(results: Sequence[Result]) -> list[Table]:
+    """Return the table of figures, and that of conduct if there is any."""
+    conduct = [conduct_table(results)] if results[0].conduct is not None else []
+    return [figure_table(results), *conduct]
 
 
 def show(results: Sequence[Result], heading: str) -> None:
     """Print the tables, with what each column means below them."""
-    print_with_meanings(figure_table(results), heading, COMPARED)
-    if results[0].conduct is not None:
-        meanings = {name.replace("_", " "): text
-                    for name, text in results[0].conduct_columns.items()}  # fmt: skip
+    figures, *conduct = _tables(results)
+    figures.print(heading)
+    for table in conduct:
         print()
-        print_with_meanings(conduct_table(results), "Rules of the sea", meanings)
+        table.print("Rules of the sea")
 
 
-def print_with_meanings(table: TextTable, heading: str, meanings: dict[str, str]) -> None:
-    """Print a table, and the meanings of those columns that it shows."""
-    hidden = table.print(heading)
-    shown = [title for title in table.titles if title in meanings and title not in hidden]
-    print_meanings({title: meanings[title] for title in shown})
+def notebook_text(results: Sequence[Result], heading: str) -> str:
+    """Return the tables in HTML, below a heading."""
+    tables = "".join(table.html(heading) for table in _tables(results))
+    return f"<p>{escape(heading)}</p>\n{tables}"
+
+
+def markdown_text(results: Sequence[Result], heading: str) -> str:
+    """Return the tables in Markdown, below a heading."""
+    return "\n".join([heading + "\n", *(table.markdown() for table in _tables(results))])
 
 
 def short(result: Result) -> str:
@@ -183,31 +181,6 @@ def short(result: Result) -> str:
     )
 
 
-def notebook_text(results: Sequence[Result], heading: str) -> str:
-    """Return the tables in HTML, below a heading."""
-    return f"<p>{escape(heading)}</p>\n" + "".join(
-        table.html(heading) for table in _tables(results)
-    )
-
-
-def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [titles, ["---"] * len(titles), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def markdown_text(results: Sequence[Result], heading: str) -> str:
-    """The tables in Markdown, below a heading."""
-    tables = (markdown_table(each.titles, each.rows) for each in _tables(results))
-    return "\n".join([heading + "\n", *tables])
-
-
-def _tables(results: Sequence[Result]) -> list[TextTable]:
-    """The table of figures, and that of conduct if there is any."""
-    conduct = [conduct_table(results)] if results[0].conduct is not None else []
-    return [figure_table(results), *conduct]
-
-
 def result_rows(results: Sequence[Result]) -> list[dict[str, Any]]:
     """All figures of all groups and policies, a row for each of both."""
     return [
@@ -217,13 +190,3 @@ def result_rows(results: Sequence[Result]) -> list[dict[str, Any]]:
         for group in results[0].figures
         for result in results
     ]
-
-
-def csv_text(rows: Sequence[dict[str, Any]]) -> str:
-    """Rows as CSV, with a column for every name in any of them."""
-    stream = io.StringIO()
-    names = dict.fromkeys(name for row in rows for name in row)
-    writer = csv.DictWriter(stream, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return stream.getvalue()

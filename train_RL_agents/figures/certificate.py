@@ -15,7 +15,7 @@ from train_RL_agents.evaluation.suites import SUITES
 from train_RL_agents.evaluation.tables import COLUMNS, CONDUCT, MARKS
 from train_RL_agents.figures.page import assemble
 from train_RL_agents.results.statistics import Estimate, wilson_interval
-from train_RL_agents.utils.text_tables import Markup, html_table
+from train_RL_agents.results.table import Markup, Table
 
 _SHOWN = {
     "compliance": "rules kept", "rules_kept": "rules kept", "all_kept": "all kept",
@@ -111,7 +111,7 @@ def _bars(entry: Entry) -> tuple[int, str]:
         good = value is not None and bar.passed(value[0])
         passed += good
         rows.append(_bar_row(bar, value, good))
-    return passed, html_table(rows, "Bars")
+    return passed, Table.of(rows).html("Bars")
 
 
 def _bar_row(bar: Bar, value: Estimate | None, good: bool) -> dict[str, str]:
@@ -172,9 +172,9 @@ def _suite(name: str, result: SuiteResult) -> str:
             f"{100 * result.astern:.1f}% of the steps are astern.")  # fmt: skip
     rows = [_group_row(*each, mean_estimates(result, each[0])) for each in table.items()
             if _is_shown(each[0], result)]  # fmt: skip
-    parts = [html_table(rows, f"Figures of {name}"), _sheet(result),
-             html_table(_conduct_rows(result), f"Conduct in {name}"),
-             html_table(_duty_rows(result), f"Duties in {name}"), _meanings(result)]  # fmt: skip
+    parts = [Table.of(rows).html(f"Figures of {name}"), _sheet(result),
+             Table.of(_conduct_rows(result)).html(f"Conduct in {name}"),
+             Table.of(_duty_rows(result)).html(f"Duties in {name}"), _meanings(result)]  # fmt: skip
     return _section(name, text, "".join(parts))
 
 
@@ -293,4 +293,4 @@ def _sources(entry: Entry) -> str:
         })  # fmt: skip
     about = [{"name": name.replace("_", " "), "value": "-" if value in (None, "") else str(value)}
              for part in (entry.policy, entry.program) for name, value in part.items()]  # fmt: skip
-    return html_table(suites, "Scenarios") + html_table(about, "Policy and program")
+    return Table.of(suites).html("Scenarios") + Table.of(about).html("Policy and program")

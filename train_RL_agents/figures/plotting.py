@@ -11,9 +11,9 @@ from typing import Any
 
 from marinenav_env.pictures import drawing
 from marinenav_env.pictures.drawing import new_figure
-from train_RL_agents.evaluation.tables import csv_text
 from train_RL_agents.figures.curves import AXES, METRICS
 from train_RL_agents.figures.drawing import save_figure
+from train_RL_agents.results.table import Table
 from train_RL_agents.utils.files import make_folder, write_atomically
 
 Rows = list[dict[str, Any]]
@@ -194,7 +194,7 @@ def write(out: Path, tables: dict[str, Rows]) -> list[Path]:
         if not rows:
             continue
         files += [out / f"{name}.{kind}" for kind in ("csv", *KINDS)]
-        write_atomically(files[-len(KINDS) - 1], csv_text(rows))
+        write_atomically(files[-len(KINDS) - 1], Table.of(rows).csv())
         picture = DRAWINGS[name](_literal(rows))
         for path in files[-len(KINDS) :]:
             save_figure(picture, path, dpi=130)

@@ -26,12 +26,12 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import flatten, parse_json, read_json, saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.results.table import Table
 from train_RL_agents.run.finding import POLICIES, meant, single_run
 from train_RL_agents.run.published import import_policy, is_program
 from train_RL_agents.utils.arrays import LARGEST, calls_builtins, is_whole
 from train_RL_agents.utils.files import inside, write_atomically
 from train_RL_agents.utils.shipped import shipped
-from train_RL_agents.utils.text_tables import html_table
 
 POLICY, TRAINING = "marinenav policy", "marinenav training state"
 VERSION = 1
@@ -201,7 +201,7 @@ class LoadedPolicy:
 
     def _repr_html_(self) -> str:
         rows = [{"": name, "policy": value} for name, value in self._about().items()]
-        return html_table(rows, f"Policy {self.path}")
+        return Table.of(rows).html(f"Policy {self.path}")
 
     def _about(self) -> dict[str, str]:
         """What it is, by name."""

@@ -14,12 +14,11 @@ import numpy as np
 
 from marinenav_env.support.files import require_output
 from train_RL_agents.config.reading import flatten, to_dict
-from train_RL_agents.evaluation.tables import csv_text
 from train_RL_agents.figures import curves, plotting
 from train_RL_agents.results.statistics import paired_difference
+from train_RL_agents.results.table import Column, Table
 from train_RL_agents.studies.runs import Study, last_row, run_folders
 from train_RL_agents.utils.files import inside, write_atomically
-from train_RL_agents.utils.text_tables import html_table
 
 Rows = list[dict[str, Any]]
 Evaluations = dict[tuple[str, int], dict[str, Any]]
@@ -104,7 +103,7 @@ def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluatio
         parts.append(_section(f"Suite {suite}", out / "figures" / suite, tables, out))
     times = _time_rows(study, out)
     intro = f"<h1>Study {escape(title)}</h1>\n<p>{escape(_about(study))}</p>\n"
-    parts.append("<h2>Runs and time</h2>\n" + html_table(_summary(study, times), "Runs and time"))
+    parts.append("<h2>Runs and time</h2>\n" + _summary(study, times).html("Runs and time"))
     page = (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width">\n'
@@ -115,7 +114,7 @@ def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluatio
     times_of = {(row["agent"], row["seed"]): row for row in times}
     for row in rows:
         row |= times_of[row["agent"], row["seed"]]
-    write_atomically(out / TABLE, csv_text(rows))
+    write_atomically(out / TABLE, Table.of(rows).csv())
     write_atomically(out / PAGE, page)
     return [out / PAGE, out / TABLE]
 
@@ -174,8 +173,8 @@ def _time_rows(study: Study, out: Path) -> Rows:
     return rows
 
 
-def _summary(study: Study, times: Rows) -> Rows:
-    """A row for each group: runs, env-steps and mean times."""
+def _summary(study: Study, times: Rows) -> Table:
+    """Return a row for each group: runs, env-steps and mean times."""
     rows = []
     for name, config in study.groups.items():
         own = [row for row in times
@@ -184,11 +183,12 @@ def _summary(study: Study, times: Rows) -> Rows:
                  for key in ("train_minutes", "wall_minutes")}  # fmt: skip
         rows.append({
             "agent": name, "runs": f"{len(own)} of {len(study.seeds)}",
-            "env-steps": f"{config.total_timesteps:,}",
-            "training (min)": _number(means["train_minutes"], 1),
-            "wall time (min)": _number(means["wall_minutes"], 1),
+            "env_steps": config.total_timesteps, **means,
         })  # fmt: skip
-    return rows
+    columns = (Column("agent"), Column("runs"), Column("env_steps", "env-steps", ","),
+               Column("train_minutes", "training", ".1f", unit="min"),
+               Column("wall_minutes", "wall time", ".1f", unit="min"))  # fmt: skip
+    return Table(columns, rows)
 
 
 # The page ---------------------------------------------------------------------------------------
@@ -206,13 +206,13 @@ def _verdicts(found: dict[str, Evaluations]) -> str:
     """Say for each suite which group is best, with how far it is ahead of each other one."""
     parts = ["<h2>Who is better</h2>\n"]
     for suite, evaluations in found.items():
-        sentence, rows = verdict(evaluations)
+        sentence, table = verdict(evaluations)
         parts.append(f"<p><b>{escape(suite)}</b>: {escape(sentence)}</p>\n")
-        parts.append(html_table(rows, f"Success on {suite}"))
+        parts.append(table.html(f"Success on {suite}"))
     return "".join(parts)
 
 
-def verdict(evaluations: Evaluations) -> tuple[str, list[dict[str, str]]]:
+def verdict(evaluations: Evaluations) -> tuple[str, Table]:
     """Tell which group has the most success on a suite, and of which others it is better.
 
     Returns:
@@ -224,21 +224,21 @@ def verdict(evaluations: Evaluations) -> tuple[str, list[dict[str, str]]]:
         scores.setdefault(name, []).append(np.array(content["success"], np.float64))
     success = {name: float(np.mean(each)) for name, each in scores.items()}
     best, *others = sorted(success, key=lambda name: -success[name])
-    rows = [{"agent": best, "success": _number(success[best], 3), "behind the best": "-",
-             "95% interval": "-"}]  # fmt: skip
+    rows: Rows = [{"agent": best, "success": success[best]}]
     behind: list[str] = []
     unclear: list[str] = []
     for name in others:
         value, low, high = paired_difference(scores[best], scores[name])
         (behind if low > 0 else unclear).append(name)
-        rows.append({"agent": name, "success": _number(success[name], 3),
-                     "behind the best": _number(value, 3),
-                     "95% interval": f"{_number(low, 3)} to {_number(high, 3)}"})  # fmt: skip
+        rows.append({"agent": name, "success": success[name], "difference": value,
+                     _ENDS.name: (low, high)})  # fmt: skip
     sentences = [f"{best} has the most success, {success[best]:.3f}."]
     # Names may have commas.
     sentences += [f"It is better than {'; '.join(behind)}."] if behind else []
     sentences += [f"These runs do not tell it apart from {'; '.join(unclear)}."] if unclear else []
-    return " ".join(sentences), rows
+    columns = (Column("agent"), Column("success", format=".3f"),
+               Column("difference", "behind the best", ".3f"), _ENDS)  # fmt: skip
+    return " ".join(sentences), Table(columns, rows)
 
 
 def _settings(study: Study) -> str:
@@ -246,19 +246,14 @@ def _settings(study: Study) -> str:
     flat = {name: flatten(to_dict(config)) for name, config in study.groups.items()}
     keys = dict.fromkeys(key for each in flat.values() for key in each)
     missing = object()
-    rows = [{"setting": key, **{name: _setting(each.get(key)) for name, each in flat.items()}}
+    rows = [{"setting": key, **{name: each.get(key) for name, each in flat.items()}}
             for key in keys
             if any(each.get(key, missing) != next(iter(flat.values())).get(key, missing)
                    for each in flat.values())]  # fmt: skip
     if not rows:
         return ""
-    table = html_table(rows, "Settings that differ")
+    table = Table.of(rows).html("Settings that differ")
     return f"<h2>Settings</h2>\n<p>Those that differ; all others are the same.</p>\n{table}"
-
-
-def _setting(value: Any) -> str:
-    """A setting as text; one that an agent lacks is a dash."""
-    return "-" if value is None else str(value)
 
 
 def _section(title: str, folder: Path, tables: dict[str, Rows], out: Path) -> str:
@@ -267,25 +262,22 @@ def _section(title: str, folder: Path, tables: dict[str, Rows], out: Path) -> st
     parts = [f"<h2>{escape(title)}</h2>\n"]
     for name, rows in tables.items():
         if rows:
-            shown = [_estimate_row(row) for row in rows] if name in _SHORT else []
-            parts.append(_figure(name, rows, folder / name, out) + html_table(shown, _TITLES[name]))
+            parts.append(_figure(name, rows, folder / name, out))
+            if name in _SHORT:
+                parts.append(_estimate_table(rows, _SHORT[name]).html(_TITLES[name]))
     return "".join(parts)
 
 
 _SHORT = {"iqm": "iqm", "improvement": "probability", "differences": "difference"}
 """Tables that are shown, with the column of their value."""
+_ENDS = Column("ends", "95% interval", lambda ends: f"{ends[0]:.3f} to {ends[1]:.3f}")
 
 
-def _estimate_row(row: dict[str, Any]) -> dict[str, str]:
-    """A row of one of the tables in _SHORT as texts."""
-    key = next(each for each in _SHORT.values() if each in row)
-    over = {"over": row["over"]} if "over" in row else {}
-    return {"agent": row["group"], **over, key: _number(row[key], 3),
-            "95% interval": f"{_number(row['low'], 3)} to {_number(row['high'], 3)}"}  # fmt: skip
-
-
-def _number(value: Any, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
+def _estimate_table(rows: Rows, key: str) -> Table:
+    """Return one of the tables in _SHORT."""
+    shown = [row | {_ENDS.name: (row["low"], row["high"])} for row in rows]
+    over = [Column("over")] if "over" in rows[0] else []
+    return Table([Column("group", "agent"), *over, Column(key, format=".3f"), _ENDS], shown)
 
 
 def _figure(name: str, rows: Rows, stem: Path, out: Path) -> str:

@@ -10,7 +10,7 @@ from train_RL_agents.evaluation.ranking import MEANINGS, page, rank
 def test_each_is_compared_to_the_best_of_the_suite():
     late = result("tttt", ("head-on", "overtaking"), "rules")
     table = rank({"a": entry("ccct"), "b": entry("sscs", rules=late)})
-    rows = [dict(zip(table.titles, row, strict=True)) for row in table.rows]
+    rows = [dict(zip(table.titles, row, strict=True)) for row in table.cells]
     names = [(row[""], row["entry"]) for row in rows]
     # Equally good ones are in the order of their names.
     assert names == [("currents", "b"), ("", "a"), ("rules", "a"), ("", "b"), ("imazu", "b"),

@@ -5,19 +5,17 @@ import csv
 from train_RL_agents.evaluation.tables import (
     COLUMNS,
     CONDUCT,
+    DIFFERENCE,
+    FIGURES,
     MARKS,
     Result,
-    cells,
     conduct_table,
-    csv_text,
-    difference_cell,
     figure_table,
     markdown_text,
-    print_with_meanings,
     result_rows,
     show,
 )
-from train_RL_agents.utils.text_tables import TextTable
+from train_RL_agents.results.table import Table
 
 ROW = {
     "episodes": 10, "success_rate": 0.9, "success_low": 0.5958, "success_high": 0.9821,
@@ -36,20 +34,20 @@ def results():
 
 
 def test_cells_by_hand():
-    assert cells(ROW) == SHOWN
-    assert cells(FAILED)[5:7] == ["-", "-"]
-    assert len(cells(ROW)) == 1 + len(COLUMNS)
-    assert difference_cell(BETTER) == "+0.050 [-0.010, +0.100]"
-    assert difference_cell(None) == "-"
+    assert [column.text(ROW) for column in FIGURES] == SHOWN[1:]
+    assert [column.text(FAILED) for column in FIGURES][4:6] == ["-", "-"]
+    assert len(FIGURES) == len(COLUMNS)
+    assert DIFFERENCE.text(BETTER) == "+0.050 [-0.010, +0.100]"
+    assert DIFFERENCE.text({}) == "-"
 
 
 def test_a_row_for_each_group_and_policy():
     table = figure_table(results())
     assert table.titles[:3] == ["", "policy", "episodes"]
-    assert [row[:2] for row in table.rows] == [
+    assert [row[:2] for row in table.cells] == [
         ["level 1", "a"], ["", "b"], ["overall", "a"], ["", "b"]
     ]  # fmt: skip
-    assert [row[-1] for row in table.rows] == [
+    assert [row[-1] for row in table.cells] == [
         "-",
         "+0.050 [-0.010, +0.100]",
         "-",
@@ -58,7 +56,7 @@ def test_a_row_for_each_group_and_policy():
     assert (table.keys, table.titles[-1]) == (2, "than the first")
     alone = figure_table(results()[:1])
     assert (alone.keys, alone.titles) == (1, ["", "episodes", *COLUMNS])
-    assert figure_table(results()[:1]).rows[0] == ["level 1", *SHOWN]
+    assert figure_table(results()[:1]).cells[0] == ["level 1", *SHOWN]
 
 
 def test_markdown_and_csv_hold_the_same():
@@ -66,16 +64,9 @@ def test_markdown_and_csv_hold_the_same():
     assert lines[:2] == ["Some policy", ""]
     assert lines[3].count("---") == 2 + len(COLUMNS)
     assert lines[4] == f"| level 1 | {' | '.join(SHOWN)} |"
-    rows = list(csv.DictReader(csv_text(result_rows(results())).splitlines()))
+    rows = list(csv.DictReader(Table.of(result_rows(results())).csv().splitlines()))
     assert [row["policy"] for row in rows] == ["a", "b", "a", "b"]
     assert (rows[1]["difference"], rows[0]["difference"], rows[2]["avg_time"]) == ("0.05", "", "")
-
-
-def test_columns_that_are_hidden_or_unknown_have_no_meaning_printed(monkeypatch, capsys):
-    monkeypatch.setattr("train_RL_agents.utils.text_tables.line_width", lambda: 18)
-    table = TextTable(["", "speed", "depth"], [["a", "1.000", "12345678901"]], 1, ("speed",))
-    print_with_meanings(table, "Some", {"speed": "in m/s", "depth": "in m", "width": "in m"})
-    assert capsys.readouterr().out.splitlines()[-2:] == ["no room for: depth", "speed: in m/s"]
 
 
 def test_conduct_and_marks_are_told_apart_by_their_columns():
@@ -86,7 +77,7 @@ def test_conduct_and_marks_are_told_apart_by_their_columns():
         result = Result("a", {}, {"overall": ROW}, conduct={"head-on": values})
         table = conduct_table([result])
         assert table.titles[2:] == [name.replace("_", " ") for name in columns]
-        assert table.rows[0][:4] == ["head-on", "a", first, "-"] and table.keys == 2
+        assert table.cells[0][:4] == ["head-on", "a", first, "-"] and table.keys == 2
 
 
 def ruled():
@@ -97,7 +88,7 @@ def ruled():
 
 
 def test_conduct_of_a_group_names_it_once():
-    rows = conduct_table(ruled()).rows
+    rows = conduct_table(ruled()).cells
     assert [row[:3] for row in rows] == [["head-on", "a", "0.50"], ["", "b", "0.25"]]
 
 

@@ -74,14 +74,16 @@ def test_the_best_is_named_with_what_it_is_better_than():
     success = {"A": [1] * 30 + [0] * 2, "B": [1] * 29 + [0] * 3, "C": [1] * 8 + [0] * 24}
     evaluations = {(name, seed): {"success": each} for name, each in success.items()
                    for seed in (0, 1)}  # fmt: skip
-    sentence, rows = verdict(evaluations)
+    sentence, table = verdict(evaluations)
     assert sentence == (
         "A has the most success, 0.938. It is better than C. "
         "These runs do not tell it apart from B."
     )
-    assert [(row["agent"], row["success"], row["behind the best"]) for row in rows] == [
-        ("A", "0.938", "-"), ("B", "0.906", "0.031"), ("C", "0.250", "0.688")
+    assert table.titles == ["agent", "success", "behind the best", "95% interval"]
+    assert [row[:3] for row in table.cells] == [
+        ["A", "0.938", "-"], ["B", "0.906", "0.031"], ["C", "0.250", "0.688"]
     ]  # fmt: skip
+    assert table.cells[0][3] == "-" and " to " in table.cells[1][3]
     assert verdict({("A", 0): {"success": [1]}})[0] == "A has the most success, 1.000."
 
 

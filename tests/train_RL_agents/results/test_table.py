@@ -1,31 +1,41 @@
-"""Tables fit into lines of any width: keys and numbers stay whole, columns leave by importance."""
+"""Tables: their formats, and that they fit into lines of any width.
 
+Keys and numbers stay whole, and columns leave by importance.
+"""
+
+import csv
 import sys
+from dataclasses import replace
 
 import pytest
 
-from train_RL_agents.utils import text_tables
-from train_RL_agents.utils.text_tables import (
-    Markup,
-    TextTable,
-    html_table,
-    line_width,
-    print_meanings,
-)
+from train_RL_agents.results import table as module
+from train_RL_agents.results.table import Column, Markup, Table, line_width
 
-ONE = TextTable(
+
+def of_texts(titles, rows, keys=1, important=()):
+    columns = [Column(title) for title in titles]
+    return Table(columns, [dict(zip(titles, row, strict=True)) for row in rows], keys, important)
+
+
+ONE = of_texts(
     ["", "episodes", "success", "robot success", "energy"],
     [["level 1", "100", "0.971 [0.955, 0.982]", "0.988", "31193"],
      ["overall", "600", "1.000 [0.994, 1.000]", "0.500", "9"]],
     important=("success", "robot success"),
 )  # fmt: skip
-TWO = TextTable(
+TWO = of_texts(
     ["", "policy", "episodes", "success", "than the first"],
     [["crossing from port", "runs/a_long_name/seed_0", "25", "0.971 [0.955, 0.982]", "-"],
      ["", "orca", "25", "0.500 [0.250, 0.750]", "-0.471 [-0.500, -0.250]"]],
     2,
     ("success", "than the first"),
 )  # fmt: skip
+
+MEANINGS = {
+    "success": "episodes in which every robot arrives in time",
+    "energy": "thrust spent, of which there is no room to speak",
+}
 
 
 @pytest.mark.parametrize("table", [ONE, TWO])
@@ -34,7 +44,7 @@ def test_lines_fit_and_nothing_is_cut(table, width):
     lines, left_out = table.lines(width)
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
-    for row in table.rows:
+    for row in table.cells:
         for title, cell in zip(table.titles, row, strict=True):
             assert (cell in text) or title in left_out, (title, cell)
     assert "success" not in left_out
@@ -68,18 +78,19 @@ def test_keys_are_stacked_before_numbers_are_left_out():
 
 def test_keys_longer_than_a_line_are_not_cut():
     key = "runs/" + 90 * "a"
-    lines, _ = TextTable(["", "success"], [[key, "0.5"]]).lines(80)
+    lines, _ = of_texts(["", "success"], [[key, "0.5"]]).lines(80)
     assert key in "\n".join(lines)
 
 
 def test_print_names_what_is_left_out_in_lines_of_the_terminal(capsys, monkeypatch):
-    monkeypatch.setattr(text_tables, "line_width", lambda: 40)
-    assert ONE.print("A heading of several words, which is wrapped") == ["episodes", "energy"]
-    print_meanings({"success": "episodes in which every robot arrives in time"})
+    monkeypatch.setattr(module, "line_width", lambda: 40)
+    columns = [replace(each, meaning=MEANINGS.get(each.name, "")) for each in ONE.columns]
+    table = replace(ONE, columns=columns)
+    assert table.print("A heading of several words, which is wrapped") == ["episodes", "energy"]
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 40
     assert "no room for: episodes, energy" in lines
-    assert lines[-1].startswith("  ")
+    assert lines[-2:] == ["success: episodes in which every robot", "  arrives in time"]
 
 
 def test_without_a_terminal_lines_have_no_end(monkeypatch):
@@ -91,13 +102,52 @@ def test_without_a_terminal_lines_have_no_end(monkeypatch):
 
 
 def test_tables_escape_all_but_markup():
-    text = html_table([{"a<b": "1 & 2", "link": Markup("<b>x</b>")}], 'of "some"')
+    text = Table.of([{"a<b": "1 & 2", "link": Markup("<b>x</b>")}]).html('of "some"')
     assert '<th scope="col">a&lt;b</th>' in text
     assert "<td>1 &amp; 2</td><td><b>x</b></td>" in text
     assert 'aria-label="of &quot;some&quot;"' in text
-    assert html_table([], "nothing") == ""
+    assert Table.of([]).html("nothing") == ""
 
 
 def test_a_table_is_shown_in_html():
     page = TWO.html("of two")
     assert page.count("<tr>") == 3 and "<td>runs/a_long_name/seed_0</td>" in page
+
+
+FIGURES = Table(
+    [
+        Column("group", ""),
+        Column("rate", "success", ".3f", ("low", "high")),
+        Column("time", "travel time", ".1f", unit="s"),
+        Column("steps", format=lambda steps: f"{steps / 1000:g}k"),
+    ],
+    [{"group": "a", "rate": 0.5, "low": 0.25, "high": 0.75, "time": 20.04, "steps": 1500},
+     {"group": "b", "rate": 1.0, "low": 0.5, "high": None, "time": None, "other": 7}],
+)  # fmt: skip
+
+
+def test_columns_say_how_figures_are_shown():
+    assert FIGURES.titles == ["", "success", "travel time (s)", "steps"]
+    assert FIGURES.cells == [
+        ["a", "0.500 [0.250, 0.750]", "20.0", "1.5k"],
+        ["b", "1.000", "-", "-"],
+    ]
+    assert Column("share", format=".1%").text({"share": 0.125}) == "12.5%"
+    assert Column("name").text({"name": ["a", 1]}) == "['a', 1]"
+
+
+def test_markdown_has_what_is_shown():
+    assert FIGURES.markdown().splitlines() == [
+        "|  | success | travel time (s) | steps |",
+        "| --- | --- | --- | --- |",
+        "| a | 0.500 [0.250, 0.750] | 20.0 | 1.5k |",
+        "| b | 1.000 | - | - |",
+    ]
+
+
+def test_csv_has_the_figures_as_they_are_by_name():
+    text = FIGURES.csv()
+    assert text.startswith("group,rate,time,steps\na,0.5,20.04,1500\n")
+    rows = list(csv.DictReader(Table.of(FIGURES.rows).csv().splitlines()))
+    assert rows[1] == {"group": "b", "rate": "1.0", "low": "0.5", "high": "", "time": "",
+                       "steps": "", "other": "7"}  # fmt: skip

@@ -1,0 +1,208 @@
+"""Tables of results: columns say how figures are shown; written as text, Markdown, CSV or HTML.
+
+In a terminal a table fits into the lines, where numbers and keys are never cut.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from textwrap import fill, wrap
+from typing import Any
+
+UNLIMITED = 1_000_000
+"""Characters of a line where the output is no terminal."""
+
+
+def line_width() -> int:
+    """Return how many characters a line of the output has."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else UNLIMITED
+
+
+class Markup(str):
+    """Text of a table that is HTML already."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A figure of every row, and how it is shown."""
+
+    name: str
+    """Key of the figure in rows."""
+    header: str | None = None
+    """What stands above it; None: its name."""
+    format: str | Callable[[Any], str] = ""
+    """Format specification of a figure, such as ``.3f``, or a function to its text."""
+    ends: tuple[str, str] | None = None
+    """Keys of the ends of its interval, which follows in brackets where a row has both."""
+    unit: str = ""
+    """Follows the header in brackets."""
+    meaning: str = ""
+    """What the figure is, for those who see it for the first time."""
+
+    @property
+    def title(self) -> str:
+        """Return header and unit."""
+        header = self.name if self.header is None else self.header
+        return f"{header} ({self.unit})" if self.unit else header
+
+    def text(self, row: Mapping[str, Any]) -> str:
+        """Return the figure of a row as text; a dash where there is none."""
+        value = row.get(self.name)
+        if value is None or isinstance(value, str):
+            return "-" if value is None else value
+        low, high = map(row.get, self.ends) if self.ends else (None, None)
+        if low is None or high is None:
+            return self._figure(value)
+        return f"{self._figure(value)} [{self._figure(low)}, {self._figure(high)}]"
+
+    def _figure(self, value: Any) -> str:
+        return self.format(value) if callable(self.format) else format(value, self.format)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of figures; the first columns are the keys of a row, an empty one repeats that above."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Mapping[str, Any]]
+    keys: int = 1
+    """How many columns are keys."""
+    important: Sequence[str] = ()
+    """Titles in the order of their importance; those left out follow in the table's order."""
+
+    @classmethod
+    def of(cls, rows: Sequence[Mapping[str, Any]]) -> Table:
+        """Make a table with a column for every name in any of the rows."""
+        return cls([Column(name) for name in dict.fromkeys(name for row in rows for name in row)],
+                   rows)  # fmt: skip
+
+    @property
+    def titles(self) -> list[str]:
+        """Return the titles of the columns."""
+        return [column.title for column in self.columns]
+
+    @cached_property
+    def cells(self) -> list[list[str]]:
+        """Return the texts of the rows."""
+        return [[column.text(row) for column in self.columns] for row in self.rows]
+
+    def csv(self) -> str:
+        """Return the figures as they are, below the names of the columns."""
+        stream = io.StringIO()
+        names = [column.name for column in self.columns]
+        writer = csv.DictWriter(stream, names, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows)
+        return stream.getvalue()
+
+    def markdown(self) -> str:
+        """Return the table in Markdown."""
+        lines = [self.titles, ["---"] * len(self.columns), *self.cells]
+        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+    def html(self, caption: str) -> str:
+        """Return the table in HTML, which scrolls; nothing where it has no rows."""
+        if not self.rows:
+            return ""
+
+        def cell(text: str) -> str:
+            return f"<td>{text if isinstance(text, Markup) else escape(text)}</td>"
+
+        head = "".join(f'<th scope="col">{escape(title)}</th>' for title in self.titles)
+        lines = "".join(f"<tr>{''.join(map(cell, row))}</tr>\n" for row in self.cells)
+        return (
+            f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}">'
+            f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table></div>\n"
+        )
+
+    def print(self, heading: str) -> list[str]:
+        """Print the table below a heading, and the meanings of the columns that it has room for.
+
+        Returns:
+            The titles of the columns that are left out.
+        """
+        width = line_width()
+        lines, left_out = self.lines(width)
+        print(fill(heading, width, break_long_words=False, break_on_hyphens=False), end="\n\n")
+        print("\n".join(lines), end="\n\n")
+        if left_out:
+            print(fill(f"no room for: {', '.join(left_out)}", width))
+        for column in self.columns:
+            if column.meaning and column.title not in left_out:
+                print(fill(f"{column.title}: {column.meaning}", width, subsequent_indent="  "))
+        return left_out
+
+    def lines(self, width: int) -> tuple[list[str], list[str]]:
+        """Return the table in lines that are no longer than a width, if its keys are not.
+
+        Keys that leave too little room for numbers stand in lines of their own, above their
+        numbers. Of the rest, the least important columns are left out.
+
+        Args:
+            width: of a line, in characters.
+
+        Returns:
+            The lines, and the titles of the columns that are left out.
+        """
+        for stacked in range(self.keys + 1):
+            indent = 2 if stacked else 0
+            kept, gap = self._kept(stacked, width - indent)
+            whole = len(kept) == len(self.columns) - stacked
+            if whole or (stacked >= self.keys - 1 and len(kept) >= self.keys - stacked + 2):
+                break
+        lines = self._drawn(stacked, kept, gap, indent)
+        left_out = [title for column, title in enumerate(self.titles)
+                    if column >= self.keys and column not in kept]  # fmt: skip
+        return lines, left_out
+
+    def _kept(self, stacked: int, width: int) -> tuple[list[int], int]:
+        """Return the columns that fit, and the gap between two of them."""
+        order = [*self.important, *(t for t in self.titles if t not in self.important)]
+        numbers = sorted(range(self.keys, len(self.columns)),
+                         key=lambda column: order.index(self.titles[column]))  # fmt: skip
+        for count in range(len(numbers), 0, -1):
+            kept = [*range(stacked, self.keys), *sorted(numbers[:count])]
+            room = width - sum(map(self._width, kept))
+            for gap in (2, 1):
+                if room >= gap * (len(kept) - 1):
+                    return kept, gap
+        return [*range(stacked, self.keys), *numbers[:1]], 1
+
+    def _width(self, column: int) -> int:
+        """Return the width of a column: of its widest text, or of its title's longest word."""
+        words = self.titles[column].split()
+        return max(map(len, [*words, *(row[column] for row in self.cells)]), default=0)
+
+    def _drawn(self, stacked: int, kept: Sequence[int], gap: int, indent: int) -> list[str]:
+        """Return the lines of the columns that are kept."""
+        widths = {column: self._width(column) for column in kept}
+
+        def line(texts: dict[int, str]) -> str:
+            parts = [
+                text.ljust(widths[column]) if column < self.keys else text.rjust(widths[column])
+                for column, text in texts.items()
+            ]
+            return (" " * indent + (" " * gap).join(parts)).rstrip()
+
+        titles = {
+            column: wrap(self.titles[column], max(widths[column], 1), break_on_hyphens=False)
+            for column in kept
+        }
+        height = max(map(len, titles.values()))
+        lines = [
+            line({column: [*[""] * (height - len(words)), *words][number]
+                  for column, words in titles.items()})
+            for number in range(height)
+        ]  # fmt: skip
+        lines.append("─" * (indent + sum(widths.values()) + gap * (len(kept) - 1)))
+        for row in self.cells:
+            lines += [f"{'  ' * key}{row[key]}" for key in range(stacked) if row[key]]
+            lines.append(line({column: row[column] for column in kept}))
+        return lines
