@@ -1,8 +1,8 @@
-"""A benchmark in the terminal."""
+"""A benchmark in the terminal: rates, and their growth with environments and entries of replay."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from textwrap import fill
 from typing import Any
 
@@ -15,6 +15,8 @@ from train_RL_agents.results.table import Column, Table, line_width
 
 _WIDTH = 100
 """Characters of a line where the output is no terminal."""
+FLAT = 0.2
+"""Times per update that differ by no more than this share count as flat."""
 _SIZES = ("environments", "batch", "replay")
 _SHARE = "share "
 
@@ -83,3 +85,45 @@ def _table(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> str:
     lines, left_out = Table([Column("mode"), *columns], rows).lines(line_width())
     more = [f"no room for: {', '.join(left_out)}"] if left_out else []
     return "\n".join([fill(title, line_width()), *lines, *more])
+
+
+# Growth ---------------------------------------------------------------------------------------
+
+
+def growth(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
+    """Figures of growth by mode: of the world with environments, then of updates with replay.
+
+    Each has a line for the terminal, ``text``. There are none where only one size was measured.
+    """
+    worlds = [row for row in rows if row["part"] in ("world", "growth") and "environments" in row]
+    for (mode,), group in grouped(worlds, "mode").items():
+        if len({row["environments"] for row in group}) > 1:
+            yield _of_world(mode, sorted(group, key=lambda row: row["environments"]))
+    updates = [row for row in rows if row["part"] == "growth" and "replay" in row]
+    for (mode,), group in grouped(updates, "mode").items():
+        if len({row["replay"] for row in group}) > 1:
+            yield _of_replay(mode, sorted(group, key=lambda row: row["replay"]))
+
+
+def _of_world(mode: str, rows: Sequence[Row]) -> dict[str, Any]:
+    sizes, rates = [row["environments"] for row in rows], [row["median"] for row in rows]
+    each = [rate / size for rate, size in zip(rates, sizes, strict=True)]
+    gain = rates[-1] / rates[0]
+    text = (
+        f"world, {mode}: from {sizes[0]:,} to {sizes[-1]:,} environments the rate grows {gain:.2f} "
+        f"times; per environment {each[0]:,.1f} to {each[-1]:,.1f} env-steps/s"
+    )
+    return {"of": "world", "mode": mode, "environments": sizes, "env_steps_per_second": rates,
+            "per_environment": each, "gain": gain, "text": text}  # fmt: skip
+
+
+def _of_replay(mode: str, rows: Sequence[Row]) -> dict[str, Any]:
+    sizes, times = [row["replay"] for row in rows], [row["ms_per_step"] for row in rows]
+    ratio = max(times) / min(times)
+    flat = ratio <= 1.0 + FLAT
+    text = (
+        f"update, {mode}: from {sizes[0]:,} to {sizes[-1]:,} entries of replay the slowest takes "
+        f"{ratio:.2f} times the fastest: {'flat' if flat else 'not flat'} within {FLAT:.0%}"
+    )
+    return {"of": "replay", "mode": mode, "replay": sizes, "ms_per_update": times,
+            "slowest_to_fastest": ratio, "flat": flat, "text": text}  # fmt: skip

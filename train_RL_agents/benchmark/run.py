@@ -12,7 +12,6 @@ from train_RL_agents.benchmark import drawing, report
 from train_RL_agents.benchmark.options import Options
 from train_RL_agents.benchmark.parts import measured
 from train_RL_agents.benchmark.setting import job, machine, software
-from train_RL_agents.benchmark.summary import growth
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.utils.device import cpu_threads
 from train_RL_agents.utils.files import write_atomically
@@ -56,7 +55,7 @@ def benchmark(options: Options, out: Path | None = None, plot: Path | None = Non
                 content["rows"].append(row)
                 write()
         report.show(console, content["rows"][before:])
-    content["growth"] = list(growth(content["rows"]))
+    content["growth"] = list(report.growth(content["rows"]))
     console.print("", *(each["text"] for each in content["growth"]), sep="\n")
     write()
     if plot is not None:

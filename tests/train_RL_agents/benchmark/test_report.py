@@ -1,10 +1,11 @@
-"""A benchmark's tables in the terminal."""
+"""A benchmark's tables in the terminal, and growth in figures and words."""
 
 import io
 
+import pytest
 from rich.console import Console
 
-from train_RL_agents.benchmark.report import setting_table, show
+from train_RL_agents.benchmark.report import growth, setting_table, show
 
 
 def row(mode, notes):
@@ -33,3 +34,26 @@ def test_rates_have_three_digits_and_shares_a_table_of_their_own():
 def test_the_setting_is_printed_by_name():
     text = printed(lambda console: console.print(setting_table({"threads": 2, "torch": "2.15"})))
     assert [line.split() for line in text.splitlines()] == [["threads", "2"], ["torch", "2.15"]]
+
+
+def rate(part, mode, median, **sizes):
+    return {"part": part, "mode": mode, "median": median, "ms_per_step": 1e3 / median} | sizes
+
+
+def test_growth_in_figures_and_words():
+    rows = [
+        rate("world", "eager", 100.0, environments=10),
+        rate("world", "eager", 500.0, environments=100),
+        rate("collect", "eager", 1.0, environments=10),
+        rate("growth", "eager", 50.0, replay=100, batch=4),
+        rate("growth", "eager", 44.0, replay=10, batch=4),
+        rate("growth", "compiled", 50.0, replay=10),
+        rate("growth", "compiled", 40.0, replay=100),
+        rate("world", "compiled", 300.0, environments=10),  # one size: no growth
+    ]
+    world, flat, steep = growth(rows)
+    assert (world["per_environment"], world["gain"]) == ([10.0, 5.0], 5.0)
+    assert (flat["replay"], flat["flat"]) == ([10, 100], True)
+    assert (steep["slowest_to_fastest"], steep["flat"]) == (pytest.approx(1.25), False)
+    assert flat["text"].endswith("1.14 times the fastest: flat within 20%")
+    assert "per environment 10 to 5 env-steps/s" in world["text"].replace(".0", "")
