@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -15,7 +16,7 @@ from train_RL_agents.evaluation.suites import SUITES
 from train_RL_agents.evaluation.tables import COLUMNS, CONDUCT, MARKS
 from train_RL_agents.figures.page import assemble
 from train_RL_agents.results.statistics import Estimate, wilson_interval
-from train_RL_agents.results.table import Markup, Table
+from train_RL_agents.results.table import Column, Markup, Table
 
 _SHOWN = {
     "compliance": "rules kept", "rules_kept": "rules kept", "all_kept": "all kept",
@@ -161,6 +162,23 @@ def _weakest(entry: Entry) -> list[tuple[str, dict[str, Any]]]:
     return sorted(found, key=lambda each: each[1]["success_rate"])[:_WEAKEST]
 
 
+_FIGURES = (
+    Column("group"),
+    Column("episodes"),
+    Column("success", format=_estimate),
+    Column("success", "0 to 1", _range),
+    Column("collision", format=_estimate),
+    Column("timeout", "time-out", _estimate),
+    Column("robot_success_rate", "vessels that arrive", _estimate),
+    Column("avg_time", "time", partial(_estimate, digits=1), unit="s"),
+)
+"""Columns of the figures of a suite."""
+_DUTIES = (
+    Column("role"), Column("kept"), Column("share", format=_estimate),
+    Column("share", "0 to 1", _range),
+)  # fmt: skip
+
+
 # The suites -------------------------------------------------------------------------------------
 
 
@@ -170,11 +188,12 @@ def _suite(name: str, result: SuiteResult) -> str:
     about = SUITES[name].about if name in SUITES else ""
     text = (f"{escape(about[:1].upper() + about[1:])}; {len(result.level):,} episodes. "
             f"{100 * result.astern:.1f}% of the steps are astern.")  # fmt: skip
-    rows = [_group_row(*each, mean_estimates(result, each[0])) for each in table.items()
-            if _is_shown(each[0], result)]  # fmt: skip
-    parts = [Table.of(rows).html(f"Figures of {name}"), _sheet(result),
-             Table.of(_conduct_rows(result)).html(f"Conduct in {name}"),
-             Table.of(_duty_rows(result)).html(f"Duties in {name}"), _meanings(result)]  # fmt: skip
+    rows = [{"group": group, "episodes": row["episodes"]} | _shares(row)
+            | mean_estimates(result, group)
+            for group, row in table.items() if _is_shown(group, result)]  # fmt: skip
+    parts = [Table(_FIGURES, rows).html(f"Figures of {name}"), _sheet(result),
+             _conduct(result).html(f"Conduct in {name}"),
+             _duties(result).html(f"Duties in {name}"), _meanings(result)]  # fmt: skip
     return _section(name, text, "".join(parts))
 
 
@@ -183,45 +202,34 @@ def _is_shown(group: str, result: SuiteResult) -> bool:
     return group == "overall" or len(result.groups) <= _MOST_ROWS
 
 
-def _group_row(group: str, row: dict[str, Any], means: dict[str, Estimate]) -> dict[str, str]:
-    success, collision, timeout = (
-        Estimate(row[f"{name}_rate"], row[f"{name}_low"], row[f"{name}_high"])
-        for name in ("success", "collision", "timeout")
-    )
+def _shares(report: dict[str, Any]) -> dict[str, Estimate]:
+    """Return the rates of a report with their intervals, by name."""
     return {
-        "group": group, "episodes": str(row["episodes"]), "success": _estimate(success),
-        "0 to 1": _range(success), "collision": _estimate(collision),
-        "time-out": _estimate(timeout),
-        "vessels that arrive": _estimate(means["robot_success_rate"]),
-        "time (s)": _estimate(means.get("avg_time"), 1),
-    }  # fmt: skip
+        name: Estimate(report[f"{name}_rate"], report[f"{name}_low"], report[f"{name}_high"])
+        for name in ("success", "collision", "timeout")
+    }
 
 
-def _conduct_rows(result: SuiteResult) -> list[dict[str, str]]:
-    """Conduct by group."""
-    rows = []
-    for group, figures in result.conduct.items():
-        if not _is_shown(group, result):
-            continue
-        shown = {"group": group}
-        for name in (each for each in _SHOWN if each in figures):
-            value = figures[name]
-            ends = (figures.get(f"{name}_low"), figures.get(f"{name}_high"))
-            text = "-" if value is None else _number(value, 2)
-            if value is not None and None not in ends and name in ("rules_kept", "all_kept"):
-                text += f" [{ends[0]:.2f}, {ends[1]:.2f}]"
-            shown[_SHOWN[name]] = text
-        rows.append(shown)
-    return rows
+def _conduct(result: SuiteResult) -> Table:
+    """Return conduct by group."""
+    rows = [{"group": group, **figures} for group, figures in result.conduct.items()
+            if _is_shown(group, result)]  # fmt: skip
+    columns = [
+        Column(name, title, ".2f",
+               (f"{name}_low", f"{name}_high") if name in ("rules_kept", "all_kept") else None)
+        for name, title in _SHOWN.items() if rows and name in rows[0]
+    ]  # fmt: skip
+    return Table([Column("group"), *columns], rows)
 
 
-def _duty_rows(result: SuiteResult) -> list[dict[str, str]]:
-    rows = []
-    for role, (kept, asked) in result.duties.items():
-        share = Estimate(kept / asked, *wilson_interval(kept, asked)) if asked else None
-        rows.append({"role": role, "kept": f"{kept} of {asked}", "share": _estimate(share),
-                     "0 to 1": _range(share)})  # fmt: skip
-    return rows
+def _duties(result: SuiteResult) -> Table:
+    """Return how often each duty was kept, by role."""
+    rows = [
+        {"role": role, "kept": f"{kept} of {asked}",
+         "share": Estimate(kept / asked, *wilson_interval(kept, asked)) if asked else None}
+        for role, (kept, asked) in result.duties.items()
+    ]  # fmt: skip
+    return Table(_DUTIES, rows)
 
 
 def _meanings(result: SuiteResult) -> str:
