@@ -24,7 +24,7 @@ from marinenav_env.state import Scenario
 from tests.train_RL_agents.fake_gpu import Loop, fake_gpu
 from tests.train_RL_agents.tiny_runs import begin_in_graphs, new_run, small_pool
 from tools.hashing import content, digest, rounded, tensors
-from train_RL_agents.evaluation.contenders import ActingOptions, run_set
+from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.frozen import FROZEN, SEED, hash_of
 from train_RL_agents.evaluation.suites import Part, make_set
 from train_RL_agents.run.checkpoint import load_policy
@@ -169,7 +169,7 @@ def policies(_: Sequence[str]) -> Iterator[Line]:
         loaded = load_policy(path)
         world = loaded.config.world
         chosen = make_set("paper", world)
-        seen, _ = run_set(loaded, chosen, world, ActingOptions(), torch.device("cpu"))
+        seen, _ = run_set(Contender.of(loaded), chosen, world, ActingOptions(), torch.device("cpu"))
         # Times are sums of whole steps over robots.
         steps = (seen.time * seen.robots / (world.dt * world.substeps)).round()
         flags = (seen.level, seen.success, seen.collision, seen.robots_arrived, steps)

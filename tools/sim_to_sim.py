@@ -195,12 +195,12 @@ def draw(results: dict[str, Any], path: Path) -> None:
 def main(argv: list[str] | None = None) -> None:
     """Run what is missing, and draw."""
     args = parse(argv)
-    loaded, cpu = find(args.policy, "best", torch.device("cpu")), torch.device("cpu")
-    schedule, world = defaults([loaded])
+    found, cpu = find(args.policy, "best", torch.device("cpu")), torch.device("cpu")
+    schedule, world = defaults([found])
     chosen, _ = choose_set(world, schedule, {"episodes": args.episodes, "seed": args.seed})
     results = json.loads(args.json.read_text()) if args.json.exists() else {}
     if "evaluate" not in results:
-        report = asdict(run_set(loaded, chosen, world, ActingOptions(), cpu)[0].report())
+        report = asdict(run_set(found, chosen, world, ActingOptions(), cpu)[0].report())
         results["evaluate"] = {
             "policy": args.policy, "seed": args.seed, "episodes": report["episodes"],
             "success": round(report["success_rate"] * report["episodes"]),
@@ -211,7 +211,7 @@ def main(argv: list[str] | None = None) -> None:
     runtime.load_network = cache(runtime.load_network)
     sweeps = [("delay", 0.0), *((name, each) for name, values in SWEEPS.items() for each in values)]
     with tempfile.TemporaryDirectory() as folder, stood_in() as module:
-        export(loaded, Path(folder), ["onnx"])
+        export(found.trained, Path(folder), ["onnx"])
         for name, value in sweeps:
             key = f"{name} {value:g}" if value else "off"
             if key not in results:

@@ -27,7 +27,7 @@ from marinenav_env.support.validation import (
 )
 from train_RL_agents.config.reading import flatten, load_config
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.evaluation.contenders import find
+from train_RL_agents.evaluation.contenders import Contender, find
 from train_RL_agents.evaluation.report import Evaluation, evaluate_all
 from train_RL_agents.evaluation.tables import Result
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -228,13 +228,15 @@ def compare(
         require(len(both) <= 1, " and ".join(both), "...", "given one at a time")
     require(given.get("levels") != (), "levels", [], "numbers from 1, or left out")
     where = resolve_device(device)
-    found: dict[str, LoadedPolicy | str] = {}
+    found: dict[str, Contender] = {}
     for each in policies:
         name = each.name if isinstance(each, Policy) else str(each)
         require(name not in found, "policies", name, "given once")
         if isinstance(each, Policy):
             each.loaded.agent.to(where)
-        found[name] = each.loaded if isinstance(each, Policy) else find(name, "best", where)
+        found[name] = (
+            Contender.of(each.loaded) if isinstance(each, Policy) else find(name, "best", where)
+        )
     return evaluate_all(found, given, where)
 
 

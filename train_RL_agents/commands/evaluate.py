@@ -81,8 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
     found = {name: find(name, given.get("which", "best"), device) for name in names}
     require_which(found.values(), given)
     for name, each in found.items():
-        if not isinstance(each, str) and each.metrics.get("note") == NOT_EVALUATED:
-            print(f"{name}: {NOT_EVALUATED}, at {each.env_steps:,} env-steps")
+        trained = each.trained
+        if trained is not None and trained.metrics.get("note") == NOT_EVALUATED:
+            print(f"{name}: {NOT_EVALUATED}, at {trained.env_steps:,} env-steps")
     check_outputs(*(given[name] for name in _OUTPUTS if name in given))
     with _progress() as progress:
         evaluation = evaluate_all(found, given, device, progress)

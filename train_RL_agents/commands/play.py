@@ -12,7 +12,6 @@ from train_RL_agents.commands.choosing import add_choice, page, refuse_beside
 if TYPE_CHECKING:
     from train_RL_agents.evaluation.recording import Recording
     from train_RL_agents.figures.episode_view import EpisodeView
-    from train_RL_agents.run.checkpoint import LoadedPolicy
 
 THREADS = 1
 """A few episodes: more threads wait for one another."""
@@ -144,7 +143,7 @@ def _play(given: dict[str, Any]) -> list[Recording]:
     chosen, _ = choose_set(world, schedule, given)
     _require_few(len(chosen), given)
     recordings = [
-        run_set(each, chosen, world, ActingOptions(estimates=True), device, _name(each))[1]
+        run_set(each, chosen, world, ActingOptions(estimates=True), device, each.label)[1]
         for each in found
     ]
     return [each for each in recordings if each is not None]
@@ -162,13 +161,6 @@ def _require_few(episodes: int, given: dict[str, Any]) -> None:
     fine = "html" not in given or "episode" in given or episodes <= MOST_EPISODES
     require(fine, "--html", f"{episodes} episodes",
             f"at most {MOST_EPISODES}; --episode shows one")  # fmt: skip
-
-
-def _name(found: LoadedPolicy | str) -> str:
-    """Name of a policy in pictures."""
-    if isinstance(found, str):
-        return found
-    return f"{found.config.agent_type} after {found.env_steps:,} env-steps"
 
 
 def _views(recording: Recording, given: dict[str, Any]) -> list[EpisodeView]:

@@ -51,8 +51,72 @@ class ActingOptions:
     """Leave for a recording what the agent expects of its actions and of the alternatives."""
 
 
-def find(name: str, which: str, device: torch.device) -> LoadedPolicy | str:
-    """A trained policy, or the name of a baseline.
+@dataclass(frozen=True)
+class Contender:
+    """Who steers in an evaluation: a baseline, or a trained policy."""
+
+    name: str
+    """Name of the baseline, or agent type of the policy."""
+    trained: LoadedPolicy | None = None
+    """The policy; None: a baseline, which has neither settings nor a file of its own."""
+
+    @classmethod
+    def of(cls, loaded: LoadedPolicy) -> Contender:
+        """Make a trained policy a contender."""
+        return cls(loaded.config.agent_type, loaded)
+
+    @property
+    def continuous(self) -> bool:
+        """Say whether its actions are rates of thrust, not indices of commands."""
+        return self.trained is None or self.trained.agent.continuous
+
+    @property
+    def label(self) -> str:
+        """Return its name in pictures."""
+        if self.trained is None:
+            return self.name
+        return f"{self.name} after {self.trained.env_steps:,} env-steps"
+
+    @property
+    def reward_scale(self) -> float | None:
+        """Return the factor on rewards in what it estimates; a baseline estimates nothing."""
+        return None if self.trained is None else returns_scale(self.trained)
+
+    def about(self) -> dict[str, Any]:
+        """Return what it is as plain values."""
+        trained = self.trained
+        return {
+            "checkpoint": None if trained is None else str(trained.path.resolve()),
+            "agent_type": self.name,
+            "env_steps": None if trained is None else trained.env_steps,
+        }
+
+    def observing(self, world: WorldConfig) -> WorldConfig:
+        """Return a world in which as many objects are observed as the policy has slots for."""
+        if self.trained is None:
+            return world
+        slots = self.trained.config.world.sensor.max_objects
+        return replace(world, sensor=replace(world.sensor, max_objects=slots))
+
+    def policy(self, world: WorldConfig, acting: ActingOptions) -> Policy:
+        """Return the policy that acts.
+
+        Args:
+            world: where it acts.
+            acting: how a trained policy acts.
+        """
+        if self.trained is None:
+            return BASELINES[self.name](world)
+        agent = self.trained.agent
+        rng = torch.Generator(next(agent.parameters()).device).manual_seed(acting.seed)
+        # The strength of its exploration is 0 until it is set.
+        policy: Policy = PolicyWrapper(agent, generator=rng if acting.stochastic else None)
+        policy = policy if acting.risk is None else with_risk(policy, acting.risk)
+        return with_estimates(policy, self.trained, world) if acting.estimates else policy
+
+
+def find(name: str, which: str, device: torch.device) -> Contender:
+    """Find a trained policy or a baseline.
 
     Args:
         name: a baseline's name, a run folder, a policy file or a shipped policy's name.
@@ -64,9 +128,9 @@ def find(name: str, which: str, device: torch.device) -> LoadedPolicy | str:
     """
     path = meant(Path(name), POLICIES)
     if path.exists():
-        return load_policy(path, which, device)
+        return Contender.of(load_policy(path, which, device))
     if name in BASELINES:
-        return name
+        return Contender(name)
     near = proposal(path, [*BASELINES, *shipped("pretrained")])
     if len(path.parts) > 1:  # a path, so that no name was meant
         raise ConfigError(f"{name}: there is no such run folder or policy file{near}")
@@ -81,8 +145,8 @@ IN_COMMON = ("vessel", "sensor", "dt", "substeps")
 """What worlds of policies that are compared have in common."""
 
 
-def common_world(found: Sequence[LoadedPolicy | str], default: WorldConfig) -> WorldConfig:
-    """The world to evaluate in: that of the first trained policy.
+def common_world(found: Sequence[Contender], default: WorldConfig) -> WorldConfig:
+    """Return the world to evaluate in: that of the first trained policy.
 
     Args:
         found: who is evaluated.
@@ -92,12 +156,12 @@ def common_world(found: Sequence[LoadedPolicy | str], default: WorldConfig) -> W
         ConfigError: when others were trained with other vessels, sensors or time steps; numbers
             of object slots may differ.
     """
-    loaded = [each for each in found if isinstance(each, LoadedPolicy)]
+    loaded = [each.trained for each in found if each.trained is not None]
     if not loaded:
         return default
     first = loaded[0]
     for other in loaded[1:]:
-        world = with_slots_of(other, first.config.world)
+        world = Contender.of(other).observing(first.config.world)
         for key in IN_COMMON:
             if getattr(world, key) != getattr(other.config.world, key):
                 raise ConfigError(f"{other.path}: world.{key} is not that of {first.path}, "
@@ -105,37 +169,8 @@ def common_world(found: Sequence[LoadedPolicy | str], default: WorldConfig) -> W
     return first.config.world
 
 
-def with_slots_of(found: LoadedPolicy | str, world: WorldConfig) -> WorldConfig:
-    """A world in which as many objects are observed as a trained policy has slots for."""
-    if isinstance(found, str):
-        return world
-    slots = found.config.world.sensor.max_objects
-    return replace(world, sensor=replace(world.sensor, max_objects=slots))
-
-
-def steering(
-    found: LoadedPolicy | str, world: WorldConfig, acting: ActingOptions
-) -> tuple[Policy, bool]:
-    """A policy that acts, and whether its actions are continuous.
-
-    Args:
-        found: a trained policy or the name of a baseline.
-        world: where it acts.
-        acting: how a trained policy acts.
-    """
-    if isinstance(found, str):
-        return BASELINES[found](world), True
-    agent = found.agent
-    device = next(agent.parameters()).device
-    coins = torch.Generator(device).manual_seed(acting.seed)
-    # The strength of its exploration is 0 until it is set.
-    policy: Policy = PolicyWrapper(agent, generator=coins if acting.stochastic else None)
-    policy = policy if acting.risk is None else with_risk(policy, acting.risk)
-    return (with_estimates(policy, found, world) if acting.estimates else policy), agent.continuous
-
-
 def require_effect(
-    found: Mapping[str, LoadedPolicy | str], risk: Any = None, stochastic: bool = False
+    found: Mapping[str, Contender], risk: Any = None, stochastic: bool = False
 ) -> None:
     """Refuse options of acting that are out of range, or change nothing for one of the policies.
 
@@ -150,7 +185,7 @@ def require_effect(
     fine = risk in (None, "adaptive") or (is_number(risk) and 0.0 < risk <= 1.0)
     require(fine, "--risk", risk, "adaptive, or above 0 and at most 1")
     for name, each in found.items():
-        agent = None if isinstance(each, str) else each.agent
+        agent = None if each.trained is None else each.trained.agent
         takes_risk, random = (
             agent is not None and getattr(agent, ability)
             for ability in ("supports_risk", "acts_at_random")
@@ -161,7 +196,7 @@ def require_effect(
         require(fine, "--stochastic", True, f"left out: {name} acts the same while training")
 
 
-def require_which(found: Iterable[LoadedPolicy | str], given: Mapping[str, Any]) -> None:
+def require_which(found: Iterable[Contender], given: Mapping[str, Any]) -> None:
     """Refuse ``--which`` where only baselines act, which have no checkpoints.
 
     Args:
@@ -171,7 +206,7 @@ def require_which(found: Iterable[LoadedPolicy | str], given: Mapping[str, Any])
     Raises:
         ConfigError: when it is there.
     """
-    fine = "which" not in given or not all(isinstance(each, str) for each in found)
+    fine = "which" not in given or not all(each.trained is None for each in found)
     require(fine, "--which", given.get("which"), "left out: a baseline has no checkpoints")
 
 
@@ -286,7 +321,7 @@ def only_own(policy: Policy, discrete: VesselConfig | None) -> Policy:
 
 
 def run_set(
-    found: LoadedPolicy | str,
+    found: Contender,
     chosen: ScenarioSet,
     world: WorldConfig,
     acting: ActingOptions,
@@ -316,11 +351,11 @@ def run_set(
     _check_fit(found, chosen)
     for part in chosen.parts:
         require_room(f"running {len(part.scenarios):,} episodes", _part_bytes(part, name))
-    policy, continuous = steering(found, world, acting)
+    policy, continuous = found.policy(world, acting), found.continuous
     episodes, recordings = [], []
     ended = 0
     for part in chosen.parts:
-        observed = with_slots_of(found, part.world)
+        observed = found.observing(part.world)
         options: dict[str, Any] = {"continuous": continuous, "device": device, "seed": chosen.seed,
                                    "drop_ended": not acting.stochastic, "watch": watch,
                                    "progress": _further(progress, ended, len(chosen))}  # fmt: skip
@@ -341,8 +376,7 @@ def run_set(
     })  # fmt: skip
     if not recordings:
         return joined, None
-    scale = None if isinstance(found, str) else returns_scale(found)
-    return joined, replace(concatenate(recordings), reward_scale=scale)
+    return joined, replace(concatenate(recordings), reward_scale=found.reward_scale)
 
 
 def _further(progress: Progress | None, before: int, total: int) -> Progress | None:
@@ -361,18 +395,19 @@ def _part_bytes(part: Part, name: str | None) -> int:
     return len(part.scenarios) * (step_bytes(part.world, *shapes) + recorded)
 
 
-def _check_fit(found: LoadedPolicy | str, chosen: ScenarioSet) -> None:
+def _check_fit(found: Contender, chosen: ScenarioSet) -> None:
     """Refuse scenario files whose vessels have other commands or see more objects than a policy."""
-    if isinstance(found, str):
+    if found.trained is None:
         return
+    agent, config = found.trained.agent, found.trained.config
     listed = (part.scenarios for part in chosen.parts if not isinstance(part.scenarios, Scenario))
     for episode in (each for scenarios in listed for each in scenarios):
         slots, commands = episode.world.sensor.slots, episode.world.vessel.num_actions
-        known, most = found.agent.num_actions, found.config.world.sensor.slots
-        fine = slots <= most or found.config.agent.encoder != "concat"
+        known, most = agent.num_actions, config.world.sensor.slots
+        fine = slots <= most or config.agent.encoder != "concat"
         require(fine, "max_obj_num", slots, f"at most {most}, as the policy was trained with")
-        require(found.agent.continuous or commands == known, "thrust commands", commands,
-                f"{known} pairs, which the policy {found.path} chooses from")  # fmt: skip
+        require(agent.continuous or commands == known, "thrust commands", commands,
+                f"{known} pairs, which the policy {found.trained.path} chooses from")  # fmt: skip
 
 
 def _groups(scenarios: Any, names: Sequence[str]) -> list[str]:
@@ -380,14 +415,3 @@ def _groups(scenarios: Any, names: Sequence[str]) -> list[str]:
     if isinstance(scenarios, Scenario) and names:
         return [names[index] for index in scenarios.level.tolist()]
     return ["all"] * len(scenarios)
-
-
-def described(found: LoadedPolicy | str) -> dict[str, Any]:
-    """Describe a policy by plain values."""
-    if isinstance(found, str):
-        return {"checkpoint": None, "agent_type": found, "env_steps": None}
-    return {
-        "checkpoint": str(found.path.resolve()),
-        "agent_type": found.config.agent_type,
-        "env_steps": found.env_steps,
-    }

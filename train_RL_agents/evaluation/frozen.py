@@ -21,13 +21,12 @@ from marinenav_env.scenarios.parameters import COMMANDS, build_parameters
 from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
-from train_RL_agents.evaluation.contenders import ActingOptions
+from train_RL_agents.evaluation.contenders import ActingOptions, Contender
 from train_RL_agents.evaluation.entry import BENCHMARK, Entry, SuiteResult
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.report import run_scored
 from train_RL_agents.evaluation.seamanship import AsternShare, kept_by_role, tracks
 from train_RL_agents.evaluation.suites import MARKED, Part, ScenarioSet, make_set
-from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.utils.files import sha256_of
 from train_RL_agents.utils.provenance import revision, versions
 
@@ -65,16 +64,16 @@ _CHOSEN = {*COMMANDS, "max_objects", "table_row"}
 """Parameters that a policy may have as it likes, or that follow from others."""
 
 
-def benchmark_world(found: LoadedPolicy | str) -> WorldConfig:
+def benchmark_world(found: Contender) -> WorldConfig:
     """The published world, with what a policy observes of it and the commands it chooses from.
 
     Raises:
         ConfigError: when the commands are stronger than the published ones.
     """
     world = WorldConfig()
-    if isinstance(found, str):
+    if found.trained is None:
         return world
-    own, most = found.config.world, world.vessel.max_thrust_rate
+    own, most = found.trained.config.world, world.vessel.max_thrust_rate
     commands = {name: getattr(own.vessel, name) for name in COMMANDS}
     for name, values in commands.items():
         fine = max(map(abs, values)) <= (max(most) if isinstance(most, tuple) else most)
@@ -142,7 +141,7 @@ def require_frozen(entry: Entry, path: Path) -> None:
 
 
 def run_suite(
-    found: LoadedPolicy | str, name: str, device: torch.device, episodes: int | None = None
+    found: Contender, name: str, device: torch.device, episodes: int | None = None
 ) -> SuiteResult:
     """Run a suite of the benchmark.
 
@@ -185,19 +184,20 @@ def _rows(recording: Recording, groups: Sequence[str]) -> tuple[Any, ...]:
     return tuple(drawn)
 
 
-def describe(found: LoadedPolicy | str, name: str) -> dict[str, Any]:
+def describe(found: Contender, name: str) -> dict[str, Any]:
     """Who is evaluated: ``policy`` of an entry.
 
     Args:
         found: the policy.
         name: how it was called.
     """
-    if isinstance(found, str):
-        return {"name": name, "agent": found, "env_steps": None, "file": None, "sha256": None}
-    sensor = found.config.world.sensor
+    trained = found.trained
+    if trained is None:
+        return {"name": name, "agent": found.name, "env_steps": None, "file": None, "sha256": None}
+    sensor = trained.config.world.sensor
     return {
-        "name": name, "agent": found.config.agent_type, "env_steps": found.env_steps,
-        "file": found.path.name, "sha256": sha256_of(found.path),
+        "name": name, "agent": found.name, "env_steps": trained.env_steps,
+        "file": trained.path.name, "sha256": sha256_of(trained.path),
         "objects": sensor.slots, "scan_beams": sensor.scan_beams,
         "own_entries": ", ".join(sensor.entries),
     }  # fmt: skip

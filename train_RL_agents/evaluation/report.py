@@ -13,8 +13,8 @@ from marinenav_env import WorldConfig
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.evaluation.contenders import (
     ActingOptions,
+    Contender,
     common_world,
-    described,
     require_effect,
     run_set,
 )
@@ -35,7 +35,6 @@ from train_RL_agents.evaluation.tables import (
     short,
 )
 from train_RL_agents.results.table import UNLIMITED
-from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.utils.provenance import versions
 
 
@@ -100,7 +99,7 @@ class Evaluation:
 
 
 def evaluate_all(
-    found: Mapping[str, LoadedPolicy | str],
+    found: Mapping[str, Contender],
     given: dict[str, Any],
     device: torch.device,
     progress: Callable[[str, int, int], None] | None = None,
@@ -142,7 +141,7 @@ def evaluate_all(
 
 
 def _results(
-    found: Mapping[str, LoadedPolicy | str],
+    found: Mapping[str, Contender],
     chosen: ScenarioSet,
     world: WorldConfig,
     acting: ActingOptions,
@@ -162,7 +161,7 @@ def _results(
         results.append(
             Result(
                 name,
-                described(each),
+                each.about(),
                 episodes.table(chosen.groups) if chosen.groups else _overall(episodes),
                 differences(first, episodes, chosen.groups) if results else None,
                 kept,
@@ -172,7 +171,7 @@ def _results(
 
 
 def run_scored(
-    found: LoadedPolicy | str,
+    found: Contender,
     chosen: ScenarioSet,
     world: WorldConfig,
     acting: ActingOptions,

@@ -12,16 +12,16 @@ import torch
 from marinenav_env import WorldConfig, read_scenarios
 from marinenav_env.support.validation import require
 from train_RL_agents.config.schema import LARGEST_SEED, EvalSchedule
+from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.suites import Part, ScenarioSet, level_names, make_set
-from train_RL_agents.run.checkpoint import LoadedPolicy
 
 
-def defaults(found: Sequence[LoadedPolicy | str]) -> tuple[EvalSchedule, WorldConfig]:
+def defaults(found: Sequence[Contender]) -> tuple[EvalSchedule, WorldConfig]:
     """Evaluation levels and world of the first trained policy, or the published ones."""
     for each in found:
-        if not isinstance(each, str):
-            return each.config.eval_schedule, each.config.world
+        if each.trained is not None:
+            return each.trained.config.eval_schedule, each.trained.config.world
     return EvalSchedule(), WorldConfig()
 
 

@@ -15,6 +15,7 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import read_json, saved_config
 from train_RL_agents.evaluation import contenders
+from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.exporting.checking import load_checked
 from train_RL_agents.exporting.export import CONTRACT, Deployed
 from train_RL_agents.exporting.loading import Call
@@ -72,8 +73,8 @@ class FileAgent(nn.Module):
         """A file does not say."""
 
 
-def find(name: str, which: str, device: torch.device) -> LoadedPolicy | str:
-    """A trained or exported policy, or the name of a baseline; see evaluation.contenders.
+def find(name: str, which: str, device: torch.device) -> Contender:
+    """Find a trained or exported policy, or a baseline; see evaluation.contenders.
 
     Raises:
         ConfigError: when there is none, or an exported file differs from its contract.
@@ -98,4 +99,4 @@ def find(name: str, which: str, device: torch.device) -> LoadedPolicy | str:
         require(fine, f"{contract}: config.agent", f"{size:,} bytes", f"that of {path.name}")
     agent = make_agent(config, actions, torch.device("cpu"))
     loaded = FileAgent(agent, call).eval()
-    return LoadedPolicy(cast("Agent[Any]", loaded), config, path, steps, {})
+    return Contender.of(LoadedPolicy(cast("Agent[Any]", loaded), config, path, steps, {}))

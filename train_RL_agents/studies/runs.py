@@ -30,6 +30,7 @@ from train_RL_agents.config.schema import LARGEST_SEED, TrainConfig
 from train_RL_agents.evaluation.contenders import (
     IN_COMMON,
     ActingOptions,
+    Contender,
     common_world,
     run_set,
 )
@@ -229,7 +230,7 @@ def evaluate_all(
     done = {key: path for key, path in run_folders(study, out).items()
             if env_steps(path) >= study.groups[key[0]].total_timesteps}  # fmt: skip
     policies = {key: load_policy(path, study.which, device) for key, path in done.items()}
-    world = common_world([*policies.values()], WorldConfig())
+    world = common_world([*map(Contender.of, policies.values())], WorldConfig())
     folder = inside(out, "evaluations")
     make_folder(folder)
     found: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
@@ -267,6 +268,6 @@ def _evaluated(
     policy: LoadedPolicy, chosen: ScenarioSet, world: WorldConfig, device: torch.device
 ) -> dict[str, Any]:
     """Success and group of each episode."""
-    episodes, _ = run_set(policy, chosen, world, ActingOptions(), device)
+    episodes, _ = run_set(Contender.of(policy), chosen, world, ActingOptions(), device)
     return {"success": episodes.success.int().tolist(),
             "group": [chosen.groups[level] for level in episodes.level.tolist()]}  # fmt: skip

@@ -14,9 +14,9 @@ from train_RL_agents.evaluation.contenders import (
     ACTION,
     DOUBT,
     ActingOptions,
+    Contender,
     common_world,
     critics_differ,
-    described,
     find,
     only_own,
     returns_scale,
@@ -32,7 +32,7 @@ from train_RL_agents.networks.observation import ObservationSpec
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES, command_pairs
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
-CPU = torch.device("cpu")
+CPU, STRAIGHT = torch.device("cpu"), Contender("straight")
 WORLD = WorldConfig(max_steps=6)
 
 
@@ -42,6 +42,10 @@ def untrained(agent_type, *overrides):
         torch.manual_seed(0)
         agent = AGENTS[agent_type](config.agent, spec=ObservationSpec.of(config.world))
     return LoadedPolicy(agent.eval(), config, CPU_PATH, 7, {})
+
+
+def contender(*given):
+    return Contender.of(untrained(*given))
 
 
 CPU_PATH = type("P", (), {"resolve": lambda self: "there", "__str__": lambda self: "there"})()
@@ -57,15 +61,16 @@ def two_parts():
 
 def test_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert find("apf", "best", CPU) == "apf"
+    assert find("apf", "best", CPU) == Contender("apf")
     with pytest.raises(ConfigError, match=r"^nobody: neither a checkpoint nor a baseline \(str"):
         find("nobody", "best", CPU)
     # A folder comes before a baseline.
     (tmp_path / "apf").mkdir()
     with pytest.raises(ConfigError, match="must be a policy file or a run folder"):
         find("apf", "best", CPU)
-    assert described("apf")["agent_type"] == "apf"
-    assert described(untrained("DQN"))["env_steps"] == 7
+    assert Contender("apf").about()["agent_type"] == Contender("apf").label == "apf"
+    dqn = contender("DQN")
+    assert (dqn.about()["env_steps"], dqn.label) == (7, "DQN after 7 env-steps")
 
 
 def test_files_that_do_not_fit_a_policy_are_refused():
@@ -79,44 +84,44 @@ def test_files_that_do_not_fit_a_policy_are_refused():
     few = replace(WORLD.vessel, left_thrust_change=(0.0, 500.0))
     many = replace(WORLD.sensor, max_objects=8)
     with pytest.raises(ConfigError, match="thrust commands=10: must be 25 pairs, which the policy"):
-        run(untrained("DQN"), vessel=few)
+        run(contender("DQN"), vessel=few)
     with pytest.raises(ConfigError, match="max_obj_num=8: must be at most 5"):
-        run(untrained("DDPG"), sensor=many)
+        run(contender("DDPG"), sensor=many)
     fewer = replace(WORLD.sensor, max_objects=3)
-    for found, changed in (("apf", {"sensor": many, "vessel": few}),
-                           (untrained("DDPG"), {"vessel": few}),
-                           (untrained("DQN"), {"sensor": fewer})):  # fmt: skip
+    for found, changed in ((Contender("apf"), {"sensor": many, "vessel": few}),
+                           (contender("DDPG"), {"vessel": few}),
+                           (contender("DQN"), {"sensor": fewer})):  # fmt: skip
         assert len(run(found, **changed)[0].success) == 1
 
 
 def test_worlds_must_be_alike():
-    here, other = untrained("DQN"), untrained("DQN", "world.sensor.range=10")
+    here, other = contender("DQN"), contender("DQN", "world.sensor.range=10")
     default = WorldConfig(max_steps=3)
-    assert common_world(["apf"], default) is default
-    assert common_world(["apf", here], default) is here.config.world
-    rewarded = untrained("DQN", "world.reward.goal_reward=20")
-    assert common_world([here, rewarded], default) is here.config.world
+    assert common_world([Contender("apf")], default) is default
+    assert common_world([Contender("apf"), here], default) is here.trained.config.world
+    rewarded = contender("DQN", "world.reward.goal_reward=20")
+    assert common_world([here, rewarded], default) is here.trained.config.world
     with pytest.raises(ConfigError, match=r"world\.sensor is not that of there"):
         common_world([here, other], default)
 
 
 def test_policies_with_other_numbers_of_slots_meet_the_same_scenarios():
-    policies = [untrained("DQN", f"world.sensor.max_objects={slots}") for slots in (5, 2)]
+    policies = [contender("DQN", f"world.sensor.max_objects={slots}") for slots in (5, 2)]
     chosen = two_parts()
     together = [run_set(each, chosen, common_world(policies, WORLD), ActingOptions(), CPU)[0]
                 for each in policies]  # fmt: skip
     for each, seen in zip(policies, together, strict=True):
-        alone, _ = run_set(each, chosen, each.config.world, ActingOptions(), CPU)
+        alone, _ = run_set(each, chosen, each.trained.config.world, ActingOptions(), CPU)
         assert torch.equal(seen.returns, alone.returns)
 
 
 def test_parts_are_run_in_order():
     chosen = two_parts()
-    joined, nothing = run_set("straight", chosen, WORLD, ActingOptions(), CPU)
+    joined, nothing = run_set(STRAIGHT, chosen, WORLD, ActingOptions(), CPU)
     assert nothing is None
     assert joined.level.tolist() == [0, 0, 1, 1]
     assert joined.robots.tolist() == [3, 3, 2, 2]
-    again, recording = run_set("straight", chosen, WORLD, ActingOptions(), CPU, "straight")
+    again, recording = run_set(STRAIGHT, chosen, WORLD, ActingOptions(), CPU, "straight")
     assert torch.equal(again.returns, joined.returns)
     assert recording.groups == ("a", "a", "b", "b")
     assert recording.robot_mask.sum(-1).tolist() == [3, 3, 2, 2]
@@ -133,7 +138,7 @@ def bytes_of(monkeypatch, part, name):
 
     monkeypatch.setattr(contenders, "require_room", refuse)
     with pytest.raises(MemoryError):
-        run_set("straight", ScenarioSet("one", (), (part,), 0), WORLD, ActingOptions(), CPU, name)
+        run_set(STRAIGHT, ScenarioSet("one", (), (part,), 0), WORLD, ActingOptions(), CPU, name)
     return asked[0]
 
 
@@ -152,7 +157,7 @@ def test_episodes_without_names_of_groups_are_one_group():
     for names, each, expected in ((("a", "b"), part, "b"), ((), part, "all"),
                                   (("a", "b"), file, "all")):  # fmt: skip
         chosen = ScenarioSet("one", names, (each,), 0)
-        _, recording = run_set("straight", chosen, WORLD, ActingOptions(), CPU, "straight")
+        _, recording = run_set(STRAIGHT, chosen, WORLD, ActingOptions(), CPU, "straight")
         assert recording.groups == (expected, expected)
 
 
@@ -168,7 +173,9 @@ def test_all_episodes_of_a_file_take_as_much_as_the_largest(monkeypatch):
 @pytest.mark.parametrize(("agent_type", "count"), [("AC-IQN", 16), ("IQN", 16), ("DQN", None)])
 def test_estimates_are_recorded_where_they_are_known(agent_type, count):
     loaded = untrained(agent_type)
-    _, recording = run_set(loaded, two_parts(), WORLD, ActingOptions(estimates=True), CPU, "x")
+    _, recording = run_set(
+        Contender.of(loaded), two_parts(), WORLD, ActingOptions(estimates=True), CPU, "x"
+    )
     if count is None:
         assert recording.quantiles is None
     else:
@@ -271,7 +278,7 @@ def test_only_policies_without_chance_may_leave_a_batch(monkeypatch):
 
     monkeypatch.setattr(contenders.evaluation, "evaluate", noted)
     for stochastic in (False, True):
-        run_set("straight", two_parts(), WORLD, ActingOptions(stochastic=stochastic), CPU)
+        run_set(STRAIGHT, two_parts(), WORLD, ActingOptions(stochastic=stochastic), CPU)
     assert given == [True, True, False, False]
 
 
@@ -291,4 +298,4 @@ def test_more_robots_than_there_are_vessels():
     world = replace(WORLD, vessel=replace(WORLD.vessel, radius=(2.8, 2.8)))
     chosen = ScenarioSet("x", (), (Part(world, two_parts().parts[0].scenarios),), 0)
     with pytest.raises(ConfigError, match="one number, or one for each of 3 robots"):
-        run_set("straight", chosen, WORLD, ActingOptions(), CPU)
+        run_set(STRAIGHT, chosen, WORLD, ActingOptions(), CPU)

@@ -13,6 +13,7 @@ from marinenav_env.config import VesselConfig
 from tests.train_RL_agents.entries import entry, marked, result
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.evaluation import frozen
+from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.evaluation.frozen import (
     FROZEN,
     SEED,
@@ -72,16 +73,17 @@ def test_the_world_is_the_published_one_with_the_policy_s_own_observation():
         sensor=replace(policy.config.world.sensor, max_objects=3, range=90.0),
     )
     policy = replace(policy, config=replace(policy.config, world=own))
-    world = benchmark_world(policy)
+    world = benchmark_world(Contender.of(policy))
     assert world.sensor.max_objects == 3 and world.vessel.left_thrust_change == (0.0, 1000.0)
     assert world.vessel.m == 400.0 and world.sensor.range == 20.0
     strong = replace(own, vessel=replace(own.vessel, left_thrust_change=(5000.0,)))
     with pytest.raises(ConfigError, match="at most 1000 N/s in the benchmark"):
-        benchmark_world(replace(policy, config=replace(policy.config, world=strong)))
+        config = replace(policy.config, world=strong)
+        benchmark_world(Contender.of(replace(policy, config=config)))
 
 
 def test_a_suite_is_run_and_scored():
-    own = run_suite("straight", "rules", CPU, 2)
+    own = run_suite(Contender("straight"), "rules", CPU, 2)
     assert own.groups == tuple(make_set("rules", WorldConfig(), 1, 0).groups)
     assert len(own.outcome) == 8 and set(own.outcome) <= {*"cs"} and own.astern == 0.0
     assert own.conduct["head-on"]["compliance"] == 0.0 and not own.tracks
@@ -103,7 +105,7 @@ def marked_suite(monkeypatch, name, astern):
     monkeypatch.setattr(frozen, "kept_by_role", lambda *given: counted.append(given[1]) or {})
     chosen = replace(make_set(name, WorldConfig(), 1, SEED), groups=("all",))
     monkeypatch.setattr(frozen, "make_set", lambda *given: chosen)
-    return run_suite("straight", name, CPU), asked, counted
+    return run_suite(Contender("straight"), name, CPU), asked, counted
 
 
 @pytest.mark.parametrize(("name", "steered"), [("encounters", 2), ("encounters_own", 1)])
@@ -139,7 +141,7 @@ def test_tracks_have_the_positions_of_every_second_and_the_last(monkeypatch, dt,
     monkeypatch.setattr(frozen, "kept_by_role", lambda *given: {})
     chosen = replace(make_set("imazu", WorldConfig(), 1, SEED), groups=groups)
     monkeypatch.setattr(frozen, "make_set", lambda *given: chosen)
-    first, other = run_suite("straight", "imazu", CPU).tracks
+    first, other = run_suite(Contender("straight"), "imazu", CPU).tracks
     own = [each for t in kept for each in (t, t + 20.1)]
     assert first == (pytest.approx(own),)
     assert other[0] == pytest.approx([each + 200.0 for each in own])
@@ -149,7 +151,7 @@ def test_tracks_have_the_positions_of_every_second_and_the_last(monkeypatch, dt,
 
 @pytest.mark.slow
 def test_imazu_is_drawn_and_told_by_role():
-    own = run_suite("apf", "imazu", CPU, 1)
+    own = run_suite(Contender("apf"), "imazu", CPU, 1)
     assert len(own.tracks) == 22 and [len(each) for each in own.tracks[:5]] == [2, 2, 2, 2, 3]
     start = make_set("imazu", WorldConfig(), 1, SEED).parts[0].scenarios.start[0, 0]
     assert own.tracks[0][0][:2] == pytest.approx(start.tolist(), abs=0.06)
@@ -162,7 +164,7 @@ def test_others_have_no_duties_where_only_the_own_vessel_is_steered(monkeypatch)
     part = whole.parts[0]
     few = replace(whole, parts=(replace(part, scenarios=part.scenarios[:2]),))
     monkeypatch.setattr(frozen, "make_set", lambda *given: replace(few, groups=whole.groups[:2]))
-    own = run_suite("straight", "imazu_own", CPU, 1)
+    own = run_suite(Contender("straight"), "imazu_own", CPU, 1)
     # Each of the two meets one other vessel, which is not marked.
     assert sum(asked for _, asked in own.duties.values()) == 2
 
@@ -170,9 +172,9 @@ def test_others_have_no_duties_where_only_the_own_vessel_is_steered(monkeypatch)
 def test_who_is_evaluated_is_told_by_the_hash_of_the_file(tmp_path):
     file = tmp_path / "policy.pt"
     file.write_bytes(b"weights")
-    about = describe(replace(make_policy("DQN"), path=file), "mine")
+    about = describe(Contender.of(replace(make_policy("DQN"), path=file)), "mine")
     assert about["sha256"] == hashlib.sha256(b"weights").hexdigest() and about["objects"] == 5
-    assert describe("apf", "apf")["sha256"] is None
+    assert describe(Contender("apf"), "apf")["sha256"] is None
 
 
 def test_entries_on_other_scenarios_are_refused(monkeypatch):

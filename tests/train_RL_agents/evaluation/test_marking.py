@@ -10,10 +10,11 @@ from marinenav_env import WorldConfig
 from marinenav_env.scenarios.scenario_file import episodes_of
 from train_RL_agents.cli import main
 from train_RL_agents.evaluation import marking
-from train_RL_agents.evaluation.contenders import ActingOptions, run_set
+from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.marking import run_marked
 from train_RL_agents.evaluation.suites import Part, make_set
 
+STRAIGHT = Contender("straight")
 CPU, ACTING = torch.device("cpu"), ActingOptions()
 WORLD = WorldConfig(max_steps=120)
 
@@ -38,7 +39,7 @@ def sets_run(monkeypatch, chosen):
         return run_set(found, given, *rest, **options)
 
     monkeypatch.setattr(marking, "run_set", noted)
-    run_marked("straight", chosen, world, ACTING, CPU, "x")
+    run_marked(STRAIGHT, chosen, world, ACTING, CPU, "x")
     return sets
 
 
@@ -60,7 +61,7 @@ def test_every_vessel_is_run_alone(monkeypatch):
 
 def test_who_goes_straight_keeps_no_rule_but_to_stand_on():
     chosen = some("encounters", 2, [0, 1, 2])
-    episodes, recording, table = run_marked("straight", chosen, WORLD, ACTING, CPU, "x")
+    episodes, recording, table = run_marked(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
     assert list(table) == [*chosen.groups[:3], "overall"] and len(recording.groups) == 6
     assert episodes.collision.all()
     for group in table.values():
@@ -72,7 +73,9 @@ def test_who_goes_straight_keeps_no_rule_but_to_stand_on():
 
 def test_an_avoiding_policy_is_later_than_alone():
     chosen = some("imazu", 1, [1])
-    _, _, table = run_marked("apf", chosen, replace(WORLD, max_steps=300), ACTING, CPU, "x")
+    _, _, table = run_marked(
+        Contender("apf"), chosen, replace(WORLD, max_steps=300), ACTING, CPU, "x"
+    )
     row = table["case 2"]
     assert row["safety"] > 0.0 and row["delay"] > 0.0 and row["detour"] > 0.0
     assert 0.0 <= row["astern"] < 1.0
@@ -81,7 +84,7 @@ def test_an_avoiding_policy_is_later_than_alone():
 @pytest.mark.parametrize("name", ["straight", "apf"])
 def test_others_keep_course_and_speed_where_only_the_own_vessel_is_steered(name):
     chosen = some("imazu_own", 1, [1, 3])
-    _, recording = run_set(name, chosen, WORLD, ACTING, CPU, "x")
+    _, recording = run_set(Contender(name), chosen, WORLD, ACTING, CPU, "x")
     under_way = recording.active[:-1, :, 1]
     assert not recording.actions[:, :, 1].any()
     turned = recording.poses[1:, :, 1, 2] - recording.poses[:-1, :, 1, 2]
@@ -89,7 +92,7 @@ def test_others_keep_course_and_speed_where_only_the_own_vessel_is_steered(name)
     speed = recording.velocities[1:, :, 1, :2].norm(dim=-1)
     assert (speed[under_way] - 2.0).abs().max() < 1e-3
     assert recording.actions[:, :, 0].any()
-    *_, table = run_marked(name, chosen, WORLD, ACTING, CPU, "x")
+    *_, table = run_marked(Contender(name), chosen, WORLD, ACTING, CPU, "x")
     assert table["case 4"]["stood_on"] is not None and table["case 2"]["stood_on"] is None
 
 
@@ -104,7 +107,7 @@ def test_others_that_nobody_steers_hit_nobody_but_the_own_vessel(name):
             points[:, 0] -= 500.0  # the own vessel is not in their way
         episodes += episodes_of(away, part.world)
     together = replace(chosen, parts=(Part(WORLD, episodes, True),))
-    run_set("straight", together, WORLD, ACTING, CPU,
+    run_set(STRAIGHT, together, WORLD, ACTING, CPU,
             watch=lambda moment, env: hit.append(moment.outcome.collided.any()))  # fmt: skip
     assert len(hit) > 70 and not any(hit)
 

@@ -10,7 +10,7 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.config import VesselConfig
 from marinenav_env.rules.roles import ROLES, pairs, roles
-from train_RL_agents.evaluation.contenders import ActingOptions, run_set
+from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.rules_suite import (
     ENCOUNTERS,
     Conduct,
@@ -290,7 +290,7 @@ def test_summary_counts_only_its_rows_and_means_over_them():
 def test_going_straight_breaks_every_rule():
     chosen = make_set("rules", WorldConfig(max_steps=60), 4)
     _, recording = run_set(
-        "straight", chosen, WorldConfig(), ActingOptions(), torch.device("cpu"), "x"
+        Contender("straight"), chosen, WorldConfig(), ActingOptions(), torch.device("cpu"), "x"
     )
     found = conduct(recording)
     for name, encounter in ENCOUNTERS.items():

@@ -12,7 +12,7 @@ from marinenav_env.config import ColregsConfig
 from marinenav_env.rules.roles import ROLES
 from tests.oracle import seamanship as oracle
 from train_RL_agents.evaluation import seamanship
-from train_RL_agents.evaluation.contenders import ActingOptions, run_set
+from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.recording import record
 from train_RL_agents.evaluation.seamanship import (
     AsternShare,
@@ -331,7 +331,8 @@ def test_duties_are_counted_by_role():
     world = WorldConfig(max_steps=60)
     chosen = make_set("rules", world, 2, 0)
     starboard = replace(chosen, parts=chosen.parts[1:2])
-    _, recording = run_set("straight", starboard, world, ActingOptions(), torch.device("cpu"), "x")
+    straight, cpu = Contender("straight"), torch.device("cpu")
+    _, recording = run_set(straight, starboard, world, ActingOptions(), cpu, "x")
     counts = kept_by_role(recording, 2)
     assert counts["give-way"] == (0, 2) and counts["stand-on"] == (0, 2)  # both collide
     assert kept_by_role(recording, 1)["stand-on"] == (0, 0)

@@ -11,6 +11,7 @@ from marinenav_env.scenarios.scenario_file import write_scenarios
 from tests.marinenav_env.helpers import simple_episode
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import LARGEST_SEED, EvalSchedule
+from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.evaluation.selection import choose_set, defaults
 
 WORLD, SCHEDULE = WorldConfig(), EvalSchedule(num_episodes=(2, 1, 0, 1, 1, 1), seed=7)
@@ -49,7 +50,7 @@ def test_what_cannot_be_chosen_is_refused(given, message):
 
 
 def test_baselines_are_evaluated_in_the_published_world():
-    assert defaults(["orca", "apf"]) == (EvalSchedule(), WorldConfig())
+    assert defaults([Contender("orca"), Contender("apf")]) == (EvalSchedule(), WorldConfig())
 
 
 def test_seed_and_levels_are_those_given():
@@ -94,5 +95,5 @@ def test_an_odd_file_is_counted_or_refused(tmp_path):
 
 def test_the_first_trained_policy_says_levels_and_world():
     config = from_dict({"world": {"max_steps": 9}, "eval_schedule": {"seed": 3}})
-    policies = [SimpleNamespace(config=each) for each in (config, from_dict({}))]
-    assert defaults(["orca", *policies]) == (config.eval_schedule, config.world)
+    policies = [Contender("DQN", SimpleNamespace(config=each)) for each in (config, from_dict({}))]
+    assert defaults([Contender("orca"), *policies]) == (config.eval_schedule, config.world)

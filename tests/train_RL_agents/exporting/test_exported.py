@@ -7,7 +7,7 @@ import torch
 
 from marinenav_env import ConfigError, WorldConfig
 from tests.train_RL_agents.exporting.test_export import make_policy
-from train_RL_agents.evaluation.contenders import ActingOptions, run_set
+from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.report import evaluate_all
 from train_RL_agents.evaluation.suites import make_set
 from train_RL_agents.exporting.export import CONTRACT, export
@@ -25,7 +25,7 @@ def test_a_file_steers_as_its_policy(name, tmp_path):
     world = WorldConfig(max_steps=6)
     chosen = make_set("rules", world, 1, 3)
     runs = [run_set(each, chosen, world, ActingOptions(estimates=True), CPU, "x")
-            for each in (policy, found)]  # fmt: skip
+            for each in (Contender.of(policy), found)]  # fmt: skip
     torch.testing.assert_close(runs[0][1].poses, runs[1][1].poses, rtol=0.0, atol=1e-3)
     assert torch.allclose(runs[0][0].returns, runs[1][0].returns, atol=1e-3)
     with pytest.raises(ConfigError, match="left out for an exported file"):
@@ -37,7 +37,7 @@ def test_a_file_steers_as_its_policy(name, tmp_path):
 
 
 def test_other_files_are_found_as_ever(tmp_path):
-    assert find("apf", "best", CPU) == "apf"
+    assert find("apf", "best", CPU) == Contender("apf")
     with pytest.raises(ConfigError, match="no such run folder or policy file"):
         find(str(tmp_path / "none"), "best", CPU)
     with pytest.raises(ConfigError):
