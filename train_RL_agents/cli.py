@@ -16,7 +16,6 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from train_RL_agents.commands import COMMANDS
-from train_RL_agents.config.help_text import default_settings
 from train_RL_agents.utils.closest import closest, did_you_mean
 from train_RL_agents.utils.provenance import versions
 from train_RL_agents.utils.signals import INTERRUPTED, ended_at_once, interruptible
@@ -96,10 +95,9 @@ def proposed(unknown: Sequence[str], arguments: argparse.Namespace) -> str:
     name, _, value = word.lstrip("-").partition("=")
     value = value or next((each for each in values if not each.startswith("-")), "...")
     takes_settings = getattr(arguments.command, "TAKES_OVERRIDES", False)
-    _, agents, sections = default_settings() if takes_settings else ("", [], [])
     if _OVERRIDE.match(word):
         return "; settings are for train, tune and bench"
-    settings = [row[0] for section in sections for row in section.rows]
+    agents, settings = _names() if takes_settings else ([], [])
     if not word.startswith("-"):
         apart = "".join(unknown[: 3 if unknown[1:2] == ["="] else 2])  # as in key = value
         if "=" in apart and _OVERRIDE.match(apart):
@@ -115,6 +113,16 @@ def proposed(unknown: Sequence[str], arguments: argparse.Namespace) -> str:
     if option:
         return f"; did you mean --{option}?"
     return f"; did you mean {setting}={value}?" if setting else ""
+
+
+def _names() -> tuple[list[str], list[str]]:
+    """Return the names of all agents, and of the settings of the default one."""
+    from train_RL_agents.agents import AGENTS
+    from train_RL_agents.config.reading import default_config, settings_of
+    from train_RL_agents.config.schema import TrainConfig
+
+    config = default_config(TrainConfig.agent_type)
+    return list(AGENTS), [setting.key for setting in settings_of(config)]
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -229,8 +237,6 @@ def _status(argv: Sequence[str]) -> int:
     try:
         with ended_at_once():
             arguments = parse(argv)
-            if getattr(arguments.command, "without_torch", lambda given: False)(arguments):
-                return int(arguments.command.run(arguments))
             _import(arguments.command)
             with interruptible():
                 return _run(arguments)

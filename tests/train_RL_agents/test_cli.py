@@ -99,8 +99,8 @@ def test_what_was_meant_is_proposed(capsys, line, proposed):
     assert proposed in refused(capsys, *line.split())
 
 
-def test_a_typo_is_answered_without_importing_torch():
-    code = ("import sys; from train_RL_agents.cli import main; main(['train', '--lr', '1']);"
+def test_a_typo_of_a_command_is_answered_without_importing_torch():
+    code = ("import sys; from train_RL_agents.cli import main; main(['trian']);"
             "main(['--version']); print('torch' in sys.modules)")  # fmt: skip
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                           cwd=Path(train_RL_agents.__file__).parents[1], check=True)  # fmt: skip

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from train_RL_agents.config.help_text import default_settings, settings_text
 from train_RL_agents.config.resuming import RESUMABLE
 
 OWN_HELP = True
@@ -145,25 +144,15 @@ def _shorthands(given: dict[str, Any]) -> list[str]:
             for key, value in values.items()]  # fmt: skip
 
 
-def without_torch(arguments: argparse.Namespace) -> bool:
-    """Whether the command needs no torch: for the help on the defaults."""
-    chosen = vars(arguments).keys() & {"config", *_SHORTHANDS} or arguments.overrides
-    return "help" in arguments and not chosen
-
-
 def _help(arguments: argparse.Namespace, overrides: list[str]) -> int:
     """Print the options, and every setting of the chosen agent with its default."""
-    if without_torch(arguments):
-        agent, agents, sections = default_settings()
-    else:
-        from train_RL_agents.agents import AGENTS
-        from train_RL_agents.config.help import sections as sections_of
-        from train_RL_agents.config.reading import default_config, load_config
+    from train_RL_agents.agents import AGENTS
+    from train_RL_agents.config.help import sections, settings_text
+    from train_RL_agents.config.reading import default_config, load_config
 
-        agent = load_config(vars(arguments).get("config"), overrides).agent_type
-        agents, sections = list(AGENTS), sections_of(default_config(agent))
+    agent = load_config(vars(arguments).get("config"), overrides).agent_type
     width = min(max(shutil.get_terminal_size().columns, 60), 100)
     print(arguments.parser.format_help())
-    print(f"settings, as key=value or in a file, here for {agent} (agents: {', '.join(agents)}):\n")
-    print(settings_text(sections, width))
+    print(f"settings, as key=value or in a file, here for {agent} (agents: {', '.join(AGENTS)}):\n")
+    print(settings_text(sections(default_config(agent)), width))
     return 0

@@ -1,7 +1,4 @@
-"""All settings with their meanings: for `marinenav train --help`, and for the documentation.
-
-`python -m train_RL_agents.config.help` writes the file that the help of the defaults is made of.
-"""
+"""All settings with their meanings: for `marinenav train --help`, and for the documentation."""
 
 from __future__ import annotations
 
@@ -9,14 +6,26 @@ import ast
 import inspect
 import json
 import textwrap
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from itertools import pairwise
-from typing import Any, Literal, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, get_origin, get_type_hints
 
 from marinenav_env.support.validation import describe, words_of
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.help_text import DEFAULTS, Section
 from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
+
+_COLUMN = 36
+"""Where meanings begin; a longer key has its meaning on the next line."""
+
+
+class Section(NamedTuple):
+    """Settings that belong together."""
+
+    title: str
+    """What they are of."""
+    rows: list[list[str]]
+    """Key, default and meaning of each."""
 
 
 def meanings(config_type: type[Any]) -> dict[str, str]:
@@ -95,12 +104,23 @@ def shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def defaults_json() -> str:
-    """Settings of the default agent as JSON, for a help that does not import torch."""
-    parts = [[part.title, part.rows] for part in sections(TrainConfig())]
-    content = {"agent": TrainConfig.agent_type, "agents": list(AGENTS), "sections": parts}
-    return json.dumps(content, indent=1) + "\n"
+def settings_text(sections: Sequence[Section], width: int) -> str:
+    """Every key with default and meaning, by section.
+
+    Args:
+        sections: see Section.
+        width: of the text, in characters.
+    """
+    return "\n\n".join(
+        "\n".join([title, *(line for row in rows for line in _entry(row, width))])
+        for title, rows in sections
+    )
 
 
-if __name__ == "__main__":
-    DEFAULTS.write_text(defaults_json(), encoding="utf-8")
+def _entry(row: Sequence[str], width: int) -> list[str]:
+    """Key and default on the left, the meaning on the right, or below when there is no room."""
+    key, value, meaning = row
+    head, room = f"  {key}={value}", max(width - _COLUMN, 20)
+    lines = textwrap.wrap(meaning, room, break_on_hyphens=False) or [""]
+    first = [f"{head:<{_COLUMN - 2}}  {lines.pop(0)}"] if len(head) <= _COLUMN - 2 else [head]
+    return [*first, *(" " * _COLUMN + line for line in lines)]

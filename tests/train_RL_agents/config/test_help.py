@@ -6,8 +6,13 @@ from dataclasses import dataclass, fields
 import pytest
 
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.help import defaults_json, meanings, sections, settings_page
-from train_RL_agents.config.help_text import DEFAULTS, settings_text
+from train_RL_agents.config.help import (
+    Section,
+    meanings,
+    sections,
+    settings_page,
+    settings_text,
+)
 from train_RL_agents.config.reading import default_config, settings_of
 
 
@@ -42,8 +47,21 @@ def test_meanings_are_inherited():
     assert meanings(Derived) == {"first": "One thing.", "second": "Another."}
 
 
-def test_the_help_of_the_defaults_is_up_to_date():
-    assert DEFAULTS.read_text() == defaults_json(), "python -m train_RL_agents.config.help"
+ROWS = [["tau", "0.01", "Share of the learned weights"],
+        ["a.very.long.key.of.some.setting", "[1, 2]", "Below"]]  # fmt: skip
+
+
+def test_meanings_stand_beside_or_below_their_keys():
+    text = settings_text([Section("Trainer", ROWS), Section("Empty", [])], 60)
+    assert text.splitlines() == [
+        "Trainer",
+        f"{'  tau=0.01':<36}Share of the learned",
+        " " * 36 + "weights",
+        "  a.very.long.key.of.some.setting=[1, 2]",
+        " " * 36 + "Below",
+        "",
+        "Empty",
+    ]
 
 
 def test_the_page_has_every_setting_of_every_agent():

@@ -3,11 +3,10 @@
 import pytest
 
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.help_text import default_settings
 from train_RL_agents.config.reading import default_config, settings_of
 from train_RL_agents.utils.closest import USUAL, closest, did_you_mean
 
-SETTINGS = [row[0] for section in default_settings()[2] for row in section.rows]
+SETTINGS = [setting.key for setting in settings_of(default_config("AC-IQN"))]
 
 
 @pytest.mark.parametrize(("word", "known", "expected"), [
