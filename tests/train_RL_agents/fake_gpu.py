@@ -224,7 +224,7 @@ class Loop:
         config, agent = self.algorithm._config, self.algorithm.learner.ema
         schedule = config.eval_schedule
         with unset_fake_temporarily():  # their number is read
-            scenarios = draw_scenarios(config.world, schedule.levels(), schedule.num_episodes, 0)
+            scenarios = draw_scenarios(config.world, schedule.levels, schedule.num_episodes, 0)
         with patch("marinenav_env.env.require_robots"):  # reads, and finds 1 in all there is
             env = evaluation_world(scenarios, config.world, agent.continuous, GPU, torch.float32, 0)
             return Evaluation(PolicyWrapper(agent), env, 0, execution=config.execution)

@@ -79,7 +79,7 @@ def folder(tmp_path_factory):
     agent = make_agent(config, config.world.vessel.num_actions, CPU)
     save_policy(folder / "policy.pt", agent, config, 8, METRICS)
     schedule, world = CONFIG.eval_schedule, CONFIG.world
-    drawn = draw_scenarios(world, schedule.levels(), schedule.num_episodes, 0)
+    drawn = draw_scenarios(world, schedule.levels, schedule.num_episodes, 0)
     _, seen = recording.record(
         BASELINES["straight"](world), drawn, world, name="straight", groups=["all"] * len(drawn),
         continuous=True, device=CPU,

@@ -10,6 +10,7 @@ import torch
 from marinenav_env import Level
 from marinenav_env.support.validation import Count, Positive, at_least, check_fields, require
 from train_RL_agents.benchmark import MODES, PARTS
+from train_RL_agents.config.levels import TrainingLevel, as_levels
 from train_RL_agents.config.schema import TrainConfig, TrainingSchedule
 from train_RL_agents.utils.device import resolve_device
 
@@ -73,12 +74,7 @@ class Options:
 
 def on_level(config: TrainConfig[Any], level: Level) -> TrainConfig[Any]:
     """The same configuration with all training scenarios on one level."""
-    schedule = TrainingSchedule(
-        num_robots=(level.num_robots,),
-        num_cores=(level.num_cores,),
-        num_obstacles=(level.num_obstacles,),
-        min_start_goal_dis=(level.min_start_goal_dis,),
-    )
+    schedule = TrainingSchedule(levels=as_levels(TrainingLevel, [level]))
     return replace(config, training_schedule=schedule)
 
 
@@ -93,13 +89,14 @@ def sized(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]:
         sizes: settings of the trainer, such as ``num_envs``.
     """
     settings = replace(config.trainer, **sizes)
-    least: dict[str, Any] = settings.smallest(max(config.training_schedule.num_robots))
+    least: dict[str, Any] = settings.smallest(config.training_schedule.most_robots)
     if settings.buffer_size:
         rows = max(least["buffer_size"], settings.buffer_size, settings.batch_size)
         least["buffer_size"] = rows
     settings = replace(settings, **least)
-    count = len(config.eval_schedule.num_episodes)
-    evaluations = replace(config.eval_schedule, num_episodes=(1, *[0] * (count - 1)))
+    levels = (replace(level, num_episodes=int(number == 0))
+              for number, level in enumerate(config.eval_schedule.levels))  # fmt: skip
+    evaluations = replace(config.eval_schedule, levels=tuple(levels))
     return replace(
         config, trainer=settings, total_timesteps=_FOREVER, eval_freq=_FOREVER,
         eval_schedule=evaluations, save_replay=False, on_divergence="stop",

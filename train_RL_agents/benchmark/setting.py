@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from train_RL_agents.benchmark.options import Options
+from train_RL_agents.config.levels import SIZES
 from train_RL_agents.config.reading import flatten, to_dict
 from train_RL_agents.utils.device import cpu_cores
 from train_RL_agents.utils.provenance import revision, versions
@@ -21,10 +22,9 @@ _FLAGS = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16
 """Vector and matrix instructions that torch's CPU kernels can use."""
 _JOB = {
     "agent": "agent_type", "updates in": "execution.precision",
-    "robots": "training_schedule.num_robots",
-    "vortex cores": "training_schedule.num_cores", "obstacles": "training_schedule.num_obstacles",
+    "robots": "num_robots", "vortex cores": "num_cores", "obstacles": "num_obstacles",
 }  # fmt: skip
-"""Settings that figures depend on most."""
+"""Settings, of the run and of its levels, that figures depend on most."""
 _LOOP = ("num_envs", "batch_size", "train_freq", "buffer_size", "n_steps", "rollout_steps",
          "epochs")  # fmt: skip
 """Settings of the trainer that the loop depends on most, of all kinds of algorithm."""
@@ -82,6 +82,8 @@ def software() -> dict[str, Any]:
 def job(options: Options, modes: list[str]) -> dict[str, Any]:
     """The settings of a measurement."""
     settings = flatten(to_dict(options.config))
+    levels = options.config.training_schedule.levels
+    settings |= {name: [getattr(level, name) for level in levels] for name in SIZES}
     loop = {name: settings.get(f"trainer.{name}") for name in _LOOP}
     return {name: _shown(settings[key]) for name, key in _JOB.items()} | {
         "loop": ", ".join(f"{name}={value}" for name, value in loop.items() if value is not None),

@@ -11,8 +11,10 @@ from dataclasses import fields, is_dataclass
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_origin, get_type_hints
 
+from marinenav_env import Level
 from marinenav_env.support.validation import describe, words_of
 from train_RL_agents.agents import AGENTS
+from train_RL_agents.config.levels import short_dict
 from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
 
 _COLUMN = 36
@@ -58,10 +60,16 @@ def sections(config: Any, prefix: str = "") -> list[Section]:
         if is_dataclass(value):
             inner += sections(value, f"{key}.")
             continue
+        default = shown(value)
+        if isinstance(value, tuple) and value and is_dataclass(value[0]):
+            default = f"[{shown(value[0])},...]"
+            kind_of_one: Any = type(value[0])
+            (of_one,) = sections(kind_of_one())
+            inner.append(of_one._replace(title=f"Fields of each of {key}: {of_one.title}"))
         literal = get_origin(hints[item.name]) is Literal
         words = describe(hints[item.name]) if literal else words_of(hints[item.name])
         meaning = meant.get(item.name, "") + (f" ({words})" if words else "")
-        rows.append([key, shown(value), meaning])
+        rows.append([key, default, meaning])
     return [Section(f"{prefix[:-1]}: {title}" if prefix else title, rows), *inner]
 
 
@@ -99,6 +107,8 @@ def shown(value: Any) -> str:
     """A default as it could be given on the command line."""
     if isinstance(value, tuple):
         return f"[{','.join(shown(item) for item in value)}]"
+    if isinstance(value, Level):
+        return json.dumps(short_dict(value))
     if isinstance(value, float):
         return f"{value:.6g}"
     return value if isinstance(value, str) else json.dumps(value)

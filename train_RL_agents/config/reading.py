@@ -10,17 +10,19 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_type_hints
 
+from marinenav_env import LEVELS, Level
 from marinenav_env.config import RewardConfig
 from marinenav_env.support import files, plugins
 from marinenav_env.support.validation import ConfigError, bare, brief, members_of, require
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.schema import TRAINED, TrainConfig, TrainingSchedule
+from train_RL_agents.config.levels import SIZES, as_levels, level_dict, make_level
+from train_RL_agents.config.schema import LEVEL_KINDS, TRAINED, TrainConfig, TrainingSchedule
 from train_RL_agents.utils.closest import closest, did_you_mean
 from train_RL_agents.utils.shipped import find_shipped, shipped
 
@@ -44,6 +46,13 @@ MOVED = {
     "world.kernel": "execution.kernel", **{name: f"execution.{name}" for name in _IN_EXECUTION},
 }  # fmt: skip
 """Former names of settings, which files and saved runs may still use, and their present ones."""
+
+_PLURALS = {"weight": "weights", "starts_at": "timesteps"}
+COLUMNS = {
+    section: {_PLURALS.get(item.name, item.name): item.name for item in fields(kind)}
+    for section, kind in LEVEL_KINDS.items()
+}
+"""Columns that levels may be given as, by section, with the field of a level that each fills."""
 
 
 _RECORDED = {"training_time"}
@@ -137,17 +146,19 @@ def from_dict(
         {key: value for key, value in each.items() if value != {} or not _is_section(config, key)}
         for each in (below, given)
     )
-    stated = below | given | texts
-    known = {setting.key: setting for setting in settings_of(config)}
-    for key, value in stated.items():
+    known = known_settings(config)
+    for key, value in (below | given | texts).items():
         if key not in known:
             raise ConfigError(unknown(key, value, list(known)))
-    read = below | given | {key: _read(text, known[key]) for key, text in texts.items()}
+    typed = {key: _read(text, known[key]) for key, text in texts.items()}
+    read = below | given | typed
+    for section in LEVEL_KINDS:
+        read |= _read_levels(section, [below, given, typed])
     read |= {key: _reference(group, read[key]) for key, group in _PARTS.items() if key in read}
     for key in [key for key, value in read.items() if value is None]:
         if NoneType not in members_of(known[key].annotation):
             del read[key]
-    said = {key for key in (*given, *texts) if key in read}
+    said = {key: value for key, value in (given | typed).items() if key in read}
     try:
         config = _changed(config, "", read)
     except ConfigError as error:
@@ -157,7 +168,7 @@ def from_dict(
             raise
         raise ConfigError(f"{error}{hint}") from error
     # Levels of a file may be replaced on the command line.
-    config = _without_levels(config, texts if "training_schedule.scenarios" in texts else said)
+    config = _without_levels(config, typed if "training_schedule.scenarios" in typed else said)
     return _with_stated_rewards(config, said, texts)
 
 
@@ -191,8 +202,93 @@ def _with_stated_rewards(
     return config
 
 
-def _without_levels(config: TrainConfig[Any], stated: Collection[str]) -> TrainConfig[Any]:
+def _read_levels(section: str, layers: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Make the levels of a schedule of the objects, or of the columns, that are stated.
+
+    Args:
+        section: training_schedule or eval_schedule.
+        layers: settings by dotted key, each laid over those before.
+
+    Returns:
+        The levels under their key; empty when nothing is stated.
+
+    Raises:
+        ConfigError: when levels cannot be made of it.
+    """
+    kind, key = LEVEL_KINDS[section], f"{section}.levels"
+    stated: Any = None
+    columns: dict[str, tuple[Any, ...]] = {}
+    for layer in layers:
+        if layer.get(key) is not None:
+            stated, columns = layer[key], {}
+        given = {name: layer.get(f"{section}.{name}") for name in COLUMNS[section]}
+        columns |= {name: _listed(value) for name, value in given.items() if value is not None}
+    if stated is None and not columns:
+        return {}
+    stated = as_levels(kind, LEVELS) if stated is None else _listed(stated)
+    levels = [each if isinstance(each, Level) else make_level(kind, each, where)
+              for where, each in _numbered(key, stated)]  # fmt: skip
+    return {key: _with_columns(section, levels, columns)}
+
+
+def _with_columns(
+    section: str, levels: Sequence[Level], columns: dict[str, tuple[Any, ...]]
+) -> tuple[Level, ...]:
+    """Make levels of columns, such as ``num_robots`` with a number for each level.
+
+    Files of the original project have them. A column replaces a field of every level, an empty one
+    by its default; columns of all sizes may make levels of another number.
+
+    Args:
+        section: training_schedule or eval_schedule.
+        levels: what the columns are laid over.
+        columns: values by name.
+
+    Raises:
+        ConfigError: when the columns do not fit together, or a value cannot be used.
+    """
+    kind, key, names = LEVEL_KINDS[section], f"{section}.levels", COLUMNS[section]
+    first = columns.get("num_robots", levels)
+    where = f"{section}.num_robots" if "num_robots" in columns else key
+    require(len(first) > 0, where, first, "of one level or more")
+    for name, column in columns.items():
+        allowed = f"as long as num_robots, {len(first)} long"
+        require(len(column) in (len(first), 0), f"{section}.{name}", column, allowed)
+    made = [dict(vars(level)) for level in levels]
+    if len(first) != len(levels):
+        lacking = next((name for name in SIZES if not columns.get(name)), "")
+        require(not lacking, where, first,
+                f"{len(levels)} long, as {lacking} is, or {lacking} stated with it")  # fmt: skip
+        made = [{} for _ in first]
+    for name, column in columns.items():
+        usual = (getattr(kind, names[name]),) * len(first)
+        for level, value in zip(made, column or usual, strict=True):
+            level[names[name]] = value
+    try:
+        return tuple(make_level(kind, each, where) for where, each in _numbered(key, made))
+    except ConfigError as error:  # name what was written
+        blamed = {f"level {number}: {names[name]}": f"{section}.{name}"
+                  for name in columns for number in range(1, len(made) + 1)}  # fmt: skip
+        found, _, rest = str(error).removeprefix(f"{key}: ").partition("=")
+        raise ConfigError(f"{blamed.get(found, f'{key}: {found}')}={rest}") from error
+
+
+def _listed(value: Any) -> tuple[Any, ...]:
+    """Return a list as it is, and a single value as a list of one."""
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+def _numbered(key: str, levels: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    """Each level with what messages call it."""
+    return ((f"{key}: level {number}", each) for number, each in enumerate(levels, 1))
+
+
+def _without_levels(config: TrainConfig[Any], stated: dict[str, Any]) -> TrainConfig[Any]:
     """Put the default levels, which are not used, in the place of others beside a scenario file.
+
+    Args:
+        config: as it was read.
+        stated: settings that are given.
 
     Raises:
         ConfigError: for the first setting of levels that is stated.
@@ -200,12 +296,13 @@ def _without_levels(config: TrainConfig[Any], stated: Collection[str]) -> TrainC
     schedule, usual = config.training_schedule, TrainingSchedule()
     if not schedule.scenarios:
         return config
-    for item in fields(schedule):
-        key, value = f"training_schedule.{item.name}", getattr(schedule, item.name)
-        if item.name not in ("scenarios", "strict") and key in stated:
+    for key, value in stated.items():
+        section, _, name = key.partition(".")
+        if section == "training_schedule" and name not in ("scenarios", "strict"):
             # Whole configurations state defaults, too.
+            part = "sampler" if name == "sampler" else "levels"
             allowed = f"left out: training_schedule.scenarios={schedule.scenarios} takes its place"
-            require(value == getattr(usual, item.name), key, value, allowed)
+            require(getattr(schedule, part) == getattr(usual, part), key, value, allowed)
     alone = TrainingSchedule(scenarios=schedule.scenarios, strict=schedule.strict)
     return replace(config, training_schedule=alone)
 
@@ -222,7 +319,10 @@ def override(config: TrainConfig[Any], overrides: Sequence[str]) -> TrainConfig[
 
 def to_dict(config: Any) -> dict[str, Any]:
     """The whole configuration as JSON holds it; from_dict makes an equal one of it."""
-    return dict(json.loads(json.dumps(asdict(config))))
+    content = asdict(config)
+    for section in LEVEL_KINDS.keys() & content.keys():
+        content[section]["levels"] = [*map(level_dict, getattr(config, section).levels)]
+    return dict(json.loads(json.dumps(content)))
 
 
 def default_config(agent_type: str) -> TrainConfig[Any]:
@@ -338,6 +438,13 @@ def settings_of(config: Any, prefix: str = "") -> Iterator[Setting]:
             yield Setting(key, hints[item.name], value)
     for key, section in sections:
         yield from settings_of(section, f"{key}.")
+
+
+def known_settings(config: TrainConfig[Any]) -> dict[str, Setting]:
+    """Every key that can be given, with the columns that levels may be given as."""
+    columns = (Setting(f"{section}.{name}", tuple[float, ...], ())
+               for section, names in COLUMNS.items() for name in names)  # fmt: skip
+    return {setting.key: setting for setting in (*settings_of(config), *columns)}
 
 
 # Values -----------------------------------------------------------------------------------------

@@ -28,7 +28,21 @@ def changes(
         free: keys that may change.
     """
     return [
-        f"{key}={now.get(key)!r} (was {before.get(key)!r})"
+        line
         for key in sorted((before.keys() | now.keys()) - {*free, *_WITHOUT_EFFECT})
         if now.get(key) != before.get(key)
+        for line in _told(key, before.get(key), now.get(key))
+    ]
+
+
+def _told(key: str, before: Any, now: Any) -> list[str]:
+    """Return the lines of a setting that has changed; of levels, one for each field."""
+    if not (key.endswith(".levels") and isinstance(before, list) and isinstance(now, list)):
+        return [f"{key}={now!r} (was {before!r})"]
+    if len(before) != len(now):
+        return [f"{key}: {len(now)} long (was {len(before)})"]
+    return [
+        f"{key}: level {number}: {line}"
+        for number, (old, new) in enumerate(zip(before, now, strict=True), 1)
+        for line in changes(old, new, ())
     ]

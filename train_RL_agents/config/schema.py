@@ -5,7 +5,7 @@ The defaults are the main job: AC-IQN on the six published levels, on a CPU with
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from marinenav_env import LEVELS, Curriculum, Level, WorldConfig
@@ -24,6 +24,7 @@ from marinenav_env.support.validation import (
     require,
 )
 from train_RL_agents.agents import AgentConfig, agent_class
+from train_RL_agents.config.levels import EvalLevel, TrainingLevel, as_levels
 
 ConfigType = TypeVar("ConfigType", bound=AgentConfig)
 LOGGERS = ("tensorboard", "csv", "wandb", "mlflow")
@@ -36,65 +37,13 @@ TRAINED = ("collision_penalty", "give_way_penalty", "stand_on_penalty", "port_tu
 
 
 @dataclass(frozen=True)
-class LevelColumns:
-    """Levels of scenarios, as columns of equal length."""
+class TrainingSchedule:
+    """Training scenarios: levels, all at once or one after another, or a scenario file."""
 
-    num_robots: tuple[int, ...] = tuple(level.num_robots for level in LEVELS)
-    """Robots of each level."""
-    num_cores: tuple[int, ...] = tuple(level.num_cores for level in LEVELS)
-    """Vortex cores of each level."""
-    num_obstacles: tuple[int, ...] = tuple(level.num_obstacles for level in LEVELS)
-    """Obstacles of each level."""
-    min_start_goal_dis: tuple[float, ...] = tuple(level.min_start_goal_dis for level in LEVELS)
-    """Smallest start-goal distance of each level (m)."""
-
-    def levels(self) -> tuple[Level, ...]:
-        """The levels; further columns may be empty, for a level's default."""
-        needed = {each.name for each in fields(LevelColumns)}
-        columns = {each.name: getattr(self, each.name, ()) for each in fields(Level)}
-        given = {name: each for name, each in columns.items() if each or name in needed}
-        count = len(self.num_robots)
-        require(count > 0, "schedule.num_robots", self.num_robots, "of one level or more")
-        for name, column in given.items():
-            usual = name in needed and column == getattr(LevelColumns, name)
-            fine = len(column) == count or usual
-            require(fine, f"schedule.{name}", column, f"as long as num_robots, {count} long")
-            # What is blamed was stated.
-            require(len(column) == count, "schedule.num_robots", self.num_robots,
-                    f"{len(column)} long, as {name} is, or {name} stated with it")  # fmt: skip
-        rows = zip(*given.values(), strict=True)
-        return tuple(Level(**dict(zip(given, row, strict=True))) for row in rows)
-
-
-@dataclass(frozen=True)
-class TrainingSchedule(LevelColumns):
-    """Levels of the training scenarios."""
-
-    timesteps: tuple[int, ...] = ()
-    """Env-steps from which each level holds, the first 0; empty: all levels at once."""
-    encounter: tuple[bool, ...] = ()
-    """Whether the courses of all robots of a level meet at the centre of its map; empty: none."""
-    map_size: tuple[float, ...] = ()
-    """Side of each level's map (m), 0 for that of the world; empty: all 0."""
-    core_speed: tuple[float, ...] = ()
-    """Current speed at the edge of each level's cores (m/s), 0: as the world's; empty: all 0."""
-    traffic: tuple[float, ...] = ()
-    """Share of the robots beside the first of each encounter that keep course and speed; empty: all
-    0."""
-    separation: tuple[float, ...] = ()
-    """By which the courses of each encounter differ at least (rad), 0 for 20 degrees; empty: all
-    0."""
-    slow_vessel: tuple[bool, ...] = ()
-    """Whether the second robot of each encounter with traffic steers a slow vessel; empty: none."""
-    noise: tuple[float, ...] = ()
-    """Factor on the noise of positions and velocities of each level; empty: all 1."""
-    vessel_spread: tuple[float, ...] = ()
-    """Largest factor on mass and on thrust, which are drawn for every robot; empty: all 1."""
-    weather: tuple[float, ...] = ()
-    """Strength of wind, waves, delays and missed detections, which are drawn for every scenario (1:
-    up to moderate); empty: as the world's."""
-    weights: tuple[float, ...] = ()
-    """Shares of the levels when all are trained at once; empty: equal."""
+    levels: tuple[TrainingLevel, ...] = as_levels(TrainingLevel, LEVELS)
+    """Levels of the scenarios that are drawn, as objects. With {"like": NAME} what is not stated is
+    as in a level with a name: published_1 to published_6, crossing, traffic, narrow_crossing,
+    currents, crowd."""
     sampler: str = ""
     """A sampler of scenarios of your own, as package.module:Class, in place of the built-in one."""
     scenarios: str = ""
@@ -107,29 +56,61 @@ class TrainingSchedule(LevelColumns):
         check_fields(self, "training_schedule")
         useful = bool(self.scenarios) or not self.strict
         require(useful, "training_schedule.strict", True, "false without a scenario file")
-        self.curriculum()
+        require(len(self.levels) > 0, "training_schedule.levels", self.levels, "one or more")
+        weights, starts = self._weights(), self._starts()
+        require(sum(weights) > 0.0, "training_schedule.levels: weight", weights, "above 0 in sum")
+        fine = starts[0] == 0 and list(starts) == sorted(starts)
+        require(fine, "training_schedule.levels: starts_at", starts, "increasing, the first 0")
+        fine = not any(starts) or {*weights} == {1.0}
+        require(fine, "training_schedule.levels: weight", weights, "left out beside starts_at")
+
+    def _weights(self) -> tuple[float, ...]:
+        return tuple(level.weight for level in self.levels)
+
+    def _starts(self) -> tuple[int, ...]:
+        return tuple(level.starts_at for level in self.levels)
+
+    @property
+    def most_robots(self) -> int:
+        """Most robots of a level."""
+        return max(level.num_robots for level in self.levels)
 
     def curriculum(self) -> Curriculum:
-        """The schedule as a curriculum of the world."""
-        return Curriculum(self.levels(), self.weights, self.timesteps, sampler=self.sampler)
+        """Return the schedule as a curriculum of the world."""
+        weights, starts = self._weights(), self._starts()
+        return Curriculum(
+            as_levels(Level, self.levels),
+            weights if {*weights} != {1.0} else (),
+            starts if any(starts) else (),
+            sampler=self.sampler,
+        )
 
 
 @dataclass(frozen=True)
-class EvalSchedule(LevelColumns):
+class EvalSchedule:
     """Scenarios of the evaluations during training: a fixed set, the same for all runs."""
 
-    num_episodes: Annotated[tuple[int, ...], at_least(0)] = (10,) * len(LEVELS)
-    """Scenarios of each level."""
+    levels: tuple[EvalLevel, ...] = as_levels(EvalLevel, LEVELS)
+    """Levels of the scenarios, as objects; see training_schedule.levels."""
     seed: Annotated[int, at_least(0), at_most(LARGEST_SEED)] = 0
     """Seed that the set is drawn from."""
 
     def __post_init__(self) -> None:
         check_fields(self, "eval_schedule")
-        count = len(self.levels())
-        require(len(self.num_episodes) == count, "eval_schedule.num_episodes", self.num_episodes,
-                f"{count} numbers, one per level")  # fmt: skip
-        require(sum(self.num_episodes) > 0, "eval_schedule.num_episodes", self.num_episodes,
-                "above 0 in sum")  # fmt: skip
+        require(len(self.levels) > 0, "eval_schedule.levels", self.levels, "one or more")
+        fine = sum(self.num_episodes) > 0
+        require(fine, "eval_schedule.levels: num_episodes", self.num_episodes, "above 0 in sum")
+
+    @property
+    def num_episodes(self) -> tuple[int, ...]:
+        """Scenarios of each level."""
+        return tuple(level.num_episodes for level in self.levels)
+
+
+LEVEL_KINDS: dict[str, type[Level]] = {
+    "training_schedule": TrainingLevel, "eval_schedule": EvalLevel
+}  # fmt: skip
+"""Levels of each schedule."""
 
 
 @dataclass(frozen=True)
@@ -421,7 +402,7 @@ class TrainConfig(Generic[ConfigType]):
         require(fine, "trainer", type(self.trainer).__name__, f"{kind.__name__} for this agent")
         fine = agent.uses_priorities or not self.trainer.prioritized
         require(fine, "trainer.prioritized", True, f"false for {self.agent_type}")
-        self.trainer.check(max(self.training_schedule.num_robots))
+        self.trainer.check(self.training_schedule.most_robots)
 
 
 def with_execution(config: TrainConfig[Any], **changes: Any) -> TrainConfig[Any]:

@@ -76,7 +76,7 @@ class History:
         self._make_probe = make_probe
         schedule = self._config.eval_schedule
         self.scenarios = draw_scenarios(
-            self._config.world, schedule.levels(), schedule.num_episodes, schedule.seed
+            self._config.world, schedule.levels, schedule.num_episodes, schedule.seed
         )
         self.rows: list[dict[str, Any]] = []
         """Figures of each evaluation, as in evaluations.csv."""

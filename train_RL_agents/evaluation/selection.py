@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
-from marinenav_env import WorldConfig, read_scenarios
+from marinenav_env import Level, WorldConfig, read_scenarios
 from marinenav_env.support.validation import require
+from train_RL_agents.config.levels import as_levels
 from train_RL_agents.config.schema import LARGEST_SEED, EvalSchedule
 from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.evaluation.episodes import draw_scenarios
@@ -65,7 +66,7 @@ def _draw(
     world: WorldConfig, schedule: EvalSchedule, seed: int, given: dict[str, Any]
 ) -> tuple[ScenarioSet, dict[str, Any]]:
     """Draw all levels and keep those asked for: a level's scenarios do not depend on the others."""
-    levels, counts = schedule.levels(), schedule.num_episodes
+    levels, counts = as_levels(Level, schedule.levels), schedule.num_episodes
     if "episodes" in given:
         counts = (given["episodes"],) * len(levels)
     numbers = sorted(set(given.get("levels", range(1, len(levels) + 1))))

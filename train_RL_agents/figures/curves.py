@@ -190,12 +190,20 @@ def _levels(episodes: dict[str, Array], settings: dict[str, Any]) -> dict[str, t
         return {}
     last = episodes["success"][-1] > 0.0
     schedule, levels = settings.get("eval_schedule"), {}
-    counts = schedule.get("num_episodes") if isinstance(schedule, dict) else None
+    counts = _scenarios(schedule) if isinstance(schedule, dict) else None
     if isinstance(counts, list) and all(map(is_count, counts)) and sum(counts) == len(last):
         parts = np.split(last, np.cumsum(counts)[:-1])
         levels = {f"level {number}": (int(part.sum()), len(part))
                   for number, part in enumerate(parts, 1) if len(part)}  # fmt: skip
     return levels | {"overall": (int(last.sum()), len(last))}
+
+
+def _scenarios(schedule: dict[str, Any]) -> Any:
+    """Return the scenarios of each level, which files of earlier versions have as a column."""
+    levels = schedule.get("levels")
+    if not isinstance(levels, list):
+        return schedule.get("num_episodes")
+    return [each.get("num_episodes") if isinstance(each, dict) else None for each in levels]
 
 
 def _read_figures(path: Path) -> Run:

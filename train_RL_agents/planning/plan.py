@@ -22,7 +22,7 @@ from marinenav_env.scenarios.complete import draws_for
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.collecting.worlds import training_scenarios
 from train_RL_agents.config.building import make_agent
-from train_RL_agents.config.schema import LevelColumns, TrainConfig, TrainerConfig
+from train_RL_agents.config.schema import EvalSchedule, TrainConfig, TrainerConfig, TrainingSchedule
 from train_RL_agents.evaluation.episodes import drawing_bytes, step_bytes
 from train_RL_agents.learning import ALGORITHMS
 from train_RL_agents.learning.algorithm import Demand, Item
@@ -110,12 +110,12 @@ def _check_networks(config: TrainConfig[Any]) -> None:
 def _check_levels(config: TrainConfig[Any]) -> None:
     """Refuse levels that there is no room for, by the schedule that has them."""
     training = config.training_schedule
-    schedules: dict[str, LevelColumns] = {"eval_schedule": config.eval_schedule}
+    schedules: dict[str, TrainingSchedule | EvalSchedule] = {"eval_schedule": config.eval_schedule}
     if not (training.sampler or training.scenarios):
         schedules = {"training_schedule": training, **schedules}
     for name, schedule in schedules.items():
         try:
-            draws_for(config.world.scenario, schedule.levels())
+            draws_for(config.world.scenario, schedule.levels)
         except ConfigError as error:
             raise ConfigError(f"{name}: {error}") from error
 
@@ -189,7 +189,7 @@ def _pool_bytes(env: MarineNavEnv, config: TrainConfig[Any]) -> int:
 def _evaluation_bytes(config: TrainConfig[Any]) -> int:
     """The evaluations during training: their scenarios are drawn and then run, all at once."""
     schedule = config.eval_schedule
-    levels, episodes = schedule.levels(), sum(schedule.num_episodes)
+    levels, episodes = schedule.levels, sum(schedule.num_episodes)
     robots, obstacles = (max(getattr(level, name) for level in levels)
                          for name in ("num_robots", "num_obstacles"))  # fmt: skip
     run = episodes * step_bytes(config.world, robots, obstacles)

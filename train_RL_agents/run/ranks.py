@@ -86,8 +86,9 @@ class Ranks:
                     f"a multiple of {self.size}, the number of processes")  # fmt: skip
             parts[name] = total // self.size
         # A world counts its own steps, so its levels begin after its share of the steps.
-        begins = tuple(-(-begin // self.size) for begin in config.training_schedule.timesteps)
-        schedule = replace(config.training_schedule, timesteps=begins)
+        levels = tuple(replace(level, starts_at=-(-level.starts_at // self.size))
+                       for level in config.training_schedule.levels)  # fmt: skip
+        schedule = replace(config.training_schedule, levels=levels)
         return replace(config, trainer=replace(settings, **parts), training_schedule=schedule)
 
     def seed(self, seed: int) -> int:

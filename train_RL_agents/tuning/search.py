@@ -25,10 +25,10 @@ from marinenav_env.support.validation import ConfigError, is_number, require
 from train_RL_agents.config.reading import (
     MOVED,
     from_dict,
+    known_settings,
     parse_json,
     read_json,
     saved_config,
-    settings_of,
     to_dict,
     unknown,
 )
@@ -86,7 +86,7 @@ def read_space(path: Path, config: TrainConfig[Any]) -> Space:
     """
     content = {MOVED.get(key, key): value for key, value in read_json(path).items()}
     require(len(content) > 0, str(path), content, "an object with one or more settings")
-    types = {setting.key: setting.annotation for setting in settings_of(config)}
+    types = {key: setting.annotation for key, setting in known_settings(config).items()}
     for key, value in content.items():
         if key not in types:
             raise ConfigError(unknown(key, value, list(types)))

@@ -39,5 +39,5 @@ def test_sizes_keep_the_configuration_valid():
     assert (settings.num_envs, settings.batch_size, settings.buffer_size) == (1000, 7, 5000)
     assert settings.learning_starts == 992
     assert sized(config, batch_size=6000).trainer.buffer_size == 6000
-    assert config.training_schedule.num_robots == (5,)
+    assert [level.num_robots for level in config.training_schedule.levels] == [5]
     assert sum(config.eval_schedule.num_episodes) == 1

@@ -84,7 +84,7 @@ def test_evaluate_refuses_seeds_that_no_generator_takes(capsys, policy, seed):
 
 def test_evaluate_a_scenario_file(capsys, tmp_path, policy):
     config = from_dict(SMALL)
-    drawn = draw_scenarios(config.world, config.eval_schedule.levels()[:2], [1, 2], 5)
+    drawn = draw_scenarios(config.world, config.eval_schedule.levels[:2], [1, 2], 5)
     path = tmp_path / "scenarios.json"
     write_scenarios(path, episodes_of(drawn, config.world, 5))
     _, written = evaluated(capsys, tmp_path / "out.json", policy, "--scenarios", str(path))
@@ -221,7 +221,7 @@ def test_rules_are_scored(capsys, tmp_path, policy):
 
 def test_episodes_are_recorded(capsys, tmp_path):
     config = from_dict(SMALL)
-    drawn = draw_scenarios(config.world, config.eval_schedule.levels()[:2], [1, 1], 5)
+    drawn = draw_scenarios(config.world, config.eval_schedule.levels[:2], [1, 1], 5)
     scenarios, path = tmp_path / "scenarios.json", tmp_path / "episodes.npz"
     vessels = [replace(each, goal=each.start) for each in episodes_of(drawn, config.world, 5)]
     write_scenarios(scenarios, vessels)

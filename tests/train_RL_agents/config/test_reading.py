@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from marinenav_env import ConfigError
+from marinenav_env import ConfigError, Level
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import (
     MOVED,
@@ -17,7 +17,7 @@ from train_RL_agents.config.reading import (
     stated_keys,
     to_dict,
 )
-from train_RL_agents.config.schema import TrainConfig, TrainingSchedule
+from train_RL_agents.config.schema import TrainConfig
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs").glob("*.json"))
 
@@ -82,9 +82,10 @@ def test_a_file_of_the_field_loads_unchanged(tmp_path):
     config = load_config(path)
     assert config.seed == (0, 1, 2)
     assert config.agent == AGENTS["DQN"].config_type()
-    assert config.training_schedule.timesteps == (0, 1_000_000)
-    assert all(type(number) is int for number in config.training_schedule.timesteps)
-    assert config.training_schedule.min_start_goal_dis == (30.0, 35.0)
+    curriculum = config.training_schedule.curriculum()
+    assert curriculum.timesteps == (0, 1_000_000)
+    assert all(type(number) is int for number in curriculum.timesteps)
+    assert curriculum.levels == (Level(3, 0, 0, 30.0), Level(4, 4, 2, 35.0))
     assert config.eval_schedule.num_episodes == (5, 6)
     assert config.load_model == ""
 
@@ -114,7 +115,7 @@ def test_round_trip_of_every_kind_of_value(agent_type):
         ("seed=3", (3,)),
         ("seed=3,4", (3, 4)),
         ("seed=[3, 4]", (3, 4)),
-        ("training_schedule.weights=", ()),
+        ("loggers=", ()),
         ("total_timesteps=1e6", 1_000_000),
         ("execution.compile=false", False),
         ("execution.compile=False", False),
@@ -249,7 +250,7 @@ def test_override_keeps_the_rest():
         ({"training_schedule": {"num_cores": [3]}}, "training_schedule.num_cores=(3,): must be as "
          "long as num_robots, 6 long"),
         ({"eval_schedule": {"num_robots": [0] * 6}}, "eval_schedule.num_robots=0: must be"),
-        ({"training_schedule": {"timesteps": [1]}}, "training_schedule.timesteps=(1,): must be"),
+        ({"training_schedule": {"timesteps": [1]}}, "training_schedule.timesteps=(1,): must be as"),
         ({"trainer": {"tau": 1}, "trainer.tau": 1}, "trainer.tau=1: must be given once"),
     ],
 )  # fmt: skip
@@ -315,7 +316,7 @@ def test_a_reward_that_is_trained_on_is_refused_under_the_name_that_was_written(
 
 
 @pytest.mark.parametrize("name, value", [
-    ("num_robots", [5] * 6), ("weights", [1.0] * 6), ("sampler", "mine:Sampler"),
+    ("num_robots", [5] * 6), ("weights", [1.0, 2.0] * 3), ("sampler", "mine:Sampler"),
 ])  # fmt: skip
 def test_levels_beside_a_scenario_file_are_refused(name, value):
     file = {"training_schedule.scenarios": "file.json"}
@@ -325,8 +326,8 @@ def test_levels_beside_a_scenario_file_are_refused(name, value):
     assert sentence.endswith("left out: training_schedule.scenarios=file.json takes its place")
     words = [f"{key}={json.dumps(value)}"]
     assert refused(file, *words) == refused({}, *words, "training_schedule.scenarios=file.json")
-    usual = getattr(TrainingSchedule(), name)
-    assert from_dict(file | {key: usual}) == from_dict(file)  # as in a whole configuration
+    whole = flatten({"training_schedule": to_dict(TrainConfig())["training_schedule"]})
+    assert from_dict(whole | file) == from_dict(file)  # it states defaults
     # What a file states is replaced on the command line, and no part of the configuration then.
     replaced = from_dict({key: value}, ["training_schedule.scenarios=file.json"])
     assert from_dict(to_dict(replaced)) == replaced == from_dict(file)

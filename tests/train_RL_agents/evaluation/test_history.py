@@ -113,7 +113,7 @@ def test_an_evaluation_tells_how_far_it_is(history, agent):
 
 
 def test_a_compiled_world_runs_the_fixed_set(history, agent, tmp_path):
-    env = MarineNavEnv(CONFIG.world, 2, scenarios=Curriculum(CONFIG.training_schedule.levels()),
+    env = MarineNavEnv(CONFIG.world, 2, scenarios=Curriculum(CONFIG.training_schedule.levels),
                        continuous=False, seed=0)  # fmt: skip
     steps = []
     step = env.world.step

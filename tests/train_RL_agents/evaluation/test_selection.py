@@ -6,15 +6,19 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from marinenav_env import ConfigError, WorldConfig
+from marinenav_env import ConfigError, Level, WorldConfig
 from marinenav_env.scenarios.scenario_file import write_scenarios
 from tests.marinenav_env.helpers import simple_episode
+from train_RL_agents.config.levels import as_levels
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import LARGEST_SEED, EvalSchedule
 from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.evaluation.selection import choose_set, defaults
 
-WORLD, SCHEDULE = WorldConfig(), EvalSchedule(num_episodes=(2, 1, 0, 1, 1, 1), seed=7)
+WORLD = WorldConfig()
+SCHEDULE = from_dict(
+    {"eval_schedule": {"num_episodes": [2, 1, 0, 1, 1, 1], "seed": 7}}
+).eval_schedule
 
 
 def test_without_options_it_is_the_fixed_set():
@@ -57,7 +61,7 @@ def test_seed_and_levels_are_those_given():
     chosen, described = choose_set(WORLD, SCHEDULE, {"seed": LARGEST_SEED, "levels": [2]})
     assert chosen.seed == LARGEST_SEED and len(chosen.parts[0].scenarios) == 1
     assert chosen.groups == tuple(f"level {number}" for number in range(1, 7))
-    level = SCHEDULE.levels()[1]
+    (level,) = as_levels(Level, SCHEDULE.levels[1:2])
     assert described == {"level 2": {**asdict(level), "episodes": 1}}
     fixed, _ = choose_set(WORLD, SCHEDULE, {})
     again, _ = choose_set(WORLD, SCHEDULE, {"seed": 7})

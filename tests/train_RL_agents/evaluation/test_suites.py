@@ -22,7 +22,7 @@ def equal(one, other):
 
 def test_paper_is_the_fixed_set_of_training():
     schedule = EvalSchedule()
-    fixed = draw_scenarios(WORLD, schedule.levels(), schedule.num_episodes, schedule.seed)
+    fixed = draw_scenarios(WORLD, schedule.levels, schedule.num_episodes, schedule.seed)
     paper = make_set("paper", WORLD)
     assert (len(paper), paper.seed) == (60, 0)
     assert equal(paper.parts[0].scenarios, fixed)

@@ -318,7 +318,7 @@ def test_faithful_networks_are_the_published_ones(name):
 def test_faithful_schedules(name):
     config = load_config(FAITHFUL[name])
     assert config.total_timesteps == 6_000_000
-    assert config.training_schedule.timesteps == tuple(range(0, 6_000_000, 1_000_000))
+    assert config.training_schedule.curriculum().timesteps == tuple(range(0, 6_000_000, 1_000_000))
     trainer = config.trainer
     assert (trainer.batch_size, trainer.buffer_size, trainer.train_freq) == (64, 1_000_000, 4)
     assert trainer.num_envs % trainer.train_freq == 0

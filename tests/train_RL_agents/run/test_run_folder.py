@@ -183,7 +183,7 @@ def test_versions_of_what_a_run_depends_on(finished):
 def test_the_evaluation_scenarios_are_those_on_file(finished):
     config = finished.config
     schedule = config.eval_schedule
-    drawn = draw_scenarios(config.world, schedule.levels(), schedule.num_episodes, schedule.seed)
+    drawn = draw_scenarios(config.world, schedule.levels, schedule.num_episodes, schedule.seed)
     episodes = read_scenarios(finished.path / "eval_configs.json")
     assert len(episodes) == sum(schedule.num_episodes)
     read, _, _ = stack_episodes(episodes, CPU, drawn.start.dtype)
