@@ -165,35 +165,35 @@ class RewardConfig:
     """Added on arrival (unless the vessel collides in the same step)."""
     give_way_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Times how badly a vessel is about to pass another that it must keep clear of, from 0 to 2
-    (see rules.reward.role_terms); 0: not computed. Training takes trainer.give_way_penalty
+    (see rules.reward.role_terms); 0: not computed. Training takes training.reward.give_way_penalty
     where that is stated."""
     stand_on_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Times how much a vessel that must stand on changes course and speed, from 0 to 1. Training
-    takes trainer.stand_on_penalty where that is stated."""
+    takes training.reward.stand_on_penalty where that is stated."""
     port_turn_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Times how fast a vessel turns to port for another that it meets, from 0 to 1. Training takes
-    trainer.port_turn_penalty where that is stated."""
+    training.reward.port_turn_penalty where that is stated."""
     slowing_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Times how fast a vessel slows down without turning to starboard for another that it meets
-    head-on, from 0 to 1: rule 14 asks for a turn. Training takes trainer.slowing_penalty where that
-    is stated."""
+    head-on, from 0 to 1: rule 14 asks for a turn. Training takes training.reward.slowing_penalty
+    where that is stated."""
     steerage_speed: NonNegative = 0.0
     """Where vessels meet head-on, the penalties for keeping clear, turning to port and slowing down
     take each to make at least this speed ahead (m/s): stopping does not replace the turn of rule
-    14. Training takes trainer.steerage_speed where that is stated."""
+    14. Training takes training.reward.steerage_speed where that is stated."""
     astern_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Times how fast a vessel goes astern, from 0 to 1 at 0.5 m/s. Training takes
-    trainer.astern_penalty where that is stated."""
+    training.reward.astern_penalty where that is stated."""
     off_course_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Times how fast a vessel that detects nothing leaves the line to its goal, from 0 to 1 at 1
-    m/s. Training takes trainer.off_course_penalty where that is stated."""
+    m/s. Training takes training.reward.off_course_penalty where that is stated."""
     passing_distance: NonNegative = 0.0
     """Distance (m) that these penalties ask vessels to pass at; 0: colregs.domain. Training takes
-    trainer.passing_distance where that is stated."""
+    training.reward.passing_distance where that is stated."""
     passing_margin: NonNegative = 0.0
     """Half of the penalty for keeping clear rises within this part of that distance (m), the rest
-    over all of it; 0: the whole penalty does. Training takes trainer.passing_margin where that is
-    stated."""
+    over all of it; 0: the whole penalty does. Training takes training.reward.passing_margin where
+    that is stated."""
     function: str = ""
     """A reward of your own as package.module:function (see marinenav_env.rules.reward); none: the
     published one."""

@@ -260,8 +260,10 @@ def test_a_reward_that_is_stated_is_trained_on(settings, name):
         seen.append(getattr(training_world(trainer.config).reward, name))
         trainer.stop()
 
-    for stated in ({"world": {"reward": {name: value}}}, {f"trainer.{name}": value}):
+    for stated in ({"world": {"reward": {name: value}}}, {f"training.reward.{name}": value}):
         train(**settings | stated, callbacks=[look])
     assert seen == [value, value]
-    with pytest.raises(ConfigError, match=f"trainer.{name}=.*: must be {value}, as world.reward"):
-        train(**settings | {f"world.reward.{name}": value, f"trainer.{name}": 2 * value})
+    with pytest.raises(
+        ConfigError, match=f"training.reward.{name}=.*: must be {value}, as world.reward"
+    ):
+        train(**settings | {f"world.reward.{name}": value, f"training.reward.{name}": 2 * value})

@@ -15,7 +15,7 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario_file import Episode, replaced_by
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.agents import Agent
-from train_RL_agents.config.schema import TRAINED, TrainConfig, TrainerConfig
+from train_RL_agents.config.schema import TRAINED, TrainConfig, TrainingReward
 from train_RL_agents.evaluation.episodes import step_bytes
 from train_RL_agents.utils.memory import require_room
 
@@ -48,8 +48,9 @@ def make_world(
 def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
     """Scenarios of the training: levels, or the episodes of a scenario file.
 
-    Collisions cost ``trainer.collision_penalty``, which replaces what a file states with a warning;
-    null keeps that. Other settings of vessels and sensors are the file's, also with a warning.
+    Collisions cost ``training.reward.collision_penalty``, which replaces what a file states with a
+    warning; null keeps that. Other settings of vessels and sensors are the file's, also with a
+    warning.
 
     Raises:
         ConfigError: when another reward is stated than the file's, or there is not enough memory.
@@ -63,12 +64,12 @@ def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
     needed = len(episodes) * step_bytes(config.world, *shape)
     require_room(f"{schedule.scenarios}: {len(episodes):,} episodes", needed)
     trained = cache(partial(_trained, config=config))  # most share theirs, and checks take time
-    penalty, default = config.trainer.collision_penalty, TrainerConfig.collision_penalty
+    penalty, default = config.training.reward.collision_penalty, TrainingReward.collision_penalty
     theirs = {each.world.reward.collision_penalty for each in episodes if each.states_penalty}
     if penalty is not None and theirs - {penalty}:
         warnings.warn(
-            f"{schedule.scenarios}: trainer.collision_penalty={penalty} replaces the penalty of a "
-            "collision that the file states; null keeps that",
+            f"{schedule.scenarios}: training.reward.collision_penalty={penalty} replaces the "
+            "penalty of a collision that the file states; null keeps that",
             stacklevel=2,
         )
     own = [f"world.{name}" for name in replaced_by(episodes, config.world)]
@@ -93,15 +94,15 @@ def training_world(config: TrainConfig[Any]) -> WorldConfig:
 
 
 def _trained(world: WorldConfig, penalty: float | None, config: TrainConfig[Any]) -> WorldConfig:
-    """The world with the trainer's settings of the reward.
+    """Return the world with the rewards of training.
 
     Args:
         world: of the scenarios.
-        penalty: of a collision, where the trainer has none; None: as the world has it.
+        penalty: of a collision, where training has none; None: as the world has it.
         config: of the run.
     """
-    trained = {name: getattr(config.trainer, name) for name in TRAINED}
-    if trained["collision_penalty"] is None:
-        trained["collision_penalty"] = penalty
-    stated = {name: value for name, value in trained.items() if value is not None}
-    return replace(world, reward=replace(world.reward, **stated))
+    stated = {name: getattr(config.training.reward, name) for name in TRAINED}
+    usual = {name: getattr(config.world.reward, name) for name in TRAINED}
+    usual["collision_penalty"] = world.reward.collision_penalty if penalty is None else penalty
+    values = {name: usual[name] if value is None else value for name, value in stated.items()}
+    return replace(world, reward=replace(world.reward, **values))

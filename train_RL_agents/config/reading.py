@@ -43,6 +43,7 @@ _PARTS = {
 _IN_EXECUTION = ("device", "threads", "compile", "capture", "precision", "tf32", "fused_optimizer")
 MOVED = {
     "agent.duelling": "agent.dueling", "trainer.average_decay": "trainer.ema_decay",
+    **{f"trainer.{name}": f"training.reward.{name}" for name in TRAINED},
     "world.kernel": "execution.kernel", **{name: f"execution.{name}" for name in _IN_EXECUTION},
 }  # fmt: skip
 """Former names of settings, which files and saved runs may still use, and their present ones."""
@@ -175,7 +176,7 @@ def from_dict(
 def _with_stated_rewards(
     config: TrainConfig[Any], stated: Collection[str], typed: Collection[str]
 ) -> TrainConfig[Any]:
-    """Let a run be trained on the rewards that are stated, as trainer.* or as world.reward.*.
+    """Let a run be trained on the rewards that are stated, for training or for the world.
 
     Args:
         config: as it was read.
@@ -185,21 +186,24 @@ def _with_stated_rewards(
     Raises:
         ConfigError: when both are stated, and contradict.
     """
+    changes: dict[str, float | None] = {}
     for name in TRAINED:
-        own, shared = f"trainer.{name}", f"world.reward.{name}"
-        mine, theirs = getattr(config.trainer, name), getattr(config.world.reward, name)
+        own, shared = f"training.reward.{name}", f"world.reward.{name}"
+        mine, theirs = getattr(config.training.reward, name), getattr(config.world.reward, name)
         if shared in stated and own not in stated:
-            try:
-                config = _changed(config, "", {own: theirs})
-            except ConfigError as error:  # name what was written
-                raise ConfigError(str(error).replace(own, shared, 1)) from error
+            changes[own] = None
+            if name == "collision_penalty":  # it replaces that of a scenario file, too
+                require(theirs <= 0.0, shared, theirs, "at most 0, to be trained on")
+                changes[own] = theirs
         elif shared in typed or (shared in stated and theirs != getattr(RewardConfig, name)):
             # A file's default contradicts nothing: whole configurations state it beside the other.
             require(mine in (theirs, None), own, mine, f"{theirs}, as {shared} has it, or left out")
-    own, shared = (f"{each}.collision_penalty" for each in ("trainer", "world.reward"))
+        elif mine == theirs and name != "collision_penalty":
+            changes[own] = None
+    own, shared = (f"{each}.reward.collision_penalty" for each in ("training", "world"))
     if "training_schedule.scenarios" in stated and not {own, shared} & set(stated):
-        config = _changed(config, "", {own: None})  # each episode may state its own
-    return config
+        changes[own] = None  # each episode may state its own
+    return _changed(config, "", changes) if changes else config
 
 
 def _read_levels(section: str, layers: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ The defaults are the main job: AC-IQN on the six published levels, on a CPU with
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from marinenav_env import LEVELS, Curriculum, Level, WorldConfig
@@ -30,10 +30,49 @@ ConfigType = TypeVar("ConfigType", bound=AgentConfig)
 LOGGERS = ("tensorboard", "csv", "wandb", "mlflow")
 LARGEST_SEED = 2**32 - 1
 """Of a run, an evaluation set or a search."""
-TRAINED = ("collision_penalty", "give_way_penalty", "stand_on_penalty", "port_turn_penalty",
-           "slowing_penalty", "steerage_speed", "astern_penalty", "off_course_penalty",
-           "passing_distance", "passing_margin")  # fmt: skip
-"""Settings of world.reward that the trainer has values of its own for."""
+Penalty = Annotated[float, at_most(0.0)]
+
+
+@dataclass(frozen=True)
+class TrainingReward:
+    """Values of world.reward that hold while training alone; null: those of world.reward."""
+
+    collision_penalty: Penalty | None = -50.0
+    """Reward of a collision, by default only where neither world.reward.collision_penalty nor a
+    scenario file states one; null: as these have it."""
+    give_way_penalty: Penalty | None = None
+    """Rules of the sea by role: for vessels that must give way and do not keep clear."""
+    stand_on_penalty: Penalty | None = None
+    """For vessels that must keep course and speed and do not."""
+    port_turn_penalty: Penalty | None = None
+    """For vessels that turn to port before the other has passed."""
+    slowing_penalty: Penalty | None = None
+    """For vessels that meet head-on and slow down."""
+    steerage_speed: NonNegative | None = None
+    """Least speed ahead of vessels that meet head-on (m/s)."""
+    astern_penalty: Penalty | None = None
+    """For vessels that go astern."""
+    off_course_penalty: Penalty | None = None
+    """For vessels that detect nothing and leave the line to the goal."""
+    passing_distance: NonNegative | None = None
+    """Distance that vessels are to keep when they pass (m)."""
+    passing_margin: NonNegative | None = None
+    """Distance over which half of the penalty for keeping clear rises (m)."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, "training.reward")
+
+
+@dataclass(frozen=True)
+class Training:
+    """What holds while training, and not in evaluations."""
+
+    reward: TrainingReward = field(default_factory=TrainingReward)
+    """Rewards."""
+
+
+TRAINED = tuple(item.name for item in fields(TrainingReward))
+"""Settings of world.reward that may have other values while training."""
 
 
 @dataclass(frozen=True)
@@ -151,28 +190,6 @@ class TrainerConfig:
     """Discount per control step."""
     reward_scale: Positive = 0.1
     """Factor on rewards inside the learner."""
-    collision_penalty: Annotated[float, at_most(0.0)] | None = -50.0
-    """Reward of a collision while training, by default only where neither
-    world.reward.collision_penalty nor a scenario file states one; null: as these have it.
-    Evaluations keep theirs."""
-    give_way_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """While training: world.reward.give_way_penalty, the rules of the sea by role."""
-    stand_on_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """While training: world.reward.stand_on_penalty."""
-    port_turn_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """While training: world.reward.port_turn_penalty."""
-    slowing_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """While training: world.reward.slowing_penalty, of vessels that meet head-on."""
-    steerage_speed: NonNegative = 0.0
-    """While training: world.reward.steerage_speed (m/s), of vessels that meet head-on."""
-    astern_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """While training: world.reward.astern_penalty."""
-    off_course_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """While training: world.reward.off_course_penalty."""
-    passing_distance: NonNegative = 0.0
-    """While training: world.reward.passing_distance (m)."""
-    passing_margin: NonNegative = 0.0
-    """While training: world.reward.passing_margin (m)."""
     imitation_weight: NonNegative = 1.0
     """Weight of the error of imitation, with imitation_learning."""
     ema_decay: Annotated[float, at_least(0.0), at_most(0.999999)] = 0.999
@@ -364,6 +381,8 @@ class TrainConfig(Generic[ConfigType]):
     """Policy that is imitated; the run keeps a copy."""
     trainer: TrainerConfig = None  # type: ignore[assignment]
     """Collecting and learning; by default as the agent has it."""
+    training: Training = field(default_factory=Training)
+    """What holds while training, and not in evaluations."""
     execution: Execution = field(default_factory=Execution)
     """Device, threads, generated code, CUDA graphs and precision."""
     world: WorldConfig = field(default_factory=WorldConfig)

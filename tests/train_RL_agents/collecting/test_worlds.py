@@ -21,10 +21,10 @@ from train_RL_agents.config.reading import (
     saved_config,
     to_dict,
 )
-from train_RL_agents.config.schema import TRAINED, TrainerConfig
+from train_RL_agents.config.schema import TRAINED, TrainingReward
 from train_RL_agents.tuning.search import changed
 
-WORDS = ["trainer.collision_penalty=-7", "world.max_steps=9", "trainer.num_envs=3",
+WORDS = ["training.reward.collision_penalty=-7", "world.max_steps=9", "trainer.num_envs=3",
          "trainer.learning_starts=0", "execution.compile=false"]  # fmt: skip
 
 
@@ -39,13 +39,15 @@ def test_collisions_cost_what_the_trainer_says_while_training():
 def test_episodes_of_one_world_are_changed_once(tmp_path):
     write_scenarios(tmp_path / "two.json", 2 * [simple_episode([(0, 0, 0)], [(9, 9)])])
     config = from_dict({}, [*WORDS, f"training_schedule.scenarios={tmp_path / 'two.json'}"])
-    with pytest.warns(UserWarning, match=r"trainer.collision_penalty=-7.0 replaces the penalty"):
+    with pytest.warns(
+        UserWarning, match=r"training.reward.collision_penalty=-7.0 replaces the penalty"
+    ):
         first, second = (each.world for each in training_scenarios(config))
     assert first is second
     assert first.reward.collision_penalty == -7.0
 
 
-def test_the_rules_by_role_are_the_trainers_too():
+def test_rewards_of_training_are_trained_on_alone():
     names = (
         "give_way_penalty",
         "stand_on_penalty",
@@ -54,9 +56,9 @@ def test_the_rules_by_role_are_the_trainers_too():
         "off_course_penalty",
         "slowing_penalty",
     )
-    words = [f"trainer.{name}={-number}" for number, name in enumerate(names, start=1)]
-    words += ["trainer.passing_distance=11", "trainer.passing_margin=3"]
-    words += ["trainer.steerage_speed=0.5"]
+    words = [f"training.reward.{name}={-number}" for number, name in enumerate(names, start=1)]
+    words += ["training.reward.passing_distance=11", "training.reward.passing_margin=3"]
+    words += ["training.reward.steerage_speed=0.5"]
     config = from_dict({}, [*WORDS, *words])
     world = training_world(config)
     assert [getattr(world.reward, name) for name in names] == [-1.0, -2.0, -3.0, -4.0, -5.0, -6.0]
@@ -117,8 +119,8 @@ def test_a_reward_that_is_stated_for_the_world_is_trained_on(tmp_path, name):
     file.write_text(json.dumps({"world": {"reward": {name: value}}}))
     assert getattr(trained(path=file), name) == value
     assert getattr(trained([f"world.reward.{name}={value}"]), name) == value
-    # The trainer's is not the world's, in which policies are evaluated.
-    config = load_config(None, [f"trainer.{name}={value}"])
+    # That of training is not the world's, in which policies are evaluated.
+    config = load_config(None, [f"training.reward.{name}={value}"])
     assert getattr(training_world(config).reward, name) == value
     assert getattr(config.world.reward, name) == getattr(RewardConfig, name)
 
@@ -129,38 +131,39 @@ def test_rewards_that_contradict_are_refused(tmp_path, name):
     file = tmp_path / "settings.json"
     file.write_text(json.dumps({"trainer": {name: 2 * value}}))
     word = f"world.reward.{name}={value}"
-    message = f"trainer.{name}={2 * value}: must be {value}, as world.reward.{name} has it, or left"
+    own = f"training.reward.{name}={2 * value}"
+    message = f"{own}: must be {value}, as {word.partition('=')[0]} has it, or left"
     with pytest.raises(ConfigError, match=re.escape(message)):
         load_config(file, [word])
     with pytest.raises(ConfigError, match=re.escape(message)):
-        load_config(None, [word, f"trainer.{name}={2 * value}"])
-    assert getattr(trained([word, f"trainer.{name}={value}"]), name) == value
+        load_config(None, [word, own])
+    assert getattr(trained([word, f"training.reward.{name}={value}"]), name) == value
 
 
 def test_the_default_is_trained_on_where_it_is_stated(tmp_path):
     (tmp_path / "ppo.json").write_text('{"trainer": {"collision_penalty": -100}}')
     assert trained(["world.reward.collision_penalty=-5"]).collision_penalty == -5.0
-    assert trained().collision_penalty == TrainerConfig.collision_penalty == -50.0
+    assert trained().collision_penalty == TrainingReward.collision_penalty == -50.0
     # Not in an argument beside what contradicts it; a whole configuration that was saved has both.
-    both = ["world.reward.collision_penalty=-5", "trainer.collision_penalty=-50"]
+    both = ["world.reward.collision_penalty=-5", "training.reward.collision_penalty=-50"]
     with pytest.raises(
-        ConfigError, match=r"trainer.collision_penalty=-50.0: must be -5.0, as worl"
+        ConfigError, match=r"training.reward.collision_penalty=-50.0: must be -5.0, as worl"
     ):
         trained(both)
     with pytest.raises(
-        ConfigError, match=r"trainer.collision_penalty=-100.0: must be -5.0, as wor"
+        ConfigError, match=r"training.reward.collision_penalty=-100.0: must be -5.0, as wor"
     ):
         load_config(tmp_path / "ppo.json", both[:1])
     settings = {"world": {"reward": {"collision_penalty": -5.0}}}
     whole = from_dict(settings | {"trainer": {"collision_penalty": -50.0}})
     assert training_world(whole).reward.collision_penalty == -50.0
-    world = ["world.reward.collision_penalty=-500", "trainer.collision_penalty=null"]
+    world = ["world.reward.collision_penalty=-500", "training.reward.collision_penalty=null"]
     assert trained(world).collision_penalty == -500.0
 
 
 @pytest.mark.parametrize("words", [
-    [], ["world.reward.collision_penalty=-500"], ["trainer.collision_penalty=-7"],
-    ["trainer.collision_penalty=null"], ["training_schedule.scenarios=FILE"],
+    [], ["world.reward.collision_penalty=-500"], ["training.reward.collision_penalty=-7"],
+    ["training.reward.collision_penalty=null"], ["training_schedule.scenarios=FILE"],
 ])  # fmt: skip
 def test_a_saved_configuration_trains_on_the_same_rewards(tmp_path, words):
     config = load_config(None, words)
@@ -172,9 +175,19 @@ def test_a_saved_configuration_trains_on_the_same_rewards(tmp_path, words):
 
 def test_a_saved_configuration_may_contradict_itself():
     """Those of earlier versions do, and their runs go on as they began."""
-    before = to_dict(load_config(None, ["trainer.collision_penalty=-50"]))
+    before = to_dict(load_config(None, ["training.reward.collision_penalty=-50"]))
     before["world"]["reward"]["collision_penalty"] = -500.0
     assert training_world(saved_config(before)).reward.collision_penalty == -50.0
+
+
+def test_a_configuration_with_the_former_names_is_the_same():
+    former = {"trainer": {**dict.fromkeys(TRAINED, 0.0), "give_way_penalty": -2.0}}
+    config = saved_config(former)
+    reward = TrainingReward(collision_penalty=0.0, give_way_penalty=-2.0)
+    assert config.training.reward == reward  # what is as in the world is not stated
+    assert training_world(config).reward == replace(
+        config.world.reward, collision_penalty=0.0, give_way_penalty=-2.0
+    )
 
 
 def test_a_search_tries_rewards_of_the_world_while_training():
@@ -199,19 +212,19 @@ def penalty_of_file(*words):
 def test_the_penalty_of_a_scenario_file_is_trained_on(tmp_path):
     file = scenario_file(tmp_path / "file.json", collision_penalty=-300.0)
     assert penalty_of_file(file) == -300.0
-    for word in ("trainer.collision_penalty=-7", "world.reward.collision_penalty=-7"):
-        with pytest.warns(UserWarning, match=r"trainer.collision_penalty=-7.0 replaces"):
+    for word in ("training.reward.collision_penalty=-7", "world.reward.collision_penalty=-7"):
+        with pytest.warns(UserWarning, match=r"training.reward.collision_penalty=-7.0 replaces"):
             assert penalty_of_file(file, word) == -7.0
     with pytest.warns(UserWarning, match="replaces the penalty"):
-        penalty_of_file(file, "trainer.collision_penalty=-50")  # the default, but stated
-    assert penalty_of_file(file, "trainer.collision_penalty=-300") == -300.0
-    assert penalty_of_file(file, "trainer.collision_penalty=null") == -300.0
+        penalty_of_file(file, "training.reward.collision_penalty=-50")  # the default, but stated
+    assert penalty_of_file(file, "training.reward.collision_penalty=-300") == -300.0
+    assert penalty_of_file(file, "training.reward.collision_penalty=null") == -300.0
 
 
 def test_a_scenario_file_without_a_penalty_is_trained_on_with_the_default(tmp_path):
     file = scenario_file(tmp_path / "file.json")
     assert penalty_of_file(file) == -50.0
-    assert penalty_of_file(file, "trainer.collision_penalty=-7") == -7.0
+    assert penalty_of_file(file, "training.reward.collision_penalty=-7") == -7.0
     assert penalty_of_file(file, "world.reward.collision_penalty=-5") == -5.0
 
 

@@ -326,7 +326,8 @@ def test_faithful_schedules(name):
     assert trainer.learning_rate == trainer.learning_rate_final == 1e-4
     assert (trainer.tau, trainer.target_update_interval, trainer.ema_decay) == (1.0, 10_000, 0)
     assert (trainer.max_grad_norm, trainer.reward_scale) == (0.5, 1.0)
-    assert trainer.collision_penalty == config.world.reward.collision_penalty == -5.0
+    assert config.training.reward.collision_penalty == -5.0
+    assert config.world.reward.collision_penalty == -5.0
     exploration = (trainer.exploration_initial_eps, trainer.exploration_final_eps,
                    trainer.exploration_fraction, trainer.exploration_spread)  # fmt: skip
     assert exploration == (0.6, 0.05, 0.25, 1.0)
