@@ -7,10 +7,9 @@ convert each value to the type that its field declares, and check it.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType
@@ -19,16 +18,16 @@ from typing import Any, TypeVar, get_type_hints
 from marinenav_env import LEVELS, Level
 from marinenav_env.config import RewardConfig
 from marinenav_env.support import files, plugins
-from marinenav_env.support.validation import ConfigError, bare, brief, members_of, require
+from marinenav_env.support.validation import ConfigError, brief, members_of, require
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.levels import SIZES, as_levels, level_dict, make_level
 from train_RL_agents.config.schema import LEVEL_KINDS, TRAINED, TrainConfig, TrainingSchedule
+from train_RL_agents.config.words import in_full, read_word, split
 from train_RL_agents.utils.closest import closest, did_you_mean
 from train_RL_agents.utils.shipped import find_shipped, shipped
 
 Config = TypeVar("Config")
 
-_PYTHON = {"True": True, "False": False}
 _WHAT = "JSON settings"
 _DEEPEST = 20
 """Objects inside one another, or dots in a key."""
@@ -86,7 +85,7 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> TrainConfig
         ConfigError: when the file cannot be read, a key is not known, or a value is of the wrong
             type or out of range.
     """
-    values, words = file_settings(path), dict(map(_split, overrides))
+    values, words = file_settings(path), dict(map(split, overrides))
     own, asked = (agent_name(str(each.get("agent_type", ""))) for each in (values, words))
     if own != asked and {own, asked} <= AGENTS.keys():
         theirs, known = (
@@ -137,7 +136,7 @@ def from_dict(
         saved: a whole configuration below these, of which nobody knows what was stated.
     """
     below, given = flat_settings(saved or {}), flat_settings(values)
-    texts = dict(map(_split, overrides))
+    texts = dict(map(split, overrides))
     for each in (below, given, texts):
         if isinstance(each.get("agent_type"), str):
             each["agent_type"] = agent_name(each["agent_type"])
@@ -151,7 +150,7 @@ def from_dict(
     for key, value in (below | given | texts).items():
         if key not in known:
             raise ConfigError(unknown(key, value, list(known)))
-    typed = {key: _read(text, known[key]) for key, text in texts.items()}
+    typed = {key: read_word(text, known[key].annotation) for key, text in texts.items()}
     read = below | given | typed
     for section in LEVEL_KINDS:
         read |= _read_levels(section, [below, given, typed])
@@ -164,7 +163,7 @@ def from_dict(
         config = _changed(config, "", read)
     except ConfigError as error:
         key = str(error).partition("=")[0]
-        hint = _in_full(texts[key], known[key].annotation) if key in texts else ""
+        hint = in_full(texts[key], known[key].annotation) if key in texts else ""
         if not hint:
             raise
         raise ConfigError(f"{error}{hint}") from error
@@ -313,7 +312,7 @@ def _without_levels(config: TrainConfig[Any], stated: dict[str, Any]) -> TrainCo
 
 def stated_keys(path: Path | None, overrides: Sequence[str] = ()) -> set[str]:
     """Dotted names of the settings that a file and arguments give; see load_config."""
-    return {*flat_settings(file_settings(path)), *dict(map(_split, overrides))}
+    return {*flat_settings(file_settings(path)), *dict(map(split, overrides))}
 
 
 def override(config: TrainConfig[Any], overrides: Sequence[str]) -> TrainConfig[Any]:
@@ -449,53 +448,6 @@ def known_settings(config: TrainConfig[Any]) -> dict[str, Setting]:
     columns = (Setting(f"{section}.{name}", tuple[float, ...], ())
                for section, names in COLUMNS.items() for name in names)  # fmt: skip
     return {setting.key: setting for setting in (*settings_of(config), *columns)}
-
-
-# Values -----------------------------------------------------------------------------------------
-
-
-def _split(text: str) -> tuple[str, str]:
-    """Key and value of a ``key=value`` argument."""
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise ConfigError(f"{brief(text)}: must be key=value, as in trainer.batch_size=512")
-    return key.strip(), value.strip()
-
-
-def _read(text: str, setting: Setting) -> Any:
-    """Convert a value of the command line.
-
-    Text where the setting is text; else JSON, a list without its brackets, or a number or truth
-    value as Python writes it; else text, or a list of texts where the setting is one.
-    """
-    readers: list[Callable[[str], Any]] = [json.loads, _read_list]
-    texts = setting.annotation == tuple[str, ...]
-    readers += [_read_texts] if texts else [_PYTHON.__getitem__, int, float]
-    for read in () if setting.annotation is str else readers:
-        with contextlib.suppress(ValueError, KeyError, RecursionError):
-            return read(text)
-    return text
-
-
-_THOUSANDS = {"k": 1_000, "m": 1_000_000}
-"""Letters that stand for a factor in other programs."""
-
-
-def _in_full(text: str, annotation: Any) -> str:
-    """Return a hint at the number that a text such as 100k stands for where one is due."""
-    number, letter = text[:-1], text[-1:].lower()
-    due = {int, float} & {bare(each) for each in members_of(bare(annotation))}
-    if not due or letter not in _THOUSANDS or not re.fullmatch(r"\d+(\.\d+)?", number):
-        return ""
-    return f"; did you mean {float(number) * _THOUSANDS[letter]:.15g}?"
-
-
-def _read_list(text: str) -> Any:
-    return json.loads(f"[{text}]")
-
-
-def _read_texts(text: str) -> list[str]:
-    return [each.strip() for each in text.removeprefix("[").removesuffix("]").split(",")]
 
 
 # Messages and construction ----------------------------------------------------------------------

@@ -1,0 +1,27 @@
+"""Words of the command line."""
+
+import pytest
+
+from marinenav_env import ConfigError
+from train_RL_agents.config.words import in_full, read_word, split
+
+
+def test_a_word_has_a_key_and_a_value():
+    assert split(" save_dir = a=b ") == ("save_dir", "a=b")
+    for word in ("save_dir", "=3", ""):
+        with pytest.raises(ConfigError, match="must be key=value, as in"):
+            split(word)
+
+
+@pytest.mark.parametrize(("text", "kind", "value"), [
+    ("5", str, "5"), ("5", int, 5), ("1,2", tuple[int, ...], [1, 2]), ("True", bool, True),
+    ("", tuple[float, ...], []), ('{"like": "crossing"}', tuple[object, ...], {"like": "crossing"}),
+    ("a, b", tuple[str, ...], ["a", "b"]), ("big", int, "big"),
+])  # fmt: skip
+def test_a_value_is_json_or_nearly_so(text, kind, value):
+    assert read_word(text, kind) == value
+
+
+def test_numbers_with_a_letter_are_written_in_full():
+    assert in_full("2k", int) == "; did you mean 2000?"
+    assert in_full("2k", bool) == in_full("k", int) == ""
