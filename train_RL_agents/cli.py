@@ -118,11 +118,10 @@ def proposed(unknown: Sequence[str], arguments: argparse.Namespace) -> str:
 def _names() -> tuple[list[str], list[str]]:
     """Return the names of all agents, and of the settings of the default one."""
     from train_RL_agents.agents import AGENTS
-    from train_RL_agents.config.reading import default_config, settings_of
+    from train_RL_agents.config.reading import default_config, known_settings
     from train_RL_agents.config.schema import TrainConfig
 
-    config = default_config(TrainConfig.agent_type)
-    return list(AGENTS), [setting.key for setting in settings_of(config)]
+    return list(AGENTS), list(known_settings(default_config(TrainConfig.agent_type)))
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -282,7 +282,7 @@ def _listed(value: Any) -> tuple[Any, ...]:
 
 
 def _numbered(key: str, levels: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    """Each level with what messages call it."""
+    """Yield what messages call each level, and the level."""
     return ((f"{key}: level {number}", each) for number, each in enumerate(levels, 1))
 
 
@@ -444,7 +444,7 @@ def settings_of(config: Any, prefix: str = "") -> Iterator[Setting]:
 
 
 def known_settings(config: TrainConfig[Any]) -> dict[str, Setting]:
-    """Every key that can be given, with the columns that levels may be given as."""
+    """Return every key that can be given, with the columns that levels may be given as."""
     columns = (Setting(f"{section}.{name}", tuple[float, ...], ())
                for section, names in COLUMNS.items() for name in names)  # fmt: skip
     return {setting.key: setting for setting in (*settings_of(config), *columns)}
