@@ -37,6 +37,7 @@ def test_commands_are_ones_that_there_are(path):
         parse(words)
 
 
+@pytest.mark.heavy
 def test_the_table_of_the_benchmark_is_made_of_the_entries():
     folder = ROOT / "docs/results/entries"
     entries = {path.stem: read_entry(path) for path in sorted(folder.glob("*.json"))}

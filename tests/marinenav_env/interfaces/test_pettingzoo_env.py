@@ -89,6 +89,7 @@ def test_pictures_are_those_of_the_world(make, monkeypatch):
     assert env.render() == "pixels" and make(SHORT, scenarios=PAIR).render() is None
 
 
+@pytest.mark.heavy
 def test_without_pettingzoo_it_says_what_to_install_and_all_else_works():
     code = ("import sys; sys.modules['pettingzoo'] = None; import marinenav_env\n"
             "try: import marinenav_env.interfaces.pettingzoo_env\n"

@@ -28,6 +28,7 @@ def make() -> Callable[..., Any]:
     )
 
 
+@pytest.mark.heavy
 def test_without_stable_baselines3_it_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['stable_baselines3'] = None; import "

@@ -203,6 +203,7 @@ def test_generated_code_uses_it_on_a_cpu(monkeypatch, faster):
     assert on_cpu is faster and not any(on_others)
 
 
+@pytest.mark.heavy
 def test_functions_compiled_twice_share_their_code(monkeypatch):
     monkeypatch.setattr(compiling, "onednn_is_faster", lambda: True)
     given = torch.ones(3)
@@ -213,6 +214,7 @@ def test_functions_compiled_twice_share_their_code(monkeypatch):
     assert counters["stats"]["unique_graphs"] == before
 
 
+@pytest.mark.heavy
 @needs_onednn
 def test_a_compiled_function_gives_the_same():
     arguments = matrices(512, 258, 128)

@@ -290,6 +290,7 @@ def test_the_nearest_come_first_then_by_number(objects: int) -> None:
         assert found.objects_state[e, 0, : len(order), 4].tolist() == [radii[i] for i in order]
 
 
+@pytest.mark.heavy
 def test_a_thousand_objects_need_no_table_of_triples() -> None:
     """Their number cubed would be 4 GB."""
     world = random_world(0, [(1000, 0, 0)], size=2000.0)

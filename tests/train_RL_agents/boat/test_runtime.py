@@ -372,6 +372,7 @@ def python(*words, cwd):
 LOADED = "import sys; print(sorted({each.partition('.')[0] for each in sys.modules}))"
 
 
+@pytest.mark.heavy
 def test_the_runtime_imports_numpy_alone(tmp_path):
     shutil.copytree(BOAT, tmp_path / "boat", ignore=shutil.ignore_patterns("__pycache__"))
     loaded = python("-c", f"import boat.runtime; {LOADED}", cwd=tmp_path)
@@ -387,6 +388,7 @@ def test_the_package_is_copied_beside_onnx_files(tmp_path, monkeypatch):
     assert (tmp_path / "boat" / "runtime.py").read_text() == (BOAT / "runtime.py").read_text()
 
 
+@pytest.mark.heavy
 def test_the_installed_runtime_imports_no_torch():
     loaded = python("-c", f"import train_RL_agents.boat.runtime; {LOADED}", cwd=BOAT.parents[1])
     assert "'numpy'" in loaded

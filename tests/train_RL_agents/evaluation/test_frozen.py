@@ -177,6 +177,7 @@ def test_who_is_evaluated_is_told_by_the_hash_of_the_file(tmp_path):
     assert describe(Contender("apf"), "apf")["sha256"] is None
 
 
+@pytest.mark.heavy
 def test_entries_on_other_scenarios_are_refused(monkeypatch):
     monkeypatch.setattr(frozen, "FROZEN", {name: FROZEN[name] for name in entry().suites})
     require_frozen(entry(), Path("a.json"))

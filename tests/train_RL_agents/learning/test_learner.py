@@ -248,6 +248,7 @@ def test_other_errors_and_those_of_one_process_among_several_come_up(count, text
     assert tried == [10] and learner.micro_batch == 10
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("moved", [
     lambda learner: learner.agent.double().float(),
     lambda learner: Learner(learner.agent, default_config("DQN"), seeded()),

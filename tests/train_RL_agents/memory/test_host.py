@@ -171,6 +171,7 @@ def test_the_loop_waits_where_too_many_insertions_are_queued(monkeypatch):
         assert len(waited) == max(0, number + 1 - 8)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("words", [("agent_type=AC-IQN", "trainer.n_steps=3"),
                                    ("agent_type=Rainbow", "trainer.prioritized=true")],
                          ids=" ".join)  # fmt: skip

@@ -147,6 +147,7 @@ def test_what_was_chosen_and_changed_is_told_in_one_line(gpu):
     ]
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("tiny")
 def test_the_command_tells_it(command, capsys):
     with usual_signals():

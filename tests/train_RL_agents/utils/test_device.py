@@ -114,6 +114,7 @@ def test_what_is_measured_agrees_with_a_longer_measurement():
     pytest.fail(f"{found} idle cores, but {free:.1f} over a second")
 
 
+@pytest.mark.heavy
 def test_a_core_that_a_program_keeps_busy_is_not_idle():
     code = "while True: pass"
     programs = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2 * cpu_cores())]
@@ -166,6 +167,7 @@ print(before, page_faults())
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
 def test_memory_that_was_freed_is_used_again():
     done = subprocess.run(

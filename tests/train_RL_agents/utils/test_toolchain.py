@@ -16,6 +16,7 @@ from train_RL_agents.utils.toolchain import (
 )
 
 
+@pytest.mark.heavy
 def test_the_compiler_is_tried(monkeypatch, tmp_path):
     assert compiler_problem() == ""
     monkeypatch.setenv("CXX", "no-such-compiler")

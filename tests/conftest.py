@@ -1,0 +1,145 @@
+"""The marker ``fast``: tests that start no process, compile nothing and train nothing.
+
+All tests have it but those that are ``slow``, ``gpu`` or ``heavy``, those in HEAVY, and those that
+ask for a run of the session. A test that has it and does one of these things fails, and says so.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parent
+HEAVY = (
+    "test_collection.py",
+    "marinenav_env/interfaces/test_gymnasium_env.py",
+    "marinenav_env/interfaces/test_gymnasium_vectors.py",
+    "marinenav_env/interfaces/test_interface_examples.py",
+    "marinenav_env/interfaces/test_scripted.py",
+    "marinenav_env/kernels/test_triton_world.py",
+    "marinenav_env/physics/test_contact.py",
+    "marinenav_env/physics/test_thrust.py",
+    "marinenav_env/rules/test_episode_statistics.py",
+    "marinenav_env/runtime/test_compiling.py",
+    "marinenav_env/scenarios/test_complete.py",
+    "marinenav_env/scenarios/test_restart.py",
+    "marinenav_env/scenarios/test_scenario.py",
+    "marinenav_env/test_env.py",
+    "marinenav_env/test_env_captured.py",
+    "marinenav_env/test_env_resets.py",
+    "marinenav_env/test_env_saving.py",
+    "marinenav_env/test_env_workers.py",
+    "marinenav_env/test_extend_examples.py",
+    "marinenav_env/test_specs.py",
+    "tools/test_bench_vmas.py",
+    "tools/test_compare_speed.py",
+    "tools/test_gpu_figures.py",
+    "tools/test_setup.py",
+    "train_RL_agents/agents/test_toys.py",
+    "train_RL_agents/baselines/test_base.py",
+    "train_RL_agents/benchmark",
+    "train_RL_agents/collecting",
+    "train_RL_agents/commands",
+    "train_RL_agents/config/test_hostile_values.py",
+    "train_RL_agents/evaluation/test_episodes.py",
+    "train_RL_agents/evaluation/test_evaluation.py",
+    "train_RL_agents/evaluation/test_marking.py",
+    "train_RL_agents/evaluation/test_recording.py",
+    "train_RL_agents/evaluation/test_report.py",
+    "train_RL_agents/exporting",
+    "train_RL_agents/figures/test_animation.py",
+    "train_RL_agents/figures/test_demo.py",
+    "train_RL_agents/figures/test_drawing.py",
+    "train_RL_agents/figures/test_replay_page.py",
+    "train_RL_agents/figures/test_snapshot.py",
+    "train_RL_agents/learning/test_algorithm.py",
+    "train_RL_agents/learning/test_gradients.py",
+    "train_RL_agents/learning/test_imitation.py",
+    "train_RL_agents/learning/test_learner_capture.py",
+    "train_RL_agents/learning/test_learner_precision.py",
+    "train_RL_agents/learning/test_off_policy.py",
+    "train_RL_agents/learning/test_on_policy.py",
+    "train_RL_agents/memory/test_transitions.py",
+    "train_RL_agents/memory/test_transitions_of_the_world.py",
+    "train_RL_agents/planning/test_plan.py",
+    "train_RL_agents/run",
+    "train_RL_agents/studies/test_runs.py",
+    "train_RL_agents/test___main__.py",
+    "train_RL_agents/test_api.py",
+    "train_RL_agents/test_campaign.py",
+    "train_RL_agents/test_cli.py",
+    "train_RL_agents/test_learning.py",
+    "train_RL_agents/test_one_device.py",
+    "train_RL_agents/test_platforms.py",
+    "train_RL_agents/test_readers.py",
+    "train_RL_agents/test_torchrl_trainer.py",
+    "train_RL_agents/test_torchrl_trainer_divergence.py",
+    "train_RL_agents/test_torchrl_trainer_interruptions.py",
+    "train_RL_agents/test_torchrl_trainer_resume.py",
+    "train_RL_agents/test_training.py",
+    "train_RL_agents/test_user_parts.py",
+    "train_RL_agents/tuning/test_search.py",
+    "train_RL_agents/utils/test_compiling.py",
+    "train_RL_agents/utils/test_provenance.py",
+)
+"""Modules and folders of tests that start processes, compile, train, or take long."""
+RUNS = {"finished", "trained", "uninterrupted"}
+"""Fixtures that train."""
+
+
+def is_heavy(path: Path) -> bool:
+    """Tell whether a module or folder is in HEAVY."""
+    return any(path.is_relative_to(ROOT / each) for each in HEAVY)
+
+
+def is_fast(item: pytest.Item) -> bool:
+    """Tell whether a test is to have the marker."""
+    return not (
+        is_heavy(item.path)
+        or RUNS.intersection(getattr(item, "fixturenames", ()))
+        or any(item.get_closest_marker(name) for name in ("slow", "gpu", "heavy"))
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Not even import the heavy modules when the fast tests are asked for."""
+    return True if config.option.markexpr == "fast" and is_heavy(collection_path) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests before ``-m`` picks some of them."""
+    for item in items:
+        if is_fast(item):
+            item.add_marker("fast")
+
+
+def refused(what: str) -> Any:
+    """Return a function that fails the test that calls it."""
+
+    def refuse(*arguments: Any, **options: Any) -> NoReturn:
+        pytest.fail(
+            f"a fast test must not {what}: stand in for it, mark the test heavy, or name its"
+            " module in HEAVY of tests/conftest.py"
+        )
+
+    return refuse
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Hold fast tests and their fixtures to what the marker says."""
+    with pytest.MonkeyPatch.context() as patch:
+        if item.get_closest_marker("fast"):
+            patch.setattr(subprocess.Popen, "__init__", refused("start a process"))
+            patch.setattr(BaseProcess, "start", refused("start a process"))
+            patch.setattr(torch, "compile", refused("compile"))
+            if "train_RL_agents.torchrl_trainer" in sys.modules:
+                trainer = sys.modules["train_RL_agents.torchrl_trainer"].TorchRLTrainer
+                patch.setattr(trainer, "train", refused("train"))
+        return (yield)

@@ -1,0 +1,39 @@
+"""What fast tests are held to."""
+
+import subprocess
+import sys
+from multiprocessing import get_context
+
+import pytest
+import torch
+
+from tests.conftest import HEAVY, ROOT
+
+
+def square(number):
+    return number * number
+
+
+@pytest.mark.parametrize(
+    ("what", "act"),
+    [
+        ("start a process", lambda: subprocess.run([sys.executable, "-c", ""])),
+        ("start a process", lambda: get_context("spawn").Process(target=print).start()),
+        ("compile", lambda: torch.compile(square)),
+        ("compile", lambda: torch.nn.Identity().compile()),
+    ],
+)
+def test_fast_tests_fail_when_they_do_what_takes_long(what, act):
+    with pytest.raises(pytest.fail.Exception, match=f"a fast test must not {what}"):
+        act()
+
+
+def test_a_fast_test_is_known_by_its_marker(request):
+    assert request.node.get_closest_marker("fast")
+
+
+def test_heavy_modules_exist_and_none_is_named_twice():
+    assert [each for each in HEAVY if not (ROOT / each).exists()] == []
+    assert len(set(HEAVY)) == len(HEAVY)
+    assert [each for each in HEAVY if any((ROOT / each).is_relative_to(ROOT / other)
+                                          for other in set(HEAVY) - {each})] == []  # fmt: skip
