@@ -5,7 +5,7 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torch import nn
 from torch.distributions import Independent, Normal, TransformedDistribution
-from torchrl.modules import ProbabilisticActor
+from torchrl.modules import IndependentNormal, ProbabilisticActor
 
 from tests.train_RL_agents.helpers import SPEC, make_rollout, seeded
 from tests.train_RL_agents.networks.test_actors import Atan
@@ -56,18 +56,11 @@ class Squashed(TransformedDistribution):
         return self.base_dist.log_prob(value) - slope
 
 
-class Plain(Independent):
-    """Independent normal numbers."""
-
-    def __init__(self, loc, scale):
-        super().__init__(Normal(loc, scale), 1)
-
-
 def oracle_networks(agent):
     """TorchRL's actor and critic, on the very parameters of an agent."""
     outputs = ["loc", "scale"] if agent.continuous else ["logits"]
     kind = {"categorical": torch.distributions.Categorical, "gaussian": Squashed,
-            "clipped_gaussian": Plain}[agent.config.actions]  # fmt: skip
+            "clipped_gaussian": IndependentNormal}[agent.config.actions]  # fmt: skip
     actor = ProbabilisticActor(
         TensorDictModule(Policy(agent), in_keys=NAMES, out_keys=outputs),
         in_keys=outputs, distribution_class=kind, return_log_prob=True,
