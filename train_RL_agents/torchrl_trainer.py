@@ -165,10 +165,9 @@ class TorchRLTrainer:
         self.collector.on_restart = self.algorithm.restart
         # Ranks stop together, at the end of a turn.
         self.collector.stopping = lambda: self.stopped and self.ranks.size == 1
-        env = self.collector.env
-        self.history = History(
-            self.run, device, self._probe, env if config.execution.compile else None
-        )
+        own_code = config.execution.compile and config.execution.kernel == "compiled"
+        env = self.collector.env if own_code else None
+        self.history = History(self.run, device, self._probe, env)
 
     def _probe(self, agent: Agent[Any], levels: Tensor, draws: bool) -> EvaluationProbe:
         """See History."""

@@ -73,6 +73,8 @@ def _replaced(
 ) -> list[Tensor]:
     """Gather only the rows that are replaced, which are few; generated code could not."""
     rows = mask.nonzero().squeeze(-1)
+    if not len(rows):  # then the pool may be of another kind
+        return [each.clone() for each in old]
     entries = index[rows]
     return [
         ours.clone().index_copy_(0, rows, theirs.index_select(0, entries))

@@ -34,7 +34,7 @@ WARM_UPS = 3
 
 
 class Recorder(Protocol):
-    """Interface of ``Captured`` to a device; tests have one for the CPU."""
+    """Interface of ``Loop`` to a device; tests have one for the CPU."""
 
     def beside(self) -> Any:
         """A context for calls that warm up."""
@@ -87,7 +87,7 @@ class CudaRecorder:
         except BaseException:
             _end_allocation(index, pool)
             # A capture that broke off leaves a generator refusing to draw outside of one. Graphs
-            # captured before keep the state that is replaced: see Captured.
+            # captured before keep the state that is replaced: see Loop.
             for each, state in zip(every, before, strict=True):
                 each.graphsafe_set_state(state)
             raise
@@ -112,13 +112,13 @@ def _end_allocation(index: int, pool: Any) -> None:
 
 
 def tensors_of(tree: Any) -> list[Tensor]:
-    """Return the tensors of nested tuples, dicts and TensorDicts, in their order."""
+    """Return the tensors of nested tuples, dicts and TensorDicts; the latter by name."""
     leaves: list[Tensor] = []
     for each in tree_leaves(tree, is_leaf=is_tensor_collection):
         if isinstance(each, Tensor):
             leaves.append(each)
         elif each is not None:
-            leaves += each.values(True, True)
+            leaves += [each.get(name) for name in sorted(each.keys(True, True), key=str)]
     return leaves
 
 
@@ -191,7 +191,9 @@ class Loop:
         # also reads.
         self._write: Any = compiled(copy_all, device) if compile and self._recorder else copy_all
         self._state = state if self._recorder is None else copied(state)
-        self.reset()
+        self.captures = self._recorder is not None
+        """Whether calls are, or are going to be, a graph."""
+        self._forget()
         self._known.add(self)
 
     @property
@@ -204,15 +206,16 @@ class Loop:
         if not self.captures:
             self._state = state
         elif state is not self._state:
-            copy_all(tensors_of(self._state), tensors_of(state))
+            with torch.no_grad():
+                copy_all(tensors_of(self._state), tensors_of(state))
 
     def reset(self) -> None:
         """Forget the graph: needed after tensors that the step refers to were replaced.
 
         The next calls warm up and capture again.
         """
-        self.captures = self._recorder is not None
-        """Whether calls are, or are going to be, a graph."""
+        if self._recorder is not None and not self.captures:
+            self._state, self.captures = copied(self._state), True
         self._forget()
 
     def _forget(self) -> None:
@@ -220,8 +223,14 @@ class Loop:
         self._replay: Callable[[], Any] | None = None
         self._given: list[Any] | None = None
         """Inputs of the latest call."""
-        self._kept: list[bool] = []
+        self._tree: Any = None
+        """Their structure."""
+        self._same: list[bool] = []
         """Which of them were the same tensors in the call before."""
+        self._kept: list[bool] = []
+        """Which were so in the last two calls before the graph, and are its own."""
+        self._repeats = 0
+        """Calls in succession in which more inputs were the same than the graph has for its own."""
         self._static: list[Any] = []
         """Inputs of the graph: those that are kept, and copies of the others."""
 
@@ -230,8 +239,9 @@ class Loop:
 
         Args:
             inputs: arguments of the step. A graph works on copies of them, but for tensors that
-                are the same in every call, such as the outputs of another loop. When others of
-                them are the same than before, the graph is forgotten, see ``reset``.
+                are the same in every call, such as the outputs of another loop. When one of those
+                is another, or others are the same for some time, the graph is forgotten: see
+                ``reset``.
 
         Returns:
             The outputs of the step.
@@ -244,7 +254,7 @@ class Loop:
             self._state, outputs = self._step(self._state, *inputs, *self._draws())
             return outputs
         given, tree = tree_flatten(inputs)
-        self._compare(given)
+        self._compare(given, tree)
         if self._left:
             self._left -= 1
             with self._recorder.beside():
@@ -258,28 +268,35 @@ class Loop:
         copy_all([old for old, _ in copies], [new for _, new in copies])
         return self._replay()
 
-    def _compare(self, given: list[Any]) -> None:
-        """Find which inputs are the same as before; forget the graph if these are others."""
-        before = self._given
-        if before is None:
-            for each in given:
-                if each is not None and not isinstance(each, Tensor):
-                    raise TypeError(f"{self._name}: would freeze {each!r}; give a tensor")
-            before = [None] * len(given)
-        else:
-            shapes = [[None if each is None else each.shape for each in every]
-                      for every in (given, before)]  # fmt: skip
-            if shapes[0] != shapes[1]:
-                raise ValueError(f"{self._name}: inputs must keep their shapes, {shapes[1]}")
-        kept = [new is old for new, old in zip(given, before, strict=True)]
-        if self._replay is not None and kept != self._kept:
+    def _compare(self, given: list[Any], tree: Any) -> None:
+        """Find which inputs are the same as before; forget a graph that does not fit them."""
+        for each in given:
+            if each is not None and not isinstance(each, Tensor):
+                raise TypeError(f"{self._name}: would freeze {each!r}; give a tensor")
+        if self._given is not None and tree != self._tree:
             self._forget()
-        self._given, self._kept = given, kept
+        before = self._given or [None] * len(given)
+        if self._given is not None:
+            kinds = [[None if each is None else (each.shape, each.dtype) for each in every]
+                     for every in (given, before)]  # fmt: skip
+            if kinds[0] != kinds[1]:
+                raise ValueError(f"{self._name}: inputs must keep their shapes, {kinds[1]}")
+        same = [new is old for new, old in zip(given, before, strict=True)]
+        if self._replay is not None:
+            self._repeats = self._repeats + 1 if same != self._kept else 0
+            lost = any(kept and not each for kept, each in zip(self._kept, same, strict=True))
+            if lost or self._repeats > WARM_UPS:
+                self._forget()
+        if self._replay is None:
+            earlier = self._same or same
+            self._kept = [now and then for now, then in zip(same, earlier, strict=True)]
+        self._given, self._tree, self._same = given, tree, same
 
     def _stepped(self, *inputs: Any) -> Any:
         """Make a step in the static state; this is what is captured."""
         state, outputs = self._step(self._state, *inputs, *self._draws())
-        self._write(tensors_of(self._state), tensors_of(state))
+        with torch.no_grad():
+            self._write(tensors_of(self._state), tensors_of(state))
         return outputs
 
     def _record(self, recorder: Recorder, given: list[Any], tree: Any) -> None:

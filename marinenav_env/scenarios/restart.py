@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from tensordict import TensorClass
@@ -56,13 +56,19 @@ def restarted(done: Tensor, episodes: NewEpisodes, world: WorldState) -> WorldSt
     """
     if episodes.allowed is not None:
         done = done & episodes.allowed
-    pool, own = episodes.pool, [world.now]
+    pool = episodes.pool
+    pairs: list[tuple[Any, Any]] = [(world.now, pool.now)]
     if pool.parameters.batch_size[0] > 1:
-        own.append(world.parameters)
-    old = [leaf for part in own for leaf in part.values(True, True)]
-    new = [leaf for part in pool[: len(own)] for leaf in part.values(True, True)]
+        pairs.append((world.parameters, pool.parameters))
+    old, new = [], []
+    for ours, theirs in pairs:
+        for name in ours.keys(True, True):  # the order may be another
+            old.append(ours.get(name))
+            value = theirs.get(name, None)
+            # Only a world in which none may start has something that the pool lacks.
+            new.append(old[-1] if value is None else value)
     replaced = iter(replaced_rows(done, episodes.entries(), new, old))
-    made = [part.apply(lambda _: next(replaced)) for part in own]
+    made = [ours.apply(lambda _: next(replaced)) for ours, _ in pairs]
     return WorldState(made[0], made[-1] if len(made) > 1 else world.parameters)
 
 

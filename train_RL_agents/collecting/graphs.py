@@ -90,6 +90,13 @@ class GraphCollector(LocalCollector):
             self._latest, self._batch = made[0], made[0].unsqueeze(1)
         return self._batch
 
+    def set_seed(self, seed: int, static_seed: bool = False) -> int:
+        """Seed the world, which gets another pool of scenarios; see LocalCollector."""
+        following = super().set_seed(seed, static_seed)
+        self.loop.reset()
+        self.renew.reset()
+        return following
+
     def _step(self, world: WorldState, *noise: Any) -> tuple[WorldState, TensorDictBase]:
         """Act and step the world: what the next step starts from, and TorchRL's keys."""
         env = self.env

@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
 
-from marinenav_env.runtime.compiling import compiled
 from marinenav_env.runtime.loop import Loop
 from marinenav_env.stepping.reset_pool import restore
 from marinenav_env.support.validation import ConfigError, is_count, is_number
@@ -136,7 +135,7 @@ class Learner:
         if self._traced:
             self._unchecked = self._gradients
             self._gradients = compiled_gradients(agent, losses, self._flat, device)
-            self._apply = compiled(self._apply, device, checks_all=False)
+        self._apply = config.execution.function(self._apply, device, checks_all=False)
         self._ranks = ranks if ranks is not None and ranks.size > 1 else None
         if self._ranks:
             # Hosts that differ may have drawn other last bits from the same seed.
@@ -191,7 +190,7 @@ class Learner:
     @property
     def captures(self) -> bool:
         """Whether updates are captured as a CUDA graph."""
-        return self._loops[0].captures
+        return all(each.captures for each in self._loops)
 
     def mode(self) -> str:
         """Describe how updates are computed."""

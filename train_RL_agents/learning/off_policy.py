@@ -156,6 +156,7 @@ class OffPolicy(Algorithm):
     def restart(self) -> None:
         """See Algorithm: open windows are dropped."""
         self._store.state = self.streams.blank()
+        self._store.reset()  # steps of workers have further keys
 
     def device_scalars(self) -> dict[str, Tensor]:
         """See Algorithm."""

@@ -128,6 +128,36 @@ def test_a_captured_state_stays_where_it_is_and_another_can_be_set():
     assert uncaptured.state is other
 
 
+def test_state_and_inputs_go_by_name():
+    def step(state, given):
+        return TensorDict(a=given["a"], b=given["b"]), given["a"] - given["b"]
+
+    loop = Loop(step, TensorDict(a=torch.zeros(1), b=torch.zeros(1)), CPU, recorder=Tape())
+    loop.state = TensorDict(b=torch.full((1,), 2.0), a=torch.ones(1))
+    assert (loop.state["a"], loop.state["b"]) == (1.0, 2.0)
+    for number in range(3 * WARM_UPS):
+        given = {"a": torch.full((1,), 5.0), "b": torch.full((1,), 3.0)}
+        names = "ab" if number % 7 else "ba"
+        assert loop(TensorDict({name: given[name] for name in names})) == 2.0
+        assert (loop.state["a"], loop.state["b"]) == (5.0, 3.0)
+
+
+def test_a_captured_state_holds_no_gradients():
+    loop = Loop(lambda state, given: (state + given, None), torch.zeros(2), CPU, recorder=Tape())
+    loop.state = torch.ones(2, requires_grad=True) * 2.0
+    loop(torch.ones(2, requires_grad=True))
+    assert not loop.state.requires_grad and loop.state.tolist() == [3.0, 3.0]
+
+
+def test_an_input_that_is_the_same_by_chance_leaves_the_graph():
+    tape = Tape()
+    loop = Loop(lambda state, given: (state, 2.0 * given), (), CPU, recorder=tape)
+    for number in range(12):
+        given = torch.full((1,), float(number))
+        assert loop(given) == loop(given) == 2.0 * number
+    assert tape.recorded == 1
+
+
 def test_inputs_are_copied():
     loop, _ = loop_of(Tape())
     given = inputs(3)
@@ -227,7 +257,9 @@ def test_what_would_freeze_or_not_fit_is_refused():
     with pytest.raises(ValueError, match="f: inputs must keep their shapes"):
         loop(torch.zeros(1), None)
     with pytest.raises(ValueError, match="f: inputs must keep their shapes"):
-        loop(torch.zeros(2), torch.zeros(2))
+        loop(torch.zeros(2, dtype=torch.int64), None)
+    with pytest.raises(TypeError, match=r"f: would freeze 0\.1"):
+        loop(torch.zeros(2), 0.1)
 
 
 class FakeCuda:

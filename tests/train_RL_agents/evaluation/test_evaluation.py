@@ -64,6 +64,27 @@ def test_batches_of_any_size_give_the_same_episodes(name, num_envs):
     torch.testing.assert_close(env.state_dict(), before, rtol=0.0, atol=0.0)
 
 
+OTHERS = {
+    "obstacles": Level(6, 6, 6), "weather": Level(5, 4, 4, weather=1.0),
+    "spread": Level(5, 4, 4, vessel_spread=2.0),
+    "traffic": Level(5, 0, 0, encounter=True, traffic=1.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_training_scenarios_may_be_of_another_kind(kind):
+    """More or fewer slots and parts: an evaluation starts no episodes of theirs."""
+    agent = agent_of("PPO")
+    robots = SCENARIOS.robot_mask.shape[-1]
+    levels = Curriculum((replace(OTHERS[kind], num_robots=robots),), pool_size=16, refresh_size=16)
+    env = MarineNavEnv(TRAINING, 9, scenarios=levels, continuous=agent.continuous, seed=9,
+                       episode_statistics=True)  # fmt: skip
+    own = world_of(agent)
+    assert same_code(env, own)
+    found = Evaluation(PolicyWrapper(agent), own, 3, env).run().state_dict()
+    torch.testing.assert_close(found, in_one_batch(agent).state_dict(), rtol=1e-5, atol=1e-4)
+
+
 def test_those_who_look_on_see_the_same_steps():
     agent = agent_of("AC-IQN")
     seen = []
