@@ -512,14 +512,23 @@ class MarineNavEnv(EnvBase):
         )
         return made.world, (made.outcome, step, self.to_tensordict(made.world))
 
-    def new_episodes(self, allowed: bool = True) -> NewEpisodes:
-        """Return what the next episodes start from.
+    def new_episodes(self) -> NewEpisodes:
+        """Return what the next episodes start from."""
+        _, every = self._allowed or (None, None)
+        return NewEpisodes(self._pool, self.reset_pool.next_index(), every)
+
+    def no_episodes(self, noise: RandomSource) -> NewEpisodes:
+        """Return arguments by which no episode starts in a step of this world's compiled code.
 
         Args:
-            allowed: whether any environment may start one; if not, compiled code still is the same.
+            noise: what the noise of the step follows from.
         """
-        none, every = self._allowed or (None, None)
-        return NewEpisodes(self._pool, self.reset_pool.next_index(), every if allowed else none)
+        none, _ = self._allowed or (None, None)
+        entry = self.reset_pool.next_index()
+        if isinstance(entry, RandomSource):
+            # The code depends on that these are the same tensors.
+            entry = entry._replace(seed=noise.seed, environment=noise.environment)
+        return NewEpisodes(self._pool, entry, none)
 
     def refresh_pool(self) -> None:
         """Draw new entries of the reset pool when due; call once per vector step, on the host."""

@@ -50,7 +50,7 @@ def test_kernels_of_ac_iqn_stay_few():
     # Before that option, inductor combined at most 8 parts.
     combined = hasattr(torch._inductor.config, "combo_kernel_max_num_nodes")
     assert half["update"].total() <= found["update"].total() + (5 if combined else 7)
-    code = dict(compiler.code)["GraphCollector._written_step"]
+    code = dict(compiler.code)["GraphCollector._step"]
     assert "-766435501, tl.int64" in code  # of Philox
     assert not re.search(r"\(-\d{7,}\)\*", code), "a product that does not fit into an index"
     code = dict(compiler.code)["OffPolicy._store_rows"]

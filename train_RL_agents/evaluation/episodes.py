@@ -358,11 +358,11 @@ class Evaluation:
     ) -> None:
         self.policy, self._env, self._seed = policy, env, seed
         self._stepper, self._tally = stepper or env, Tally(env)
-        # Compiled code of a training world is only the same with the arguments of that.
-        self._episodes = None if stepper is None else stepper.new_episodes(allowed=False)
         self._start, device = env.world_state, env.generator.device
         self._rows = torch.arange(min(env.num_envs, self._stepper.num_envs), device=device)
         self._source = RandomSource.seeded(seed, self._stepper.num_envs, device)
+        # Compiled code of a training world is only the same with the arguments of that.
+        self._episodes = None if stepper is None else stepper.no_episodes(self._source)
         self._watched = False
         self.loop = execution.loop(
             self._step, self._begun(self._rows), device, draws=lambda: (self._source.take(),),
