@@ -47,7 +47,7 @@ HEAVY = (
     "train_RL_agents/commands",
     "train_RL_agents/config/test_hostile_values.py",
     "train_RL_agents/evaluation/test_episodes.py",
-    "train_RL_agents/evaluation/test_evaluation.py",
+    "train_RL_agents/evaluation/test_repeated_evaluation.py",
     "train_RL_agents/evaluation/test_marking.py",
     "train_RL_agents/evaluation/test_recording.py",
     "train_RL_agents/evaluation/test_report.py",

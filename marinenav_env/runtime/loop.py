@@ -17,7 +17,7 @@ import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, Protocol
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import torch
 from tensordict import is_tensor_collection
@@ -132,6 +132,15 @@ def copied(tree: Any) -> Any:
     return new
 
 
+def _nothing() -> None:
+    """Return None, as a reference does to what is gone."""
+
+
+def stateless(function: Callable[..., Any]) -> Callable[..., tuple[tuple[()], Any]]:
+    """Return a step for ``Loop`` that only calls a function: its state is ()."""
+    return lambda state, *inputs: (state, function(*inputs))
+
+
 class Loop:
     """Makes steps of a function, and owns the state between them.
 
@@ -221,10 +230,10 @@ class Loop:
     def _forget(self) -> None:
         self._left = WARM_UPS
         self._replay: Callable[[], Any] | None = None
-        self._given: list[Any] | None = None
-        """Inputs of the latest call."""
-        self._tree: Any = None
-        """Their structure."""
+        self._kinds: Any = None
+        """Structure, shapes and types of the inputs; None before the first call."""
+        self._latest: list[Any] = []
+        """References to the inputs of the latest call, which do not keep them in memory."""
         self._same: list[bool] = []
         """Which of them were the same tensors in the call before."""
         self._kept: list[bool] = []
@@ -273,15 +282,13 @@ class Loop:
         for each in given:
             if each is not None and not isinstance(each, Tensor):
                 raise TypeError(f"{self._name}: would freeze {each!r}; give a tensor")
-        if self._given is not None and tree != self._tree:
+        shapes = [None if each is None else (each.shape, each.dtype) for each in given]
+        if self._kinds is not None and tree != self._kinds[0]:
             self._forget()
-        before = self._given or [None] * len(given)
-        if self._given is not None:
-            kinds = [[None if each is None else (each.shape, each.dtype) for each in every]
-                     for every in (given, before)]  # fmt: skip
-            if kinds[0] != kinds[1]:
-                raise ValueError(f"{self._name}: inputs must keep their shapes, {kinds[1]}")
-        same = [new is old for new, old in zip(given, before, strict=True)]
+        if self._kinds is not None and shapes != self._kinds[1]:
+            raise ValueError(f"{self._name}: inputs must keep their shapes, {self._kinds[1]}")
+        before = self._latest or [_nothing] * len(given)
+        same = [each is None or each is old() for each, old in zip(given, before, strict=True)]
         if self._replay is not None:
             self._repeats = self._repeats + 1 if same != self._kept else 0
             lost = any(kept and not each for kept, each in zip(self._kept, same, strict=True))
@@ -290,7 +297,8 @@ class Loop:
         if self._replay is None:
             earlier = self._same or same
             self._kept = [now and then for now, then in zip(same, earlier, strict=True)]
-        self._given, self._tree, self._same = given, tree, same
+        self._latest = [_nothing if each is None else ref(each) for each in given]
+        self._kinds, self._same = (tree, shapes), same
 
     def _stepped(self, *inputs: Any) -> Any:
         """Make a step in the static state; this is what is captured."""

@@ -279,12 +279,8 @@ class World:
             entries: of the observation, by name.
             seen: what perception measured.
         """
-        config, vessel, state, scenario = (
-            self.config,
-            parameters.vessel,
-            before.state,
-            before.scenario,
-        )
+        config, vessel = self.config, parameters.vessel
+        state, scenario = before.state, before.scenario
         present, active = scenario.robot_mask, state.active
         if scenario.scripted is not None:
             present = present & ~scenario.scripted

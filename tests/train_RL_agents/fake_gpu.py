@@ -25,7 +25,7 @@ from tests.train_RL_agents.tiny_runs import tiny_settings
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.evaluation.episodes import Evaluation, draw_scenarios, evaluation_world
+from train_RL_agents.evaluation.episodes import RepeatedEvaluation, draw_scenarios, evaluation_world
 from train_RL_agents.learning import ALGORITHMS, OffPolicy, Setup
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.ranks import Ranks
@@ -219,7 +219,7 @@ class Loop:
         batch = next(self.algorithm._batches(self.algorithm._rows))
         return lambda: self.algorithm.meter.add(self.algorithm.learner.update(batch)[0])
 
-    def evaluation(self) -> Evaluation:
+    def evaluation(self) -> RepeatedEvaluation:
         """An evaluation of the learner's agent on the fixed set."""
         config, agent = self.algorithm._config, self.algorithm.learner.ema
         schedule = config.eval_schedule
@@ -227,7 +227,7 @@ class Loop:
             scenarios = draw_scenarios(config.world, schedule.levels, schedule.num_episodes, 0)
         with patch("marinenav_env.env.require_robots"):  # reads, and finds 1 in all there is
             env = evaluation_world(scenarios, config.world, agent.continuous, GPU, torch.float32, 0)
-            return Evaluation(PolicyWrapper(agent), env, 0, execution=config.execution)
+            return RepeatedEvaluation(PolicyWrapper(agent), env, 0, execution=config.execution)
 
     def learn(self) -> None:
         """Updates; the first one makes the optimiser's state."""

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from marinenav_env import GROUP, MarineNavEnv
 from marinenav_env.runtime.execution import Execution
-from marinenav_env.runtime.loop import copied
+from marinenav_env.runtime.loop import copied, stateless
 from marinenav_env.state import WorldState
 from train_RL_agents.collecting.local import LocalCollector
 
@@ -63,8 +63,8 @@ class GraphCollector(LocalCollector):
         )  # fmt: skip
         """Makes vector steps."""
         self.renew = execution.loop(
-            self._renewed, (), device, generators=[env.generator], compile=False, say=say,
-            name="a refresh of scenarios",
+            stateless(lambda begin: env.reset_pool.renew(begin)), (), device,
+            generators=[env.generator], compile=False, say=say, name="a refresh of scenarios",
         )  # fmt: skip
         """Draws new entries of the reset pool from one on."""
         self._latest: TensorDictBase | None = None
@@ -104,8 +104,3 @@ class GraphCollector(LocalCollector):
         step = self.policy(env.to_tensordict(world).apply(Tensor.clone), *noise)
         following, (_, after, _) = env.make_step(world, step.get((GROUP, "action")))
         return following, step.set("next", after)
-
-    def _renewed(self, nothing: tuple[()], begin: Tensor) -> tuple[tuple[()], None]:
-        """Draw new entries of the reset pool; see ResetPool.renew."""
-        self.env.reset_pool.renew(begin)
-        return nothing, None

@@ -232,7 +232,8 @@ def evaluate(
     """Run every scenario once, all in one batch.
 
     On the CPU the batch shrinks as episodes end. The measurement noise of an episode follows from
-    its number, not from when others end. See also Evaluation.
+    its number, not from when others end. See also
+    RepeatedEvaluation.
 
     Args:
         policy: writes actions; must be in evaluation mode.
@@ -255,7 +256,7 @@ def evaluate(
     """
     env = evaluation_world(scenarios, world, continuous, device, dtype, seed, kernel)
     if not may_shrink(env):
-        return Evaluation(policy, env, seed).run(watch, progress)
+        return RepeatedEvaluation(policy, env, seed).run(watch, progress)
     step, now = env.reset(), env.world_state
     tally, rows = Tally(env), torch.arange(env.num_envs, device=device)
     for number in range(world.max_steps):
@@ -325,7 +326,7 @@ _Running = tuple[WorldState, dict[str, Tensor], Tensor]
 """The world, sums of the episodes, and the number of steps made, [1] float64."""
 
 
-class Evaluation:
+class RepeatedEvaluation:
     """Runs the same scenarios again and again, with all state in the same tensors on a GPU.
 
     A step can thus be compiled and captured once there, for all scenarios together. Whether all

@@ -17,9 +17,9 @@ from marinenav_env.support.validation import is_count, is_number
 from train_RL_agents.agents import Agent
 from train_RL_agents.evaluation.episodes import (
     Episodes,
-    Evaluation,
     Moment,
     Progress,
+    RepeatedEvaluation,
     draw_scenarios,
     evaluate,
     evaluation_world,
@@ -113,7 +113,7 @@ class History:
         self._drawing += time.perf_counter() - began
 
     def _runner(self, agent: Agent[Any]) -> Callable[..., Episodes]:
-        """Choose how the fixed set is run: see Evaluation and ``evaluate``."""
+        """Choose how the fixed set is run: see RepeatedEvaluation and ``evaluate``."""
         config, env, policy = self._config, self._compiled_env, PolicyWrapper(agent)
         seed, given = config.eval_schedule.seed, (self.scenarios, config.world)
         options: dict[str, Any] = {
@@ -122,9 +122,9 @@ class History:
         }  # fmt: skip
         own = evaluation_world(*given, dtype=torch.float32, **options)
         if not may_shrink(own):
-            return Evaluation(policy, own, seed, execution=config.execution).run
+            return RepeatedEvaluation(policy, own, seed, execution=config.execution).run
         if env is not None and same_code(env, own):
-            return Evaluation(policy, own, seed, env).run
+            return RepeatedEvaluation(policy, own, seed, env).run
         return partial(evaluate, policy, *given, **options)
 
     def record(

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
 
-from marinenav_env.runtime.loop import Loop
+from marinenav_env.runtime.loop import Loop, stateless
 from marinenav_env.stepping.reset_pool import restore
 from marinenav_env.support.validation import ConfigError, is_count, is_number
 from train_RL_agents.agents import Agent, Losses
@@ -169,7 +169,7 @@ class Learner:
             raises NoRoomError when memory is short even for one transition; weights are unchanged.
         """
         loop = self._execution.loop(
-            lambda state, *batch: (state, step(*batch)), (), self._generator.device,
+            stateless(step), (), self._generator.device,
             generators=[self._generator, *generators], compile=False, name="the update",
             say=self._say,
         )  # fmt: skip

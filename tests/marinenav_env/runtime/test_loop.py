@@ -5,6 +5,7 @@ import sys
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from weakref import ref
 
 import pytest
 import torch
@@ -156,6 +157,16 @@ def test_an_input_that_is_the_same_by_chance_leaves_the_graph():
         given = torch.full((1,), float(number))
         assert loop(given) == loop(given) == 2.0 * number
     assert tape.recorded == 1
+
+
+def test_inputs_are_not_kept_in_memory():
+    loop = Loop(lambda state, given: (state, 2.0 * given), (), CPU, recorder=Tape())
+    for _ in range(WARM_UPS + 3):
+        given = torch.ones(4)
+        latest = ref(given)
+        loop(given)
+        del given
+        assert latest() is None
 
 
 def test_inputs_are_copied():

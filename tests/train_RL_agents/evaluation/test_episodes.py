@@ -18,7 +18,7 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.evaluation import episodes as episodes_module
 from train_RL_agents.evaluation.episodes import (
     Episodes,
-    Evaluation,
+    RepeatedEvaluation,
     Report,
     draw_scenarios,
     drawing_bytes,
@@ -366,7 +366,7 @@ def test_stops_soon_after_the_last_episode():
 def repeated(policy, episodes, world, seed):
     """An evaluation to be run again and again, as on a GPU."""
     env = evaluation_world(episodes, world, True, CPU, torch.float32, seed)
-    return Evaluation(policy, env, seed, execution=Execution(compile=False))
+    return RepeatedEvaluation(policy, env, seed, execution=Execution(compile=False))
 
 
 def noisy(step):

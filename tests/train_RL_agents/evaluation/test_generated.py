@@ -13,8 +13,8 @@ from tests.train_RL_agents.tiny_runs import tiny_settings
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.episodes import (
-    Evaluation,
     Moment,
+    RepeatedEvaluation,
     draw_scenarios,
     evaluation_world,
 )
@@ -45,7 +45,9 @@ def test_generated_code_leads_to_the_same(name: str, monkeypatch: pytest.MonkeyP
             moments += [part.to_tensordict().clone() for part in parts]
 
         env = evaluation_world(scenarios, world, agent.continuous, CPU, torch.float32, 0)
-        evaluation = Evaluation(PolicyWrapper(agent), env, 0, execution=Execution(compile=compile))
+        evaluation = RepeatedEvaluation(
+            PolicyWrapper(agent), env, 0, execution=Execution(compile=compile)
+        )
         results = evaluation.run(watch).state_dict()
         found.append([dict(each.items(True, True)) for each in moments] + [results])
     assert len(found[0]) == 4 * 12 + 1

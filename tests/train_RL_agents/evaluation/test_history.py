@@ -175,7 +175,7 @@ def test_on_a_gpu_an_agent_is_evaluated_by_one_captured_step(
         return SimpleNamespace(run=lambda watch, progress: used.append(number) or episodes)
 
     monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
-    monkeypatch.setattr("train_RL_agents.evaluation.history.Evaluation", evaluation_of)
+    monkeypatch.setattr("train_RL_agents.evaluation.history.RepeatedEvaluation", evaluation_of)
     kinds = [make_agent(CONFIG, 25, CPU) for _ in range(2)]
     for each in agents:
         history.evaluate(kinds[each], 80)

@@ -12,7 +12,7 @@ from tests.train_RL_agents.tiny_runs import CPU, tiny_settings
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.episodes import (
-    Evaluation,
+    RepeatedEvaluation,
     draw_scenarios,
     evaluate,
     evaluation_world,
@@ -42,7 +42,7 @@ def world_of(agent, config=WORLD, scenarios=SCENARIOS):
 
 
 def batched(agent, env, config=WORLD):
-    return Evaluation(PolicyWrapper(agent), world_of(agent, config), 3, env)
+    return RepeatedEvaluation(PolicyWrapper(agent), world_of(agent, config), 3, env)
 
 
 def in_one_batch(agent, **options):
@@ -81,7 +81,7 @@ def test_training_scenarios_may_be_of_another_kind(kind):
                        episode_statistics=True)  # fmt: skip
     own = world_of(agent)
     assert same_code(env, own)
-    found = Evaluation(PolicyWrapper(agent), own, 3, env).run().state_dict()
+    found = RepeatedEvaluation(PolicyWrapper(agent), own, 3, env).run().state_dict()
     torch.testing.assert_close(found, in_one_batch(agent).state_dict(), rtol=1e-5, atol=1e-4)
 
 
