@@ -21,8 +21,8 @@ from marinenav_env.support import files, plugins
 from marinenav_env.support.validation import ConfigError, brief, members_of, require
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.levels import SIZES, as_levels, level_dict, make_level
+from train_RL_agents.config.overrides import in_full, read_word, split
 from train_RL_agents.config.schema import LEVEL_KINDS, TRAINED, TrainConfig, TrainingSchedule
-from train_RL_agents.config.words import in_full, read_word, split
 from train_RL_agents.utils.closest import closest, did_you_mean
 from train_RL_agents.utils.shipped import find_shipped, shipped
 

@@ -1,4 +1,4 @@
-"""Words of the command line: ``key=value``, and what a value stands for."""
+"""Settings on the command line: ``key=value``, and what a value stands for."""
 
 from __future__ import annotations
 

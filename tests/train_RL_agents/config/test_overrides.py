@@ -1,9 +1,9 @@
-"""Words of the command line."""
+"""Settings on the command line."""
 
 import pytest
 
 from marinenav_env import ConfigError
-from train_RL_agents.config.words import in_full, read_word, split
+from train_RL_agents.config.overrides import in_full, read_word, split
 
 
 def test_a_word_has_a_key_and_a_value():
