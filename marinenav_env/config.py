@@ -119,9 +119,7 @@ class SensorConfig:
     """Detection range, to the hull of the object (m)."""
     angle: PositivePerRobot = 2.0 * math.pi
     """Field of view, centred on the bow (rad)."""
-    max_objects: Annotated[
-        int | Annotated[tuple[int, ...], NOT_EMPTY], at_least(1), at_most(64)
-    ] = 5
+    max_objects: Annotated[int | Annotated[tuple[int, ...], NOT_EMPTY], at_least(1), at_most(64)] = 5
     """Objects kept, the closest first; the largest number sets the slots of an observation."""
     pos_std: NonNegativePerRobot = 0.05
     """Standard deviation of a measured position, per axis (m)."""
@@ -392,9 +390,7 @@ class Level:
         fine = self.encounter or not self.traffic
         require(fine, "level.traffic", self.traffic, "0 but in an encounter")
         fine = (self.traffic > 0.0 and self.num_robots > 1) or not self.slow_vessel
-        require(
-            fine, "level.slow_vessel", self.slow_vessel, "false without traffic and a second robot"
-        )
+        require(fine, "level.slow_vessel", self.slow_vessel, "false without traffic and a second robot")
 
 
 LEVELS: tuple[Level, ...] = (

@@ -63,8 +63,12 @@ def _require_scenarios(given: Any) -> None:
     if not isinstance(given, Curriculum | Scenario):
         fine = isinstance(given, Sequence) and len(given) > 0
         fine = fine and all(isinstance(each, Episode) for each in given)
-        require(fine, "scenarios", given, "a Curriculum, a scenario file, a list of one Episode or "
-                "more, a Scenario or a sampler")  # fmt: skip
+        require(
+            fine,
+            "scenarios",
+            given,
+            "a Curriculum, a scenario file, a list of one Episode or more, a Scenario or a sampler",
+        )
 
 
 class MarineNavEnv(EnvBase):
@@ -218,9 +222,7 @@ class MarineNavEnv(EnvBase):
         except Exception as error:
             if not named:
                 raise
-            raise ConfigError(
-                f"{named}: failed in a world ({plugins.described(error, modules)})"
-            ) from error
+            raise ConfigError(f"{named}: failed in a world ({plugins.described(error, modules)})") from error
 
     def _make_world(self, compile_step: bool, statistics: bool, kernel: str) -> None:
         """Make what does not depend on the seed: source of scenarios, their parameters, rules."""
@@ -255,9 +257,15 @@ class MarineNavEnv(EnvBase):
                 self._varying = varying
                 spread = varying.spread
         self._all_constants = constants
-        self.world = World(config, quantiles, self.continuous, compile_step,
-                           constants.weather is not None, statistics,
-                           find_kernel(kernel, config))  # fmt: skip
+        self.world = World(
+            config,
+            quantiles,
+            self.continuous,
+            compile_step,
+            constants.weather is not None,
+            statistics,
+            find_kernel(kernel, config),
+        )
         self.world.entries = with_thrusts(self.world.entries, base, spread)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
@@ -284,9 +292,12 @@ class MarineNavEnv(EnvBase):
         self._pool = WorldState(self.reset_pool.states, self._all_constants)
         # Another one, as it reads the pool where that is.
         self._loop = EAGER.loop(
-            self.make_step, self._begin(), self._generator.device, capture=self._captures,
+            self.make_step,
+            self._begin(),
+            self._generator.device,
+            capture=self._captures,
             name="a step of the environment",
-        )  # fmt: skip
+        )
 
     def _begin(self) -> WorldState:
         """Start new episodes in all environments."""
@@ -295,9 +306,7 @@ class MarineNavEnv(EnvBase):
         self.reset_pool.started(None)
         return self.world.begin(self._pool, episodes.entries())
 
-    def _make_reset_state(
-        self, scenario: Scenario, index: Tensor, source: RandomSource | None
-    ) -> ResetState:
+    def _make_reset_state(self, scenario: Scenario, index: Tensor, source: RandomSource | None) -> ResetState:
         """Add the first state and observation to scenarios [P]; see reset_pool.MakeResetState."""
         source = source or self._noise._replace(environment=index + self._pool_begin)
         if self._varying is not None:
@@ -311,9 +320,7 @@ class MarineNavEnv(EnvBase):
     def _make_specs(self, pairs: int | None) -> None:
         """Specifications of every key, from the shapes at hand."""
         shape = self.num_envs, self.num_robots
-        specs = make_specs(
-            shape, self.entries, self.flat, pairs, self.device, self.dtype, len(self.statistics)
-        )
+        specs = make_specs(shape, self.entries, self.flat, pairs, self.device, self.dtype, len(self.statistics))
         self.observation_spec, self.action_spec = specs.observation, specs.action
         self.reward_spec, self.done_spec = specs.reward, specs.done
 
@@ -455,9 +462,7 @@ class MarineNavEnv(EnvBase):
         self._start_episodes(tensordict.get("done"))
         return tensordict.update(self._present())
 
-    def step_and_maybe_reset(
-        self, tensordict: TensorDictBase
-    ) -> tuple[TensorDictBase, TensorDictBase]:
+    def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """Make a step and start new episodes where it ended one, as EnvBase does.
 
         What checks and completes the step of any environment is left out: it takes a sixth of a
@@ -507,9 +512,7 @@ class MarineNavEnv(EnvBase):
         self._actions.within(action, steered(world.now))
         made = self.world.step(world, action, self.next_source(), self.new_episodes())
         self.reset_pool.started(made.outcome.episode_done)
-        step = self._as_tensordict(
-            made.observation, made.steered, made.outcome, made.outcome.statistics
-        )
+        step = self._as_tensordict(made.observation, made.steered, made.outcome, made.outcome.statistics)
         return made.world, (made.outcome, step, self.to_tensordict(made.world))
 
     def new_episodes(self) -> NewEpisodes:

@@ -41,9 +41,7 @@ ROOMS = {
 class _Moved(MetaPathFinder, Loader):
     """Finds a module by its earlier path and loads it from its present one."""
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Return a specification for an earlier path; None for every other name."""
         package, _, module = name.rpartition(".")
         known = package == __package__ and module in ROOMS

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
 
 MESSAGES = {
-    "derived_object_msgs": ("ObjectArray",), "geometry_msgs": ("PoseStamped",),
-    "nav_msgs": ("Odometry",), "std_msgs": ("Float64", "String"),
-}  # fmt: skip
+    "derived_object_msgs": ("ObjectArray",),
+    "geometry_msgs": ("PoseStamped",),
+    "nav_msgs": ("Odometry",),
+    "std_msgs": ("Float64", "String"),
+}
 NODE = "train_RL_agents.boat.ros_node"
 
 
@@ -136,8 +138,9 @@ def quaternion(yaw):
 def odometry(stamp, x, y, yaw, forward, port, yaw_rate, frame="map"):
     pose = SimpleNamespace(position=vector(x, y), orientation=quaternion(yaw))
     twist = SimpleNamespace(linear=vector(forward, port), angular=vector(z=yaw_rate))
-    return SimpleNamespace(header=header(stamp, frame), pose=SimpleNamespace(pose=pose),
-                           twist=SimpleNamespace(twist=twist))  # fmt: skip
+    return SimpleNamespace(
+        header=header(stamp, frame), pose=SimpleNamespace(pose=pose), twist=SimpleNamespace(twist=twist)
+    )
 
 
 def tracks(stamp, rows, frame="map"):
@@ -154,5 +157,4 @@ def tracks(stamp, rows, frame="map"):
 
 
 def goal(x, y, frame="map"):
-    return SimpleNamespace(header=header(0.0, frame),
-                           pose=SimpleNamespace(position=vector(x, y)))  # fmt: skip
+    return SimpleNamespace(header=header(0.0, frame), pose=SimpleNamespace(position=vector(x, y)))

@@ -45,9 +45,11 @@ sys.exit(pytest.main(["-q", "-m", "gpu", "--collect-only", "-p", "no:cacheprovid
 
 def test_gpu_tests_are_collected_without_extras():
     done = subprocess.run(
-        [sys.executable, "-c", COLLECT], capture_output=True, text=True,
+        [sys.executable, "-c", COLLECT],
+        capture_output=True,
+        text=True,
         cwd=Path(__file__).parents[1],
         env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     assert "tests/train_RL_agents/collecting/test_graphs.py" in done.stdout

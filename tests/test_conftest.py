@@ -35,5 +35,6 @@ def test_a_fast_test_is_known_by_its_marker(request):
 def test_heavy_modules_exist_and_none_is_named_twice():
     assert [each for each in HEAVY if not (ROOT / each).exists()] == []
     assert len(set(HEAVY)) == len(HEAVY)
-    assert [each for each in HEAVY if any((ROOT / each).is_relative_to(ROOT / other)
-                                          for other in set(HEAVY) - {each})] == []  # fmt: skip
+    assert [
+        each for each in HEAVY if any((ROOT / each).is_relative_to(ROOT / other) for other in set(HEAVY) - {each})
+    ] == []

@@ -55,9 +55,7 @@ def test_the_levels_of_the_world_page_are_the_published_ones():
         (ROOT / "docs/world.md").read_text(),
         re.MULTILINE,
     )
-    levels = [
-        (lv.num_robots, lv.num_cores, lv.num_obstacles, lv.min_start_goal_dis) for lv in LEVELS
-    ]
+    levels = [(lv.num_robots, lv.num_cores, lv.num_obstacles, lv.min_start_goal_dis) for lv in LEVELS]
     assert [tuple(map(int, row)) for row in rows] == levels
 
 
@@ -74,9 +72,7 @@ def test_the_world_page_has_every_entry_and_its_scales():
 
 def test_the_scenario_of_the_evaluation_page_can_be_used(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (code,) = re.findall(
-        r"```python\n(# harbour\.py\n.*?)```", (ROOT / "docs/evaluation.md").read_text(), re.DOTALL
-    )
+    (code,) = re.findall(r"```python\n(# harbour\.py\n.*?)```", (ROOT / "docs/evaluation.md").read_text(), re.DOTALL)
     exec(code, {})
     (episode,) = read_scenarios("harbour.json", strict=True)
     assert len(episode.start) == 2 and len(episode.obstacles) == 3

@@ -10,15 +10,49 @@ import marinenav_env
 import train_RL_agents
 
 WORLD = (
-    "moved", "support", "runtime", "config", "state", "physics", "rules", "sensing", "specs",
-    "scenarios", "kernels", "stepping", "pictures", "env", "interfaces",
-)  # fmt: skip
+    "moved",
+    "support",
+    "runtime",
+    "config",
+    "state",
+    "physics",
+    "rules",
+    "sensing",
+    "specs",
+    "scenarios",
+    "kernels",
+    "stepping",
+    "pictures",
+    "env",
+    "interfaces",
+)
 TRAINER = (
-    "boat", "utils", "results", "networks", "agents", "config", "policy_wrapper", "memory", "run",
-    "baselines", "evaluation", "figures", "learning", "collecting", "planning", "exporting",
-    "torchrl_trainer", "training", "api", "benchmark", "tuning", "studies", "commands", "cli",
+    "boat",
+    "utils",
+    "results",
+    "networks",
+    "agents",
+    "config",
+    "policy_wrapper",
+    "memory",
+    "run",
+    "baselines",
+    "evaluation",
+    "figures",
+    "learning",
+    "collecting",
+    "planning",
+    "exporting",
+    "torchrl_trainer",
+    "training",
+    "api",
+    "benchmark",
+    "tuning",
+    "studies",
+    "commands",
+    "cli",
     "__main__",
-)  # fmt: skip
+)
 """Packages and modules, the lowest first."""
 
 
@@ -26,9 +60,7 @@ def modules(package):
     """The modules that each module of a package imports, also inside functions and for types."""
     root = Path(package.__file__).parent
     names = {
-        ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(
-            ".__init__"
-        ): path
+        ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__"): path
         for path in root.rglob("*.py")
     }
     found = {}
@@ -47,9 +79,7 @@ def modules(package):
     return found
 
 
-@pytest.mark.parametrize(
-    "package", [marinenav_env, train_RL_agents], ids=lambda each: each.__name__
-)
+@pytest.mark.parametrize("package", [marinenav_env, train_RL_agents], ids=lambda each: each.__name__)
 def test_no_module_imports_itself_by_way_of_others(package):
     # The package's own list of exports names modules; nothing is imported through it.
     graph = {name: used - {package.__name__} for name, used in modules(package).items()}
@@ -57,9 +87,10 @@ def test_no_module_imports_itself_by_way_of_others(package):
 
 
 @pytest.mark.parametrize(
-    ("package", "layers"), [(marinenav_env, WORLD), (train_RL_agents, TRAINER)],
+    ("package", "layers"),
+    [(marinenav_env, WORLD), (train_RL_agents, TRAINER)],
     ids=["marinenav_env", "train_RL_agents"],
-)  # fmt: skip
+)
 def test_no_import_runs_from_a_lower_to_a_higher_layer(package, layers):
     def layer(name):
         return layers.index(name.split(".")[1])

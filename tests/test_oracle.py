@@ -73,9 +73,7 @@ def test_acceleration_with_default_coefficients() -> None:
 
 
 def test_rigid_body_uses_ground_velocity() -> None:
-    got = dynamics.acceleration(
-        dynamics.VesselParams(), (0.0, 0.0, 0.5), (2.0, 1.0, 0.5), (0.0, 0.0)
-    )
+    got = dynamics.acceleration(dynamics.VesselParams(), (0.0, 0.0, 0.5), (2.0, 1.0, 0.5), (0.0, 0.0))
     assert got == close([200.0 / 380.0, -1.0, -(490.0 + 237.5) / 1430.0])
 
 
@@ -254,10 +252,7 @@ def test_budget_leaves_fewer_than_asked() -> None:
     assert 0 < len(drawn["cores"]) < 100
     assert len(drawn["obstacles"]) < 1000
     assert scenario.check(drawn, crowded) == []
-    assert (
-        scenario.sample(crowded, random.Random(0), scenario.ScenarioParams(budget=0))["starts"]
-        == []
-    )
+    assert scenario.sample(crowded, random.Random(0), scenario.ScenarioParams(budget=0))["starts"] == []
 
 
 FULL = 3.0 * math.pi  # circulation of the default edge speed

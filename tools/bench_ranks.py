@@ -42,10 +42,24 @@ def rate(ranks: int, args: argparse.Namespace) -> float:
     launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m"]
     with tempfile.TemporaryDirectory() as folder:
         # One evaluation, at the end, and no replay in the checkpoint: neither is counted.
-        own = ["--device=cpu", "--threads=1", "--quiet", f"total_timesteps={args.steps}",
-               "eval_freq=1000000000", "save_replay=false", f"save_dir={folder}"]  # fmt: skip
-        command = [sys.executable, "-m", *(launcher if ranks > 1 else []), "train_RL_agents",
-                   "train", *args.settings, *own]  # fmt: skip
+        own = [
+            "--device=cpu",
+            "--threads=1",
+            "--quiet",
+            f"total_timesteps={args.steps}",
+            "eval_freq=1000000000",
+            "save_replay=false",
+            f"save_dir={folder}",
+        ]
+        command = [
+            sys.executable,
+            "-m",
+            *(launcher if ranks > 1 else []),
+            "train_RL_agents",
+            "train",
+            *args.settings,
+            *own,
+        ]
         subprocess.run(command, cwd=ROOT, check=True)
         (file,) = Path(folder).glob(f"*/seed_*/checkpoints/{STATE}")
         clock = torch.load(file)["clock"]
@@ -62,12 +76,10 @@ def main() -> None:
     for repeat in range(args.repeats):
         for ranks in (1, args.ranks)[:: -1 if repeat % 2 else 1]:
             rates[ranks].append(rate(ranks, args))
-            print(f"pair {repeat + 1}, ranks {ranks}: {rates[ranks][-1]:,.0f} env-steps/s",
-                  flush=True)  # fmt: skip
+            print(f"pair {repeat + 1}, ranks {ranks}: {rates[ranks][-1]:,.0f} env-steps/s", flush=True)
     ratios = [several / one for one, several in zip(rates[1], rates[args.ranks], strict=True)]
     ratio = {"median": statistics.median(ratios), "lowest": min(ratios), "highest": max(ratios)}
-    print(f"{args.ranks} ranks / one process: {ratio['median']:.2f} "
-          f"({ratio['lowest']:.2f} to {ratio['highest']:.2f})")  # fmt: skip
+    print(f"{args.ranks} ranks / one process: {ratio['median']:.2f} ({ratio['lowest']:.2f} to {ratio['highest']:.2f})")
     if args.json:
         found = {"setting": setting, "env_steps_per_second": rates, "ratio": ratio}
         args.json.write_text(json.dumps(found, indent=2) + "\n")

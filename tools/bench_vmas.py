@@ -56,15 +56,23 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 def run_vmas(args: argparse.Namespace, size: int, seconds: float) -> dict[str, Any]:
     """What vmas_rate.py prints."""
-    words = [args.vmas_python, Path(__file__).with_name("vmas_rate.py"), size, args.agents,
-             args.threads, args.device, seconds]  # fmt: skip
+    words = [
+        args.vmas_python,
+        Path(__file__).with_name("vmas_rate.py"),
+        size,
+        args.agents,
+        args.threads,
+        args.device,
+        seconds,
+    ]
     # Packages on our path are none of its own.
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     try:
         done = subprocess.run([*map(str, words)], stdout=subprocess.PIPE, check=True, env=clean)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise SystemExit("bench_vmas: error: --vmas-python must be the Python of an environment "
-                         f"with vmas ({error})") from error  # fmt: skip
+        raise SystemExit(
+            f"bench_vmas: error: --vmas-python must be the Python of an environment with vmas ({error})"
+        ) from error
     return json.loads(done.stdout)
 
 
@@ -92,8 +100,12 @@ def compare(args: argparse.Namespace, ours: int, theirs: int) -> dict[str, Runs]
     found = {}
     for name, size in (("ours", ours), ("vmas", theirs)):
         found[name] = {"environments": size, **spread(rates[name]), "runs": rates[name]}
-        print("{:>5} {environments:>8,} environments {median:>12,.0f} ({lowest:,.0f} to "
-              "{highest:,.0f})".format(name, **found[name]), flush=True)  # fmt: skip
+        print(
+            "{:>5} {environments:>8,} environments {median:>12,.0f} ({lowest:,.0f} to {highest:,.0f})".format(
+                name, **found[name]
+            ),
+            flush=True,
+        )
     return found
 
 
@@ -108,8 +120,9 @@ def main(argv: list[str] | None = None) -> None:
     for name, value in facts.items():
         print(f"{name:>16}: {value}")
     rows = [compare(args, size, size) for size in args.sizes]
-    best = [max((row[name] for row in rows), key=lambda each: each["median"])["environments"]
-            for name in ("ours", "vmas")]  # fmt: skip
+    best = [
+        max((row[name] for row in rows), key=lambda each: each["median"])["environments"] for name in ("ours", "vmas")
+    ]
     print("best size of each, in turn:")
     final = compare(args, *best)
     pairs = zip(final["ours"]["runs"], final["vmas"]["runs"], strict=True)

@@ -120,9 +120,13 @@ class Worker:
 
     def __init__(self, checkout: Path, threads: int) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", str(HERE), "--work"], cwd=checkout, text=True,
-            env=environment(checkout, threads), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
+            [sys.executable, "-P", str(HERE), "--work"],
+            cwd=checkout,
+            text=True,
+            env=environment(checkout, threads),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         found = self._read()
         if Path(found) != checkout:
             raise SystemExit(f"{checkout}: python imports marinenav_env from {found}")
@@ -174,8 +178,7 @@ def summary(ratios: Sequence[float]) -> str:
     middle = statistics.median(ratios)
     deviation = statistics.median(abs(each - middle) for each in ratios)
     error = 1.253 * 1.4826 * deviation / math.sqrt(len(ratios))
-    return (f"new/old {middle:.3f} +- {error:.3f}  ({min(ratios):.3f} to {max(ratios):.3f}, "
-            f"{len(ratios)} pairs)")  # fmt: skip
+    return f"new/old {middle:.3f} +- {error:.3f}  ({min(ratios):.3f} to {max(ratios):.3f}, {len(ratios)} pairs)"
 
 
 def calibrated(measure: Measures, seconds: float) -> int:
@@ -188,9 +191,7 @@ def calibrated(measure: Measures, seconds: float) -> int:
         steps = max(steps + 1, min(10 * steps, round(0.5 * steps * seconds / took)))
 
 
-def ratios_of(
-    checkouts: dict[str, Path], arguments: argparse.Namespace, agent: str, part: str
-) -> list[float]:
+def ratios_of(checkouts: dict[str, Path], arguments: argparse.Namespace, agent: str, part: str) -> list[float]:
     """Return the ratios of a part, from new processes."""
     threads = arguments.threads
     workers = {side: Worker(path, threads) for side, path in checkouts.items()}
@@ -199,8 +200,7 @@ def ratios_of(
         return lambda steps: worker.ask(steps=steps, threads=threads)
 
     for worker in workers.values():
-        worker.ask(part=part, agent=agent, mode=arguments.mode, threads=threads,
-                   words=arguments.words)  # fmt: skip
+        worker.ask(part=part, agent=agent, mode=arguments.mode, threads=threads, words=arguments.words)
     measure = {side: runs(worker) for side, worker in workers.items()}
     steps = calibrated(measure, arguments.seconds / _RUNS)
     found = in_turn(measure, steps, arguments.pairs)
@@ -224,14 +224,28 @@ def compare(checkouts: dict[str, Path], arguments: argparse.Namespace) -> None:
 def cold_start(checkout: Path, agent: str, threads: int, words: Sequence[str]) -> dict[str, float]:
     """Return seconds from a command with an empty cache to the first update and return."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        command = [sys.executable, "-P", "-m", "train_RL_agents", "train", "--json-lines",
-                   "--agent", agent, "--device=cpu", f"--threads={threads}", "monitor=false",
-                   f"total_timesteps={_LONG}", f"eval_freq={_LONG}", *words,
-                   f"save_dir={folder}/runs"]  # fmt: skip
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "train_RL_agents",
+            "train",
+            "--json-lines",
+            "--agent",
+            agent,
+            "--device=cpu",
+            f"--threads={threads}",
+            "monitor=false",
+            f"total_timesteps={_LONG}",
+            f"eval_freq={_LONG}",
+            *words,
+            f"save_dir={folder}/runs",
+        ]
         own = environment(checkout, threads) | {"TORCHINDUCTOR_CACHE_DIR": f"{folder}/cache"}
         began, found = time.perf_counter(), {}
-        with subprocess.Popen(command, cwd=checkout, env=own, text=True, start_new_session=True,
-                              stdout=subprocess.PIPE) as process:  # fmt: skip
+        with subprocess.Popen(
+            command, cwd=checkout, env=own, text=True, start_new_session=True, stdout=subprocess.PIPE
+        ) as process:
             assert process.stdout is not None
             for line in process.stdout:
                 told = json.loads(line)
@@ -254,15 +268,12 @@ def compare_cold(checkouts: dict[str, Path], arguments: argparse.Namespace) -> N
         seen: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
         for number in range(arguments.pairs):
             for side in SIDES if number % 2 == 0 else SIDES[::-1]:
-                seen[side].append(
-                    cold_start(checkouts[side], agent, arguments.threads, arguments.words)
-                )
+                seen[side].append(cold_start(checkouts[side], agent, arguments.threads, arguments.words))
         for name in ("update", "return"):
             old, new = ([each[name] for each in seen[side]] for side in SIDES)
             ratios = [before / after for before, after in zip(old, new, strict=True)]
             seconds = f"{statistics.median(old):.1f} s -> {statistics.median(new):.1f} s"
-            print(f"{agent:8} cold start to the first {name}: {seconds}  {summary(ratios)}",
-                  flush=True)  # fmt: skip
+            print(f"{agent:8} cold start to the first {name}: {seconds}  {summary(ratios)}", flush=True)
 
 
 def main() -> None:
@@ -273,8 +284,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
-    parser.add_argument("--parts", nargs="+", default=["world", "loop"],
-                        help="of `marinenav bench`, or evaluation")  # fmt: skip
+    parser.add_argument("--parts", nargs="+", default=["world", "loop"], help="of `marinenav bench`, or evaluation")
     parser.add_argument("--agents", nargs="+", default=["AC-IQN", "PPO"])
     parser.add_argument("--mode", default="compiled", help="eager, compiled or captured")
     parser.add_argument("--pairs", type=int, default=8)

@@ -82,19 +82,20 @@ def h200() -> Iterator[None]:
         return lambda *args, **kwargs: value
 
     properties = {"get_device_properties": given(H200), "current_device": given(0)}
-    common = properties | {"is_available": given(True), "device_count": given(1),
-                           "synchronize": given(None)}  # fmt: skip
+    common = properties | {"is_available": given(True), "device_count": given(1), "synchronize": given(None)}
     cuda = common | {
-        "get_device_capability": given((9, 0)), "get_device_name": given(H200.name),
-        "is_bf16_supported": given(True), "set_rng_state": given(None),
+        "get_device_capability": given((9, 0)),
+        "get_device_name": given(H200.name),
+        "is_bf16_supported": given(True),
+        "set_rng_state": given(None),
         "get_rng_state": given(torch.zeros(16, dtype=torch.uint8)),
         **dict.fromkeys(("_lazy_init", "_exchange_device", "_maybe_exchange_device"), given(0)),
-    }  # fmt: skip
-    target = SimpleNamespace(get_current_target=given(GPUTarget("cuda", 90, 32)),
-                             get_current_device=given(0), get_current_stream=given(0))  # fmt: skip
+    }
+    target = SimpleNamespace(
+        get_current_target=given(GPUTarget("cuda", 90, 32)), get_current_device=given(0), get_current_stream=given(0)
+    )
     with ExitStack() as stack:
-        for owner, names in ((torch.cuda, cuda), (CudaInterface, common),
-                             (CudaInterface.Worker, properties)):  # fmt: skip
+        for owner, names in ((torch.cuda, cuda), (CudaInterface, common), (CudaInterface.Worker, properties)):
             for name, value in names.items():
                 kept = value if owner is torch.cuda else staticmethod(value)
                 stack.enter_context(patch.object(owner, name, kept))
@@ -126,8 +127,9 @@ def blank(value: Any, device: torch.device) -> Any:
     """A tensor like another, on another device; anything else as it is."""
     if not isinstance(value, Tensor):
         return value
-    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device,
-                               requires_grad=value.requires_grad)  # fmt: skip
+    return torch.empty_strided(
+        value.shape, value.stride(), dtype=value.dtype, device=device, requires_grad=value.requires_grad
+    )
 
 
 class Compiler:
@@ -159,8 +161,7 @@ class Compiler:
             with detect_fake_mode(inputs):
                 # Gradients are traced on the CPU, since autograd wants a driver.
                 given = [blank(each, CPU) for each in inputs]
-            compile_fx(moved(graph, CPU), given, inner_compile=partial_of(self._inner, name),
-                       config_patches=patches)  # fmt: skip
+            compile_fx(moved(graph, CPU), given, inner_compile=partial_of(self._inner, name), config_patches=patches)
             own = [text for _, text in self.code[begin:]]
 
             def call(*args: Any) -> Any:
@@ -172,9 +173,7 @@ class Compiler:
 
         return self._compile(function, backend=backend, **kwargs)
 
-    def _inner(
-        self, name: str, graph: torch.fx.GraphModule, inputs: list[Any], **kwargs: Any
-    ) -> Any:
+    def _inner(self, name: str, graph: torch.fx.GraphModule, inputs: list[Any], **kwargs: Any) -> Any:
         """Generate the code of one graph."""
 
         def keep(lowering: GraphLowering, wrapper: Any) -> Any:
@@ -210,9 +209,7 @@ def kernels(text: str) -> Counter[str]:
 PARTS = ("vector step", "refresh", "update", "evaluation step")
 
 
-def counted(
-    agent: str, words: list[str], parts: Sequence[str] = PARTS
-) -> tuple[dict[str, Counter[str]], Compiler]:
+def counted(agent: str, words: list[str], parts: Sequence[str] = PARTS) -> tuple[dict[str, Counter[str]], Compiler]:
     """Kernels by kind of some parts of the loop of training.
 
     Args:
@@ -283,8 +280,7 @@ def registers(code: str) -> Iterator[tuple[str, dict[str, int]]]:
         sines and cosines take, and the bytes written there for lack of registers (SPILL).
     """
     with tempfile.TemporaryDirectory() as folder, h200():
-        for name, source in re.findall(r"(triton_\w+) = async_compile\.triton\('\w+', '''(.*?)''',",
-                                       code, re.S):  # fmt: skip
+        for name, source in re.findall(r"(triton_\w+) = async_compile\.triton\('\w+', '''(.*?)''',", code, re.S):
             key = source.replace(name, "")
             if key not in _COMPILED:
                 # Names of kernels may be too long for a file.
@@ -304,15 +300,14 @@ def _used(name: str, source: str, file: Path) -> dict[str, int]:
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    function = next(each for key, each in vars(module).items() if key.startswith("triton_")
-                    and isinstance(each, triton.JITFunction))  # fmt: skip
+    function = next(
+        each for key, each in vars(module).items() if key.startswith("triton_") and isinstance(each, triton.JITFunction)
+    )
     signature = eval(re.search(r"'signature': (\{.*?\})", source, re.S)[1])  # type: ignore[index]
-    blocks = {each: _BLOCKS.get(each, 256) for each, kind in signature.items()
-              if kind == "constexpr"}  # fmt: skip
+    blocks = {each: _BLOCKS.get(each, 256) for each, kind in signature.items() if kind == "constexpr"}
     if "triton_poi" not in name:
         blocks["XBLOCK"] = 32 if "R0_BLOCK" in blocks else 8
-    aligned = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(signature.values())
-               if kind.startswith("*")}  # fmt: skip
+    aligned = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(signature.values()) if kind.startswith("*")}
     done = triton.compile(
         ASTSource(function, signature, blocks, aligned),
         target=GPUTarget("cuda", 90, 32),
@@ -381,9 +376,11 @@ def main(argv: list[str] | None = None) -> None:
                 args.code.mkdir(parents=True, exist_ok=True)
                 (args.code / f"{agent}_{number}_{name}.py").write_text(text)
         if args.registers:
-            used = {f"{number}.{kernel}": found
-                    for number, text in enumerate(compiler.counted)
-                    for kernel, found in registers(text)}  # fmt: skip
+            used = {
+                f"{number}.{kernel}": found
+                for number, text in enumerate(compiler.counted)
+                for kernel, found in registers(text)
+            }
             for kernel, numbers in used.items():
                 print(f"{'':<10}{kernel:<60} {numbers}")
             most = max(each["REG"] for each in used.values())

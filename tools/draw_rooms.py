@@ -99,9 +99,7 @@ def reduced(edges: Edges) -> Edges:
     def below(name: str) -> set[str]:
         return edges[name].union(*(below(each) for each in edges[name]))
 
-    return {
-        name: used - set().union(*(below(each) for each in used)) for name, used in edges.items()
-    }
+    return {name: used - set().union(*(below(each) for each in used)) for name, used in edges.items()}
 
 
 def placed(edges: Edges) -> tuple[dict[str, tuple[float, int]], dict[tuple[str, str], list[str]]]:
@@ -129,9 +127,7 @@ def placed(edges: Edges) -> tuple[dict[str, tuple[float, int]], dict[tuple[str, 
     return _ordered(rows, near), paths
 
 
-def _ordered(
-    rows: list[list[str]], near: dict[str, list[list[str]]]
-) -> dict[str, tuple[float, int]]:
+def _ordered(rows: list[list[str]], near: dict[str, list[list[str]]]) -> dict[str, tuple[float, int]]:
     """Order each floor by the mean place of the neighbours above and below, in turn."""
     x: dict[str, float] = {}
 
@@ -153,10 +149,9 @@ def _ordered(
         order = list(enumerate(rows))
         for floor, row in order if side else reversed(order):
             wanted = {
-                name: sum(x[each] for each in near[name][side]) / len(near[name][side])
-                if near[name][side] else x[name]
+                name: sum(x[each] for each in near[name][side]) / len(near[name][side]) if near[name][side] else x[name]
                 for name in row
-            }  # fmt: skip
+            }
             spread(row, floor, wanted)
     first = min(x[name] - width(name) / 2 for row in rows for name in row)
     return {name: (x[name] - first, floor) for floor, row in enumerate(rows) for name in row}
@@ -220,9 +215,7 @@ def _box(name: str, x: float, y: float, count: int) -> str:
 
 def main(words: Iterable[str] | None = None) -> int:
     """Write the drawings, or print the arrows."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "docs", help="folder; docs by default")
     parser.add_argument("--list", action="store_true", help="print the arrows, draw nothing")
     options = parser.parse_args(None if words is None else list(words))

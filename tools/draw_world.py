@@ -74,8 +74,9 @@ def view_of(episode: Episode, thrust: tuple[float, float], steps: int) -> Episod
         missing = (torch.tensor(thrust) - now) / (VESSEL.max_thrust_rate * SECONDS)
         return step.set((GROUP, "action"), missing.clamp(-1.0, 1.0))
 
-    _, recording = record(steer, [episode], WorldConfig(max_steps=steps), name="", groups=[""],
-                          continuous=True, device=CPU)  # fmt: skip
+    _, recording = record(
+        steer, [episode], WorldConfig(max_steps=steps), name="", groups=[""], continuous=True, device=CPU
+    )
     return view_episode(recording, 1)
 
 
@@ -93,9 +94,17 @@ def panel(axes: Any, title: str) -> None:
 
 def label(axes: Any, text: str, point: tuple[float, float], place: tuple[float, float]) -> None:
     """Name a point of the page, from a place beside it."""
-    axes.annotate(text, point, place, fontsize=9, ha="center", va="center", zorder=9,
-                  arrowprops={"arrowstyle": "-", "linewidth": 0.8},
-                  bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0})  # fmt: skip
+    axes.annotate(
+        text,
+        point,
+        place,
+        fontsize=9,
+        ha="center",
+        va="center",
+        zorder=9,
+        arrowprops={"arrowstyle": "-", "linewidth": 0.8},
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
+    )
 
 
 # The figures ------------------------------------------------------------------------------------
@@ -111,14 +120,14 @@ def draw_field(figure: Any, axes: Any) -> None:
     view = view_of(scene([(2.0, 2.0, 0.0)], cores=cores), (0.0, 0.0), 1)
     x, y = np.linspace(0.0, 30.0, 181), np.linspace(0.0, 44.0, 265)
     north, east = shapes.current_field(view, *np.float32(np.meshgrid(x, y, indexing="ij")))
-    image = axes.imshow(np.hypot(north, east), cmap="Blues", vmin=0.0, vmax=1.0, origin="lower",
-                        extent=(0, 44, 0, 30), alpha=0.7)  # fmt: skip
+    image = axes.imshow(
+        np.hypot(north, east), cmap="Blues", vmin=0.0, vmax=1.0, origin="lower", extent=(0, 44, 0, 30), alpha=0.7
+    )
     axes.streamplot(y, x, east, north, color="0.25", density=1.1, linewidth=0.8, arrowsize=1.2)
     for (along, across, _), name in zip(cores, ("circulation above 0", "below 0"), strict=True):
         axes.plot(across, along, "o", color="black", markersize=5)
         label(axes, name, (across, along), (across, 3.0))
-    axes.set(xlim=(0, 44), ylim=(0, 30), aspect="equal", xlabel="y, east (m)",
-             ylabel="x, north (m)")  # fmt: skip
+    axes.set(xlim=(0, 44), ylim=(0, 30), aspect="equal", xlabel="y, east (m)", ylabel="x, north (m)")
     figure.colorbar(image, ax=axes, extend="max", label="speed of the water (m/s)", shrink=0.8)
     panel(axes, "two cores: their currents add up")
 
@@ -133,8 +142,7 @@ def draw_profile(axes: Any) -> None:
     axes.axvline(radius, color="black", linestyle=":", linewidth=1.0)
     axes.text(radius + 0.15, 2.9, f"edge of the core, {radius:g} m", fontsize=9, va="center")
     axes.text(1.9, 1.1, "outside: falls with\nthe inverse distance", fontsize=9)
-    axes.set(xlabel="distance from the core (m)", ylabel="speed of the water (m/s)",
-             xlim=(0, 6), ylim=(0, 3.2))  # fmt: skip
+    axes.set(xlabel="distance from the core (m)", ylabel="speed of the water (m/s)", xlim=(0, 6), ylim=(0, 3.2))
     panel(axes, "one core")
 
 
@@ -181,8 +189,7 @@ def draw_frames(axes: Any) -> None:
 
 def draw_response(axes: Any) -> None:
     """Speed from a standstill under full thrust ahead and astern."""
-    for thrust, look, name in ((1000.0, (BLUE, "-"), "1000 N a side"),
-                               (-500.0, (RED, "--"), "-500 N a side")):  # fmt: skip
+    for thrust, look, name in ((1000.0, (BLUE, "-"), "1000 N a side"), (-500.0, (RED, "--"), "-500 N a side")):
         view = view_of(scene([(0.0, 0.0, 0.0)]), (thrust, thrust), 20)
         time = np.arange(view.frames) * view.dt
         axes.plot(time, view.velocities[:, 0, 0], color=look[0], linestyle=look[1], label=name)
@@ -206,8 +213,7 @@ def draw_turning(axes: Any) -> None:
             axes.fill(*outline.T, facecolor=own["color"], edgecolor="black", alpha=0.45)
         axes.text(start[1], -4.2, f"{left:g}\n{right:g}", fontsize=9, ha="center", va="top")
     axes.text(-5.0, -4.2, "left\nright", fontsize=9, ha="right", va="top")
-    axes.set(aspect="equal", xlabel="y, east (m)", ylabel="x, north (m)", xlim=(-13, 34),
-             ylim=(-10, 35))  # fmt: skip
+    axes.set(aspect="equal", xlabel="y, east (m)", ylabel="x, north (m)", xlim=(-13, 34), ylim=(-10, 35))
     panel(axes, "thrust of the sides (N), hulls every 2 s")
 
 
@@ -242,12 +248,16 @@ def draw_perception() -> Any:
     label(axes, "sixth in range:\nnot kept", (7.0, -16.0), (17.0, -21.0))
     label(axes, "out of range", (25.0, 6.0), (22.0, 12.0))
     label(axes, "out of range", (-10.4, -26.0), (-19.0, -27.0))
-    axes.set(xlim=(-27, 29), ylim=(-31, 25), aspect="equal", xlabel="y, east (m)",
-             ylabel="x, north (m)")  # fmt: skip
+    axes.set(xlim=(-27, 29), ylim=(-31, 25), aspect="equal", xlabel="y, east (m)", ylabel="x, north (m)")
     handles, names = drawing.legend_entries(0)
     kept = [index for index, name in enumerate(names) if "seen" in name or "1" in name]
-    figure.legend([handles[each] for each in kept], [names[each] for each in kept], fontsize=9,
-                  loc="outside right center", frameon=False)  # fmt: skip
+    figure.legend(
+        [handles[each] for each in kept],
+        [names[each] for each in kept],
+        fontsize=9,
+        loc="outside right center",
+        frameon=False,
+    )
     panel(axes, f"vessel 1 sees {WORLD.sensor.range:g} m far and keeps the nearest five")
     return figure
 
@@ -271,14 +281,22 @@ def turn_map(course: float, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     speed, zero = 2.0, torch.zeros_like(along)
     cos, sin = math.cos(course), math.sin(course)
     own = torch.stack((zero, zero, zero + speed, zero, zero, zero, zero), -1)
-    seen = torch.stack((
-        -cos * along - sin * across, sin * along - cos * across, zero + speed * cos,
-        zero - speed * sin, zero + WORLD.sensor.r_mean_ratio * VESSEL.detect_radius,
-    ), -1)  # fmt: skip
+    seen = torch.stack(
+        (
+            -cos * along - sin * across,
+            sin * along - cos * across,
+            zero + speed * cos,
+            zero - speed * sin,
+            zero + WORLD.sensor.r_mean_ratio * VESSEL.detect_radius,
+        ),
+        -1,
+    )
     observation = Observation(
-        self_state=own[:, None], objects_state=seen[:, None, None],
-        objects_mask=torch.ones(len(along), 1, 1, dtype=torch.bool), batch_size=[len(along)],
-    )  # fmt: skip
+        self_state=own[:, None],
+        objects_state=seen[:, None, None],
+        objects_mask=torch.ones(len(along), 1, 1, dtype=torch.bool),
+        batch_size=[len(along)],
+    )
     applies, turn = required_turn(observation, torch.tensor([[VESSEL.radius]]), WORLD.colregs)
     degrees = torch.where(applies, turn, torch.nan).rad2deg()
     return degrees.reshape(len(x), len(y)).numpy()
@@ -287,12 +305,24 @@ def turn_map(course: float, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def draw_turns(axes: Any, rule: int, course: float) -> tuple[Any, np.ndarray]:
     """The zone of a rule and the turn asked for everywhere in it; also the turns, by place."""
     turns = turn_map(course, AHEAD, ACROSS)
-    image = axes.imshow(turns, cmap="viridis_r", vmin=0.0, vmax=120.0, origin="lower", zorder=1,
-                        extent=(ACROSS[0], ACROSS[-1], AHEAD[0], AHEAD[-1]))  # fmt: skip
+    image = axes.imshow(
+        turns,
+        cmap="viridis_r",
+        vmin=0.0,
+        vmax=120.0,
+        origin="lower",
+        zorder=1,
+        extent=(ACROSS[0], ACROSS[-1], AHEAD[0], AHEAD[-1]),
+    )
     outline = shapes.on_page(zone_outline(rule, WORLD.colregs))
     axes.fill(*outline.T, fill=False, edgecolor="black", linewidth=1.5, zorder=2)
-    axes.set(xlim=(-20, 12), ylim=(-12, 20), aspect="equal",
-             xlabel="to starboard of the other (m)", ylabel="ahead of the other (m)")  # fmt: skip
+    axes.set(
+        xlim=(-20, 12),
+        ylim=(-12, 20),
+        aspect="equal",
+        xlabel="to starboard of the other (m)",
+        ylabel="ahead of the other (m)",
+    )
     panel(axes, f"{NAMES[rule]}, courses {math.degrees(course):.0f}° apart")
     return image, turns
 
@@ -303,8 +333,7 @@ def draw_zone(axes: Any, rule: int, course: float, place: tuple[float, float]) -
     size = np.array([VESSEL.length, VESSEL.width])
     own = np.array([*place, course])
     for pose, look in ((np.zeros(3), "0.6"), (own, "white")):
-        axes.fill(*shapes.on_page(shapes.hull_outline(pose, size)).T, facecolor=look,
-                  edgecolor="black", zorder=5)  # fmt: skip
+        axes.fill(*shapes.on_page(shapes.hull_outline(pose, size)).T, facecolor=look, edgecolor="black", zorder=5)
     turn = turns[np.abs(AHEAD - place[0]).argmin(), np.abs(ACROSS - place[1]).argmin()]
     asked = np.array([*place, course + math.radians(float(turn))])
     for pose, dash in ((own, "-"), (asked, (0, (3, 2)))):
@@ -334,8 +363,14 @@ def draw_colregs() -> Any:
     label(right, "too close to the\nother for a tangent", (-1.4, 1.5), (-12.5, 1.5))
     figure.colorbar(image, ax=[left, right], extend="max", label="turn φ to starboard (degrees)")
     lines = [Line2D([], [], color="black", linestyle=dash) for dash in ("-", (0, (3, 2)))]
-    figure.legend(lines, ["course", "course that the rule asks for"], fontsize=9, ncols=2,
-                  loc="outside upper center", frameon=False)  # fmt: skip
+    figure.legend(
+        lines,
+        ["course", "course that the rule asks for"],
+        fontsize=9,
+        ncols=2,
+        loc="outside upper center",
+        frameon=False,
+    )
     return figure
 
 
@@ -392,16 +427,20 @@ def draw_terms(axes: Any, terms: dict[str, np.ndarray], total: np.ndarray, dt: f
         axes[1].plot(time, terms[name].cumsum(), color=colour, linestyle=style, label=text)
     axes[1].plot(time, total.cumsum(), color="0.4", linewidth=2.5, alpha=0.6, label="all together")
     last = terms["end"][-1]
-    axes[0].text(0.98, 0.48, f"last step: {last:+g}", fontsize=9, ha="right",
-                 transform=axes[0].transAxes)  # fmt: skip
+    axes[0].text(0.98, 0.48, f"last step: {last:+g}", fontsize=9, ha="right", transform=axes[0].transAxes)
     axes[1].set_xlabel("time (s)")
     for each in axes:
         each.axhline(0.0, color="black", linewidth=0.6)
         each.grid(alpha=0.3)
 
 
-FIGURES = {"current": draw_current, "vessel": draw_vessel, "perception": draw_perception,
-           "colregs": draw_colregs, "reward": draw_reward}  # fmt: skip
+FIGURES = {
+    "current": draw_current,
+    "vessel": draw_vessel,
+    "perception": draw_perception,
+    "colregs": draw_colregs,
+    "reward": draw_reward,
+}
 
 
 def main() -> int:

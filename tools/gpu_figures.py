@@ -46,13 +46,32 @@ TINY = {
     "growth": ["--envs", "2", "4", "--replay", "100", "1000"],
     "loop": ["trainer.train_freq=8"],
 }
-_TINY_BENCH = ["--seconds", "0.01", "--repeats", "1", "--modes", "eager", "captured",
-               "--robots", "2", "--threads", "1", "trainer.num_envs=8",
-               "trainer.buffer_size=2000"]  # fmt: skip
-_TINY_TRAIN = ["total_timesteps=400", "eval_freq=200", "trainer.num_envs=8",
-               "execution.compile=false", "execution.threads=1",
-               "trainer.buffer_size=2000", "trainer.learning_starts=16", "world.max_steps=8",
-               "eval_schedule.num_episodes=[1,0,0,0,0,0]"]  # fmt: skip
+_TINY_BENCH = [
+    "--seconds",
+    "0.01",
+    "--repeats",
+    "1",
+    "--modes",
+    "eager",
+    "captured",
+    "--robots",
+    "2",
+    "--threads",
+    "1",
+    "trainer.num_envs=8",
+    "trainer.buffer_size=2000",
+]
+_TINY_TRAIN = [
+    "total_timesteps=400",
+    "eval_freq=200",
+    "trainer.num_envs=8",
+    "execution.compile=false",
+    "execution.threads=1",
+    "trainer.buffer_size=2000",
+    "trainer.learning_starts=16",
+    "world.max_steps=8",
+    "eval_schedule.num_episodes=[1,0,0,0,0,0]",
+]
 
 
 @dataclass(frozen=True)
@@ -115,8 +134,7 @@ def captured(args: argparse.Namespace) -> list[Step]:
     """What is measured in CUDA graphs, the growth last."""
     first, kernel = ("captured",), "execution.kernel=triton"
     # The CPU has no such kernel.
-    triton = [bench(args, part, 100, first, kernel) for part in ("world", "collect")
-              if args.device != "cpu"]  # fmt: skip
+    triton = [bench(args, part, 100, first, kernel) for part in ("world", "collect") if args.device != "cpu"]
     return [
         bench(args, "world", 100, first),
         bench(args, "collect", 100, first),
@@ -141,9 +159,7 @@ def fill(args: argparse.Namespace) -> int:
     return int(len(failed) > 0)
 
 
-def bench(
-    args: argparse.Namespace, part: str, limit: float, modes: tuple[str, ...], *settings: str
-) -> Step:
+def bench(args: argparse.Namespace, part: str, limit: float, modes: tuple[str, ...], *settings: str) -> Step:
     """One part of ``marinenav bench`` in some modes."""
     name = " ".join((part, *modes, *settings))
     file = args.out / f"{name.replace(' ', '_')}.json"
@@ -204,9 +220,14 @@ def run(step: Step, seconds: float, log: Path) -> dict[str, Any]:
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with log.open("w") as output:
         process = subprocess.Popen(
-            step.command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
-            stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
+            step.command,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         try:
             status = _wait(process, step, began + seconds)
         finally:

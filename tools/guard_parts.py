@@ -32,16 +32,27 @@ from train_RL_agents.run.checkpoint import load_policy
 ROOT = Path(__file__).parents[1]
 STEPS = 60_000
 SETTINGS = (
-    f"total_timesteps={STEPS}", f"eval_freq={STEPS // 2}", "execution.device=cpu",
-    "execution.threads=1", "seed=3", "draw_evaluations=false", "monitor=false",
+    f"total_timesteps={STEPS}",
+    f"eval_freq={STEPS // 2}",
+    "execution.device=cpu",
+    "execution.threads=1",
+    "seed=3",
+    "draw_evaluations=false",
+    "monitor=false",
     "eval_schedule.num_episodes=2,2,2,2,2,2",
-)  # fmt: skip
+)
 OFF_POLICY = ("trainer.learning_starts=10000",)
 ON_POLICY = ("trainer.num_envs=64", "trainer.rollout_steps=32", "trainer.batch_size=1024")
 AGENTS = {
-    "AC-IQN": OFF_POLICY, "IQN": OFF_POLICY, "DDPG": OFF_POLICY, "DQN": OFF_POLICY,
-    "SAC": OFF_POLICY, "Rainbow": OFF_POLICY, "PPO": ON_POLICY, "A2C": ON_POLICY,
-}  # fmt: skip
+    "AC-IQN": OFF_POLICY,
+    "IQN": OFF_POLICY,
+    "DDPG": OFF_POLICY,
+    "DQN": OFF_POLICY,
+    "SAC": OFF_POLICY,
+    "Rainbow": OFF_POLICY,
+    "PPO": ON_POLICY,
+    "A2C": ON_POLICY,
+}
 OF_EACH_ALGORITHM = ("AC-IQN", "PPO")
 TIMES = ("train_time", "wall_time")
 _IN_PLACE = ("total_timesteps=16000", "eval_freq=8000")
@@ -63,8 +74,7 @@ def hashes(run: Path) -> dict[str, str | float]:
     policy = torch.load(folder / manifest["latest"], weights_only=True)
     state = torch.load(folder / "training_state.pt", weights_only=True)
     with (run / "evaluations.csv").open() as stream:
-        rows = [sorted(value for name, value in row.items() if name not in TIMES)
-                for row in csv.DictReader(stream)]  # fmt: skip
+        rows = [sorted(value for name, value in row.items() if name not in TIMES) for row in csv.DictReader(stream)]
     found: dict[str, str | float] = {
         "weights": digest(map(content, tensors(policy["weights"]))),
         "evaluations": digest(json.dumps(row).encode() for row in rows),
@@ -80,8 +90,18 @@ def train(agent: str, *words: str) -> dict[str, str | float]:
     config = ROOT / "configs" / f"{agent.lower().replace('-', '_')}.json"
     chosen = ["-C", str(config)] if config.is_file() else [f"agent_type={agent}"]
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "train_RL_agents", "train", "--quiet", *chosen,
-                   *SETTINGS, *AGENTS[agent], *words, f"save_dir={folder}"]  # fmt: skip
+        command = [
+            sys.executable,
+            "-m",
+            "train_RL_agents",
+            "train",
+            "--quiet",
+            *chosen,
+            *SETTINGS,
+            *AGENTS[agent],
+            *words,
+            f"save_dir={folder}",
+        ]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
         subprocess.run(command, cwd=ROOT, env=environment, check=True)
         return hashes(next(Path(folder).glob("*/seed_*")))
@@ -137,10 +157,14 @@ def suites(_: Sequence[str]) -> Iterator[Line]:
     for name, frozen in FROZEN.items():
         chosen = make_set(name, WorldConfig(), frozen.episodes, SEED)
         found = [each for part in chosen.parts for each in scenario_tensors(part) if each.any()]
-        yield f"suite {name}", {
-            "published": hash_of(chosen)[:12],
-            "exact": digest(map(content, found)), "rounded": digest(map(rounded, found)),
-        }  # fmt: skip
+        yield (
+            f"suite {name}",
+            {
+                "published": hash_of(chosen)[:12],
+                "exact": digest(map(content, found)),
+                "rounded": digest(map(rounded, found)),
+            },
+        )
 
 
 def scenario_tensors(part: Part) -> Iterator[torch.Tensor]:
@@ -174,16 +198,25 @@ def policies(_: Sequence[str]) -> Iterator[Line]:
         steps = (seen.time * seen.robots / (world.dt * world.substeps)).round()
         flags = (seen.level, seen.success, seen.collision, seen.robots_arrived, steps)
         report = seen.report()
-        yield f"policy {path.parent.name}/{path.stem}", {
-            "exact": digest(map(content, tensors(seen.state_dict()))),
-            "outcome": digest(map(content, flags)),
-            "successes": int(seen.success.sum()), "collisions": int(seen.collision.sum()),
-            "seconds": round(report.avg_time or 0.0, 3), "energy": round(report.avg_energy or 0, 2),
-            "return": round(report.avg_return, 4),
-        }  # fmt: skip
+        yield (
+            f"policy {path.parent.name}/{path.stem}",
+            {
+                "exact": digest(map(content, tensors(seen.state_dict()))),
+                "outcome": digest(map(content, flags)),
+                "successes": int(seen.success.sum()),
+                "collisions": int(seen.collision.sum()),
+                "seconds": round(report.avg_time or 0.0, 3),
+                "energy": round(report.avg_energy or 0, 2),
+                "return": round(report.avg_return, 4),
+            },
+        )
 
 
 PARTS: dict[str, Callable[[Sequence[str]], Iterator[Line]]] = {
-    "suites": suites, "policies": policies, "gpu": gpu, "eager": eager, "compiled": compiled,
-}  # fmt: skip
+    "suites": suites,
+    "policies": policies,
+    "gpu": gpu,
+    "eager": eager,
+    "compiled": compiled,
+}
 """What can be compared, the quickest first."""

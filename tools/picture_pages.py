@@ -53,9 +53,7 @@ def main() -> None:
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
         demo, replay = Path(folder) / "demo.html", Path(folder) / "replay.html"
         marinenav(["demo", "ac_iqn", "--no-open", "--out", str(demo)])
-        marinenav(
-            ["play", "ac_iqn", "ppo", "--episodes", "1", "--seed", "7", "--html", str(replay)]
-        )
+        marinenav(["play", "ac_iqn", "ppo", "--episodes", "1", "--seed", "7", "--html", str(replay)])
         program = shutil.which("chromium") or playwright.chromium.executable_path
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         page = browser.new_page(viewport=SIZE, reduced_motion="reduce")

@@ -62,17 +62,14 @@ class Fleet:
         seed: of measurements and messages.
     """
 
-    def __init__(
-        self, config: Any, module: Any, folder: Path, disturbance: tuple[str, float], seed: int
-    ) -> None:
+    def __init__(self, config: Any, module: Any, folder: Path, disturbance: tuple[str, float], seed: int) -> None:
         self.world, self.rng = World(config), random.Random(seed)
         name, value = disturbance
         link = Link(**{name.partition(",")[0]: value} if name != "clock offset" else {})
         offset = value if name == "clock offset" else 0.0
         self.ros = Ros(link, random.Random(seed + 1))
         # Time stands still while a node decides, however busy this machine is.
-        given = {"policy": str(folder), "extrapolate": name != "delay, not extrapolated",
-                 "max_seconds": 60.0}  # fmt: skip
+        given = {"policy": str(folder), "extrapolate": name != "delay, not extrapolated", "max_seconds": 60.0}
         # One substep at a time: thrusts may arrive in between.
         self.vessels = [replace(member.vessel, substeps=1) for member in self.world.members]
         self.wanted = [list(robot.state[9:]) for robot in self.world.robots]
@@ -118,27 +115,23 @@ class Fleet:
         robot, vessel = self.world.robots[i], self.vessels[i]
         changes = [to - now for to, now in zip(self.wanted[i], robot.state[9:], strict=True)]
         rates = changes[0] / vessel.dt, changes[1] / vessel.dt
-        robot.state = control_step(
-            robot.state, vessel, rates, self.world.cores, self.world.core_radius
-        )
+        robot.state = control_step(robot.state, vessel, rates, self.world.cores, self.world.core_radius)
 
     def _measure(self, i: int) -> None:
         """Publish odometry, tracks and the goal of a vessel: east is y, north is x."""
         robot, now = self.world.robots[i], self.ros.time
         x, y, theta = robot.state[:3]
         forward, starboard = to_body(theta, *robot.state[6:8])
-        self.ros.publish(f"{i}/odometry", ros_2.odometry(
-            now, y, x, 0.5 * math.pi - theta, forward, -starboard, -robot.state[8]
-        ))  # fmt: skip
+        self.ros.publish(
+            f"{i}/odometry", ros_2.odometry(now, y, x, 0.5 * math.pi - theta, forward, -starboard, -robot.state[8])
+        )
         count = len(self.world.obstacles) + len(self.world.robots)
         gauss, kappa = self.rng.gauss, self.world.members[i].sensor.r_kappa
         noise = [
-            (*(gauss(0.0, 1.0) for _ in range(4)), wrap_pi(self.rng.vonmisesvariate(0.0, kappa)))
-            for _ in range(count)
+            (*(gauss(0.0, 1.0) for _ in range(4)), wrap_pi(self.rng.vonmisesvariate(0.0, kappa))) for _ in range(count)
         ]
         rows = []
-        for each in sightings(i, self.world.robots, self.world.obstacles,
-                              self.world.members[i].sensor, noise):  # fmt: skip
+        for each in sightings(i, self.world.robots, self.world.obstacles, self.world.members[i].sensor, noise):
             north, east = to_world(theta, *each[:2])
             v_north, v_east = to_world(theta, *each[2:4])
             rows.append((y + east, x + north, v_east, v_north, each[4]))
@@ -170,8 +163,12 @@ def draw(results: dict[str, Any], path: Path) -> None:
     """Success over each disturbance, with its interval."""
     figure = drawing.new_figure(9.0, 3.5, "constrained")
     panels = figure.subplots(1, 4, sharey=True)
-    labels = {"delay": "delay (s)", "jitter": "jitter, up to (s)", "loss": "share of messages lost",
-              "clock offset": "clock ahead by (s)"}  # fmt: skip
+    labels = {
+        "delay": "delay (s)",
+        "jitter": "jitter, up to (s)",
+        "loss": "share of messages lost",
+        "clock offset": "clock ahead by (s)",
+    }
     for panel, (name, axis) in zip(panels, labels.items(), strict=True):
         for key, colour in zip((name, f"{name}, not extrapolated"), drawing.COLOURS, strict=False):
             if key not in SWEEPS:
@@ -181,9 +178,14 @@ def draw(results: dict[str, Any], path: Path) -> None:
             mean = [each["success"] / each["episodes"] for each in cells]
             label = "as measured" if "," in key else "moved on to the present"
             panel.plot(values, mean, "o-", color=colour, label=label)
-            panel.fill_between(values, [each["success_low"] for each in cells],
-                               [each["success_high"] for each in cells], color=colour, alpha=0.15,
-                               linewidth=0.0)  # fmt: skip
+            panel.fill_between(
+                values,
+                [each["success_low"] for each in cells],
+                [each["success_high"] for each in cells],
+                color=colour,
+                alpha=0.15,
+                linewidth=0.0,
+            )
         panel.set_xlabel(axis)
         panel.set_ylim(0.0, 1.02)
         panel.grid(alpha=0.3)
@@ -202,10 +204,13 @@ def main(argv: list[str] | None = None) -> None:
     if "evaluate" not in results:
         report = asdict(run_set(found, chosen, world, ActingOptions(), cpu)[0].report())
         results["evaluate"] = {
-            "policy": args.policy, "seed": args.seed, "episodes": report["episodes"],
+            "policy": args.policy,
+            "seed": args.seed,
+            "episodes": report["episodes"],
             "success": round(report["success_rate"] * report["episodes"]),
-            "success_low": report["success_low"], "success_high": report["success_high"],
-        }  # fmt: skip
+            "success_low": report["success_low"],
+            "success_high": report["success_high"],
+        }
     entries = json.loads(scenario_text(episodes_of(chosen.parts[0].scenarios, world)))
     # Fleets of one policy share its session.
     runtime.load_network = cache(runtime.load_network)

@@ -18,8 +18,9 @@ def main(size: int, agents: int, threads: int, device: str, seconds: float) -> N
         import vmas
 
         torch.set_num_threads(threads)
-        env = vmas.make_env("navigation", num_envs=size, device=device, continuous_actions=True,
-                            n_agents=agents, seed=0)  # fmt: skip
+        env = vmas.make_env(
+            "navigation", num_envs=size, device=device, continuous_actions=True, n_agents=agents, seed=0
+        )
         env.reset()
 
     def run(steps: int) -> float:

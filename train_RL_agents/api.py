@@ -193,9 +193,7 @@ def load(path: str | Path, which: str = "best", device: str = "cpu") -> Policy:
     return Policy(str(path), load_policy(path, which, resolve_device(device)))
 
 
-def compare(
-    *policies: str | Path | Policy, device: str = "cpu", **choice: Unpack[Choice]
-) -> Evaluation:
+def compare(*policies: str | Path | Policy, device: str = "cpu", **choice: Unpack[Choice]) -> Evaluation:
     """Evaluate policies and baselines on the same scenarios; the first is compared to.
 
     Args:
@@ -218,9 +216,7 @@ def compare(
         known = Choice.__annotations__
         allowed = f"left out; there are {', '.join(known)}{did_you_mean(name, known)}"
         require(name in known, name, value, allowed)
-    given: dict[str, Any] = {
-        name: each for name, each in choice.items() if each is not None and each is not False
-    }
+    given: dict[str, Any] = {name: each for name, each in choice.items() if each is not None and each is not False}
     checked = _Given(**given)
     given = {name: getattr(checked, name) for name in given}
     for group in _ALTERNATIVES:
@@ -234,9 +230,7 @@ def compare(
         require(name not in found, "policies", name, "given once")
         if isinstance(each, Policy):
             each.loaded.agent.to(where)
-        found[name] = (
-            Contender.of(each.loaded) if isinstance(each, Policy) else find(name, "best", where)
-        )
+        found[name] = Contender.of(each.loaded) if isinstance(each, Policy) else find(name, "best", where)
     return evaluate_all(found, given, where)
 
 
@@ -321,10 +315,7 @@ def train(
         (run,) = resumed_runs(find_run(Path(resume)), words, **options)
     ending, folder = run_to_the_end(run, quiet=quiet), run[0]
     manifest = read_manifest(folder.checkpoints)
-    evaluations = {
-        each["file"]: {"env_steps": each["env_steps"], **each["metrics"]}
-        for each in manifest["policies"]
-    }
+    evaluations = {each["file"]: {"env_steps": each["env_steps"], **each["metrics"]} for each in manifest["policies"]}
     evaluations.pop(STOPPED, None)  # it has no figures
     best = evaluations.get(manifest.get("best", ""), {})
     return TrainedRun(folder.path, ending.finished, list(evaluations.values()), best)
@@ -376,5 +367,6 @@ def _word(name: str, value: Any) -> str:
     try:
         return json.dumps(value, default=lambda other: np.asarray(other).tolist())
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"{name}={brief(value)}: must be a number, a text, a list or a "
-                          "dictionary of settings") from error  # fmt: skip
+        raise ConfigError(
+            f"{name}={brief(value)}: must be a number, a text, a list or a dictionary of settings"
+        ) from error

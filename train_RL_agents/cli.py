@@ -28,8 +28,14 @@ _MOST_THREADS = 1024
 _PACKAGES = [Path(__file__).parents[1] / name for name in ("marinenav_env", "train_RL_agents")]
 _VERSIONS = ("marinenav", "torch", "torchrl")
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
-_PARTS = ("agent_type=", "world.reward.function=", "world.sensor.entries=",
-          "agent.entry_encoders=", "training_schedule.sampler=", "loggers=")  # fmt: skip
+_PARTS = (
+    "agent_type=",
+    "world.reward.function=",
+    "world.sensor.entries=",
+    "agent.entry_encoders=",
+    "training_schedule.sampler=",
+    "loggers=",
+)
 """Settings that name parts of the user's."""
 _PART = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
@@ -106,10 +112,7 @@ def proposed(unknown: Sequence[str], arguments: argparse.Namespace) -> str:
             return f"; did you mean {word}={value}?"
         found = closest(word, agents, 1)
         return f"; did you mean --agent {found[0]}?" if found else ""
-    option, setting = (
-        next(iter(closest(name, known, 1)), "")
-        for known in (arguments.parser.option_names(), settings)
-    )
+    option, setting = (next(iter(closest(name, known, 1)), "") for known in (arguments.parser.option_names(), settings))
     if option:
         return f"; did you mean --{option}?"
     return f"; did you mean {setting}={value}?" if setting else ""
@@ -133,15 +136,28 @@ def make_parser() -> argparse.ArgumentParser:
     for name, module in COMMANDS.items():
         text = (module.__doc__ or "").partition("\n")[0]
         sub = commands.add_parser(
-            name, help=text, description=text, allow_abbrev=False,
+            name,
+            help=text,
+            description=text,
+            allow_abbrev=False,
             add_help=not getattr(module, "OWN_HELP", False),
-        )  # fmt: skip
+        )
         module.add_arguments(sub)
         if not getattr(module, "OWN_THREADS", False) and getattr(module, "IMPORTS", True):
-            sub.add_argument("--threads", metavar="N", type=_count, default=0,
-                help="CPU threads; 0, the default: one for each idle core")  # fmt: skip
-        sub.add_argument("--plugin", metavar="PART", action="append", default=[],
-            help="a part of your own that a file names, as package.module:Name")  # fmt: skip
+            sub.add_argument(
+                "--threads",
+                metavar="N",
+                type=_count,
+                default=0,
+                help="CPU threads; 0, the default: one for each idle core",
+            )
+        sub.add_argument(
+            "--plugin",
+            metavar="PART",
+            action="append",
+            default=[],
+            help="a part of your own that a file names, as package.module:Name",
+        )
         sub.set_defaults(command=module, parser=sub, overrides=[], argv=[])
     return parser
 
@@ -153,8 +169,9 @@ def _count(text: str) -> int:
         ArgumentTypeError: when it is none.
     """
     if not (text.isdecimal() and len(text) < 10 and int(text) <= _MOST_THREADS):
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0 (one for each idle core) "
-                                         f"to {_MOST_THREADS}, not {text}")  # fmt: skip
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number from 0 (one for each idle core) to {_MOST_THREADS}, not {text}"
+        )
     return int(text)
 
 
@@ -240,8 +257,10 @@ def _status(argv: Sequence[str]) -> int:
             with interruptible():
                 return _run(arguments)
     except ImportError as error:
-        print(f"marinenav: error: packages are missing or do not fit together ({error}); marinenav "
-              "doctor says more", file=sys.stderr)  # fmt: skip
+        print(
+            f"marinenav: error: packages are missing or do not fit together ({error}); marinenav doctor says more",
+            file=sys.stderr,
+        )
         return BAD_INPUT
     except SystemExit as stop:
         return int(stop.code or 0)
@@ -299,9 +318,12 @@ def _plain_warnings() -> Iterator[None]:
     usual = warnings.formatwarning
 
     def shown(
-        message: Warning | str, category: type[Warning], filename: str, lineno: int,
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
         line: str | None = None,
-    ) -> str:  # fmt: skip
+    ) -> str:
         ours = any(map(Path(filename).is_relative_to, _PACKAGES))
         if ours and issubclass(category, UserWarning):
             return f"marinenav: warning: {message}\n"

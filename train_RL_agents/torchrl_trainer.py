@@ -107,9 +107,7 @@ class TorchRLTrainer:
         self.clock = Clock(self._compiled)
         quiet = quiet or not ranks.leads
         json_lines = json_lines and ranks.leads
-        self.display = Display(
-            config.total_timesteps, quiet, bar, run.record, json_lines, config.eval_freq
-        )
+        self.display = Display(config.total_timesteps, quiet, bar, run.record, json_lines, config.eval_freq)
         self.monitor = Monitor.of(self.device) if config.monitor else Monitor({})
         with run.written(ends=False):
             self._set_up()
@@ -158,10 +156,17 @@ class TorchRLTrainer:
             teacher = kept_teacher(self.run.path, self.config, device)
         self.algorithm = ALGORITHMS[type(config.trainer)](
             Setup(
-                config, agent, self.collector.env.fake_tensordict(), self._generators, self.ranks,
-                self.clock, self.display.say, self.collector.env.statistics, teacher,
+                config,
+                agent,
+                self.collector.env.fake_tensordict(),
+                self._generators,
+                self.ranks,
+                self.clock,
+                self.display.say,
+                self.collector.env.statistics,
+                teacher,
             )
-        )  # fmt: skip
+        )
         self.collector.on_restart = self.algorithm.restart
         # Ranks stop together, at the end of a turn.
         self.collector.stopping = lambda: self.stopped and self.ranks.size == 1
@@ -289,8 +294,7 @@ class TorchRLTrainer:
             advice = f"check the {' and '.join(first)}{more}" if inputs else rate
             wrong = "infinite or NaN" if found != ["actions"] else "infinite, NaN or no index"
             raise DivergedError(
-                f"{', '.join(found)} became {wrong} between {since:,} and "
-                f"{self.env_steps:,} env-steps; {kept}{advice}"
+                f"{', '.join(found)} became {wrong} between {since:,} and {self.env_steps:,} env-steps; {kept}{advice}"
             )
         self._checked_at = self.env_steps
 
@@ -317,8 +321,10 @@ class TorchRLTrainer:
         release_memory()
         self._set_up()
         rate = self.algorithm.learner.rate_factor * self.config.trainer.learning_rate
-        self.display.say(f"{str(error).partition(';')[0]}; back at {self.env_steps:,} env-steps "
-                         f"with a rate of {rate:g} ({self._rewinds} of {_REWINDS})")  # fmt: skip
+        self.display.say(
+            f"{str(error).partition(';')[0]}; back at {self.env_steps:,} env-steps "
+            f"with a rate of {rate:g} ({self._rewinds} of {_REWINDS})"
+        )
 
     # Evaluation and log -------------------------------------------------------------------------
 
@@ -334,8 +340,7 @@ class TorchRLTrainer:
             history.evaluate(agent, self.env_steps, self.finished, self.display.evaluating)
         times = {"train_time": self.clock.training, "wall_time": self.clock.total}
         overall, best = history.record(agent, self.env_steps, times, self.finished)
-        self.display.evaluation(self.env_steps, times["wall_time"], overall, best,
-                                self.clock.pauses, len(self.rows))  # fmt: skip
+        self.display.evaluation(self.env_steps, times["wall_time"], overall, best, self.clock.pauses, len(self.rows))
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -362,8 +367,7 @@ class TorchRLTrainer:
         rate = (self.env_steps - self._logged_at) / max(seconds, 1e-9)
         self._logged_at, active = self.env_steps, values.pop("active")
         scalars: dict[str, float | None] = {
-            f"{'train' if name in on_device else 'losses'}/{name}": value
-            for name, value in values.items()
+            f"{'train' if name in on_device else 'losses'}/{name}": value for name, value in values.items()
         }
         scalars |= {f"train/{name}": value for name, value in ended.items()}
         scalars |= {f"time/{name}": share for name, share in phases.items()}
@@ -385,9 +389,7 @@ class TorchRLTrainer:
                 self.display.say(slower)
         self._learned_before = self.algorithm.learner.updates > 0
         success = self.rows[-1]["success_rate"] if self.rows else None
-        self.display.step(
-            self.env_steps, rate, success, ended.get("episode_return"), ended.get("success_rate")
-        )
+        self.display.step(self.env_steps, rate, success, ended.get("episode_return"), ended.get("success_rate"))
 
     # Saving -------------------------------------------------------------------------------------
 
@@ -429,13 +431,11 @@ class TorchRLTrainer:
         before = saved_settings(state, path)
         if changed := changes(before, flatten(to_dict(self.config))):
             raise ConfigError(
-                f"{path}: was made with other settings than {self.run.path / CONFIG} has: "
-                f"{'; '.join(changed)}"
+                f"{path}: was made with other settings than {self.run.path / CONFIG} has: {'; '.join(changed)}"
             )
         made, total = state.get("env_steps"), self.config.total_timesteps
         fewer = is_count(made) and total < made and total != before["total_timesteps"]
-        require(not fewer, "total_timesteps", total, f"at least {made}, as {self.run.path} has "
-                "already made so many")  # fmt: skip
+        require(not fewer, "total_timesteps", total, f"at least {made}, as {self.run.path} has already made so many")
         if missing := self.algorithm.missing(state):
             raise ConfigError(f"{self.run.path}: {missing}")
         try:
@@ -506,9 +506,13 @@ class TorchRLTrainer:
         self.run.close()
         best = find_policy(self.run.path) if self.ranks.leads else None
         self.display.finish(
-            self.run.path, best, self.finished, self.config.save_replay, self.ranks.command(),
+            self.run.path,
+            best,
+            self.finished,
+            self.config.save_replay,
+            self.ranks.command(),
             None if not self._unsaved else self._saved_at or 0,
-        )  # fmt: skip
+        )
 
 
 def not_finite(values: dict[str, float]) -> list[str]:

@@ -36,9 +36,7 @@ Run = tuple[RunFolder, Callable[[], TorchRLTrainer]]
 """A run folder, and what makes its trainer; memory is planned for one trainer at a time."""
 
 
-def sized_config(
-    path: Path | None, words: Sequence[str], profile: str = "auto", at_once: int = 1
-) -> Sized:
+def sized_config(path: Path | None, words: Sequence[str], profile: str = "auto", at_once: int = 1) -> Sized:
     """Read a configuration and size it for its device, before there is a folder.
 
     Args:
@@ -53,13 +51,13 @@ def sized_config(
     config, stated, ranks = load_config(path, words), stated_keys(path, words), Ranks()
     # Found now: once the run has a folder, it is the newest itself.
     newest: dict[str, Any] = {
-        name: str(meant(Path(value), POLICIES)) for name in ("load_model", "teacher")
+        name: str(meant(Path(value), POLICIES))
+        for name in ("load_model", "teacher")
         if Path(value := getattr(config, name)).name == LATEST
-    }  # fmt: skip
+    }
     config = replace(config, **newest)
     fine = at_once == 1 or config.execution.device in ("auto", "cpu", "cuda")
-    require(fine, "execution.device", config.execution.device,
-            "auto, cpu or cuda with --jobs, which shares them out")  # fmt: skip
+    require(fine, "execution.device", config.execution.device, "auto, cpu or cuda with --jobs, which shares them out")
     device = ranks.device(config.execution.device)
     own = sized = planned(config, profile, stated, device)
     if ranks.size > 1:  # each process holds its share
@@ -123,9 +121,7 @@ def new_runs(
         console.print(table(sized.plan))
     for folder in folders:
         folder.heading = heading
-    first, *others = [
-        (folder, partial(torchrl_trainer.TorchRLTrainer, folder, **options)) for folder in folders
-    ]
+    first, *others = [(folder, partial(torchrl_trainer.TorchRLTrainer, folder, **options)) for folder in folders]
     return [(first[0], partial(_kept, first[1], parent)), *others]
 
 
@@ -185,9 +181,12 @@ def resumed_runs(path: Path, words: Sequence[str], **options: Any) -> list[Run]:
             device = str(ranks.device(folder.config.execution.device))
             begun = (folder.checkpoints / STATE).exists()
             folder.heading = _headline(
-                folder.path, folder.config.agent_type, device,
-                "resumed" if begun else "from the beginning", folder.path.parent.parent,
-            )  # fmt: skip
+                folder.path,
+                folder.config.agent_type,
+                device,
+                "resumed" if begun else "from the beginning",
+                folder.path.parent.parent,
+            )
             if ranks.leads and not (options.get("quiet") or options.get("json_lines")):
                 print(*folder.heading, sep="\n", flush=True)
     return [(folder, partial(torchrl_trainer.resume, folder, **options)) for folder in folders]
@@ -254,8 +253,7 @@ def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> Ending:
             if not problem:
                 raise
             raise ConfigError(
-                f"{problem}; then go on with --resume, or start with execution.compile=false "
-                f"(process {ranks.rank})"
+                f"{problem}; then go on with --resume, or start with execution.compile=false (process {ranks.rank})"
             ) from error
     torch.compiler.reset()
     release_memory()

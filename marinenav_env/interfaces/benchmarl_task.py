@@ -20,8 +20,7 @@ try:
     from benchmarl.environments.common import TaskClass
 except ImportError as error:
     raise ImportError(
-        "marinenav_env.interfaces.benchmarl_task needs BenchMARL; install it with: pip install "
-        "benchmarl"
+        "marinenav_env.interfaces.benchmarl_task needs BenchMARL; install it with: pip install benchmarl"
     ) from error
 
 
@@ -37,8 +36,9 @@ class MarineNavTask(TaskClass):
         self, num_envs: int, continuous_actions: bool, seed: int | None, device: Any
     ) -> Callable[[], EnvBase]:
         """What makes the environment."""
-        return lambda: MarineNavEnv(num_envs=num_envs, continuous=continuous_actions, flat=True,
-                                    seed=seed, device=device, **self.config)  # fmt: skip
+        return lambda: MarineNavEnv(
+            num_envs=num_envs, continuous=continuous_actions, flat=True, seed=seed, device=device, **self.config
+        )
 
     def supports_continuous_actions(self) -> bool:
         """Yes."""

@@ -58,8 +58,10 @@ class _FirstVessels:
             ConfigError: when the first vessel is missing, or keeps course and speed.
         """
         if not self.worlds.now.get((GROUP, "mask"))[:, 0].cpu().numpy()[begun].all():
-            raise ConfigError("scenarios: in each episode there must be a first vessel, the agent, "
-                              "which does not keep course and speed")  # fmt: skip
+            raise ConfigError(
+                "scenarios: in each episode there must be a first vessel, the agent, "
+                "which does not keep course and speed"
+            )
 
     def step(self, actions: Tensor) -> Results:
         """Make a control step with actions [E, ...]; see NumpyWorlds.result."""
@@ -117,9 +119,7 @@ class MarineNavGymEnv(gymnasium.Env[Any, Any]):
         self.action_space = self._worlds.action_space()
         self.render_mode = render_mode
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode; there are no options."""
         seed = None if seed is None else as_seed(seed)
         super().reset(seed=seed)
@@ -189,8 +189,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         fine = isinstance(num_envs, Integral) and not isinstance(num_envs, bool) and num_envs > 0
         require(fine, "num_envs", num_envs, "a whole number, at least 1")
         config = _shorter(config or WorldConfig(), max_episode_steps)
-        self._worlds = NumpyWorlds(config, scenarios, continuous, flat, render_mode, render_fps,
-                                   num_envs, device)  # fmt: skip
+        self._worlds = NumpyWorlds(config, scenarios, continuous, flat, render_mode, render_fps, num_envs, device)
         self._fleet = _FirstVessels(self._worlds, others)
         self._mode = modes[named]
         self.metadata = METADATA | {"autoreset_mode": self._mode}
@@ -206,9 +205,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         """The entries of an observation by name, see MarineNavEnv."""
         return self._worlds.env.entries
 
-    def reset(
-        self, *, seed: Any = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin episodes.
 
         Args:
@@ -222,8 +219,12 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
             self._over[:] = False
         else:
             fine = isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and seed is None
-            require(fine and mask.shape == self._over.shape, "reset_mask", mask,
-                    f"an array of {self.num_envs} truth values, without a seed")  # fmt: skip
+            require(
+                fine and mask.shape == self._over.shape,
+                "reset_mask",
+                mask,
+                f"an array of {self.num_envs} truth values, without a seed",
+            )
             self._fleet.begin_next(mask)
             self._over &= ~mask
         return self._worlds.observation(0), {}
@@ -232,16 +233,14 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         """Make a control step in all worlds."""
         given, begin = self._worlds.actions(actions, "actions"), self._over.copy()
         fine = self._mode != AutoresetMode.DISABLED or not begin.any()
-        require(fine, "reset", f"of worlds {np.flatnonzero(begin).tolist()}",
-                "called where an episode is over")  # fmt: skip
+        require(fine, "reset", f"of worlds {np.flatnonzero(begin).tolist()}", "called where an episode is over")
         given[torch.from_numpy(begin)] = 0
         last, reward, terminated, truncated, info = self._fleet.step(given)
         if begin.any():
             self._fleet.begin_next(begin)
             last = self._worlds.observation(0)
             reward, terminated, truncated = (
-                np.where(begin, np.zeros_like(each), each)
-                for each in (reward, terminated, truncated)
+                np.where(begin, np.zeros_like(each), each) for each in (reward, terminated, truncated)
             )
             info = _where(~begin, info)
         info |= {f"_{name}": ~begin for name in info}
@@ -258,9 +257,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         """What ``info`` has of the episodes that are over, under Gymnasium's keys."""
         final: NDArray[Any] = np.full(self.num_envs, None, object)
         for row in np.flatnonzero(over):
-            final[row] = last[row] if isinstance(last, np.ndarray) else {
-                name: each[row] for name, each in last.items()
-            }  # fmt: skip
+            final[row] = last[row] if isinstance(last, np.ndarray) else {name: each[row] for name, each in last.items()}
         own = _where(over, info)
         return {"final_obs": final, "final_info": own, "_final_obs": over, "_final_info": over}
 

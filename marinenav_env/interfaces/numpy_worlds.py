@@ -63,8 +63,7 @@ class NumpyWorlds:
             # Elsewhere than on a CPU, what a level lacks is copied from others drawn with it.
             size = 1 if torch.device(device).type == "cpu" else 64
             given = replace(given, pool_size=size, refresh_size=size, refresh_interval=1)
-        self.env = MarineNavEnv(config, num_envs, scenarios=given, continuous=continuous,
-                                device=device)  # fmt: skip
+        self.env = MarineNavEnv(config, num_envs, scenarios=given, continuous=continuous, device=device)
         self.flat, self._render_mode, self._fps = flat, render_mode, render_fps
         self._begun = False
 
@@ -113,8 +112,9 @@ class NumpyWorlds:
         shape = [1 if one else self.env.num_envs, 2][one : 2 if continuous else 1]
         require(list(array.shape) == shape, f"{key}.shape", list(array.shape), f"{shape}")
         allowed = "numbers" if continuous else "whole numbers"
-        require(array.dtype.kind in ("iuf" if continuous else "iu"), f"{key}.dtype", array.dtype,
-                f"a type of {allowed}")  # fmt: skip
+        require(
+            array.dtype.kind in ("iuf" if continuous else "iu"), f"{key}.dtype", array.dtype, f"a type of {allowed}"
+        )
         if array.dtype.kind == "f":
             # Before a smaller type would make infinities of them; what is not finite is refused.
             array = np.where(np.isfinite(array), array.clip(-1.0, 1.0), array)
@@ -159,8 +159,7 @@ class NumpyWorlds:
         seen = self.now.get((GROUP, "observation"))[:, robot]
         if self.flat:
             return flattened(seen, self.env.entries).numpy(force=True).astype(np.float32)
-        kinds = {name: np.int8 if entry.kind == "mask" else np.float32
-                 for name, entry in self.env.entries.items()}  # fmt: skip
+        kinds = {name: np.int8 if entry.kind == "mask" else np.float32 for name, entry in self.env.entries.items()}
         return {name: seen.get(name).numpy(force=True).astype(kind) for name, kind in kinds.items()}
 
     def result(self, robot: int) -> Results:
@@ -170,9 +169,7 @@ class NumpyWorlds:
         def array(tensor: Tensor) -> NDArray[Any]:
             return tensor.numpy(force=True)
 
-        reward, terminated, truncated = (
-            array(group.get(name)[:, 0]) for name in ("reward", "terminated", "truncated")
-        )
+        reward, terminated, truncated = (array(group.get(name)[:, 0]) for name in ("reward", "terminated", "truncated"))
         info = {
             "is_success": array(state.arrived[:, robot]),
             "is_collision": array(state.collided[:, robot]),
@@ -186,8 +183,9 @@ class NumpyWorlds:
         if not self.flat:
             return spaces.Dict(found)
         boxes = [spaces.flatten_space(each) for each in found.values()]
-        low, high = (np.concatenate([getattr(box, side) for box in boxes], dtype=np.float32)
-                     for side in ("low", "high"))  # fmt: skip
+        low, high = (
+            np.concatenate([getattr(box, side) for box in boxes], dtype=np.float32) for side in ("low", "high")
+        )
         return spaces.Box(low, high)
 
     def action_space(self) -> spaces.Space[Any]:
@@ -210,7 +208,6 @@ def _space(entry: Entry) -> spaces.Space[Any]:
     if entry.kind == "mask":
         return spaces.MultiBinary(entry.shape[0] if len(entry.shape) == 1 else entry.shape)
     low, high = (
-        np.broadcast_to(np.array(column, np.float32), entry.shape).copy()
-        for column in zip(*entry.limits, strict=True)
+        np.broadcast_to(np.array(column, np.float32), entry.shape).copy() for column in zip(*entry.limits, strict=True)
     )
     return spaces.Box(low, high)

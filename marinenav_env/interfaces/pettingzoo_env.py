@@ -16,8 +16,7 @@ try:
     from pettingzoo import ParallelEnv
 except ImportError as error:
     raise ImportError(
-        "marinenav_env.interfaces.pettingzoo_env needs PettingZoo; install it with: "
-        "pip install 'marinenav[pettingzoo]'"
+        "marinenav_env.interfaces.pettingzoo_env needs PettingZoo; install it with: pip install 'marinenav[pettingzoo]'"
     ) from error
 
 
@@ -55,9 +54,7 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
         self._index = {f"robot_{robot}": robot for robot in range(self._world.env.num_robots)}
         self.possible_agents = list(self._index)
         self.agents: list[str] = []
-        self.observation_spaces = {
-            name: self._world.observation_space() for name in self.possible_agents
-        }
+        self.observation_spaces = {name: self._world.observation_space() for name in self.possible_agents}
         self.action_spaces = {name: self._world.action_space() for name in self.possible_agents}
         self.render_mode = render_mode
 
@@ -76,8 +73,7 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
         self._world.restart(seed)
         there = self._world.now.get((GROUP, "mask"))[0].tolist()
         self.agents = [name for name, robot in self._index.items() if there[robot]]
-        seen = {name: self._world.only(self._world.observation(self._index[name]))
-                for name in self.agents}  # fmt: skip
+        seen = {name: self._world.only(self._world.observation(self._index[name])) for name in self.agents}
         return seen, {name: {} for name in self.agents}
 
     def step(

@@ -18,8 +18,7 @@ try:
     from stable_baselines3.common.vec_env import VecEnv
 except ImportError as error:
     raise ImportError(
-        "marinenav_env.interfaces.sb3_vec_env needs stable-baselines3; install it with: "
-        "pip install 'marinenav[sb3]'"
+        "marinenav_env.interfaces.sb3_vec_env needs stable-baselines3; install it with: pip install 'marinenav[sb3]'"
     ) from error
 
 Indices = int | Iterable[int] | None
@@ -47,9 +46,7 @@ class MarineNavVecEnv(VecEnv):
         require(same, "autoreset_mode", mode, f"{wanted.value}, as stable-baselines3 has it")
         self.worlds = MarineNavVectorEnv(num_envs, **options)
         entries, space = self.worlds.entries, self.worlds.single_observation_space
-        self.scales = {
-            name: _scale(each) for name, each in entries.items() if scaled and each.kind != "mask"
-        }
+        self.scales = {name: _scale(each) for name, each in entries.items() if scaled and each.kind != "mask"}
         """Divisors by entry, each of its shape, but for masks; of a flat observation under ""."""
         if scaled and isinstance(space, spaces.Box):
             joined = [_scale(each).ravel() for each in entries.values()]
@@ -76,9 +73,7 @@ class MarineNavVecEnv(VecEnv):
         done = terminated | truncated
         columns = {name: info[name].tolist() for name in ("is_success", "is_collision", "energy")}
         columns["TimeLimit.truncated"] = (truncated & ~terminated).tolist()
-        infos = [
-            dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
-        ]
+        infos = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         for row in np.flatnonzero(done):
             infos[row]["terminal_observation"] = self._scaled(info["final_obs"][row])
         return self._scaled(observation), reward, done, infos
@@ -100,9 +95,7 @@ class MarineNavVecEnv(VecEnv):
         """Set an attribute of the batch, for all worlds."""
         setattr(self.worlds, attr_name, value)
 
-    def env_method(
-        self, method_name: str, *args: Any, indices: Indices = None, **options: Any
-    ) -> list[Any]:
+    def env_method(self, method_name: str, *args: Any, indices: Indices = None, **options: Any) -> list[Any]:
         """Call a method of the batch once; its result is that of each of the worlds."""
         return [getattr(self.worlds, method_name)(*args, **options)] * self._count(indices)
 
@@ -118,8 +111,7 @@ class MarineNavVecEnv(VecEnv):
         """An observation, or a batch of them, divided by the scales."""
         if isinstance(observation, dict):
             return {
-                name: each / self.scales[name] if name in self.scales else each
-                for name, each in observation.items()
+                name: each / self.scales[name] if name in self.scales else each for name, each in observation.items()
             }
         return observation / self.scales[""] if self.scales else observation
 

@@ -77,9 +77,7 @@ def _current(x, y, given, e, E, C, radius):
         place = core * E + e
         dx = tl.load(given.core_position + place) - x
         dy = tl.load(given.core_position + place + C * E) - y
-        strength = tl.load(given.core_circulation + place) / (
-            TURN * tl.maximum(dx * dx + dy * dy, radius * radius)
-        )
+        strength = tl.load(given.core_circulation + place) / (TURN * tl.maximum(dx * dx + dy * dy, radius * radius))
         vx -= dy * strength
         vy += dx * strength
     return vx, vy
@@ -88,16 +86,10 @@ def _current(x, y, given, e, E, C, radius):
 @triton.jit
 def _acceleration(u, v, u_r, v_r, r, surge, sway, yaw, hull):
     """dynamics.acceleration."""
-    (m, Izz, xDotU, yDotV, yDotR, nDotR, nDotV, xU, xUU, yV, yVV, yR, yRV, yVR, yRR, nR, nRR, nV,
-     nVV, nRV, nVR) = hull  # fmt: skip
+    (m, Izz, xDotU, yDotV, yDotR, nDotR, nDotV, xU, xUU, yV, yVV, yR, yRV, yVR, yRR, nR, nRR, nV, nVV, nRV, nVR) = hull
     abs_v, abs_r = tl.abs(v_r), tl.abs(r)
     surge += m * r * v - (yDotV * v_r + yDotR * r) * r + (xU + xUU * tl.abs(u_r)) * u_r
-    sway += (
-        -m * r * u
-        + xDotU * u_r * r
-        + (yV + yVV * abs_v + yRV * abs_r) * v_r
-        + (yR + yVR * abs_v + yRR * abs_r) * r
-    )
+    sway += -m * r * u + xDotU * u_r * r + (yV + yVV * abs_v + yRV * abs_r) * v_r + (yR + yVR * abs_v + yRR * abs_r) * r
     yaw += (
         (yDotV * v_r + yDotR * r) * u_r
         - xDotU * u_r * v_r
@@ -220,8 +212,22 @@ def _inserted(gaps, nearest, gap, number, K: tl.constexpr):
 def _required_turn(seen, u, v, own_radius, zones):
     """colregs.required_turn for one object."""
     px, py, vx, vy, radius = seen
-    (min_speed, x_low, x_high, y_low, y_high, corner_y, slope, course_low, course_high,
-     ahead_low, ahead_high, half_width, reciprocal, clearance) = zones  # fmt: skip
+    (
+        min_speed,
+        x_low,
+        x_high,
+        y_low,
+        y_high,
+        corner_y,
+        slope,
+        course_low,
+        course_high,
+        ahead_low,
+        ahead_high,
+        half_width,
+        reciprocal,
+        clearance,
+    ) = zones
     own_speed, other_speed = length(u, v), length(vx, vy)
     fast = (own_speed >= min_speed) & (other_speed >= min_speed)
 
@@ -240,9 +246,7 @@ def _required_turn(seen, u, v, own_radius, zones):
     outside = distance >= pass_radius
     safe = tl.maximum(tl.where(outside, distance, pass_radius), 1e-6)
     tangent = tl.sqrt(tl.maximum(safe * safe - pass_radius * pass_radius, 0.0))
-    desired = (
-        atan2(py, px) + asin(tl.clamp(pass_radius / safe, -1.0, 1.0)) + atan2(own_radius, tangent)
-    )
+    desired = atan2(py, px) + asin(tl.clamp(pass_radius / safe, -1.0, 1.0)) + atan2(own_radius, tangent)
     angle = wrap_to_pi(desired - atan2(v, u))
     return fast & (crossing | head_on) & outside & (angle > 0.0), angle
 
@@ -268,9 +272,22 @@ def _place(E, R, width, envs, LANES: tl.constexpr):
 
 @triton.jit
 def _move(
-    given, hull, numbers, made, place, sizes, lefts, rights, dt, substeps, active, steers,
-    CONTINUOUS: tl.constexpr, SCRIPTED: tl.constexpr, WEATHER: tl.constexpr,
-):  # fmt: skip
+    given,
+    hull,
+    numbers,
+    made,
+    place,
+    sizes,
+    lefts,
+    rights,
+    dt,
+    substeps,
+    active,
+    steers,
+    CONTINUOUS: tl.constexpr,
+    SCRIPTED: tl.constexpr,
+    WEATHER: tl.constexpr,
+):
     """dynamics.control_step: pose, velocity over ground and thrust after it, which are stored."""
     here, _robot, e, own, each, mine, at = place
     E, _R, _M, C, width = sizes
@@ -295,9 +312,18 @@ def _move(
     pose = load(given.pose, own, each, 3)
     water = load(given.velocity_water, own, each, 3)
     new = _moved(
-        given, pose, water, tau, [tl.load(pointer + mine) for pointer in hull],
-        tl.load(numbers.core_radius + mine), dt, substeps, e, E, C,
-    )  # fmt: skip
+        given,
+        pose,
+        water,
+        tau,
+        [tl.load(pointer + mine) for pointer in hull],
+        tl.load(numbers.core_radius + mine),
+        dt,
+        substeps,
+        e,
+        E,
+        C,
+    )
     pose = where(active, new[0:3], pose)
     ground = where(active, new[6:9], load(given.velocity_ground, own, each, 3))
     thrust = where(active, (left, right), was)
@@ -310,9 +336,21 @@ def _move(
 
 @triton.jit
 def _perceive(
-    pose, cos, sin, active, given, numbers, quantiles, points, made, place, sizes,
-    LANES: tl.constexpr, K: tl.constexpr, WEATHER: tl.constexpr,
-):  # fmt: skip
+    pose,
+    cos,
+    sin,
+    active,
+    given,
+    numbers,
+    quantiles,
+    points,
+    made,
+    place,
+    sizes,
+    LANES: tl.constexpr,
+    K: tl.constexpr,
+    WEATHER: tl.constexpr,
+):
     """perception.observe: the nearest objects, and how many fill slots; contact.touching."""
     _here, robot, e, _own, _each, mine, at = place
     E, R, M, _C, width = sizes
@@ -330,9 +368,7 @@ def _perceive(
         number = tl.zeros_like(robot) + i
         other = _object(number, given, numbers, made, e, E, R, M, at, width)
         noise = _noise(number, robot, given, e, R)
-        sx, sy, _svx, _svy, sr = _measured(
-            other, noise, x, y, cos, sin, numbers, quantiles, points, mine
-        )
+        sx, sy, _svx, _svy, sr = _measured(other, noise, x, y, cos, sin, numbers, quantiles, points, mine)
         there = active & other[6] & (number != robot)
         dx, dy, apart = other[0] - x, other[1] - y, other[5] + radius
         touching = touching | (there & (dx * dx + dy * dy <= apart * apart))
@@ -363,9 +399,23 @@ def _own_state(pose, cos, sin, ground, thrust, goal, active, made, place):
 
 @triton.jit
 def _fill_slots(
-    nearest, count, pose, cos, sin, u, v, zones, given, numbers, quantiles, points, made, place,
-    sizes, K: tl.constexpr,
-):  # fmt: skip
+    nearest,
+    count,
+    pose,
+    cos,
+    sin,
+    u,
+    v,
+    zones,
+    given,
+    numbers,
+    quantiles,
+    points,
+    made,
+    place,
+    sizes,
+    K: tl.constexpr,
+):
     """Store the objects in slots, measured once more rather than kept; colregs.required_turn."""
     here, robot, e, own, each, mine, at = place
     E, R, M, _C, width = sizes
@@ -406,9 +456,7 @@ def _end_robots(collided, arrived, active, steers, given, made, place):
 
 
 @triton.jit
-def _end_episodes(
-    terminated, max_steps, given, made, place, sizes, ENDS_AT_FIRST_COLLISION: tl.constexpr
-):
+def _end_episodes(terminated, max_steps, given, made, place, sizes, ENDS_AT_FIRST_COLLISION: tl.constexpr):
     """endings.endings of episodes; whether each is over."""
     here, robot, e, own, _each, _mine, _at = place
     E, R, _M, _C, _width = sizes
@@ -451,12 +499,35 @@ def _start_episodes(done, starts, place, sizes):
 
 @triton.jit
 def kernel(
-    given, hull, numbers, quantiles, made, zones, penalties, dt, substeps, max_steps,
-    E, R, M, C, width, points, lefts, rights, envs, starts,
-    LANES: tl.constexpr, K: tl.constexpr, CONTINUOUS: tl.constexpr, SCRIPTED: tl.constexpr,
-    ENDS_AT_FIRST_COLLISION: tl.constexpr, BY_ROLE: tl.constexpr, WEATHER: tl.constexpr,
+    given,
+    hull,
+    numbers,
+    quantiles,
+    made,
+    zones,
+    penalties,
+    dt,
+    substeps,
+    max_steps,
+    E,
+    R,
+    M,
+    C,
+    width,
+    points,
+    lefts,
+    rights,
+    envs,
+    starts,
+    LANES: tl.constexpr,
+    K: tl.constexpr,
+    CONTINUOUS: tl.constexpr,
+    SCRIPTED: tl.constexpr,
+    ENDS_AT_FIRST_COLLISION: tl.constexpr,
+    BY_ROLE: tl.constexpr,
+    WEATHER: tl.constexpr,
     STARTS: tl.constexpr,
-):  # fmt: skip
+):
     """World.advance, with STARTS also with new episodes.
 
     E environments, ``envs`` of them a program, R robots, M objects, C cores; parameters are
@@ -473,21 +544,60 @@ def kernel(
     before = length(goal[0] - was[0], goal[1] - was[1])
 
     pose, ground, thrust = _move(
-        given, hull, numbers, made, place, sizes, lefts, rights, dt, substeps, active, steers,
-        CONTINUOUS, SCRIPTED, WEATHER,
-    )  # fmt: skip
+        given,
+        hull,
+        numbers,
+        made,
+        place,
+        sizes,
+        lefts,
+        rights,
+        dt,
+        substeps,
+        active,
+        steers,
+        CONTINUOUS,
+        SCRIPTED,
+        WEATHER,
+    )
     tl.debug_barrier()  # from here on the others' poses and velocities are read
 
     cos, sin = tl.cos(pose[2]), tl.sin(pose[2])
     nearest, count, touching = _perceive(
-        pose, cos, sin, active, given, numbers, quantiles, points, made, place, sizes, LANES, K,
+        pose,
+        cos,
+        sin,
+        active,
+        given,
+        numbers,
+        quantiles,
+        points,
+        made,
+        place,
+        sizes,
+        LANES,
+        K,
         WEATHER,
-    )  # fmt: skip
+    )
     own_state = _own_state(pose, cos, sin, ground, thrust, goal, active, made, place)
     phi = _fill_slots(
-        nearest, count, pose, cos, sin, own_state[2], own_state[3], zones, given, numbers,
-        quantiles, points, made, place, sizes, K,
-    )  # fmt: skip
+        nearest,
+        count,
+        pose,
+        cos,
+        sin,
+        own_state[2],
+        own_state[3],
+        zones,
+        given,
+        numbers,
+        quantiles,
+        points,
+        made,
+        place,
+        sizes,
+        K,
+    )
 
     after = length(goal[0] - pose[0], goal[1] - pose[1])
     collided = touching & steered
@@ -495,9 +605,20 @@ def kernel(
     reward = step_reward(before, after, phi, collided, arrived, numbers, mine)
     if BY_ROLE:
         reward += role_terms(
-            pose, cos, sin, ground, goal, count, active, penalties, given, numbers, made, place,
+            pose,
+            cos,
+            sin,
+            ground,
+            goal,
+            count,
+            active,
+            penalties,
+            given,
+            numbers,
+            made,
+            place,
             sizes,
-        )  # fmt: skip
+        )
     tl.store(made.reward + own, tl.where(steered, reward, 0.0), mask=here)
     tl.store(made.collided + own, collided, mask=here)
     tl.store(made.arrived + own, arrived, mask=here)

@@ -25,33 +25,77 @@ LANES = 32
 _REGISTERS = 112
 """Of a lane at most, where a program has as many: ptxas of CUDA 12.8 else spills two."""
 
-STATE = ("pose", "velocity_water", "velocity_ground", "thrust", "active", "collided", "arrived",
-         "steps")  # fmt: skip
-SCENARIO = ("goal", "thruster_angle", "robot_mask", "obstacle_position", "obstacle_radius",
-            "obstacle_mask", "core_position", "core_circulation")  # fmt: skip
+STATE = ("pose", "velocity_water", "velocity_ground", "thrust", "active", "collided", "arrived", "steps")
+SCENARIO = (
+    "goal",
+    "thruster_angle",
+    "robot_mask",
+    "obstacle_position",
+    "obstacle_radius",
+    "obstacle_mask",
+    "core_position",
+    "core_circulation",
+)
 COMMANDS = ("left_thrust_change", "right_thrust_change")
-HULL = ("m", "Izz", "xDotU", "yDotV", "yDotR", "nDotR", "nDotV", "xU", "xUU", "yV", "yVV", "yR",
-        "yRV", "yVR", "yRR", "nR", "nRR", "nV", "nVV", "nRV", "nVR")  # fmt: skip
+HULL = (
+    "m",
+    "Izz",
+    "xDotU",
+    "yDotV",
+    "yDotR",
+    "nDotR",
+    "nDotV",
+    "xU",
+    "xUU",
+    "yV",
+    "yVV",
+    "yR",
+    "yRV",
+    "yVR",
+    "yRR",
+    "nR",
+    "nRR",
+    "nV",
+    "nVV",
+    "nRV",
+    "nVR",
+)
 """Parameters of the vessel that the substeps read."""
-VESSEL = ("length", "width", "radius", "detect_radius", "goal_distance", "power_coefficient",
-          "min_thrust", "max_thrust", "max_thrust_rate")  # fmt: skip
+VESSEL = (
+    "length",
+    "width",
+    "radius",
+    "detect_radius",
+    "goal_distance",
+    "power_coefficient",
+    "min_thrust",
+    "max_thrust",
+    "max_thrust_rate",
+)
 SENSOR = ("range", "angle", "pos_std", "vel_std", "r_mean_ratio", "max_objects", "table_row")
 RULES = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward", "core_radius")
 SOURCE = ("seed", "environment", "step")
 ENTRIES = tuple(Observation.__annotations__)
-OUTCOME = ("reward", "collided", "arrived", "colregs", "phi", "energy", "terminated", "truncated",
-           "episode_terminated", "episode_done")  # fmt: skip
+OUTCOME = (
+    "reward",
+    "collided",
+    "arrived",
+    "colregs",
+    "phi",
+    "energy",
+    "terminated",
+    "truncated",
+    "episode_terminated",
+    "episode_done",
+)
 FLAGS = ("CONTINUOUS", "SCRIPTED", "ENDS_AT_FIRST_COLLISION", "BY_ROLE", "WEATHER")
 """Whether actions are continuous, any robot is scripted, an episode ends with the first collision,
 there are penalties by role, and there is weather."""
 _named: Any = namedtuple  # of computed names, which mypy does not follow
-_Given = _named("_Given", (*STATE, *SCENARIO, *COMMANDS, "scripted", "pending", "weather", "action",
-                           *SOURCE))  # fmt: skip
+_Given = _named("_Given", (*STATE, *SCENARIO, *COMMANDS, "scripted", "pending", "weather", "action", *SOURCE))
 """What a step is computed from besides parameters."""
 _Numbers = _named("_Numbers", (*VESSEL, *SENSOR, *RULES))
-Made = _named(
-    "Made", (*(f"new_{name}" for name in (*STATE, "pending")), *ENTRIES, *OUTCOME)
-)  # fmt: skip
+Made = _named("Made", (*(f"new_{name}" for name in (*STATE, "pending")), *ENTRIES, *OUTCOME))
 """What a step gives."""
 _Starts = _named("_Starts", ("following", "latest", "pool", "rows", "entries", "index"))
 """See triton_kernel._start_episodes."""
@@ -59,10 +103,18 @@ _Starts = _named("_Starts", ("following", "latest", "pool", "rows", "entries", "
 
 @torch.library.custom_op("marinenav::world_step", mutates_args=())
 def world_step(
-    given: list[Tensor], numbers: Tensor, quantiles: Tensor, zones: list[float],
-    penalties: list[float], dt: float, sizes: list[int], flags: list[bool], kept: list[Tensor],
-    pool: list[Tensor], index: Tensor | None,
-) -> list[Tensor]:  # fmt: skip
+    given: list[Tensor],
+    numbers: Tensor,
+    quantiles: Tensor,
+    zones: list[float],
+    penalties: list[float],
+    dt: float,
+    sizes: list[int],
+    flags: list[bool],
+    kept: list[Tensor],
+    pool: list[Tensor],
+    index: Tensor | None,
+) -> list[Tensor]:
     """Make a step; if there is a pool, start new episodes where it ended one.
 
     Args:
@@ -95,31 +147,57 @@ def world_step(
         counts = tuple(each.numel() // envs for each in following)
         # Else a lane would read what another one stores, see _start_episodes.
         assert all(count == 1 or count % robots == 0 for count in counts[len(kept) :])
-        starts = _Starts(
-            tuple(following), latest, tuple(map(_in_memory, pool)), counts, len(pool[0]), index
-        )
+        starts = _Starts(tuple(following), latest, tuple(map(_in_memory, pool)), counts, len(pool[0]), index)
     most = 2**31 - 1  # the kernel counts places in 32 bits
     largest = max(tensor.numel() for tensor in (*memory, *made, *following, *starts.pool))
     require(largest <= most, "num_envs", envs, "less with execution.kernel=triton")
     with torch.cuda.device_of(numbers):
         kernel[(triton.cdiv(envs, share),)](
-            memory, tuple(rows[: len(HULL)]), _Numbers(*rows[len(HULL) :]),
-            quantiles, made, tuple(zones), tuple(penalties), dt, substeps, max_steps,
-            envs, robots, robots + memory.obstacle_mask.shape[0], memory.core_circulation.shape[0],
-            numbers.shape[-1], quantiles.shape[-1],
-            memory.left_thrust_change.shape[0], memory.right_thrust_change.shape[0], share, starts,
-            LANES=lanes, K=slots, **dict(zip(FLAGS, flags, strict=True)), STARTS=index is not None,
-            num_warps=lanes // 32, enable_fp_fusion=True, maxnreg=min(_REGISTERS, 65_536 // lanes),
-        )  # fmt: skip
+            memory,
+            tuple(rows[: len(HULL)]),
+            _Numbers(*rows[len(HULL) :]),
+            quantiles,
+            made,
+            tuple(zones),
+            tuple(penalties),
+            dt,
+            substeps,
+            max_steps,
+            envs,
+            robots,
+            robots + memory.obstacle_mask.shape[0],
+            memory.core_circulation.shape[0],
+            numbers.shape[-1],
+            quantiles.shape[-1],
+            memory.left_thrust_change.shape[0],
+            memory.right_thrust_change.shape[0],
+            share,
+            starts,
+            LANES=lanes,
+            K=slots,
+            **dict(zip(FLAGS, flags, strict=True)),
+            STARTS=index is not None,
+            num_warps=lanes // 32,
+            enable_fp_fusion=True,
+            maxnreg=min(_REGISTERS, 65_536 // lanes),
+        )
     return [*made, *following]
 
 
 @world_step.register_fake
 def _(
-    given: list[Tensor], numbers: Tensor, quantiles: Tensor, zones: list[float],
-    penalties: list[float], dt: float, sizes: list[int], flags: list[bool], kept: list[Tensor],
-    pool: list[Tensor], index: Tensor | None,
-) -> list[Tensor]:  # fmt: skip
+    given: list[Tensor],
+    numbers: Tensor,
+    quantiles: Tensor,
+    zones: list[float],
+    penalties: list[float],
+    dt: float,
+    sizes: list[int],
+    flags: list[bool],
+    kept: list[Tensor],
+    pool: list[Tensor],
+    index: Tensor | None,
+) -> list[Tensor]:
     made, following = _blank(given, numbers, sizes[-1], flags[-1], pool)
     return [*made, *following]
 
@@ -158,10 +236,22 @@ def _blank(
         return empty(torch.bool, *shape, envs)
 
     made = Made(
-        real(3), real(3), real(3), real(2), *(flags(robots) for _ in range(3)),
-        empty(torch.int64, envs), real(2, late),
-        real(7), real(5, slots), flags(slots, robots),
-        real(), *(flags(robots) for _ in range(3)), real(), real(),
-        *(flags(robots) for _ in range(2)), flags(), flags(),
-    )  # fmt: skip
+        real(3),
+        real(3),
+        real(3),
+        real(2),
+        *(flags(robots) for _ in range(3)),
+        empty(torch.int64, envs),
+        real(2, late),
+        real(7),
+        real(5, slots),
+        flags(slots, robots),
+        real(),
+        *(flags(robots) for _ in range(3)),
+        real(),
+        real(),
+        *(flags(robots) for _ in range(2)),
+        flags(),
+        flags(),
+    )
     return made, [empty(each.dtype, *env_last(each).shape[:-1], envs) for each in pool]

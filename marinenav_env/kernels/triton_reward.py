@@ -16,9 +16,13 @@ from marinenav_env.rules import reward, roles
 _HEAD_ON, _GIVE_WAY, _STAND_ON, _OVERTAKING, _OVERTAKEN = (
     tl.constexpr(role)
     for role in (
-        roles.HEAD_ON, roles.GIVE_WAY, roles.STAND_ON, roles.OVERTAKING, roles.OVERTAKEN,
+        roles.HEAD_ON,
+        roles.GIVE_WAY,
+        roles.STAND_ON,
+        roles.OVERTAKING,
+        roles.OVERTAKEN,
     )
-)  # fmt: skip
+)
 _STERN, _RECIPROCAL = tl.constexpr(roles.STERN), tl.constexpr(roles.RECIPROCAL)
 _TURN, _CHANGE = tl.constexpr(reward.TURN), tl.constexpr(reward.CHANGE)
 _ASTERN = tl.constexpr(reward.ASTERN)
@@ -120,9 +124,7 @@ def _passages(pose, cos, sin, ground, ahead, active, terms, given, numbers, made
 
 
 @triton.jit
-def role_terms(
-    pose, cos, sin, ground, goal, count, active, penalties, given, numbers, made, place, sizes
-):
+def role_terms(pose, cos, sin, ground, goal, count, active, penalties, given, numbers, made, place, sizes):
     """reward.role_terms; ``penalties`` are numbers of the configuration, see triton_world."""
     _here, _robot, _e, own, each, _mine, _at = place
     give_way_penalty, stand_on_penalty, port_turn, slowing, astern, off_course = penalties[:6]

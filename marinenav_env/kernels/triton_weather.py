@@ -24,8 +24,10 @@ _COUNT = tl.constexpr(len(weather.RATIOS))
 _MOST_DELAY = tl.constexpr(MOST_DELAY)
 _GRAVITY, _AIR = tl.constexpr(weather.GRAVITY), tl.constexpr(weather.AIR)
 _SURGE, _SWAY, _YAW = (
-    tl.constexpr(weather.SURGE), tl.constexpr(weather.SWAY), tl.constexpr(weather.YAW),
-)  # fmt: skip
+    tl.constexpr(weather.SURGE),
+    tl.constexpr(weather.SWAY),
+    tl.constexpr(weather.YAW),
+)
 _MISSED = tl.constexpr(7)
 """Kind and purpose of the noise, see philox.RandomSource: uniform, for missed detections."""
 
@@ -101,9 +103,7 @@ def weather_force(seconds, mass, given, numbers, place, width):
     wind = turned(wind_x - ground[0], wind_y - ground[1], tl.cos(heading), tl.sin(heading))
     wind = _wind_force(wind[0], wind[1], 0.5 * _AIR * hull_height, long, wide)
     along, ahead = tl.cos(direction) * x + tl.sin(direction) * y, direction - heading
-    waves = _wave_force(
-        along, seconds, tl.cos(ahead), tl.sin(ahead), mass, long, wide, given, at, width
-    )
+    waves = _wave_force(along, seconds, tl.cos(ahead), tl.sin(ahead), mass, long, wide, given, at, width)
     return wind[0] + waves[0], wind[1] + waves[1], wind[2] + waves[2]
 
 

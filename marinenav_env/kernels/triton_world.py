@@ -52,8 +52,16 @@ from marinenav_env.state import (
 )
 from marinenav_env.support.validation import require
 
-_WEATHER = ("hull_height", "delay", "missed", "wave_direction", "wind", "wave_frequency",
-            "wave_amplitude", "wave_phase")  # fmt: skip
+_WEATHER = (
+    "hull_height",
+    "delay",
+    "missed",
+    "wave_direction",
+    "wind",
+    "wave_frequency",
+    "wave_amplitude",
+    "wave_phase",
+)
 
 
 class TritonWorld:
@@ -85,10 +93,16 @@ class TritonWorld:
         return "further observation entries or a reward of your own" if lacks else ""
 
     def advance(
-        self, now: ResetState, parameters: Parameters, action: Tensor, noise: RandomSource,
-        pool: ResetState | None = None, others: Parameters | None = None, entry: Any = None,
+        self,
+        now: ResetState,
+        parameters: Parameters,
+        action: Tensor,
+        noise: RandomSource,
+        pool: ResetState | None = None,
+        others: Parameters | None = None,
+        entry: Any = None,
         allowed: Tensor | None = None,
-    ) -> tuple[ResetState, Parameters | None, TensorDict, Tensor, Outcome]:  # fmt: skip
+    ) -> tuple[ResetState, Parameters | None, TensorDict, Tensor, Outcome]:
         """See World.advance; parameters that new episodes have are no part of the kernel."""
         assert allowed is None  # the kernel starts an episode wherever one has ended
         batch, entries = now.batch_size, None
@@ -100,9 +114,12 @@ class TritonWorld:
         )
         observation = TensorDict(seen, batch)
         after = ResetState(
-            scenario=now.scenario, state=state, observation=observation,
-            statistics=outcome.statistics, batch_size=batch,
-        )  # fmt: skip
+            scenario=now.scenario,
+            state=state,
+            observation=observation,
+            statistics=outcome.statistics,
+            batch_size=batch,
+        )
         if pool is None:
             return after, None, observation, steered(after), outcome
         following = _unflattened(pool, made[len(Made._fields) :], batch)
@@ -113,17 +130,35 @@ class TritonWorld:
         return following, own, observation, steered(after), outcome
 
     def _with_statistics(
-        self, statistics: Tensor | None, before: State, scenario: Scenario, parameters: Parameters,
-        after: State, entries: dict[str, Tensor], outcome: Outcome,
-    ) -> tuple[State, dict[str, Tensor], Outcome]:  # fmt: skip
+        self,
+        statistics: Tensor | None,
+        before: State,
+        scenario: Scenario,
+        parameters: Parameters,
+        after: State,
+        entries: dict[str, Tensor],
+        outcome: Outcome,
+    ) -> tuple[State, dict[str, Tensor], Outcome]:
         """Add the statistics of episodes, which are no part of the kernel, to a step."""
         if statistics is None:
             return after, entries, outcome
         progress = goal_distance(before, scenario) - goal_distance(after, scenario)
-        _, terms = reward_and_terms(self._reward, RewardInputs(
-            progress, outcome.phi, outcome.collided, outcome.arrived, before.active, before, after,
-            scenario, parameters, entries, self._config,
-        ))  # fmt: skip
+        _, terms = reward_and_terms(
+            self._reward,
+            RewardInputs(
+                progress,
+                outcome.phi,
+                outcome.collided,
+                outcome.arrived,
+                before.active,
+                before,
+                after,
+                scenario,
+                parameters,
+                entries,
+                self._config,
+            ),
+        )
         scripted, present = scenario.scripted, scenario.robot_mask
         present = present if scripted is None else present & ~scripted
         outcome.statistics = updated_statistics(
@@ -132,9 +167,15 @@ class TritonWorld:
         return after, entries, outcome
 
     def _made(
-        self, state: State, scenario: Scenario, parameters: Parameters, action: Tensor,
-        noise: RandomSource, pool: ResetState | None = None, index: Tensor | None = None,
-    ) -> list[Tensor]:  # fmt: skip
+        self,
+        state: State,
+        scenario: Scenario,
+        parameters: Parameters,
+        action: Tensor,
+        noise: RandomSource,
+        pool: ResetState | None = None,
+        index: Tensor | None = None,
+    ) -> list[Tensor]:
         """See ``world_step``."""
         scripted, weather = scenario.scripted is not None, parameters.weather
         dtype = self._quantiles.dtype
@@ -150,18 +191,30 @@ class TritonWorld:
             *(getattr(noise, name) for name in SOURCE),
         ]
         flags = [
-            self._continuous, scripted, self._config.ends_at_first_collision,
-            self._reward is reward_by_role, weather is not None,
-        ]  # fmt: skip
+            self._continuous,
+            scripted,
+            self._config.ends_at_first_collision,
+            self._reward is reward_by_role,
+            weather is not None,
+        ]
         kept: list[Tensor] = []
         starts: list[Tensor] = []
         if pool is not None:
             kept += _leaves(scenario).values()
             starts += [each for part in _parts(pool) for each in part.values()]
         made: list[Tensor] = world_step(
-            given, _stacked(parameters, state.active.shape[1], dtype), self._quantiles, self._zones,
-            self._penalties, self._config.dt, self._sizes, flags, kept, starts, index,
-        )  # fmt: skip
+            given,
+            _stacked(parameters, state.active.shape[1], dtype),
+            self._quantiles,
+            self._zones,
+            self._penalties,
+            self._config.dt,
+            self._sizes,
+            flags,
+            kept,
+            starts,
+            index,
+        )
         return made
 
 
@@ -186,9 +239,7 @@ def _parts(now: ResetState) -> tuple[dict[str, Tensor], ...]:
 def _unflattened(pool: ResetState, leaves: list[Tensor], batch: torch.Size) -> ResetState:
     """Scenario, state and observation from their tensors, in the order of the pool's."""
     remaining = iter(leaves)
-    scenario, state, observation = (
-        {name: next(remaining) for name in part} for part in _parts(pool)
-    )
+    scenario, state, observation = ({name: next(remaining) for name in part} for part in _parts(pool))
     return ResetState(
         scenario=Scenario(**scenario, batch_size=batch),
         state=State(**state, batch_size=batch),
@@ -208,8 +259,7 @@ def _step(made: list[Tensor], state: State) -> tuple[State, dict[str, Tensor], O
 
 def _stacked(parameters: Parameters, robots: int, dtype: torch.dtype) -> Tensor:
     """All parameters [N, R, E or 1] in the order of ``world_step``."""
-    parts = ((parameters.vessel, (*HULL, *VESSEL)), (parameters.sensor, SENSOR),
-             (parameters.rules, RULES))  # fmt: skip
+    parts = ((parameters.vessel, (*HULL, *VESSEL)), (parameters.sensor, SENSOR), (parameters.rules, RULES))
     envs = parameters.batch_size[0]
     values = [part.get(name).view(envs, -1) for part, names in parts for name in names]
     return torch.stack([value.expand(envs, robots).T.to(dtype) for value in values])
@@ -228,10 +278,17 @@ def _rows(weather: Weather) -> Tensor:
 def _zones(rules: ColregsConfig) -> list[float]:
     """Numbers of the rules of the sea, see triton_kernel._required_turn."""
     return [
-        rules.min_speed, *rules.crossing_x, *rules.crossing_y, rules.crossing_corner_y,
-        rules.crossing_corner_slope, *rules.crossing_heading, *rules.head_on_x,
-        rules.head_on_half_width, rules.head_on_heading, rules.clearance,
-    ]  # fmt: skip
+        rules.min_speed,
+        *rules.crossing_x,
+        *rules.crossing_y,
+        rules.crossing_corner_y,
+        rules.crossing_corner_slope,
+        *rules.crossing_heading,
+        *rules.head_on_x,
+        rules.head_on_half_width,
+        rules.head_on_heading,
+        rules.clearance,
+    ]
 
 
 def _penalties(config: WorldConfig) -> list[float]:
@@ -239,8 +296,15 @@ def _penalties(config: WorldConfig) -> list[float]:
     weights, rules = config.reward, config.colregs
     passing = weights.passing_distance or rules.domain
     return [
-        weights.give_way_penalty, weights.stand_on_penalty, weights.port_turn_penalty,
-        weights.slowing_penalty, weights.astern_penalty, weights.off_course_penalty,
-        weights.steerage_speed, passing, min(weights.passing_margin, passing) / passing,
-        rules.horizon, rules.stand_on_until,
-    ]  # fmt: skip
+        weights.give_way_penalty,
+        weights.stand_on_penalty,
+        weights.port_turn_penalty,
+        weights.slowing_penalty,
+        weights.astern_penalty,
+        weights.off_course_penalty,
+        weights.steerage_speed,
+        passing,
+        min(weights.passing_margin, passing) / passing,
+        rules.horizon,
+        rules.stand_on_until,
+    ]

@@ -25,14 +25,15 @@ def touching(state: State, scenario: Scenario, vessel: Vessel) -> Tensor:
     radius = env_last(vessel.radius).expand_as(x)
     # What is not there is infinitely far away: compiled code handles bool slowly on a CPU.
     away, obstacle_away = (
-        torch.where(env_last(there), 0.0, torch.inf)
-        for there in (state.active, scenario.obstacle_mask)
+        torch.where(env_last(there), 0.0, torch.inf) for there in (state.active, scenario.obstacle_mask)
     )
     obstacle_x, obstacle_y = env_last(scenario.obstacle_position)
     pairs = (
-        (x, obstacle_x), (y, obstacle_y), (away, obstacle_away),
+        (x, obstacle_x),
+        (y, obstacle_y),
+        (away, obstacle_away),
         (radius, env_last(scenario.obstacle_radius)),
-    )  # fmt: skip
+    )
     other_x, other_y, other_away, other_radius = (torch.cat(pair)[:, None] for pair in pairs)
     index = torch.arange(other_x.shape[0], device=x.device)[:, None, None]
     itself = torch.where(index == index[: x.shape[0], 0], torch.inf, 0.0)

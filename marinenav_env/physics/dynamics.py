@@ -56,10 +56,7 @@ def discrete_rates(action: Tensor, vessel: Vessel) -> Tensor:
         (left, torch.div(index, right.shape[-1], rounding_mode="floor")),
         (right, torch.remainder(index, right.shape[-1])),
     )
-    rates = [
-        table.expand(*action.shape, table.shape[-1]).gather(-1, column[..., None])
-        for table, column in pairs
-    ]
+    rates = [table.expand(*action.shape, table.shape[-1]).gather(-1, column[..., None]) for table, column in pairs]
     return torch.cat(rates, -1)
 
 
@@ -175,9 +172,7 @@ def control_step(
         pose [E, R, 3], velocity_water [E, R, 3], velocity_ground [E, R, 3], thrust [E, R, 2].
     """
     low, high = vessel.min_thrust[..., None], vessel.max_thrust[..., None]
-    thrust = torch.clamp(
-        env_last(state.thrust + dt * substeps * rates), env_last(low), env_last(high)
-    )
+    thrust = torch.clamp(env_last(state.thrust + dt * substeps * rates), env_last(low), env_last(high))
     forces = thruster_forces(env_first(thrust), scenario.thruster_angle, vessel)
     if weather is not None:
         forces = forces[0] + weather[0], forces[1] + weather[1], forces[2] + weather[2]
@@ -187,9 +182,12 @@ def control_step(
     wx, wy, r = env_last(state.velocity_water)
     for _ in range(substeps):
         cx, cy = current_velocity(
-            env_first(x), env_first(y), scenario.core_position, scenario.core_circulation,
+            env_first(x),
+            env_first(y),
+            scenario.core_position,
+            scenario.core_circulation,
             core_radius,
-        )  # fmt: skip
+        )
         gx, gy, gr = wx + env_last(cx), wy + env_last(cy), r
         x, y, theta = x + dt * gx, y + dt * gy, theta + dt * r
         cos, sin = theta.cos(), theta.sin()

@@ -13,9 +13,19 @@ from marinenav_env.state import Vessel
 from marinenav_env.support.validation import require
 
 _USED = (
-    "width", "min_thrust", "max_thrust", "max_thrust_rate", "m", "Izz", "xDotU", "nDotR", "xU",
-    "xUU", "nR", "nRR",
-)  # fmt: skip
+    "width",
+    "min_thrust",
+    "max_thrust",
+    "max_thrust_rate",
+    "m",
+    "Izz",
+    "xDotU",
+    "nDotR",
+    "xU",
+    "xUU",
+    "nR",
+    "nRR",
+)
 
 
 @dataclass(frozen=True)
@@ -72,19 +82,14 @@ class ThrustController:
         wanted_thrust = self._thrust(speed * off.cos().clamp_min(0.0), self._yaw_rate(off), u, r)
         k: Any = self.vessel
         change = k.max_thrust_rate * self.seconds
-        commands = [
-            (side - now) / change
-            for side, now in zip(wanted_thrust, own[..., 5:7].unbind(-1), strict=True)
-        ]
+        commands = [(side - now) / change for side, now in zip(wanted_thrust, own[..., 5:7].unbind(-1), strict=True)]
         return torch.stack(commands, -1).clamp(-1.0, 1.0)
 
     def _yaw_rate(self, off: Tensor) -> Tensor:
         """Wanted yaw rate [E, R] (rad/s) while the bow is off by an angle [E, R]."""
         return (self.turn_gain * off).clamp(-self.max_yaw_rate, self.max_yaw_rate)
 
-    def _thrust(
-        self, speed: Tensor, yaw_rate: Tensor, u: Tensor, r: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def _thrust(self, speed: Tensor, yaw_rate: Tensor, u: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
         """Left and right thrust (N) for a surge speed and a yaw rate; all [E, R]."""
         k: Any = self.vessel
         force = (k.m - k.xDotU) * (speed - u) / self.settling - (k.xU + k.xUU * u.abs()) * u

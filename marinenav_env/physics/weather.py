@@ -36,8 +36,7 @@ def _shares() -> tuple[float, ...]:
     """Amplitudes of the frequencies over the significant height; squares add up to 1 / 8."""
     middles = [0.5 * (low + high) for low, high in pairwise(RATIOS)]
     widths = [high - low for low, high in pairwise([RATIOS[0], *middles, RATIOS[-1]])]
-    energy = [ratio**-5 * math.exp(-1.25 * ratio**-4) * width
-              for ratio, width in zip(RATIOS, widths, strict=True)]  # fmt: skip
+    energy = [ratio**-5 * math.exp(-1.25 * ratio**-4) * width for ratio, width in zip(RATIOS, widths, strict=True)]
     return tuple(math.sqrt(each / sum(energy) / 8.0) for each in energy)
 
 
@@ -45,9 +44,7 @@ SHARES = _shares()
 """Amplitude of each frequency over the significant height."""
 
 
-def build_weather(
-    configs: Sequence[WeatherConfig], device: torch.device, dtype: torch.dtype
-) -> Weather | None:
+def build_weather(configs: Sequence[WeatherConfig], device: torch.device, dtype: torch.dtype) -> Weather | None:
     """Turn configurations into tensors, batch [len(configs)]; None if all are calm."""
     if all(config.calm for config in configs):
         return None
@@ -55,8 +52,7 @@ def build_weather(
     def tensor(values: Sequence[object]) -> Tensor:
         return torch.tensor(values, device=device, dtype=dtype)
 
-    phases = [torch.rand(len(RATIOS), generator=torch.Generator().manual_seed(config.wave_seed))
-              for config in configs]  # fmt: skip
+    phases = [torch.rand(len(RATIOS), generator=torch.Generator().manual_seed(config.wave_seed)) for config in configs]
     return make_weather(
         wind_speed=tensor([config.wind_speed for config in configs]),
         wind_direction=tensor([config.wind_direction for config in configs]),
@@ -71,9 +67,17 @@ def build_weather(
 
 
 def make_weather(
-    *, wind_speed: Tensor, wind_direction: Tensor, wave_height: Tensor, wave_period: Tensor,
-    wave_direction: Tensor, chance: Tensor, hull_height: Tensor, delay: Tensor, missed: Tensor,
-) -> Weather:  # fmt: skip
+    *,
+    wind_speed: Tensor,
+    wind_direction: Tensor,
+    wave_height: Tensor,
+    wave_period: Tensor,
+    wave_direction: Tensor,
+    chance: Tensor,
+    hull_height: Tensor,
+    delay: Tensor,
+    missed: Tensor,
+) -> Weather:
     """Weather [P] from the numbers of WeatherConfig [P] each; ``chance``: [P, W], of the phases."""
     direction = torch.stack((wind_direction.cos(), wind_direction.sin()), -1)
     ratios, shares = (chance.new_tensor(each) for each in (RATIOS, SHARES))
@@ -90,9 +94,7 @@ def make_weather(
     )
 
 
-def wind_force(
-    ground: Tensor, heading: Tensor, vessel: Vessel, weather: Weather
-) -> tuple[Tensor, Tensor, Tensor]:
+def wind_force(ground: Tensor, heading: Tensor, vessel: Vessel, weather: Weather) -> tuple[Tensor, Tensor, Tensor]:
     """Force and moment of the wind.
 
     Args:
@@ -117,9 +119,7 @@ def wind_force(
     )
 
 
-def wave_force(
-    pose: Tensor, seconds: Tensor, vessel: Vessel, weather: Weather
-) -> tuple[Tensor, Tensor, Tensor]:
+def wave_force(pose: Tensor, seconds: Tensor, vessel: Vessel, weather: Weather) -> tuple[Tensor, Tensor, Tensor]:
     """Force and moment of the waves.
 
     Args:
@@ -136,8 +136,9 @@ def wave_force(
     number = frequency.square() / GRAVITY
     phase = (
         number * (direction.cos() * x + direction.sin() * y)
-        - frequency * seconds[:, None, None] + weather.wave_phase[:, None]
-    )  # fmt: skip
+        - frequency * seconds[:, None, None]
+        + weather.wave_phase[:, None]
+    )
     ahead = direction - heading
     half = 0.5 * vessel.length[..., None] * number * ahead.cos()
     across = torch.sinc(0.5 * vessel.width[..., None] * number * ahead.sin() / math.pi)
@@ -151,9 +152,7 @@ def wave_force(
     return (force * ahead.cos()).sum(-1), (force * ahead.sin()).sum(-1), moment.sum(-1)
 
 
-def weather_force(
-    state: State, vessel: Vessel, weather: Weather, step: float
-) -> tuple[Tensor, Tensor, Tensor]:
+def weather_force(state: State, vessel: Vessel, weather: Weather, step: float) -> tuple[Tensor, Tensor, Tensor]:
     """Force and moment of wind and waves, each [E, R].
 
     Args:

@@ -123,17 +123,18 @@ def from_body(pose: Floats, points: NDArray[Any]) -> Floats:
 
 def map_limits(*views: Voyage) -> Limits:
     """The part of the world that holds the maps and tracks of all views, with a margin."""
-    points = np.concatenate([
-        part for view in views for part in (np.zeros((1, 2)), np.array([view.map_size]),
-                                            view.poses[..., :2].reshape(-1, 2), view.goals)
-    ])  # fmt: skip
+    points = np.concatenate(
+        [
+            part
+            for view in views
+            for part in (np.zeros((1, 2)), np.array([view.map_size]), view.poses[..., :2].reshape(-1, 2), view.goals)
+        ]
+    )
     (x_low, y_low), (x_high, y_high) = points.min(0) - MARGIN, points.max(0) + MARGIN
     return float(x_low), float(x_high), float(y_low), float(y_high)
 
 
-def current_field(
-    view: Voyage, x: NDArray[Any], y: NDArray[Any]
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def current_field(view: Voyage, x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Velocity of the water (m/s) along x and y at points of any shape."""
     cores = torch.as_tensor(view.cores)
     if len(cores) == 0:
@@ -150,16 +151,31 @@ def draw_current(axes: Axes, view: Voyage, limits: Limits) -> AxesImage | None:
     x_low, x_high, y_low, y_high = limits
     fine = np.mgrid[x_low:x_high:200j, y_low:y_high:200j]
     image = axes.imshow(
-        np.hypot(*current_field(view, *fine)), cmap="Blues", alpha=0.6, vmin=0.0,
-        vmax=STRONG_CURRENT, origin="lower", extent=(y_low, y_high, x_low, x_high), zorder=0,
-    )  # fmt: skip
+        np.hypot(*current_field(view, *fine)),
+        cmap="Blues",
+        alpha=0.6,
+        vmin=0.0,
+        vmax=STRONG_CURRENT,
+        origin="lower",
+        extent=(y_low, y_high, x_low, x_high),
+        zorder=0,
+    )
     coarse = np.mgrid[x_low + 2.0 : x_high : 4.0, y_low + 2.0 : y_high : 4.0]
     north, east = current_field(view, *coarse)
     shortened = np.minimum(1.0, 0.6 / np.maximum(np.hypot(north, east), 1e-6))
     axes.quiver(
-        coarse[1], coarse[0], east * shortened, north * shortened, color="0.35", width=0.0022,
-        angles="xy", scale_units="xy", scale=0.17, pivot="mid", zorder=1,
-    )  # fmt: skip
+        coarse[1],
+        coarse[0],
+        east * shortened,
+        north * shortened,
+        color="0.35",
+        width=0.0022,
+        angles="xy",
+        scale_units="xy",
+        scale=0.17,
+        pivot="mid",
+        zorder=1,
+    )
     return image
 
 
@@ -181,8 +197,7 @@ def label_places(view: Voyage, distance: float) -> list[NDArray[Any]]:
 
 def start_places(view: Voyage, distance: float) -> list[NDArray[Any]]:
     """Where the numbers of starts go: on them, or beside them where something else stands there."""
-    taken = [*view.goals, *view.poses[-1, :, :2], *view.obstacles[:, :2],
-             *label_places(view, distance)]  # fmt: skip
+    taken = [*view.goals, *view.poses[-1, :, :2], *view.obstacles[:, :2], *label_places(view, distance)]
     starts: list[NDArray[Any]] = list(view.poses[0, :, :2])
     for vessel, start in enumerate(starts):
         others = [*taken, *starts[:vessel], *starts[vessel + 1 :]]
@@ -215,8 +230,9 @@ def draw_number(axes: Axes, x: float, y: float, text: str, **look: Any) -> Artis
     from matplotlib.patheffects import withStroke
 
     outline = [withStroke(linewidth=2.0, foreground="white")]
-    return axes.text(y, x, text, fontsize=9, ha="center", va="center", zorder=7, clip_on=True,
-                     path_effects=outline, **look)  # fmt: skip
+    return axes.text(
+        y, x, text, fontsize=9, ha="center", va="center", zorder=7, clip_on=True, path_effects=outline, **look
+    )
 
 
 def draw_map(axes: Axes, view: Voyage, limits: Limits) -> AxesImage | None:
@@ -247,8 +263,7 @@ def draw_track(axes: Axes, view: Voyage, vessel: int, last: int) -> list[Artist]
     track = view.poses[: last % view.frames + 1, vessel]
     # With the colour it is unique among 42.
     style = STYLES[vessel % len(STYLES)]
-    return list(axes.plot(track[:, 1], track[:, 0], color=colour(vessel), linestyle=style,
-                          linewidth=1.3, zorder=4))  # fmt: skip
+    return list(axes.plot(track[:, 1], track[:, 0], color=colour(vessel), linestyle=style, linewidth=1.3, zorder=4))
 
 
 def draw_hull(axes: Axes, view: Voyage, vessel: int, frame: int, alpha: float) -> Artist:
@@ -282,16 +297,21 @@ def draw_thrust(axes: Axes, view: Voyage, vessel: int, frame: int) -> list[Artis
     return [draw_arrow(axes, ends[row], ends[row + 1], head="-|>") for row in (0, 2)]
 
 
-def draw_arrow(
-    axes: Axes, start: NDArray[Any], end: NDArray[Any], linestyle: Any = "-", head: str = "->"
-) -> Artist:
+def draw_arrow(axes: Axes, start: NDArray[Any], end: NDArray[Any], linestyle: Any = "-", head: str = "->") -> Artist:
     """Draw a black arrow between two points of the page (m)."""
     from matplotlib.patches import FancyArrowPatch
 
     patch = FancyArrowPatch(
-        (float(start[0]), float(start[1])), (float(end[0]), float(end[1])), arrowstyle=head,
-        mutation_scale=8, shrinkA=0, shrinkB=0, linestyle=linestyle, color="black", zorder=6,
-    )  # fmt: skip
+        (float(start[0]), float(start[1])),
+        (float(end[0]), float(end[1])),
+        arrowstyle=head,
+        mutation_scale=8,
+        shrinkA=0,
+        shrinkB=0,
+        linestyle=linestyle,
+        color="black",
+        zorder=6,
+    )
     return axes.add_artist(patch)
 
 

@@ -88,9 +88,7 @@ class Renderer:
         """Lengthen the tracks, or begin new ones in a new episode."""
         state, scenario = world.now.state[self._row], world.now.scenario[self._row]
         pose, steps = state.pose.float().cpu(), int(state.steps)
-        places = torch.cat((
-            scenario.start, scenario.goal, scenario.obstacle_position, scenario.core_position
-        )).cpu()  # fmt: skip
+        places = torch.cat((scenario.start, scenario.goal, scenario.obstacle_position, scenario.core_position)).cpu()
         # Who draws rarely may miss that a new episode began.
         same = torch.equal(places, self._places)
         if same and steps == self._steps and torch.equal(pose, self._poses[-1]):
@@ -106,8 +104,7 @@ class Renderer:
             figure = new_figure(SIZE, SIZE)
             self._axes, self._stage = figure.add_axes((0.08, 0.07, 0.9, 0.91)), Stage(figure)
             draw_map(self._axes, voyage, map_limits(voyage))
-        moving = [artist for vessel in range(voyage.vessels)
-                  for artist in draw_vessel(self._axes, voyage, vessel, -1)]  # fmt: skip
+        moving = [artist for vessel in range(voyage.vessels) for artist in draw_vessel(self._axes, voyage, vessel, -1)]
         pixels = self._stage.image(moving)
         for artist in moving:
             artist.remove()
@@ -133,13 +130,14 @@ class Renderer:
             collided=array(state.collided[None, there]),
             goals=array(scenario.goal[there]),
             hulls=array(hulls.expand(len(there), 2)[there]),
-            obstacles=array(torch.cat((
-                scenario.obstacle_position, scenario.obstacle_radius[:, None]), -1)[obstacles]),
-            cores=array(torch.cat((
-                scenario.core_position[cores], circulation,
-                constants.rules.core_radius.expand_as(circulation)), -1)),
+            obstacles=array(torch.cat((scenario.obstacle_position, scenario.obstacle_radius[:, None]), -1)[obstacles]),
+            cores=array(
+                torch.cat(
+                    (scenario.core_position[cores], circulation, constants.rules.core_radius.expand_as(circulation)), -1
+                )
+            ),
             map_size=(side, side) if side else self._size,
-        )  # fmt: skip
+        )
 
 
 class Window:

@@ -11,9 +11,7 @@ from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.state import Observation
 
 
-def required_turn(
-    observation: Observation, own_radius: Tensor, config: ColregsConfig
-) -> tuple[Tensor, Tensor]:
+def required_turn(observation: Observation, own_radius: Tensor, config: ColregsConfig) -> tuple[Tensor, Tensor]:
     """Turn angle that the first applicable object asks for (the specification, "COLREGs term").
 
     Args:
@@ -39,17 +37,20 @@ def required_turn(
     x, y = -(cos * px + sin * py), -(cos * py - sin * px)
     psi = torch.atan2(cos * v - sin * u, cos * u + sin * v)
     crossing = (
-        (x >= config.crossing_x[0]) & (x <= config.crossing_x[1])
-        & (y >= config.crossing_y[0]) & (y <= config.crossing_y[1])
-        & ~(y - config.crossing_corner_y
-            > -config.crossing_corner_slope * (x - config.crossing_x[1]))
-        & (psi >= config.crossing_heading[0]) & (psi <= config.crossing_heading[1])
-    )  # fmt: skip
+        (x >= config.crossing_x[0])
+        & (x <= config.crossing_x[1])
+        & (y >= config.crossing_y[0])
+        & (y <= config.crossing_y[1])
+        & ~(y - config.crossing_corner_y > -config.crossing_corner_slope * (x - config.crossing_x[1]))
+        & (psi >= config.crossing_heading[0])
+        & (psi <= config.crossing_heading[1])
+    )
     head_on = (
-        (x >= config.head_on_x[0]) & (x <= config.head_on_x[1])
+        (x >= config.head_on_x[0])
+        & (x <= config.head_on_x[1])
         & (y.abs() <= config.head_on_half_width)
         & (psi.abs() > config.head_on_heading)
-    )  # fmt: skip
+    )
 
     # Pass the object on the tangent to its disc, with room for the own hull.
     pass_radius = radius + config.clearance

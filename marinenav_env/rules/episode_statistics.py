@@ -56,9 +56,12 @@ def updated_statistics(
     total, *parts = env_last(before)[:1], *env_last(before)[len(_OWN) :]
     success = (after.arrived | ~present).all(-1)
     columns = [
-        total[0] + mean(reward), after.steps, success, after.collided.any(-1),
+        total[0] + mean(reward),
+        after.steps,
+        success,
+        after.collided.any(-1),
         *(old + mean(new) for old, new in zip(parts, terms.values(), strict=True)),
-    ]  # fmt: skip
+    ]
     return stack_last([each.to(before.dtype) for each in columns])
 
 

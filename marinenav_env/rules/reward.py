@@ -91,8 +91,10 @@ def reward_function(config: WorldConfig) -> RewardFunction:
         reward: Any = function(step)
         if not isinstance(reward, Tensor) or reward.numel() < step.active.numel():
             shape = list(reward.shape) if isinstance(reward, Tensor) else type(reward).__name__
-            raise ConfigError(f"{name}: gives {shape}; must be a tensor [E, R], a reward for each "
-                              f"robot, here {list(step.active.shape)}")  # fmt: skip
+            raise ConfigError(
+                f"{name}: gives {shape}; must be a tensor [E, R], a reward for each "
+                f"robot, here {list(step.active.shape)}"
+            )
         return reward
 
     return of_every_robot
@@ -120,15 +122,11 @@ def term_names(config: WorldConfig) -> tuple[str, ...]:
     return (*PUBLISHED_TERMS, *(name for name, each in _role_weights(config).items() if each))
 
 
-def reward_and_terms(
-    function: RewardFunction, step: RewardInputs
-) -> tuple[Tensor, dict[str, Tensor]]:
+def reward_and_terms(function: RewardFunction, step: RewardInputs) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the rewards [E, R] by a function, and their terms by name, see ``term_names``."""
     if function not in (published_reward, reward_by_role):
         return function(step), {}
-    terms = published_terms(
-        step.progress, step.phi, step.collided, step.arrived, step.parameters.rules
-    )
+    terms = published_terms(step.progress, step.phi, step.collided, step.arrived, step.parameters.rules)
     reward = _total(terms)
     if function is reward_by_role:
         by_role = role_terms(step)
@@ -228,10 +226,7 @@ def _under_way(state: State, seen: Pairs, chosen: Tensor, least: float) -> Pairs
     lacking = (least - _ahead(state)).clamp_min(0.0)
     velocity = torch.stack((vx + lacking * heading.cos(), vy + lacking * heading.sin(), turn))
     there = pairs(state.pose, env_first(velocity))
-    time, miss = (
-        torch.where(chosen, new, old)
-        for new, old in ((there.time, seen.time), (there.miss, seen.miss))
-    )
+    time, miss = (torch.where(chosen, new, old) for new, old in ((there.time, seen.time), (there.miss, seen.miss)))
     return seen._replace(time=time, miss=miss)
 
 
@@ -290,9 +285,7 @@ def _speed(state: State) -> Tensor:
     return torch.sqrt(vx * vx + vy * vy)
 
 
-def step_reward(
-    progress: Tensor, phi: Tensor, collided: Tensor, arrived: Tensor, rules: Rules
-) -> Tensor:
+def step_reward(progress: Tensor, phi: Tensor, collided: Tensor, arrived: Tensor, rules: Rules) -> Tensor:
     """Reward [E, R] of robots that were active before the step; see ``published_terms``."""
     return _total(published_terms(progress, phi, collided, arrived, rules))
 

@@ -61,14 +61,10 @@ def compiled(
     if not checks_all:
         options["guard_filter_fn"] = _few_guards
         function = _with_own_code(function)
-    return torch.compile(
-        function, fullgraph=True, dynamic=False, options=options or None, **_VARIANTS
-    )
+    return torch.compile(function, fullgraph=True, dynamic=False, options=options or None, **_VARIANTS)
 
 
-_VARIANTS: dict[str, Any] = (
-    {"recompile_limit": 64} if "recompile_limit" in signature(torch.compile).parameters else {}
-)
+_VARIANTS: dict[str, Any] = {"recompile_limit": 64} if "recompile_limit" in signature(torch.compile).parameters else {}
 """Largest number of variants that a function is compiled in. Without the option, as in torch 2.11,
 it is eight: enough for training, but not for updates in ever smaller parts."""
 
@@ -92,8 +88,11 @@ def _with_own_code(function: Callable[..., Any]) -> Callable[..., Any]:
         return MethodType(_with_own_code(function.__func__), function.__self__)
     assert isinstance(function, FunctionType)
     copy = FunctionType(
-        function.__code__.replace(), function.__globals__, function.__name__,
-        function.__defaults__, function.__closure__,
-    )  # fmt: skip
+        function.__code__.replace(),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
     copy.__qualname__, copy.__kwdefaults__ = function.__qualname__, function.__kwdefaults__
     return copy

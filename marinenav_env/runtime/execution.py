@@ -46,9 +46,7 @@ class Execution:
     def __post_init__(self) -> None:
         check_fields(self, "execution")
 
-    def function(
-        self, function: Callable[..., Any], device: torch.device, **options: Any
-    ) -> Callable[..., Any]:
+    def function(self, function: Callable[..., Any], device: torch.device, **options: Any) -> Callable[..., Any]:
         """Return a function of tensors, compiled if that is asked for.
 
         Args:
@@ -58,9 +56,7 @@ class Execution:
         """
         return compiled(function, device, **options) if self.compile else function
 
-    def loop(
-        self, step: Callable[..., tuple[Any, Any]], state: Any, device: torch.device, **options: Any
-    ) -> Loop:
+    def loop(self, step: Callable[..., tuple[Any, Any]], state: Any, device: torch.device, **options: Any) -> Loop:
         """Return what makes steps of a function and owns the state between them.
 
         Args:

@@ -42,9 +42,7 @@ def may_hold(flags: Tensor) -> bool:
     return not host_reads_are_free(flags.device) or bool(flags.any())  # host: free
 
 
-def replaced_rows(
-    mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequence[Tensor]
-) -> list[Tensor]:
+def replaced_rows(mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequence[Tensor]) -> list[Tensor]:
     """Take rows from a pool where a mask is true and keep the old ones elsewhere.
 
     Args:
@@ -68,9 +66,7 @@ def replaced_rows(
 
 
 @torch.library.impl(_library, "replaced_rows", "CPU")
-def _replaced(
-    mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequence[Tensor]
-) -> list[Tensor]:
+def _replaced(mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequence[Tensor]) -> list[Tensor]:
     """Gather only the rows that are replaced, which are few; generated code could not."""
     rows = mask.nonzero().squeeze(-1)
     if not len(rows):  # then the pool may be of another kind
@@ -82,9 +78,7 @@ def _replaced(
     ]
 
 
-def _shapes(
-    mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequence[Tensor]
-) -> list[Tensor]:
+def _shapes(mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequence[Tensor]) -> list[Tensor]:
     """Return tensors as ``replaced_rows`` does, without its values."""
     return [torch.empty_like(each) for each in old]
 

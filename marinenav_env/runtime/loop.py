@@ -39,9 +39,7 @@ class Recorder(Protocol):
     def beside(self) -> Any:
         """A context for calls that warm up."""
 
-    def record(
-        self, call: Callable[[], Any], generators: Sequence[torch.Generator]
-    ) -> Callable[[], Any]:
+    def record(self, call: Callable[[], Any], generators: Sequence[torch.Generator]) -> Callable[[], Any]:
         """Record a call without making it; returns what makes it and gives its results."""
 
 
@@ -65,9 +63,7 @@ class CudaRecorder:
             yield
         usual.wait_stream(self._stream)
 
-    def record(
-        self, call: Callable[[], Any], generators: Sequence[torch.Generator]
-    ) -> Callable[[], Any]:
+    def record(self, call: Callable[[], Any], generators: Sequence[torch.Generator]) -> Callable[[], Any]:
         """See Recorder."""
         gc.collect()  # nothing may be freed while a capture is active
         graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
@@ -125,9 +121,10 @@ def tensors_of(tree: Any) -> list[Tensor]:
 def copied(tree: Any) -> Any:
     """Return a copy of nested tuples, dicts and TensorDicts, bit for bit and by few kernels."""
     new = tree_map(
-        lambda each: each if each is None else torch.empty_like(each), tree,
+        lambda each: each if each is None else torch.empty_like(each),
+        tree,
         is_leaf=is_tensor_collection,
-    )  # fmt: skip
+    )
     copy_all(tensors_of(new), tensors_of(tree))
     return new
 

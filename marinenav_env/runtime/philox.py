@@ -80,9 +80,7 @@ class RandomSource(NamedTuple):
     """Normal, uniform and plain numbers of one purpose are others, too."""
 
     @classmethod
-    def seeded(
-        cls, seed: int, environments: int, device: torch.device, first: int = 0
-    ) -> RandomSource:
+    def seeded(cls, seed: int, environments: int, device: torch.device, first: int = 0) -> RandomSource:
         """The source of the first step of so many environments, numbered from ``first`` on."""
         zeros = torch.zeros(3, dtype=torch.int64, device=device)
         numbers = torch.arange(first, first + environments, device=device)

@@ -53,8 +53,7 @@ def _probe(config: ScenarioConfig, level: Level, draws: int) -> Tensor:
     size = max(4, min(PROBES, PROBED // max(1, sum(_asked(config, level)))))
     cpu = torch.device("cpu")
     sampler = ScenarioSampler(replace(config, draws=draws), (level,), cpu, torch.float32)
-    return counts_of(sampler.sample(torch.zeros(size, dtype=torch.int64),
-                                    RandomSource.seeded(0, size, cpu)))  # fmt: skip
+    return counts_of(sampler.sample(torch.zeros(size, dtype=torch.int64), RandomSource.seeded(0, size, cpu)))
 
 
 def _budgets(config: ScenarioConfig) -> list[int]:
@@ -227,9 +226,12 @@ class CompleteSampler(ScenarioSampler):
         return scenario[_complete_ones(level, self.is_complete(scenario))]
 
     def completed(
-        self, scenario: Scenario, level: Tensor, generator: torch.Generator | RandomSource,
+        self,
+        scenario: Scenario,
+        level: Tensor,
+        generator: torch.Generator | RandomSource,
         attempts: int | None = None,
-    ) -> Scenario:  # fmt: skip
+    ) -> Scenario:
         """Draw those again that are not complete, in place; reads on the host which they are.
 
         Args:
@@ -250,8 +252,10 @@ class CompleteSampler(ScenarioSampler):
             source = generator.rows(rows) if isinstance(generator, RandomSource) else generator
             draws = make_draws(source, len(rows), self._options["dtype"], attempt)
             scenario[rows] = self.draw(level[rows], draws)
-        raise ConfigError(f"level {int(level[rows[0]]) + 1}: no scenario with all that it asks for "
-                          f"was found in {ATTEMPTS} attempts; make its map larger")  # fmt: skip
+        raise ConfigError(
+            f"level {int(level[rows[0]]) + 1}: no scenario with all that it asks for "
+            f"was found in {ATTEMPTS} attempts; make its map larger"
+        )
 
     def or_kept(self, scenario: Scenario, old: Scenario, kept: Tensor) -> Scenario:
         """Keep old scenarios [P] where the new ones are not complete; ``kept`` counts them."""

@@ -48,9 +48,7 @@ class Draws(Protocol):
     def uniform(self, purpose: int, before: Sequence[int], after: Sequence[int]) -> Tensor:
         """Numbers uniform on [0, 1), of the shape [*before, P, *after]."""
 
-    def candidates(
-        self, purpose: int, count: int, sizes: Sequence[int], choices: int = 0
-    ) -> list[Tensor]:
+    def candidates(self, purpose: int, count: int, sizes: Sequence[int], choices: int = 0) -> list[Tensor]:
         """Numbers of ``count`` candidates, uniform on [0, 1).
 
         Args:
@@ -82,9 +80,7 @@ class GeneratorDraws:
         """See Draws."""
         return self._uniform(*before, self.size, *after)
 
-    def candidates(
-        self, purpose: int, count: int, sizes: Sequence[int], choices: int = 0
-    ) -> list[Tensor]:
+    def candidates(self, purpose: int, count: int, sizes: Sequence[int], choices: int = 0) -> list[Tensor]:
         """See Draws."""
         generator, found = self.generator, []
         for number, size in enumerate(sizes):
@@ -124,9 +120,7 @@ class CounterDraws:
         numbers = self._numbers(purpose, 1, math.prod(before) * math.prod(after))
         return numbers.view(*before, *after, -1).movedim(-1, len(before)).contiguous()
 
-    def candidates(
-        self, purpose: int, count: int, sizes: Sequence[int], choices: int = 0
-    ) -> list[Tensor]:
+    def candidates(self, purpose: int, count: int, sizes: Sequence[int], choices: int = 0) -> list[Tensor]:
         """See Draws."""
         first, *others = self._numbers(purpose, count, sum(sizes)).split(list(sizes))
         if choices:
@@ -142,9 +136,7 @@ class CounterDraws:
         return found.permute(2, 0, 3, 1).flatten(0, 1)[:size].contiguous()
 
 
-def make_draws(
-    source: torch.Generator | RandomSource, size: int, dtype: torch.dtype, attempt: int = 0
-) -> Draws:
+def make_draws(source: torch.Generator | RandomSource, size: int, dtype: torch.dtype, attempt: int = 0) -> Draws:
     """Numbers of so many scenarios.
 
     Args:

@@ -50,9 +50,7 @@ def draw_courses(present: Tensor, draws: Draws, separation: Tensor | float = SEP
     size, robots = present.shape
     least = (torch.zeros(size, dtype=draws.dtype, device=present.device) + separation)[:, None]
 
-    def examine(
-        draws: Draws, rows: Tensor | slice, count: int
-    ) -> tuple[tuple[Tensor, ...], Tensor]:
+    def examine(draws: Draws, rows: Tensor | slice, count: int) -> tuple[tuple[Tensor, ...], Tensor]:
         numbers = draws.candidates(COURSES, count, (robots - 1, robots - 1), len(BEARINGS))
         courses = _candidates(numbers[0], numbers[1], least[rows])
         closest = smallest_angle(courses, present[rows, None]).clamp_max(least[rows])

@@ -43,15 +43,12 @@ def odd_starts(
         return {
             IN_OBSTACLE: any(math.dist(end, disc[:2]) < disc[2] for disc in obstacles),
             ON_OBSTACLE: any(math.dist(begin, disc[:2]) <= disc[2] + hull for disc in obstacles),
-            IN_CONTACT: any(math.dist(begin, start[other]) <= radius[other] + hull
-                            for other in others),
+            IN_CONTACT: any(math.dist(begin, start[other]) <= radius[other] + hull for other in others),
             STARTS_OFF: not met and _is_off(begin, area),
             GOALS_OFF: not met and _is_off(end, area),
-        }  # fmt: skip
+        }
 
-    return Counter(
-        kind for number in range(len(start)) for kind, found in odd(number).items() if found
-    )
+    return Counter(kind for number in range(len(start)) for kind, found in odd(number).items() if found)
 
 
 def _is_off(point: Sequence[float], area: tuple[float, float]) -> bool:

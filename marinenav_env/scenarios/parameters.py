@@ -19,9 +19,7 @@ COMMANDS = ("left_thrust_change", "right_thrust_change")
 """Fields of VesselConfig that list what all robots may choose from."""
 
 
-def _per_robot(
-    worlds: Sequence[WorldConfig], section: str, name: str, robots: int, **options: Any
-) -> Tensor:
+def _per_robot(worlds: Sequence[WorldConfig], section: str, name: str, robots: int, **options: Any) -> Tensor:
     """Stack one value per environment into [E, R], or [E, 1] where all robots share it.
 
     Commands are stacked into [E, 1, n].
@@ -87,7 +85,5 @@ def build_parameters(
     )
     quantiles = von_mises_quantiles(kappas.tolist()).to(**options)
     weather = build_weather([world.weather for world in worlds], device, dtype)
-    parameters = Parameters(
-        vessel=vessel, sensor=sensor, rules=rules, weather=weather, batch_size=batch
-    )
+    parameters = Parameters(vessel=vessel, sensor=sensor, rules=rules, weather=weather, batch_size=batch)
     return parameters, quantiles

@@ -181,8 +181,12 @@ def _check_room(config: ScenarioConfig, level: Level) -> None:
     sides = (level.map_size or side for side in (config.width, config.height))
     longest = math.hypot(*(side - 2.0 * config.start_margin for side in sides))
     fine = level.encounter or level.min_start_goal_dis < longest
-    require(fine, "level.min_start_goal_dis", level.min_start_goal_dis,
-            f"below {longest:g}, the diagonal of the map inside its margins")  # fmt: skip
+    require(
+        fine,
+        "level.min_start_goal_dis",
+        level.min_start_goal_dis,
+        f"below {longest:g}, the diagonal of the map inside its margins",
+    )
 
 
 class ScenarioSampler:
@@ -210,8 +214,7 @@ class ScenarioSampler:
         self.config = config
         self._options: dict[str, Any] = {"device": device, "dtype": dtype}
         counts = [[level.num_robots, level.num_cores, level.num_obstacles] for level in levels]
-        sides = [[level.map_size or side for level in levels]
-                 for side in (config.width, config.height)]  # fmt: skip
+        sides = [[level.map_size or side for level in levels] for side in (config.width, config.height)]
         # By level, to be indexed by the level of each scenario.
         self._counts = torch.tensor(counts, device=device)
         self._sides = torch.tensor(sides, **self._options)
@@ -295,18 +298,14 @@ class ScenarioSampler:
                 of candidates, to those that are accepted and where there is one.
         """
 
-        def examine(
-            draws: Draws, rows: Tensor | slice, count: int
-        ) -> tuple[tuple[Tensor, ...], Tensor]:
+        def examine(draws: Draws, rows: Tensor | slice, count: int) -> tuple[tuple[Tensor, ...], Tensor]:
             accepted, mask = choose(draws, rows, wanted[rows], count)
             return (accepted.movedim(1, 0), mask), mask.sum(-1) >= wanted[rows]
 
         accepted, mask = first_enough(draws, self.config.draws, examine)
         return accepted.movedim(0, 1), mask
 
-    def _is_free(
-        self, points: Tensor, radius: Tensor | float, level: Tensor, ends: Tensor, present: Tensor
-    ) -> Tensor:
+    def _is_free(self, points: Tensor, radius: Tensor | float, level: Tensor, ends: Tensor, present: Tensor) -> Tensor:
         """Whether discs are on the map, with their edge clear_r off starts and goals, [P, B]."""
         beyond = (points < radius) | (points > self._sides[:, level, None] - radius)
         near = _to_nearest(points, ends, present) < radius + self.config.clear_r
@@ -363,18 +362,13 @@ class ScenarioSampler:
         """Ends [4, P, R] of the robots, x and y of start and goal, and their mask [P, R]."""
         margin, clear_r = self.config.start_margin, self.config.clear_r
 
-        def choose(
-            draws: Draws, rows: Tensor | slice, wanted: Tensor, count: int
-        ) -> tuple[Tensor, Tensor]:
+        def choose(draws: Draws, rows: Tensor | slice, wanted: Tensor, count: int) -> tuple[Tensor, Tensor]:
             starts, goals = (
-                self._points(unit, level[rows], margin)
-                for unit in draws.candidates(ROBOTS, count, (2, 2))
+                self._points(unit, level[rows], margin) for unit in draws.candidates(ROBOTS, count, (2, 2))
             )
 
             def clash(one: Tensor) -> Tensor:
-                return (_distance(starts, one[:2]) <= clear_r) | (
-                    _distance(goals, one[2:]) <= clear_r
-                )
+                return (_distance(starts, one[:2]) <= clear_r) | (_distance(goals, one[2:]) <= clear_r)
 
             far = _distance(starts, goals) >= self._distances[level[rows]][:, None]
             return _choose(torch.cat((starts, goals)), far, wanted, self.max_robots, clash)
@@ -389,9 +383,7 @@ class ScenarioSampler:
             return ends.new_zeros(3, len(level), 0)
         config, turn = self.config, 2.0 * math.pi
 
-        def choose(
-            draws: Draws, rows: Tensor | slice, wanted: Tensor, count: int
-        ) -> tuple[Tensor, Tensor]:
+        def choose(draws: Draws, rows: Tensor | slice, wanted: Tensor, count: int) -> tuple[Tensor, Tensor]:
             unit, side, speed = draws.candidates(CORES, count, (2, 1, 1))
             points, clockwise = self._points(unit, level[rows], 0.0), side[0] < 0.5
             given = self._core_speeds[level[rows]][:, None]
@@ -423,9 +415,7 @@ class ScenarioSampler:
             return ends.new_zeros(3, len(level), 0), present[:, :0]
         config = self.config
 
-        def choose(
-            draws: Draws, rows: Tensor | slice, wanted: Tensor, count: int
-        ) -> tuple[Tensor, Tensor]:
+        def choose(draws: Draws, rows: Tensor | slice, wanted: Tensor, count: int) -> tuple[Tensor, Tensor]:
             unit, size = draws.candidates(OBSTACLES, count, (2, 1))
             points = self._points(unit, level[rows], config.obstacle_margin)
             radii = _between(size[0], config.obs_r_range)
@@ -435,8 +425,11 @@ class ScenarioSampler:
                 free &= near > config.core_radius + radii
             candidates = torch.cat((points, radii[None]))
             return _choose(
-                candidates, free, wanted, self._max_obstacles,
+                candidates,
+                free,
+                wanted,
+                self._max_obstacles,
                 lambda one: _distance(points, one[:2]) <= radii + one[2],
-            )  # fmt: skip
+            )
 
         return self._accepted(draws, self._counts[level, 2], choose)

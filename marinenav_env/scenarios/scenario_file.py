@@ -38,10 +38,22 @@ MOST, FARTHEST = 1000, 1e6
 """Most robots, obstacles and cores of an episode, and largest size of a number of theirs."""
 # Settings of a world, not of an episode: files neither have nor set them.
 _WORLD_ONLY = {
-    "entries", "scan_beams", "scan_angle", "scan_range", "scan_std", "function",
-    "give_way_penalty", "stand_on_penalty", "port_turn_penalty", "slowing_penalty",
-    "steerage_speed", "astern_penalty", "off_course_penalty", "passing_distance", "passing_margin",
-}  # fmt: skip
+    "entries",
+    "scan_beams",
+    "scan_angle",
+    "scan_range",
+    "scan_std",
+    "function",
+    "give_way_penalty",
+    "stand_on_penalty",
+    "port_turn_penalty",
+    "slowing_penalty",
+    "steerage_speed",
+    "astern_penalty",
+    "off_course_penalty",
+    "passing_distance",
+    "passing_margin",
+}
 
 
 def _names(config_type: type, **other: str) -> dict[str, str]:
@@ -58,9 +70,15 @@ _MAP = _names(ScenarioConfig, core_radius="r")
 _UNUSED = {"is_eval_env": True, "angular_speed_max": torch.pi / 2, "angular_speed_penalty": -1.0}
 # Initial motion, and how many numbers each robot has of it (None: one, not in a list).
 _MOTION = {
-    "start": 2, "goal": 2, "init_theta": None, "init_velocity_r": 3, "init_left_pos": None,
-    "init_right_pos": None, "init_left_thrust": None, "init_right_thrust": None,
-}  # fmt: skip
+    "start": 2,
+    "goal": 2,
+    "init_theta": None,
+    "init_velocity_r": 3,
+    "init_left_pos": None,
+    "init_right_pos": None,
+    "init_left_thrust": None,
+    "init_right_thrust": None,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,9 +122,8 @@ class Episode:
         world, count = self.world, len(self.start)
         vessel, sensor = (
             vars(config) | _listed(config, {name: name for name in names - set(COMMANDS)}, count)
-            for config, names in ((world.vessel, {*_VESSEL.values()}),
-                                  (world.sensor, {*_SENSOR.values()}))
-        )  # fmt: skip
+            for config, names in ((world.vessel, {*_VESSEL.values()}), (world.sensor, {*_SENSOR.values()}))
+        )
         return vars(world) | {"vessel": vessel, "sensor": sensor}
 
 
@@ -114,8 +131,7 @@ def _listed(config: Any, names: dict[str, str], count: int) -> dict[str, list[An
     """List the values of fields, by other names, for each of ``count`` robots."""
     values = {name: getattr(config, ours) for name, ours in names.items()}
     return {
-        name: list(value[:count]) if isinstance(value, tuple) else [value] * count
-        for name, value in values.items()
+        name: list(value[:count]) if isinstance(value, tuple) else [value] * count for name, value in values.items()
     }
 
 
@@ -208,12 +224,14 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
     cores, clockwise = _take_discs(env, "cores", "Gamma", key)
     states_penalty = "collision_penalty" in env
     episode = Episode(
-        start, goal, heading, velocity,
+        start,
+        goal,
+        heading,
+        velocity,
         thruster_angle=[list(pair) for pair in zip(*sides[:2], strict=True)],
         thrust=[list(pair) for pair in zip(*sides[2:], strict=True)],
         obstacles=obstacles,
-        cores=[[x, y, gamma if turn else -gamma]
-               for (x, y, gamma), turn in zip(cores, clockwise, strict=True)],
+        cores=[[x, y, gamma if turn else -gamma] for (x, y, gamma), turn in zip(cores, clockwise, strict=True)],
         world=_config(
             WorldConfig,
             json.dumps({"dt": dt, "substeps": substeps}, default=float),
@@ -224,7 +242,7 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
         ),
         seed=seed,
         states_penalty=states_penalty,
-    )  # fmt: skip
+    )
     # The remaining keys are unknown.
     unknown |= {f"robots.{name}" for name in robots}
     unknown |= {f"robots.perception.{name}" for name in seen}
@@ -246,8 +264,12 @@ def parse_scenarios(entries: Any, name: str = "scenarios") -> list[Episode]:
         ConfigError: when something is missing, of the wrong kind or out of range.
     """
     entries = [entries] if isinstance(entries, dict) and entries else entries
-    require(isinstance(entries, list) and len(entries) > 0, name, type(entries).__name__,
-            "a JSON list of at least one episode")  # fmt: skip
+    require(
+        isinstance(entries, list) and len(entries) > 0,
+        name,
+        type(entries).__name__,
+        "a JSON list of at least one episode",
+    )
     unknown: set[str] = set()
     episodes = []
     for number, entry in enumerate(entries):
@@ -305,9 +327,13 @@ def _entry(episode: Episode) -> dict[str, Any]:
     """The inverse of _episode."""
     count, world = len(episode.start), episode.world
     columns: tuple[Any, ...] = (
-        episode.start, episode.goal, episode.heading, episode.velocity,
-        *zip(*episode.thruster_angle, strict=True), *zip(*episode.thrust, strict=True),
-    )  # fmt: skip
+        episode.start,
+        episode.goal,
+        episode.heading,
+        episode.velocity,
+        *zip(*episode.thruster_angle, strict=True),
+        *zip(*episode.thrust, strict=True),
+    )
     robots = {
         "dt": [world.dt] * count,
         "N": [world.substeps] * count,
@@ -317,7 +343,9 @@ def _entry(episode: Episode) -> dict[str, Any]:
         "perception": _listed(world.sensor, _SENSOR, count),
     }
     env = {
-        "seed": episode.seed, "num_robots": count, **_UNUSED,
+        "seed": episode.seed,
+        "num_robots": count,
+        **_UNUSED,
         **{name: getattr(world.scenario, ours) for name, ours in _MAP.items()},
         **{name: getattr(world.reward, ours) for name, ours in _REWARD.items()},
         "cores": {
@@ -329,7 +357,7 @@ def _entry(episode: Episode) -> dict[str, Any]:
             "positions": [obstacle[:2] for obstacle in episode.obstacles],
             "r": [obstacle[2] for obstacle in episode.obstacles],
         },
-    }  # fmt: skip
+    }
     return {"env": env, "robots": robots}
 
 
@@ -356,9 +384,7 @@ def scenario_text(episodes: Sequence[Episode]) -> str:
 # From and to tensors ----------------------------------------------------------------------------
 
 
-def _per_robot(
-    world: WorldConfig, change: Callable[[tuple[float, ...]], tuple[float, ...]]
-) -> WorldConfig:
+def _per_robot(world: WorldConfig, change: Callable[[tuple[float, ...]], tuple[float, ...]]) -> WorldConfig:
     """The same world with every tuple of one number per robot changed."""
 
     def changed(config: Any) -> Any:

@@ -35,8 +35,7 @@ class ParameterSampler:
         self._shared, self._robots = shared, robots
         self._stormy = any(level.weather for level in levels)
         self.varies = self._stormy or any(
-            level.noise != 1.0 or level.vessel_spread != 1.0 or level.slow_vessel
-            for level in levels
+            level.noise != 1.0 or level.vessel_spread != 1.0 or level.slow_vessel for level in levels
         )
         """Whether any level differs from the world."""
         self.spread = max(level.vessel_spread for level in levels)

@@ -91,9 +91,7 @@ class EntrySensor:
         """See Entry."""
         return ((-LIMIT, LIMIT),)
 
-    def noise(
-        self, shape: tuple[int, ...], source: RandomSource, dtype: torch.dtype
-    ) -> Tensor | None:
+    def noise(self, shape: tuple[int, ...], source: RandomSource, dtype: torch.dtype) -> Tensor | None:
         """Draw the random numbers of one observation; compiled with the world, too.
 
         Args:
@@ -122,6 +120,11 @@ class EntrySensor:
     def entry(self, config: WorldConfig) -> Entry:
         """The description of what it measures."""
         return Entry(
-            self.name, self.kind, self.shape(config), self.meaning, self.scale(config),
-            self.limits(config), self.mask,
-        )  # fmt: skip
+            self.name,
+            self.kind,
+            self.shape(config),
+            self.meaning,
+            self.scale(config),
+            self.limits(config),
+            self.mask,
+        )

@@ -30,18 +30,24 @@ def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
     thrust = min(_numbers(vessel.min_thrust)), max(_numbers(vessel.max_thrust))
     return (
         Entry(
-            "self_state", "vector", (7,),
+            "self_state",
+            "vector",
+            (7,),
             "goal x, y (m, body frame), u, v over ground (m/s), yaw rate (rad/s), both thrusts (N)",
             (20.0, 20.0, 2.0, 2.0, 1.0, 1000.0, 1000.0),
             (place, place, speed, speed, turn, thrust, thrust),
         ),
         Entry(
-            "objects_state", "objects", (slots, 5),
+            "objects_state",
+            "objects",
+            (slots, 5),
             "x, y (m), v_x, v_y over ground (m/s), in the body frame, radius (m)",
-            (20.0, 20.0, 2.0, 2.0, 2.0), (place, place, speed, speed, place), "objects_mask",
+            (20.0, 20.0, 2.0, 2.0, 2.0),
+            (place, place, speed, speed, place),
+            "objects_mask",
         ),
         Entry("objects_mask", "mask", (slots,), "the slot holds an object", (), ((0, 1),)),
-    )  # fmt: skip
+    )
 
 
 def with_thrusts(entries: dict[str, Entry], vessel: Vessel, spread: float) -> dict[str, Entry]:
@@ -151,10 +157,13 @@ def own_state(state: State, goal: Tensor) -> Tensor:
     goal_x, goal_y = env_last(goal)
     dx, dy = goal_x - x, goal_y - y
     own = (
-        cos * dx + sin * dy, cos * dy - sin * dx,
-        cos * vx + sin * vy, cos * vy - sin * vx,
-        r, *env_last(state.thrust),
-    )  # fmt: skip
+        cos * dx + sin * dy,
+        cos * dy - sin * dx,
+        cos * vx + sin * vy,
+        cos * vy - sin * vx,
+        r,
+        *env_last(state.thrust),
+    )
     return stack_last(own)
 
 
@@ -237,19 +246,20 @@ def _objects(state: State, scenario: Scenario, vessel: Vessel) -> _Objects:
     still = torch.zeros_like(obstacle_radius)
     detected = env_last(vessel.detect_radius).expand_as(x)
     away, obstacle_away = (
-        torch.where(env_last(there), 0.0, torch.inf)
-        for there in (state.active, scenario.obstacle_mask)
+        torch.where(env_last(there), 0.0, torch.inf) for there in (state.active, scenario.obstacle_mask)
     )
     pairs = (
-        (x, obstacle_x), (y, obstacle_y), (vx, still), (vy, still),
-        (detected, obstacle_radius), (away, obstacle_away),
-    )  # fmt: skip
+        (x, obstacle_x),
+        (y, obstacle_y),
+        (vx, still),
+        (vy, still),
+        (detected, obstacle_radius),
+        (away, obstacle_away),
+    )
     return _Objects(*(torch.cat(pair)[:, None] for pair in pairs))
 
 
-def _measured(
-    objects: _Objects, state: State, sensor: Sensor, quantiles: Tensor, noise: Noise
-) -> _Seen:
+def _measured(objects: _Objects, state: State, sensor: Sensor, quantiles: Tensor, noise: Noise) -> _Seen:
     """Objects as every robot measures them, turned into its body frame."""
     x, y, theta = env_last(state.pose)
     parameters = (sensor.pos_std, sensor.vel_std, sensor.r_mean_ratio, sensor.table_row)

@@ -37,9 +37,7 @@ class RangeScan(EntrySensor):
         """Up to the longest distance."""
         return ((0.0, config.sensor.scan_range),)
 
-    def noise(
-        self, shape: tuple[int, ...], source: RandomSource, dtype: torch.dtype
-    ) -> Tensor | None:
+    def noise(self, shape: tuple[int, ...], source: RandomSource, dtype: torch.dtype) -> Tensor | None:
         """[E, R, n] standard normal."""
         return source.normal(shape, dtype)
 
@@ -69,9 +67,7 @@ def beam_angles(beams: int, field: float, device: torch.device | None = None) ->
     return field * ((beam + 0.5) / beams - 0.5)
 
 
-def cast_rays(
-    state: State, scenario: Scenario, radius: Tensor, angles: Tensor, longest: float
-) -> Tensor:
+def cast_rays(state: State, scenario: Scenario, radius: Tensor, angles: Tensor, longest: float) -> Tensor:
     """Distance from every robot's centre to the nearest disc along beams.
 
     Discs are the obstacles and the other active robots, with their true radii.

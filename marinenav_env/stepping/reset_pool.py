@@ -106,8 +106,7 @@ class Curriculum:
         order = list(self.timesteps)
         fine = not order or (len(order) == count and order[0] == 0 and order == sorted(order))
         require(fine, "curriculum.timesteps", self.timesteps, f"{count} increasing, the first 0")
-        require(not (order and self.weights), "curriculum.weights", self.weights,
-                "left out when timesteps are given")  # fmt: skip
+        require(not (order and self.weights), "curriculum.weights", self.weights, "left out when timesteps are given")
         fine = self.pool_size % self.refresh_size == 0
         require(fine, "curriculum.pool_size", self.pool_size, "a multiple of refresh_size")
 
@@ -127,8 +126,9 @@ class Curriculum:
 
     def _affordable(self) -> int:
         """The pool's default size, a power of two, by the size of the fleets."""
-        robots, obstacles = (max(getattr(level, name) for level in self.levels)
-                             for name in ("num_robots", "num_obstacles"))  # fmt: skip
+        robots, obstacles = (
+            max(getattr(level, name) for level in self.levels) for name in ("num_robots", "num_obstacles")
+        )
         affordable = max(1, PAIRS // (robots * (robots + obstacles)))
         return max(LEAST, min(MOST, 1 << (affordable.bit_length() - 1)))
 
@@ -144,9 +144,7 @@ def drawn_or_given(scenarios: Any) -> Any:
     return Curriculum(sampler=scenarios) if hasattr(scenarios, "sample") else scenarios
 
 
-def make_sampler(
-    curriculum: Curriculum, config: ScenarioConfig, device: torch.device, dtype: torch.dtype
-) -> Sampler:
+def make_sampler(curriculum: Curriculum, config: ScenarioConfig, device: torch.device, dtype: torch.dtype) -> Sampler:
     """The sampler of a curriculum.
 
     Raises:
@@ -175,10 +173,7 @@ def first_entry(scenarios: Any, source: RandomSource) -> Tensor:
         scenarios: a Curriculum, or the scenarios.
         source: of random numbers, E environments.
     """
-    if isinstance(scenarios, Curriculum):
-        entries = scenarios.pool_size if scenarios.sampler else 0
-    else:
-        entries = len(scenarios)
+    entries = (scenarios.pool_size if scenarios.sampler else 0) if isinstance(scenarios, Curriculum) else len(scenarios)
     return source.environment[0] // len(source.environment) * entries + _POOL
 
 
@@ -405,9 +400,7 @@ class FixedPool(ResetPool):
 
     def __init__(self, scenario: Scenario, make_reset_state: MakeResetState, num_envs: int) -> None:
         size, device = scenario.batch_size[0], scenario.goal.device
-        self.states = _in_memory(
-            make_reset_state(scenario, torch.arange(size, device=device), None)
-        )
+        self.states = _in_memory(make_reset_state(scenario, torch.arange(size, device=device), None))
         self._first = torch.arange(num_envs, device=device)
         self.counter = self._first.clone()
         self._round = math.lcm(size, num_envs)

@@ -82,9 +82,7 @@ def initial_state(scenario: Scenario, core_radius: Tensor) -> State:
     )
 
 
-def _moved(
-    state: State, scenario: Scenario, parameters: Parameters, rates: Tensor, config: WorldConfig
-) -> State:
+def _moved(state: State, scenario: Scenario, parameters: Parameters, rates: Tensor, config: WorldConfig) -> State:
     """The state after the motion of a control step, before collisions and arrivals."""
     weather, pending, force = parameters.weather, state.pending, None
     if weather is not None and pending is not None:
@@ -94,13 +92,18 @@ def _moved(
             kept = ~scenario.scripted
             force = kept * force[0], kept * force[1], kept * force[2]
     new = control_step(
-        state, rates, scenario, parameters.vessel, parameters.rules.core_radius, config.dt,
-        config.substeps, force,
-    )  # fmt: skip
+        state,
+        rates,
+        scenario,
+        parameters.vessel,
+        parameters.rules.core_radius,
+        config.dt,
+        config.substeps,
+        force,
+    )
     old = (state.pose, state.velocity_water, state.velocity_ground, state.thrust)
     pose, velocity_water, velocity_ground, thrust = (
-        torch.where(state.active[..., None], after, before)
-        for after, before in zip(new, old, strict=True)
+        torch.where(state.active[..., None], after, before) for after, before in zip(new, old, strict=True)
     )
     return State(
         pose=pose,
@@ -215,16 +218,20 @@ class World:
         # What all environments share is not looked at twice: compiled code checks each tensor.
         (pool, starts), entry, allowed = episodes
         others = None if starts.batch_size[0] == 1 else starts
-        after, own, *rest = self._advance(
-            now, parameters, action, noise, pool, others, entry, allowed
-        )
+        after, own, *rest = self._advance(now, parameters, action, noise, pool, others, entry, allowed)
         return StepResult(WorldState(after, parameters if own is None else own), *rest)
 
     def advance(
-        self, now: ResetState, parameters: Parameters, action: Tensor, noise: Any,
-        pool: ResetState | None = None, others: Parameters | None = None, entry: Any = None,
+        self,
+        now: ResetState,
+        parameters: Parameters,
+        action: Tensor,
+        noise: Any,
+        pool: ResetState | None = None,
+        others: Parameters | None = None,
+        entry: Any = None,
         allowed: Tensor | None = None,
-    ) -> tuple[ResetState, Parameters | None, TensorDict, Tensor, Outcome]:  # fmt: skip
+    ) -> tuple[ResetState, Parameters | None, TensorDict, Tensor, Outcome]:
         """``step`` from and to tensors, which is compiled.
 
         Args:
@@ -253,23 +260,28 @@ class World:
         batch = state.batch_size
         observation = TensorDict({name: stored(each) for name, each in entries.items()}, batch)
         after = ResetState(
-            scenario=scenario, state=moved.apply(stored), observation=observation,
-            statistics=outcome.statistics, batch_size=batch,
-        )  # fmt: skip
+            scenario=scenario,
+            state=moved.apply(stored),
+            observation=observation,
+            statistics=outcome.statistics,
+            batch_size=batch,
+        )
         acting = steered(after)
         if pool is None:
             return after, None, observation, acting, outcome
         starts = WorldState(pool, parameters if others is None else others)
-        following = restarted(
-            outcome.episode_done, NewEpisodes(starts, entry, allowed), WorldState(after, parameters)
-        )
+        following = restarted(outcome.episode_done, NewEpisodes(starts, entry, allowed), WorldState(after, parameters))
         own = None if others is None else following.parameters
         return following.now, own, observation, acting, outcome
 
     def _judged(
-        self, before: ResetState, parameters: Parameters, moved: State, entries: dict[str, Tensor],
+        self,
+        before: ResetState,
+        parameters: Parameters,
+        moved: State,
+        entries: dict[str, Tensor],
         seen: Observation,
-    ) -> Outcome:  # fmt: skip
+    ) -> Outcome:
         """Find collisions, arrivals, rewards and endings of a step; ``moved`` gets its flags.
 
         Args:
@@ -289,20 +301,34 @@ class World:
         distance = goal_distance(moved, scenario)
         collided = touching(moved, scenario, vessel) & controlled
         arrived = (distance <= vessel.goal_distance) & active & ~collided
-        reward, terms = reward_and_terms(self.reward, RewardInputs(
-            goal_distance(state, scenario) - distance, phi, collided, arrived, active, state, moved,
-            scenario, parameters, entries, config,
-        ))  # fmt: skip
-        energy = (
-            vessel.power_coefficient * moved.thrust.abs().sum(-1) * (config.dt * config.substeps)
+        reward, terms = reward_and_terms(
+            self.reward,
+            RewardInputs(
+                goal_distance(state, scenario) - distance,
+                phi,
+                collided,
+                arrived,
+                active,
+                state,
+                moved,
+                scenario,
+                parameters,
+                entries,
+                config,
+            ),
         )
+        energy = vessel.power_coefficient * moved.thrust.abs().sum(-1) * (config.dt * config.substeps)
         moved.collided = state.collided | collided
         moved.arrived = state.arrived | arrived
         moved.active = active & ~collided & ~arrived
         ended = endings(
-            moved.collided, moved.arrived, present, moved.steps, config.max_steps,
+            moved.collided,
+            moved.arrived,
+            present,
+            moved.steps,
+            config.max_steps,
             config.ends_at_first_collision,
-        )  # fmt: skip
+        )
         reward, statistics = torch.where(controlled, reward, 0.0), before.statistics
         if statistics is not None:
             statistics = updated_statistics(statistics, reward, terms, controlled, present, moved)
@@ -410,9 +436,15 @@ class World:
         if parameters.weather is not None and noise.missed is not None:
             missed = noise.missed < parameters.weather.missed[:, None, None]
         seen = observe(
-            state, scenario, parameters.vessel, parameters.sensor, self.quantiles,
-            noise.perception, self.config.sensor.slots, missed,
-        )  # fmt: skip
+            state,
+            scenario,
+            parameters.vessel,
+            parameters.sensor,
+            self.quantiles,
+            noise.perception,
+            self.config.sensor.slots,
+            missed,
+        )
         entries = {name: seen.get(name) for name in Observation.__annotations__}
         scene = Scene(state, scenario, parameters, self.config)
         for sensor, drawn in zip(self.sensors, noise.entries, strict=True):
@@ -442,9 +474,12 @@ class World:
         batch = scenario.batch_size
         statistics = self._no_statistics(scenario) if self.statistics else None
         return ResetState(
-            scenario=scenario, state=state, observation=observation, statistics=statistics,
+            scenario=scenario,
+            state=state,
+            observation=observation,
+            statistics=statistics,
             batch_size=batch,
-        )  # fmt: skip
+        )
 
     def _rates(self, action: Tensor, vessel: Vessel) -> Tensor:
         """Commanded thrust rates [E, R, 2] of actions (N/s)."""

@@ -22,6 +22,4 @@ def need(name: str, extra: str) -> Any:
         return import_module(name)
     except ImportError as error:
         package = name.partition(".")[0]
-        raise ConfigError(
-            f"{package} is not installed, and this needs it: pip install 'marinenav[{extra}]'"
-        ) from error
+        raise ConfigError(f"{package} is not installed, and this needs it: pip install 'marinenav[{extra}]'") from error

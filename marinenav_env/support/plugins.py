@@ -145,14 +145,11 @@ def _load(reference: str) -> Any:
         missing = str(error.name)
         if module_name == missing or module_name.startswith(f"{missing}."):
             raise ConfigError(
-                f"{reference}: there is no module {missing}; install its package, or put its "
-                "folder on PYTHONPATH"
+                f"{reference}: there is no module {missing}; install its package, or put its folder on PYTHONPATH"
             ) from error
         raise ConfigError(f"{reference}: needs the module {missing}, which is missing") from error
     except Exception as error:  # whatever the module's own code raises
-        raise ConfigError(
-            f"{reference}: importing {module_name} failed ({first_line(error)})"
-        ) from error
+        raise ConfigError(f"{reference}: importing {module_name} failed ({first_line(error)})") from error
     try:
         return attrgetter(name)(module)
     except AttributeError as error:

@@ -17,13 +17,9 @@ from tests.marinenav_env.helpers import CPU, random_episode
 LEVELS = (Level(2, 1, 1, 20.0), Level(3, 0, 2, 20.0), Level(1, 0, 0, 20.0))
 SMALL = {"pool_size": 12, "refresh_size": 4, "refresh_interval": 3}
 MIXTURE = Curriculum(levels=LEVELS, **SMALL)
-TRAFFIC = Curriculum(
-    (LEVELS[0], Level(3, 0, 0, 0.0, encounter=True, traffic=0.5)), (1.0, 3.0), **SMALL
-)
+TRAFFIC = Curriculum((LEVELS[0], Level(3, 0, 0, 0.0, encounter=True, traffic=0.5)), (1.0, 3.0), **SMALL)
 VARIED = Curriculum((LEVELS[0], replace(LEVELS[1], noise=2.0, vessel_spread=1.5)), **SMALL)
-SEA = Curriculum(
-    (*TRAFFIC.levels, replace(LEVELS[1], noise=2.0, vessel_spread=1.5, weather=1.0)), **SMALL
-)
+SEA = Curriculum((*TRAFFIC.levels, replace(LEVELS[1], noise=2.0, vessel_spread=1.5, weather=1.0)), **SMALL)
 SCHEDULE = Curriculum(levels=LEVELS, timesteps=(0, 40, 80), **SMALL)
 SHORT = WorldConfig(max_steps=7, sensor=SensorConfig(max_objects=3))
 ACTION, MASK, REWARD = (GROUP, "action"), (GROUP, "mask"), (GROUP, "reward")
@@ -67,9 +63,7 @@ def actions_of(env: MarineNavEnv, steps: int, seed: int = 0) -> list[Tensor]:
     return list(torch.randint(env.num_discrete_actions, shape, generator=generator))
 
 
-def advance(
-    env: MarineNavEnv, td: TensorDict, actions: list[Tensor]
-) -> tuple[list[TensorDict], TensorDict]:
+def advance(env: MarineNavEnv, td: TensorDict, actions: list[Tensor]) -> tuple[list[TensorDict], TensorDict]:
     """Steps with resets; every step's data, and what comes next."""
     rows = []
     for action in actions:

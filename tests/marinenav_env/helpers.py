@@ -79,9 +79,7 @@ def drawn(rng: random.Random, bounds: dict[str, tuple[float, float]], count: int
     return {name: tuple(rng.uniform(*bounds[name]) for _ in range(count)) for name in bounds}
 
 
-def random_episode(
-    rng: random.Random, robots: int, obstacles: int, cores: int, size: float = 30.0
-) -> Episode:
+def random_episode(rng: random.Random, robots: int, obstacles: int, cores: int, size: float = 30.0) -> Episode:
     """An episode in which every parameter differs from robot to robot and from the defaults."""
 
     def rows(count: int, *bounds: tuple[float, float]) -> list[list[float]]:
@@ -102,9 +100,7 @@ def random_episode(
         thruster_angle=rows(robots, (-1.0, 1.0), (-1.0, 1.0)),
         thrust=rows(robots, (-300.0, 600.0), (-300.0, 600.0)),
         obstacles=rows(obstacles, span, span, (0.5, 2.0)),
-        cores=[
-            [*row, rng.choice((-1, 1)) * rng.uniform(2.0, 9.0)] for row in rows(cores, span, span)
-        ],
+        cores=[[*row, rng.choice((-1, 1)) * rng.uniform(2.0, 9.0)] for row in rows(cores, span, span)],
         world=WorldConfig(
             vessel=VesselConfig(**vessel),
             sensor=SensorConfig(**sensor),
@@ -130,9 +126,7 @@ def of_robot(value: Any, robot: int) -> Any:
 def oracle_vessel(episode: Episode, robot: int) -> VesselParams:
     """The oracle's parameters of a robot."""
     left, right = episode.thruster_angle[robot]
-    names = {item.name for item in fields(VesselParams)} & {
-        item.name for item in fields(VesselConfig)
-    }
+    names = {item.name for item in fields(VesselParams)} & {item.name for item in fields(VesselConfig)}
     return VesselParams(
         dt=episode.world.dt,
         substeps=episode.world.substeps,
@@ -208,9 +202,7 @@ def oracle_states(state: State) -> list[list[float]]:
     return torch.cat(parts, -1).tolist()
 
 
-def random_world(
-    seed: int, sizes: Sequence[tuple[int, int, int]], size: float = 30.0, inactive: float = 0.2
-) -> World:
+def random_world(seed: int, sizes: Sequence[tuple[int, int, int]], size: float = 30.0, inactive: float = 0.2) -> World:
     """Random episodes of (robots, obstacles, cores), padded, with some robots inactive."""
     rng = random.Random(seed)
     episodes = [random_episode(rng, *counts, size=size) for counts in sizes]

@@ -38,9 +38,7 @@ from tests.oracle import colregs, dynamics, perception, reward, scenario
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_defaults_are_those_of_the_specification(
-    config: Any, expected: Any, names: dict[str, str]
-) -> None:
+def test_defaults_are_those_of_the_specification(config: Any, expected: Any, names: dict[str, str]) -> None:
     compared = 0
     for item in fields(expected):
         name = names.get(item.name, item.name)
@@ -65,22 +63,19 @@ def test_more_defaults() -> None:
 
 
 def test_levels_are_the_published_ones() -> None:
-    got = [
-        (level.num_robots, level.num_cores, level.num_obstacles, level.min_start_goal_dis)
-        for level in ours.LEVELS
-    ]
+    got = [(level.num_robots, level.num_cores, level.num_obstacles, level.min_start_goal_dis) for level in ours.LEVELS]
     assert got == [
-        (level.robots, level.cores, level.obstacles, level.min_start_goal_dis)
-        for level in scenario.LEVELS.values()
+        (level.robots, level.cores, level.obstacles, level.min_start_goal_dis) for level in scenario.LEVELS.values()
     ]
     assert Curriculum().levels == ours.LEVELS
 
 
 NAN, INF = math.nan, math.inf
 REFUSED: list[tuple[type, str, str, Any]] = [
-    *((ours.VesselConfig, "world.vessel", name, 0.0)
-      for name in ("length", "width", "radius", "detect_radius", "goal_distance", "m", "Izz",
-                   "max_thrust_rate")),
+    *(
+        (ours.VesselConfig, "world.vessel", name, 0.0)
+        for name in ("length", "width", "radius", "detect_radius", "goal_distance", "m", "Izz", "max_thrust_rate")
+    ),
     (ours.VesselConfig, "world.vessel", "m", (400.0, -1.0)),
     (ours.VesselConfig, "world.vessel", "m", ()),
     (ours.VesselConfig, "world.vessel", "m", "heavy"),
@@ -90,9 +85,30 @@ REFUSED: list[tuple[type, str, str, Any]] = [
     (ours.VesselConfig, "world.vessel", "max_thrust", -1.0),
     (ours.VesselConfig, "world.vessel", "left_thrust_change", ()),
     (ours.VesselConfig, "world.vessel", "right_thrust_change", (0.0, INF)),
-    *((ours.VesselConfig, "world.vessel", name, NAN)
-      for name in ("xDotU", "yDotV", "yDotR", "nDotR", "nDotV", "xU", "xUU", "yV", "yVV", "yR",
-                   "yRV", "yVR", "yRR", "nR", "nRR", "nV", "nVV", "nRV", "nVR")),
+    *(
+        (ours.VesselConfig, "world.vessel", name, NAN)
+        for name in (
+            "xDotU",
+            "yDotV",
+            "yDotR",
+            "nDotR",
+            "nDotV",
+            "xU",
+            "xUU",
+            "yV",
+            "yVV",
+            "yR",
+            "yRV",
+            "yVR",
+            "yRR",
+            "nR",
+            "nRR",
+            "nV",
+            "nVV",
+            "nRV",
+            "nVR",
+        )
+    ),
     (ours.SensorConfig, "world.sensor", "range", 0.0),
     (ours.SensorConfig, "world.sensor", "angle", -1.0),
     (ours.SensorConfig, "world.sensor", "max_objects", 0),
@@ -103,26 +119,33 @@ REFUSED: list[tuple[type, str, str, Any]] = [
     (ours.SensorConfig, "world.sensor", "r_kappa", -1.0),
     (ours.SensorConfig, "world.sensor", "r_kappa", 501.0),
     (ours.SensorConfig, "world.sensor", "r_mean_ratio", 1.1),
-    *((ours.RewardConfig, "world.reward", name, INF)
-      for name in ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")),
-    *((ours.ColregsConfig, "world.colregs", name, -1.0)
-      for name in ("min_speed", "head_on_half_width", "clearance")),
-    *((ours.ColregsConfig, "world.colregs", name, NAN)
-      for name in ("crossing_corner_y", "crossing_corner_slope", "head_on_heading")),
-    *((ours.ColregsConfig, "world.colregs", name, (1.0, 0.0))
-      for name in ("crossing_x", "crossing_y", "crossing_heading", "head_on_x")),
-    *((ours.ScenarioConfig, "world.scenario", name, 0.0)
-      for name in ("width", "height", "core_radius", "v_rel_max", "p")),
-    *((ours.ScenarioConfig, "world.scenario", name, -1.0)
-      for name in ("start_margin", "obstacle_margin", "clear_r")),
-    *((ours.ScenarioConfig, "world.scenario", name, 27.5)
-      for name in ("start_margin", "obstacle_margin")),
+    *(
+        (ours.RewardConfig, "world.reward", name, INF)
+        for name in ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")
+    ),
+    *((ours.ColregsConfig, "world.colregs", name, -1.0) for name in ("min_speed", "head_on_half_width", "clearance")),
+    *(
+        (ours.ColregsConfig, "world.colregs", name, NAN)
+        for name in ("crossing_corner_y", "crossing_corner_slope", "head_on_heading")
+    ),
+    *(
+        (ours.ColregsConfig, "world.colregs", name, (1.0, 0.0))
+        for name in ("crossing_x", "crossing_y", "crossing_heading", "head_on_x")
+    ),
+    *(
+        (ours.ScenarioConfig, "world.scenario", name, 0.0)
+        for name in ("width", "height", "core_radius", "v_rel_max", "p")
+    ),
+    *((ours.ScenarioConfig, "world.scenario", name, -1.0) for name in ("start_margin", "obstacle_margin", "clear_r")),
+    *((ours.ScenarioConfig, "world.scenario", name, 27.5) for name in ("start_margin", "obstacle_margin")),
     (ours.ScenarioConfig, "world.scenario", "draws", 0),
     (ours.ScenarioConfig, "world.scenario", "draws", 1e9),
     (ours.ScenarioConfig, "world.scenario", "draws", 10.5),
-    *((ours.ScenarioConfig, "world.scenario", name, value)
-      for name in ("v_range", "obs_r_range")
-      for value in ((2.0, 1.0), (-1.0, 1.0), (1.0,), (1.0, 2.0, 3.0), 3.0, (NAN, 1.0))),
+    *(
+        (ours.ScenarioConfig, "world.scenario", name, value)
+        for name in ("v_range", "obs_r_range")
+        for value in ((2.0, 1.0), (-1.0, 1.0), (1.0,), (1.0, 2.0, 3.0), 3.0, (NAN, 1.0))
+    ),
     (ours.ScenarioConfig, "world.scenario", "clear_r", (1.0,)),
     (ours.RewardConfig, "world.reward", "goal_reward", (1.0, 2.0)),
     (ours.WorldConfig, "world", "dt", (0.05,)),
@@ -147,7 +170,7 @@ REFUSED: list[tuple[type, str, str, Any]] = [
     (Curriculum, "curriculum", "pool_size", 0),
     (Curriculum, "curriculum", "refresh_size", 0),
     (Curriculum, "curriculum", "refresh_interval", 0),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
@@ -155,9 +178,7 @@ REFUSED: list[tuple[type, str, str, Any]] = [
     REFUSED,
     ids=[f"{section}.{name}={value!r}" for _, section, name, value in REFUSED],
 )
-def test_bad_values_are_refused_by_key_and_value(
-    cls: type, section: str, name: str, value: Any
-) -> None:
+def test_bad_values_are_refused_by_key_and_value(cls: type, section: str, name: str, value: Any) -> None:
     with pytest.raises(ConfigError) as error:
         cls(**{name: value})
     text = str(error.value)

@@ -67,12 +67,8 @@ def test_a_batch_has_one_time_step() -> None:
     given = episodes(2)
     env = MarineNavEnv(scenarios=given)
     assert (env.config.dt, env.config.substeps) == (0.04, 7)
-    with pytest.raises(
-        ConfigError, match=r"^dt, N=\[\(0\.04, 7\), \(0\.05, 7\)\]: must be the same"
-    ):
-        MarineNavEnv(
-            scenarios=[given[0], replace(given[1], world=WorldConfig(dt=0.05, substeps=7))]
-        )
+    with pytest.raises(ConfigError, match=r"^dt, N=\[\(0\.04, 7\), \(0\.05, 7\)\]: must be the same"):
+        MarineNavEnv(scenarios=[given[0], replace(given[1], world=WorldConfig(dt=0.05, substeps=7))])
 
 
 def test_slots_are_as_many_as_any_robot_of_a_file_may_use(tmp_path: Any) -> None:
@@ -131,8 +127,10 @@ def test_environments_of_several_processes_have_the_noise_of_one_batch() -> None
     ]
     actions = actions_of(whole, 3)
     expected, _ = advance(whole, whole.reset(), actions)
-    halves = [advance(env, env.reset(), [each[rows] for each in actions])[0]
-              for env, rows in zip(parts, (slice(3), slice(3, 6)), strict=True)]  # fmt: skip
+    halves = [
+        advance(env, env.reset(), [each[rows] for each in actions])[0]
+        for env, rows in zip(parts, (slice(3), slice(3, 6)), strict=True)
+    ]
     found = [torch.cat(rows)["next"] for rows in zip(*halves, strict=True)]
     assert same(found, [row["next"] for row in expected])
     alike = [MarineNavEnv(SHORT, scenarios=scenario[:3], noise=noise).reset() for noise in noises]
@@ -153,11 +151,11 @@ def test_environments_of_several_processes_have_the_scenarios_of_one_batch(kind:
     ]
     actions, rows = actions_of(whole, 30), (slice(4), slice(4, 8))
     expected, _ = advance(whole, whole.reset(), actions)
-    halves = [advance(env, env.reset(), [each[own] for each in actions])[0]
-              for env, own in zip(parts, rows, strict=True)]  # fmt: skip
+    halves = [
+        advance(env, env.reset(), [each[own] for each in actions])[0] for env, own in zip(parts, rows, strict=True)
+    ]
     assert same([torch.cat(each) for each in zip(*halves, strict=True)], expected)
-    assert same([env.reset_pool.states.to_tensordict() for env in parts],
-                [whole.reset_pool.states.to_tensordict()] * 2)  # fmt: skip
+    assert same([env.reset_pool.states.to_tensordict() for env in parts], [whole.reset_pool.states.to_tensordict()] * 2)
     levels = torch.cat([env.scenario.level for env in parts])
     assert torch.equal(levels, whole.scenario.level)
     assert not torch.equal(parts[0].scenario.start, parts[1].scenario.start)
@@ -193,8 +191,7 @@ def test_entries_of_pools_are_numbered_by_batch() -> None:
     """They take the upper half of the numbers, so they meet environments only far beyond use."""
     scenario, last = drawn_scenarios(), 2**29
     noises = [RandomSource.seeded(3, 2, CPU, first) for first in (0, 2, last)]
-    begins = [MarineNavEnv(SHORT, 2, scenarios=scenario, noise=noise)._pool_begin
-              for noise in noises]  # fmt: skip
+    begins = [MarineNavEnv(SHORT, 2, scenarios=scenario, noise=noise)._pool_begin for noise in noises]
     entries = len(scenario)
     assert begins == [2**31, 2**31 + entries, 2**31 + last // 2 * entries]
     assert begins[-1] + entries <= 2**32
@@ -202,18 +199,14 @@ def test_entries_of_pools_are_numbered_by_batch() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "free"), [("mixture", 1), ("episodes", 1), ("mixture", 0)])
-def test_the_compiled_step_equals_the_eager_one(
-    kind: str, free: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_compiled_step_equals_the_eager_one(kind: str, free: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """In double precision, as one graph; also as on a GPU, where it has the starts of episodes."""
     if not free:
         monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
     vessel = VesselConfig(m=(380.0, 400.0, 420.0))
     config = replace(SHORT, vessel=vessel, max_steps=12)
     torch.compiler.reset()
-    eager, compiled = (
-        make(kind, config=config, dtype=torch.float64, compile_step=flag) for flag in (False, True)
-    )
+    eager, compiled = (make(kind, config=config, dtype=torch.float64, compile_step=flag) for flag in (False, True))
     before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     for a, b in zip(play(eager, 15), play(compiled, 15), strict=True):
         for key, value in a.items(True, True):
@@ -231,8 +224,7 @@ def test_every_option_of_training_compiles_for_vector_instructions() -> None:
     reward = RewardConfig(**{f"{name}_penalty": value for name, value in penalties.items()})
     torch.compiler.reset()
     eager, compiled = (
-        make("sea", 64, config=replace(SHORT, reward=reward), compile_step=flag)
-        for flag in (False, True)
+        make("sea", 64, config=replace(SHORT, reward=reward), compile_step=flag) for flag in (False, True)
     )
     for a, b in zip(play(eager, 2), play(compiled, 2), strict=True):
         near = torch.isclose(a["next"][REWARD], b["next"][REWARD], rtol=1e-3, atol=1e-3)
@@ -240,9 +232,7 @@ def test_every_option_of_training_compiles_for_vector_instructions() -> None:
 
 
 def test_groups_name_the_robots() -> None:
-    assert MarineNavEnv(SHORT, 1, scenarios=MIXTURE).group_map == {
-        "robots": ["robot_0", "robot_1", "robot_2"]
-    }
+    assert MarineNavEnv(SHORT, 1, scenarios=MIXTURE).group_map == {"robots": ["robot_0", "robot_1", "robot_2"]}
 
 
 def test_pictures_are_pixels_or_shown_in_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,12 +274,9 @@ class Broken(ScenarioSampler):
 @pytest.mark.parametrize("continuous", [True, False])
 def test_errors_of_users_parts_name_them(continuous: bool) -> None:
     config = ScenarioConfig()
-    working, broken = (kind(config, LEVELS, CPU, torch.float32)
-                       for kind in (ScenarioSampler, Broken))  # fmt: skip
+    working, broken = (kind(config, LEVELS, CPU, torch.float32) for kind in (ScenarioSampler, Broken))
     MarineNavEnv(SHORT, scenarios=replace(MIXTURE, sampler=working), continuous=continuous)
-    with pytest.raises(
-        ConfigError, match=r"^Broken: .*KeyError: 'no level', .*test_env.py, line \d+\)$"
-    ):
+    with pytest.raises(ConfigError, match=r"^Broken: .*KeyError: 'no level', .*test_env.py, line \d+\)$"):
         MarineNavEnv(SHORT, scenarios=replace(MIXTURE, sampler=broken), continuous=continuous)
 
 

@@ -92,8 +92,9 @@ def test_torchrls_collector_gets_the_same_batches(tapes: list[Tape]) -> None:
     for env in (make("sea", seed=1), recording("sea", 1)):
         act = uniform(torch.Generator().manual_seed(0))
         policy = TensorDictModule(act, [(GROUP, "mask")], [ACTION])
-        collector = Collector(env, policy, frames_per_batch=20, total_frames=200, use_buffers=False,
-                              auto_register_policy_transforms=False)  # fmt: skip
+        collector = Collector(
+            env, policy, frames_per_batch=20, total_frames=200, use_buffers=False, auto_register_policy_transforms=False
+        )
         batches.append(list(collector))
     assert same(*batches)
     assert tapes[0].replays == 50 - WARM_UPS
@@ -109,9 +110,7 @@ def test_a_policy_that_learns_leaves_the_state_without_gradients(tapes: list[Tap
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize(
-    ("kind", "compile"), [*((kind, False) for kind in KINDS), ("sea", True)], ids=str
-)
+@pytest.mark.parametrize(("kind", "compile"), [*((kind, False) for kind in KINDS), ("sea", True)], ids=str)
 def test_captured_is_uncaptured(kind: str, compile: bool) -> None:
     options: dict[str, Any] = {"seed": 1, "device": "cuda", "compile_step": compile}
     env = make(kind, capture_step=True, **options)

@@ -115,11 +115,15 @@ class NoHostReads(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         name = func.overloadpacket.__name__
-        masks = [
-            index
-            for index in (args[1] if name.startswith("index") and len(args) > 1 else ()) or ()
-            if isinstance(index, Tensor) and index.dtype == torch.bool
-        ] if name in ("index", "index_put", "index_put_", "_index_put_impl_") else []  # fmt: skip
+        masks = (
+            [
+                index
+                for index in (args[1] if name.startswith("index") and len(args) > 1 else ()) or ()
+                if isinstance(index, Tensor) and index.dtype == torch.bool
+            ]
+            if name in ("index", "index_put", "index_put_", "_index_put_impl_")
+            else []
+        )
         if masks or any(name.strip("_").startswith(read.strip("_")) for read in self.READS):
             raise AssertionError(f"{name} reads the device")
         return func(*args, **(kwargs or {}))
@@ -142,15 +146,23 @@ def no_host_reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize(
     "read",
     [
-        bool, float, int, lambda t: range(3)[t], lambda t: t.item(), lambda t: t.tolist(),
-        lambda t: t.numpy(), lambda t: t.cpu(), lambda t: t[t > 0], lambda t: t.nonzero(),
-        lambda t: torch.masked_select(t, t > 0), lambda t: torch.equal(t, t), torch.unique,
+        bool,
+        float,
+        int,
+        lambda t: range(3)[t],
+        lambda t: t.item(),
+        lambda t: t.tolist(),
+        lambda t: t.numpy(),
+        lambda t: t.cpu(),
+        lambda t: t[t > 0],
+        lambda t: t.nonzero(),
+        lambda t: torch.masked_select(t, t > 0),
+        lambda t: torch.equal(t, t),
+        torch.unique,
         torch.where,
     ],
-)  # fmt: skip
-def test_the_guard_against_host_reads_works(
-    read: Callable[[Tensor], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+)
+def test_the_guard_against_host_reads_works(read: Callable[[Tensor], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     tensor = torch.tensor([1])
     with no_host_reads(monkeypatch), pytest.raises(AssertionError, match="read"):
         read(tensor)
@@ -193,9 +205,7 @@ def test_the_curriculum_goes_by_env_steps() -> None:
 
 def test_levels_mix_in_one_padded_batch_by_weight() -> None:
     count = 4000
-    curriculum = Curriculum(
-        levels=LEVELS, weights=(1.0, 0.0, 3.0), pool_size=4000, refresh_size=500
-    )
+    curriculum = Curriculum(levels=LEVELS, weights=(1.0, 0.0, 3.0), pool_size=4000, refresh_size=500)
     env = MarineNavEnv(SHORT, count, scenarios=curriculum, seed=0)
     td = env.reset()
     share = env.scenario.level.eq(0).double().mean().item()
@@ -203,9 +213,7 @@ def test_levels_mix_in_one_padded_batch_by_weight() -> None:
     assert set(env.scenario.level.tolist()) == {0, 2}
     robots = torch.tensor([2, 3, 1])[env.scenario.level]
     assert torch.equal(td[MASK].sum(-1), robots)
-    assert torch.equal(
-        env.scenario.obstacle_mask.sum(-1), torch.tensor([1, 2, 0])[env.scenario.level]
-    )
+    assert torch.equal(env.scenario.obstacle_mask.sum(-1), torch.tensor([1, 2, 0])[env.scenario.level])
     td.set(ACTION, torch.ones(count, 3, 2))
     after = env.step(td)["next", GROUP]
     absent = ~env.scenario.robot_mask
@@ -233,9 +241,7 @@ def test_flags_of_an_episode_are_those_of_all_its_robots_absent_ones_included() 
         for name in ("done", "terminated"):
             assert torch.equal(row[name], row[GROUP, name].all(-2)), (number, name)
         assert torch.equal(row["truncated"], row[GROUP, "truncated"].any(-2))
-        ways |= {
-            (bool(a), bool(b)) for a, b in zip(row["terminated"], row["truncated"], strict=True)
-        }
+        ways |= {(bool(a), bool(b)) for a, b in zip(row["terminated"], row["truncated"], strict=True)}
         td = row.exclude(REWARD)
     assert ways == {(False, False), (True, False), (False, True)}
 

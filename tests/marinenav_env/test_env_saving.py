@@ -120,9 +120,7 @@ def test_only_the_first_full_reset_after_loading_goes_on() -> None:
         (("scenarios", 4), ("episodes", 4)),
     ],
 )
-def test_a_state_that_does_not_fit_is_refused(
-    saved: tuple[str, int], into: tuple[str, int]
-) -> None:
+def test_a_state_that_does_not_fit_is_refused(saved: tuple[str, int], into: tuple[str, int]) -> None:
     state = make(*saved).state_dict()
     with pytest.raises(ConfigError, match=r"^the saved world does not fit this one: "):
         make(*into).load_state_dict(state)

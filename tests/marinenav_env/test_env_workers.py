@@ -37,9 +37,7 @@ def in_processes(count: int, factory: Callable[[], EnvBase], method: str = "fork
 @contextmanager
 def collected(factory: Callable[[], EnvBase], seed: int | None = None) -> Iterator[list[Any]]:
     """What two workers collect, by worker."""
-    collector = MultiSyncCollector(
-        [factory] * 2, frames_per_batch=60, total_frames=-1, cat_results="stack"
-    )
+    collector = MultiSyncCollector([factory] * 2, frames_per_batch=60, total_frames=-1, cat_results="stack")
     try:
         if seed is not None:
             collector.set_seed(seed)
@@ -52,9 +50,7 @@ WAYS = {
     "serial": SerialEnv,
     "processes": in_processes,
     "a creator": lambda count, factory: SerialEnv(count, EnvCreator(factory)),
-    "a creator that copies": lambda count, factory: SerialEnv(
-        count, EnvCreator(factory, share_memory=False)
-    ),
+    "a creator that copies": lambda count, factory: SerialEnv(count, EnvCreator(factory, share_memory=False)),
     "transformed": lambda count, factory: in_processes(count, transformed),
 }
 

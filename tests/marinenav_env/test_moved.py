@@ -10,13 +10,10 @@ from marinenav_env.moved import ROOMS
 
 @pytest.mark.parametrize("name", sorted(ROOMS))
 def test_a_documented_path_gives_the_module_where_it_is_now(name):
-    optional = {"benchmarl_task": "benchmarl", "sb3_vec_env": "stable_baselines3",
-                "pettingzoo_env": "pettingzoo"}  # fmt: skip
+    optional = {"benchmarl_task": "benchmarl", "sb3_vec_env": "stable_baselines3", "pettingzoo_env": "pettingzoo"}
     if name in optional:
         pytest.importorskip(optional[name])
-    before, now = (
-        import_module(f"marinenav_env.{each}") for each in (name, f"{ROOMS[name]}.{name}")
-    )
+    before, now = (import_module(f"marinenav_env.{each}") for each in (name, f"{ROOMS[name]}.{name}"))
     assert before is now
     assert now.__spec__.name == now.__name__ == f"marinenav_env.{ROOMS[name]}.{name}"
 

@@ -44,9 +44,7 @@ def test_specs(continuous: bool, kind: str, dtype: torch.dtype) -> None:
 
 def test_flat_observations_are_the_entries_in_order() -> None:
     check_env_specs(MarineNavEnv(SHORT, 4, scenarios=MIXTURE, flat=True, seed=0))
-    flat, plain = (
-        MarineNavEnv(SHORT, 4, scenarios=MIXTURE, flat=each, seed=0) for each in (True, False)
-    )
+    flat, plain = (MarineNavEnv(SHORT, 4, scenarios=MIXTURE, flat=each, seed=0) for each in (True, False))
     vector, entries = (env.reset()[GROUP, "observation"] for env in (flat, plain))
     parts = [entries[name].flatten(2).float() for name in plain.entries]
     assert torch.equal(vector, torch.cat(parts, -1))
@@ -68,10 +66,6 @@ def test_sides_may_have_different_numbers_of_discrete_commands() -> None:
     assert make(config=replace(SHORT, vessel=vessel)).num_discrete_actions == 6
 
 
-@pytest.mark.parametrize(
-    ("kind", "limits"), [("mixture", (-500.0, 1000.0)), ("varied", (-750.0, 1500.0))]
-)
-def test_limits_of_thrusts_hold_for_vessels_that_vary(
-    kind: str, limits: tuple[float, float]
-) -> None:
+@pytest.mark.parametrize(("kind", "limits"), [("mixture", (-500.0, 1000.0)), ("varied", (-750.0, 1500.0))])
+def test_limits_of_thrusts_hold_for_vessels_that_vary(kind: str, limits: tuple[float, float]) -> None:
     assert make(kind).entries["self_state"].limits[-2:] == (limits, limits)

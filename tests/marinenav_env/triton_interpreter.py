@@ -16,8 +16,7 @@ def interpreted(module: str) -> Any:
     """What a module prints as JSON when it is run, by name, with the interpreter."""
     pytest.importorskip("triton")
     environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-m", module], cwd=ROOT, env=environment,
-                          capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run([sys.executable, "-m", module], cwd=ROOT, env=environment, capture_output=True, text=True)
     if "only 0-dimensional arrays can be converted" in done.stderr:
         pytest.skip("the interpreter of this triton needs an older numpy")
     assert done.returncode == 0, done.stderr

@@ -17,6 +17,5 @@ def touches(ego_index: int, robots: Sequence[Robot], obstacles: Sequence[Obstacl
         if j != ego_index and robot.active
     ]
     return any(
-        math.hypot(x - ego.state[0], y - ego.state[1]) <= ego.radius + radius
-        for x, y, radius in [*others, *obstacles]
+        math.hypot(x - ego.state[0], y - ego.state[1]) <= ego.radius + radius for x, y, radius in [*others, *obstacles]
     )

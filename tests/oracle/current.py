@@ -6,9 +6,7 @@ from collections.abc import Sequence
 Core = tuple[float, float, bool, float]  # x, y, clockwise, circulation
 
 
-def current_at(
-    x: float, y: float, cores: Sequence[Core], core_radius: float
-) -> tuple[float, float]:
+def current_at(x: float, y: float, cores: Sequence[Core], core_radius: float) -> tuple[float, float]:
     """Water velocity at (x, y) in the world frame.
 
     A core turns the water like a solid body within its radius and like a free vortex outside.

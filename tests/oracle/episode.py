@@ -185,13 +185,9 @@ class World:
             if was_active[i]:
                 member = self.members[i]
                 rates = command_rates(actions[i], member)
-                robot.state = control_step(
-                    robot.state, member.vessel, rates, self.cores, self.core_radius
-                )
+                robot.state = control_step(robot.state, member.vessel, rates, self.cores, self.core_radius)
         # Robots that end in this step are still seen in it, so nobody is deactivated yet.
-        rows = [
-            self.perceive(t, i) if was_active[i] else self.nothing(i) for i in range(len(before))
-        ]
+        rows = [self.perceive(t, i) if was_active[i] else self.nothing(i) for i in range(len(before))]
         for i, (robot, row) in enumerate(zip(self.robots, rows, strict=True)):
             row["reward"], row["energy"] = 0.0, 0.0
             if was_active[i]:

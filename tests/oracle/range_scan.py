@@ -47,9 +47,6 @@ def scan(
             discs.append((robot.state[0], robot.state[1], robot.radius))
     found = []
     for angle in beam_angles(beams, field):
-        hits = [
-            distance_along((ego.state[0], ego.state[1]), ego.state[2] + angle, disc)
-            for disc in discs
-        ]
+        hits = [distance_along((ego.state[0], ego.state[1]), ego.state[2] + angle, disc) for disc in discs]
         found.append(min([longest, *(hit for hit in hits if hit is not None)]))
     return found

@@ -40,10 +40,7 @@ def under_way(own: Sequence[float], least: float) -> tuple[float, ...]:
     least this speed ahead through the water (m/s): (x, y, heading, v_x, v_y over ground)."""
     x, y, heading, *ground = own[:5]
     lacking = max(0.0, least - speed_ahead((heading, *own[5:])))
-    v_x, v_y = (
-        v + lacking * along
-        for v, along in zip(ground, (math.cos(heading), math.sin(heading)), strict=True)
-    )
+    v_x, v_y = (v + lacking * along for v, along in zip(ground, (math.cos(heading), math.sin(heading)), strict=True))
     return x, y, heading, v_x, v_y
 
 
@@ -69,9 +66,7 @@ def role(met: Meeting) -> str:
     return "stand-on" if met.aspect > 0.0 else "head-on"
 
 
-def duty(
-    met: Meeting, sensor_range: float, horizon: float, domain: float, margin: float = 0.0
-) -> float:
+def duty(met: Meeting, sensor_range: float, horizon: float, domain: float, margin: float = 0.0) -> float:
     """What passing as the vessels do now costs the own one (1)."""
     if met.distance > sensor_range or not 0.0 < met.time <= horizon:
         return 0.0
@@ -95,9 +90,7 @@ def missing(share: float, margin: float) -> float:
     return (1.0 - share + steep) / 2.0
 
 
-def stands_on(
-    met: Meeting, sensor_range: float, horizon: float, domain: float, until: float
-) -> bool:
+def stands_on(met: Meeting, sensor_range: float, horizon: float, domain: float, until: float) -> bool:
     """Whether the own vessel has to keep course and speed for the other."""
     in_sight = met.distance <= sensor_range and 0.0 < met.time <= horizon
     risky = abs(met.miss) < domain and met.distance > until

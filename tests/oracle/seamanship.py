@@ -64,18 +64,16 @@ def duty(
         early=acted_at is not None and acted_at >= soon,
         right_side=first_turn > 0.0 if kind == "head-on" else first_turn >= 0.0,
         crossed_ahead=any(
-            distances[k] <= reach and _passes_ahead(own[k - 1 : k + 1], other[k - 1 : k + 1],
-                                                    other[began][2])
+            distances[k] <= reach and _passes_ahead(own[k - 1 : k + 1], other[k - 1 : k + 1], other[began][2])
             for k in range(began + 1, len(own))
         ),
         stood_on=stood_on,
-    )  # fmt: skip
+    )
 
 
 def _passes_ahead(own: Sequence[Frame], other: Sequence[Frame], course: float) -> bool:
     """Whether the bearing from the other's first course changes sign ahead of it."""
     before, after = (
-        wrap_pi(math.atan2(one[1] - two[1], one[0] - two[0]) - course)
-        for one, two in zip(own, other, strict=True)
+        wrap_pi(math.atan2(one[1] - two[1], one[0] - two[0]) - course) for one, two in zip(own, other, strict=True)
     )
     return before * after <= 0.0 and abs(after) < 0.5 * math.pi

@@ -11,9 +11,13 @@ STRIPS = 400
 
 
 def wind_force(
-    wind: Sequence[float], ground: Sequence[float], heading: float, length: float, width: float,
+    wind: Sequence[float],
+    ground: Sequence[float],
+    heading: float,
+    length: float,
+    width: float,
     height: float,
-) -> Vector:  # fmt: skip
+) -> Vector:
     """Surge, sway and yaw (Fossen, ch. 10.1): gamma is the angle of attack of the relative wind."""
     u_w, v_w = to_body(heading, wind[0], wind[1])
     u, v = to_body(heading, ground[0], ground[1])
@@ -29,9 +33,14 @@ def wind_force(
 
 
 def wave_force(
-    waves: Sequence[Wave], direction: float, seconds: float, pose: Sequence[float], mass: float,
-    length: float, width: float,
-) -> Vector:  # fmt: skip
+    waves: Sequence[Wave],
+    direction: float,
+    seconds: float,
+    pose: Sequence[float],
+    mass: float,
+    length: float,
+    width: float,
+) -> Vector:
     """Surge, sway and yaw: every piece of the hull is accelerated as the water would be there."""
     x, y, heading = pose[:3]
     total = [0.0, 0.0, 0.0]
@@ -42,10 +51,7 @@ def wave_force(
             north = x + along * math.cos(heading) - across * math.sin(heading)
             east = y + along * math.sin(heading) + across * math.cos(heading)
             run = north * math.cos(direction) + east * math.sin(direction)
-            pull = sum(
-                a * w**2 * math.sin(w**2 / 9.81 * run - w * seconds + phase)
-                for a, w, phase in waves
-            )
+            pull = sum(a * w**2 * math.sin(w**2 / 9.81 * run - w * seconds + phase) for a, w, phase in waves)
             ahead, aside = to_body(heading, pull * math.cos(direction), pull * math.sin(direction))
             for k, each in enumerate((ahead, aside, along * aside)):
                 total[k] += mass * each / (STRIPS * (STRIPS // 10))

@@ -29,9 +29,7 @@ def test_the_first_of_two_runs_alternates_and_a_faster_side_is_above_1():
 def test_both_sides_make_as_many_steps_until_a_run_is_long_enough():
     calls = []
     assert calibrated(sides(calls, old=0.01, new=0.02), 2.0) == 100
-    assert [steps for side, steps in calls if side == "old"] == [
-        steps for side, steps in calls if side == "new"
-    ]
+    assert [steps for side, steps in calls if side == "old"] == [steps for side, steps in calls if side == "new"]
 
 
 def test_a_summary_has_the_median_and_the_range():
@@ -48,9 +46,28 @@ def test_a_worker_runs_the_sources_of_its_checkout(tmp_path):
 @pytest.mark.slow
 def test_a_checkout_is_as_fast_as_itself():
     done = subprocess.run(
-        [sys.executable, "tools/compare_speed.py", ".", ".", "--parts", "world", "--mode", "eager",
-         "--agents", "PPO", "--pairs", "2", "--seconds", "0.2", "--words", "trainer.num_envs=16"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "tools/compare_speed.py",
+            ".",
+            ".",
+            "--parts",
+            "world",
+            "--mode",
+            "eager",
+            "--agents",
+            "PPO",
+            "--pairs",
+            "2",
+            "--seconds",
+            "0.2",
+            "--words",
+            "trainer.num_envs=16",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     ratio = float(done.stdout.partition("new/old ")[2].split()[0])
     assert 0.5 < ratio < 2.0

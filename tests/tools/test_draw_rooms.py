@@ -41,11 +41,12 @@ def small(tmp_path):
 def test_imports_between_parts_are_found_wherever_they_stand(small):
     assert draw_rooms.imports(small, "small") == {
         ("room", "base"): [
-            "small.room.first imports small.base", "small.room.second imports small.base",
+            "small.room.first imports small.base",
+            "small.room.second imports small.base",
         ],
         ("upper", "room"): ["small.upper.last imports small.room.second"],
         ("upper", "base"): ["small.upper.last imports small.base"],
-    }  # fmt: skip
+    }
 
 
 def test_modules_are_counted(small):
@@ -81,8 +82,9 @@ def test_nothing_overlaps_on_a_floor(package):
     for floor in {each for _, each in where.values()}:
         spans = sorted(
             (x - draw_rooms.width(name) / 2, x + draw_rooms.width(name) / 2)
-            for name, (x, each) in where.items() if each == floor
-        )  # fmt: skip
+            for name, (x, each) in where.items()
+            if each == floor
+        )
         assert all(left[1] <= right[0] for left, right in pairwise(spans))
     # An arrow has a place on every floor that it passes.
     for path in paths.values():

@@ -18,8 +18,7 @@ from tools import draw_world
 
 def test_turns_are_asked_for_within_the_zone_only():
     x, y = np.linspace(-12.0, 20.0, 33), np.linspace(-20.0, 12.0, 33)
-    for course, low, high in ((math.pi, (0.0, -4.5), (17.0, 4.5)),
-                              (math.pi / 2, (-9.0, -17.0), (12.0, 0.0))):  # fmt: skip
+    for course, low, high in ((math.pi, (0.0, -4.5), (17.0, 4.5)), (math.pi / 2, (-9.0, -17.0), (12.0, 0.0))):
         asked = np.argwhere(np.isfinite(draw_world.turn_map(course, x, y)))
         places = np.column_stack((x[asked[:, 0]], y[asked[:, 1]]))
         assert len(places) > 50
@@ -30,9 +29,7 @@ def test_turns_are_asked_for_within_the_zone_only():
 
 def test_terms_of_the_reward_are_all_but_the_rules():
     chosen, device = make_set("rules", WorldConfig(), episodes=1, seed=3), torch.device("cpu")
-    _, recording = run_set(
-        Contender("straight"), chosen, WorldConfig(), ActingOptions(), device, "straight"
-    )
+    _, recording = run_set(Contender("straight"), chosen, WorldConfig(), ActingOptions(), device, "straight")
     view, steps = view_episode(recording, 1), int(recording.active[:, 0, 0].sum())
     terms = draw_world.reward_terms(view, 0)
     rest = recording.reward[:steps, 0, 0].numpy() - sum(terms.values())

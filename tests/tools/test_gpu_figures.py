@@ -22,8 +22,14 @@ def python(code):
 def test_steps_are_one_process_each(tmp_path):
     found = {step.name: step for step in steps(options(tmp_path))}
     names = list(found)
-    assert names[:6] == ["cache", "world captured", "collect captured", "update captured",
-                         "update captured execution.precision=bf16", "loop captured"]  # fmt: skip
+    assert names[:6] == [
+        "cache",
+        "world captured",
+        "collect captured",
+        "update captured",
+        "update captured execution.precision=bf16",
+        "loop captured",
+    ]
     assert names[-2:] == ["update compiled eager", "training"]
     assert "tests/train_RL_agents/collecting/test_graphs.py" in names
     assert found["world captured"].command[-4:] == ["--envs", "16384", "--modes", "captured"]
@@ -69,8 +75,7 @@ def test_all_steps(tmp_path):
     argv = ["--out", str(tmp_path), "--device", "cpu", "--tiny", "--minutes", "5"]
     main(argv)
     found = json.loads((tmp_path / RESULT).read_text())["steps"]
-    assert all(each["status"].startswith("ok") for name, each in found.items()
-               if not name.startswith("tests/"))  # fmt: skip
+    assert all(each["status"].startswith("ok") for name, each in found.items() if not name.startswith("tests/"))
     parts = [each["of"] for each in found["growth captured"]["result"]["growth"]]
     assert parts == ["world", "replay"]
     assert found["training"]["result"][0]["env_steps"] == "200"
@@ -144,7 +149,6 @@ def test_training_is_enough_at_the_wanted_success(tmp_path):
     assert not step.enough()
     (folder / "evaluations.csv").write_text(head + "100,1.5,2.5,0.5\n200,2.5,3.5,0.8\n")
     assert step.enough()
-    assert step.read()[1] == {"env_steps": "200", "train_time": "2.5", "wall_time": "3.5",
-                              "success_rate": "0.8"}  # fmt: skip
+    assert step.read()[1] == {"env_steps": "200", "train_time": "2.5", "wall_time": "3.5", "success_rate": "0.8"}
     (folder / "checkpoints" / "manifest.json").touch()
     assert gpu_figures.training(args).command[-2:] == ["--resume", str(folder)]

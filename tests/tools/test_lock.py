@@ -17,8 +17,7 @@ def wanted(names):
     """Requirements of setup.cfg: of the project, and of extras, also of those in them."""
     config = ConfigParser()
     config.read(ROOT / "setup.cfg")
-    texts = [config["options"]["install_requires"],
-             *(config["options.extras_require"][name] for name in names)]  # fmt: skip
+    texts = [config["options"]["install_requires"], *(config["options.extras_require"][name] for name in names)]
     lines = [line.strip() for text in texts for line in text.splitlines()]
     for each in (Requirement(line) for line in lines if line and not line.startswith("#")):
         if each.name == "marinenav":

@@ -12,9 +12,8 @@ READ = ("setup.cfg", "pyproject.toml", "setup.py", "tools/requirements.lock", "t
 
 
 @pytest.mark.parametrize(
-    ("words", "free", "told"), [([], 9, "about 10 GB"), (["--cpu"], 2, "about 3 GB"),
-                                ([], 11, ""), (["--cpu"], 4, "")]
-)  # fmt: skip
+    ("words", "free", "told"), [([], 9, "about 10 GB"), (["--cpu"], 2, "about 3 GB"), ([], 11, ""), (["--cpu"], 4, "")]
+)
 def test_a_disk_that_is_too_small_is_told_before_anything_is_fetched(tmp_path, words, free, told):
     programs = tmp_path / "programs"
     for folder in (programs, tmp_path / "tools"):
@@ -30,8 +29,9 @@ def test_a_disk_that_is_too_small_is_told_before_anything_is_fetched(tmp_path, w
     for name in ("python", "pip"):  # what a call that was stopped has left
         (tmp_path / ".venv/bin").mkdir(parents=True, exist_ok=True)
         (tmp_path / ".venv/bin" / name).write_text("#!/bin/sh\nexit 1\n")
-    done = subprocess.run(["bash", "tools/setup.sh", *words], cwd=tmp_path, env=environment,
-                          capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run(
+        ["bash", "tools/setup.sh", *words], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
     assert not (tmp_path / ".venv").exists()  # so that the next call looks again
     assert ("of free disk" in done.stderr) == bool(told)
     assert told in done.stderr
@@ -39,7 +39,5 @@ def test_a_disk_that_is_too_small_is_told_before_anything_is_fetched(tmp_path, w
 
 
 def test_an_option_that_does_not_exist_is_told():
-    done = subprocess.run(
-        ["bash", "tools/setup.sh", "--gpu"], cwd=ROOT, capture_output=True, text=True
-    )
+    done = subprocess.run(["bash", "tools/setup.sh", "--gpu"], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, "there is no option --gpu" in done.stderr) == (2, True)

@@ -76,9 +76,14 @@ def test_nodes_measure_the_present(fleet):
 
 @pytest.mark.parametrize(
     ("name", "value", "ages"),
-    [("delay", 0.25, {0.25}), ("delay, not extrapolated", 0.5, {0.5}), ("clock offset", 0.2, {0.2}),
-     ("loss", 0.5, {0.0, 0.25, 0.5}), ("jitter", 0.5, {0.25, 0.5})],
-)  # fmt: skip
+    [
+        ("delay", 0.25, {0.25}),
+        ("delay, not extrapolated", 0.5, {0.5}),
+        ("clock offset", 0.2, {0.2}),
+        ("loss", 0.5, {0.0, 0.25, 0.5}),
+        ("jitter", 0.5, {0.25, 0.5}),
+    ],
+)
 def test_disturbances_reach_the_nodes(name, value, ages, fleet):
     _, flown = fleet(name, value)
     flown.run(6.0)

@@ -2,8 +2,13 @@
 
 from train_RL_agents.cli import main
 
-SMALL = {"agent_type": "DQN", "agent.critics": 1, "execution.device": "cpu",
-         "world.max_steps": 3, "eval_schedule.num_episodes": [2] * 6}  # fmt: skip
+SMALL = {
+    "agent_type": "DQN",
+    "agent.critics": 1,
+    "execution.device": "cpu",
+    "world.max_steps": 3,
+    "eval_schedule.num_episodes": [2] * 6,
+}
 
 
 def refused(capsys, *argv):

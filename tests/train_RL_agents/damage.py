@@ -20,10 +20,17 @@ SCALARS: list[Any] = [
     [10**9] * 2, {"a": {}},
 ]  # fmt: skip
 TENSORS: list[Any] = [
-    torch.zeros(1).expand(2**40), torch.tensor(math.nan), torch.zeros(0), torch.zeros(3, 3),
-    torch.tensor([5, -1]), torch.tensor(True), torch.zeros(2, 2).to_sparse(), torch.full((2,), 1e9),
-    torch.zeros(2, device="meta"), torch.zeros(2, dtype=torch.complex64),
-]  # fmt: skip
+    torch.zeros(1).expand(2**40),
+    torch.tensor(math.nan),
+    torch.zeros(0),
+    torch.zeros(3, 3),
+    torch.tensor([5, -1]),
+    torch.tensor(True),
+    torch.zeros(2, 2).to_sparse(),
+    torch.full((2,), 1e9),
+    torch.zeros(2, device="meta"),
+    torch.zeros(2, dtype=torch.complex64),
+]
 
 
 def answers(read: Callable[[], Any]) -> bool:
@@ -75,8 +82,11 @@ def damaged_bytes(draw: Any, whole: bytes) -> bytes:
         return whole[:place]
     if act == "double":
         return whole + whole
-    middle = {"flip": bytes([whole[place] ^ (1 << draw(st.integers(0, 7)))]),
-              "zeros": bytes(8), "insert": whole[place : place + 1] + b"\xff\0"}[act]  # fmt: skip
+    middle = {
+        "flip": bytes([whole[place] ^ (1 << draw(st.integers(0, 7)))]),
+        "zeros": bytes(8),
+        "insert": whole[place : place + 1] + b"\xff\0",
+    }[act]
     skipped = 8 if act == "zeros" else 1
     return whole[:place] + middle + whole[place + skipped :]
 
@@ -87,12 +97,19 @@ def damaged_arrays(draw: Any, arrays: dict[str, Any]) -> dict[str, Any]:
     name = draw(st.sampled_from(sorted(arrays)))
     array = np.asarray(arrays[name])
     changes: list[Callable[[], Any]] = [
-        lambda: array[:0] if array.ndim else np.zeros(0), lambda: array[None],
-        lambda: array.ravel(), lambda: np.array("x"), lambda: np.array(b"x"),
-        lambda: np.zeros(array.shape, np.complex64), lambda: np.zeros(array.shape, ">f8"),
-        lambda: np.zeros(array.shape, np.longdouble), lambda: np.zeros(array.shape, "M8[s]"),
-        lambda: np.full(array.shape, np.nan, np.float32), lambda: np.full(array.shape, 10**6),
-        lambda: np.full(array.shape, -1e30, np.float32), lambda: np.full(array.shape, True),
-    ]  # fmt: skip
+        lambda: array[:0] if array.ndim else np.zeros(0),
+        lambda: array[None],
+        lambda: array.ravel(),
+        lambda: np.array("x"),
+        lambda: np.array(b"x"),
+        lambda: np.zeros(array.shape, np.complex64),
+        lambda: np.zeros(array.shape, ">f8"),
+        lambda: np.zeros(array.shape, np.longdouble),
+        lambda: np.zeros(array.shape, "M8[s]"),
+        lambda: np.full(array.shape, np.nan, np.float32),
+        lambda: np.full(array.shape, 10**6),
+        lambda: np.full(array.shape, -1e30, np.float32),
+        lambda: np.full(array.shape, True),
+    ]
     rest = {each: value for each, value in arrays.items() if each != name}
     return rest | draw(st.sampled_from([{}, *({name: change()} for change in changes)]))

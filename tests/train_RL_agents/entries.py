@@ -25,8 +25,13 @@ def result(outcome, groups=("all",), suite="currents", **other):
         energy=torch.full((count,), 3000.0, dtype=torch.float64),
         returns=torch.full((count,), 11.5, dtype=torch.float64),
     )
-    given = {"scenarios": FROZEN[suite].scenarios if suite in FROZEN else HASH, "seed": SEED,
-             "groups": groups, "astern": 0.25, "conduct": {}}  # fmt: skip
+    given = {
+        "scenarios": FROZEN[suite].scenarios if suite in FROZEN else HASH,
+        "seed": SEED,
+        "groups": groups,
+        "astern": 0.25,
+        "conduct": {},
+    }
     return SuiteResult.of(episodes, **given | other)
 
 
@@ -41,11 +46,15 @@ def entry(outcome="ssct", name="mine", **other):
     meetings, cases = ("head-on", "overtaking"), ("case 1", "case 2")
     suites = {
         "currents": result(outcome),
-        "rules": result(outcome, meetings, "rules",
-                        conduct={each: dict.fromkeys(CONDUCT, 0.5) for each in meetings}),
-        "imazu": result(outcome, cases, "imazu", conduct=marked(cases),
-                        duties={"give-way": [3, 4], "stand-on": [0, 0]},
-                        tracks=[[[0, 0, 10, 1], [20, 0, 10, 1]], [[0, 0, 9, 2]]]),
-    }  # fmt: skip
+        "rules": result(outcome, meetings, "rules", conduct={each: dict.fromkeys(CONDUCT, 0.5) for each in meetings}),
+        "imazu": result(
+            outcome,
+            cases,
+            "imazu",
+            conduct=marked(cases),
+            duties={"give-way": [3, 4], "stand-on": [0, 0]},
+            tracks=[[[0, 0, 10, 1], [20, 0, 10, 1]], [[0, 0, 9, 2]]],
+        ),
+    }
     policy = {"name": name, "agent": "DQN", "env_steps": 1000, "sha256": "ab" * 32}
     return Entry(policy, {"torch": "2"}, "2026-01-01", suites | other)

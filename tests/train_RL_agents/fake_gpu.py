@@ -175,9 +175,7 @@ class Loop:
         base: settings that these change; those of a tiny run by default.
     """
 
-    def __init__(
-        self, mode: Any, name: str, *words: str, base: dict[str, Any] | None = None
-    ) -> None:
+    def __init__(self, mode: Any, name: str, *words: str, base: dict[str, Any] | None = None) -> None:
         # The one-kernel optimiser is not known to the fake.
         config = from_dict(base or tiny_settings(name), ["execution.fused_optimizer=false", *words])
         generators = {each: torch.Generator(GPU) for each in ("policy", "learner", "replay")}
@@ -187,13 +185,10 @@ class Loop:
         with GPU:
             agent = AGENTS[name](config.agent, config.world.vessel.num_actions)
         noise = RandomSource.seeded(0, config.trainer.num_envs, GPU)
-        self.collector = StepCollector(
-            config, agent, GPU, 0, noise, generators["policy"], clock, display
-        )
+        self.collector = StepCollector(config, agent, GPU, 0, noise, generators["policy"], clock, display)
         self.algorithm = ALGORITHMS[type(config.trainer)](
-            Setup(config, agent, self.collector.env.fake_tensordict(), generators, Ranks(),
-                  clock, display.say)
-        )  # fmt: skip
+            Setup(config, agent, self.collector.env.fake_tensordict(), generators, Ranks(), clock, display.say)
+        )
         for parameter in agent.networks.parameters():
             parameter.grad = torch.zeros_like(parameter)
         self.algorithm.learner._forget_gradients = lambda: None

@@ -24,9 +24,7 @@ def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def make_inputs(
-    *shape: int, generator: torch.Generator, spec: ObservationSpec = SPEC
-) -> Observation:
+def make_inputs(*shape: int, generator: torch.Generator, spec: ObservationSpec = SPEC) -> Observation:
     """Random observations of any leading shape, of the size that the world's have."""
     found: Observation = {}
     for name, entry in spec.entries.items():
@@ -90,9 +88,7 @@ def make_rollout(agent: Agent[Any], *shape: int, generator: torch.Generator) -> 
     with torch.no_grad():
         action, extras = agent.explore({**observation, ACTIVE: active}, noise)
     advantage, target = torch.randn(2, *shape, generator=generator)
-    return RolloutBatch(
-        observation, action, extras, advantage, target, active.float(), torch.tensor(0.25)
-    )
+    return RolloutBatch(observation, action, extras, advantage, target, active.float(), torch.tensor(0.25))
 
 
 def gradient_sizes(losses: Tensor, parameters: Sequence[Tensor]) -> list[float]:
@@ -155,9 +151,7 @@ class _NoReads(TorchDispatchMode):
 
     REFUSED = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal", "_unique2")
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         name = func.overloadpacket.__name__
         assert name not in self.REFUSED, f"{name} reads on the host"
         if name.startswith(("index", "_index")) and isinstance(args[1], list | tuple):
@@ -173,8 +167,19 @@ def no_host_reads() -> Iterator[None]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise AssertionError("a tensor was read on the host")
 
-    names = ("item", "tolist", "numpy", "nonzero", "cpu", "__bool__", "__int__", "__float__",
-             "__index__", "__array__", "__contains__")  # fmt: skip
+    names = (
+        "item",
+        "tolist",
+        "numpy",
+        "nonzero",
+        "cpu",
+        "__bool__",
+        "__int__",
+        "__float__",
+        "__index__",
+        "__array__",
+        "__contains__",
+    )
     patches = [patch.object(torch.Tensor, name, refuse) for name in names]
     for each in patches:
         each.start()

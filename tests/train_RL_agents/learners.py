@@ -45,8 +45,10 @@ def gradients_in(learner):
     """Of the learned parameters, from the last update: clipped."""
     (weights,) = learner.optimizer.param_groups[0]["params"]
     # Each parameter is a view of a part of the weights.
-    return [weights.grad[each.storage_offset() :][: each.numel()].view_as(each)
-            for each in learner.agent.networks.parameters()]  # fmt: skip
+    return [
+        weights.grad[each.storage_offset() :][: each.numel()].view_as(each)
+        for each in learner.agent.networks.parameters()
+    ]
 
 
 def all_equal(first, second):

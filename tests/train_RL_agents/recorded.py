@@ -37,15 +37,25 @@ def small_recording(quantiles: bool = True) -> Recording:
     episodes = [*EPISODES, _with_core()]
     policy = with_quantiles if quantiles else to_the_goal
     groups = [f"group {index + 1}" for index in range(len(episodes))]
-    _, recording = record(policy, episodes, WorldConfig(max_steps=30), name="To the goal",
-                          groups=groups, continuous=True, device=torch.device("cpu"))  # fmt: skip
+    _, recording = record(
+        policy,
+        episodes,
+        WorldConfig(max_steps=30),
+        name="To the goal",
+        groups=groups,
+        continuous=True,
+        device=torch.device("cpu"),
+    )
     return recording
 
 
 def first_frames(view: EpisodeView, count: int) -> EpisodeView:
     """A view cut short."""
-    cut = {item.name: getattr(view, item.name)[:count] for item in fields(view)
-           if getattr(getattr(view, item.name), "shape", (0,))[0] == view.frames}  # fmt: skip
+    cut = {
+        item.name: getattr(view, item.name)[:count]
+        for item in fields(view)
+        if getattr(getattr(view, item.name), "shape", (0,))[0] == view.frames
+    }
     return replace(view, **cut)
 
 

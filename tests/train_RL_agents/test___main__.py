@@ -35,9 +35,13 @@ def test_an_output_that_cannot_be_written(output, expected):
         "sys.exit(cli.main([]))\n"
     )
     environment = {name: each for name, each in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    done = subprocess.run(["bash", "-c", f'"$0" -c "$1" {output}', sys.executable, code], text=True,
-                          env=environment, stderr=subprocess.PIPE,
-                          cwd=Path(train_RL_agents.__file__).parents[1])  # fmt: skip
+    done = subprocess.run(
+        ["bash", "-c", f'"$0" -c "$1" {output}', sys.executable, code],
+        text=True,
+        env=environment,
+        stderr=subprocess.PIPE,
+        cwd=Path(train_RL_agents.__file__).parents[1],
+    )
     assert (done.returncode, done.stderr) == expected
 
 
@@ -54,13 +58,15 @@ def test_a_signal_during_the_imports_ends_with_a_sentence(tmp_path, number, dela
         "sys.exit(main())\n"
     )
     words = ["train", f"save_dir={tmp_path}", "--no-bar", "-D", "cpu", "execution.compile=false"]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True,
-                          cwd=Path(train_RL_agents.__file__).parents[1])  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        capture_output=True,
+        text=True,
+        cwd=Path(train_RL_agents.__file__).parents[1],
+    )
     lines = done.stderr.splitlines()
     if "stopped and saved" in done.stdout:  # it had begun already
         return
     assert len(lines) == 1
     early = f"marinenav: stopped by {signal.Signals(number).name}; nothing had begun"
-    assert (done.returncode, lines[0]) in (
-        (128 + number, early), (130, "marinenav: interrupted")
-    )  # fmt: skip
+    assert (done.returncode, lines[0]) in ((128 + number, early), (130, "marinenav: interrupted"))

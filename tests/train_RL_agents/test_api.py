@@ -51,12 +51,15 @@ def test_a_callback_stops_a_run_which_can_be_resumed(settings):
     assert again.folder == run.folder
 
 
-@pytest.mark.parametrize(("words", "sentence"), [
-    ({"agent": "X"}, "agent_type='X': must be one of"),
-    ({"batch_size": 3}, "batch_size='3': there is no such setting; the closest: trainer.batch_s"),
-    ({"seed": [0, 1]}, "seed=(0, 1): must be one number"),
-    ({"config": "nope"}, "config='nope': must be a JSON file or one of a2c"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ({"agent": "X"}, "agent_type='X': must be one of"),
+        ({"batch_size": 3}, "batch_size='3': there is no such setting; the closest: trainer.batch_s"),
+        ({"seed": [0, 1]}, "seed=(0, 1): must be one number"),
+        ({"config": "nope"}, "config='nope': must be a JSON file or one of a2c"),
+    ],
+)
 def test_wrong_settings_start_nothing(tmp_path, words, sentence):
     with pytest.raises(ConfigError) as caught:
         train(**words, save_dir=tmp_path, quiet=True)
@@ -94,8 +97,7 @@ def test_policies_and_environments_say_what_they_are():
     assert repr(policy).startswith("<Policy ppo: <LoadedPolicy agent: PPO, env-steps: 14,008,320, ")
     assert "<td>PPO</td>" in policy._repr_html_() == policy.loaded._repr_html_()
     assert repr(env) == (
-        "MarineNavEnv(3 environments x 5 robots, two commands, observes self_state, "
-        "objects_state, objects_mask, cpu)"
+        "MarineNavEnv(3 environments x 5 robots, two commands, observes self_state, objects_state, objects_mask, cpu)"
     )
 
 
@@ -120,14 +122,17 @@ def test_a_policy_is_compared_once():
         compare("straight", "straight")
 
 
-@pytest.mark.parametrize(("options", "sentence"), [
-    ({"suite": "rules", "levels": [1]}, "levels and suite='...': must be given one at a time"),
-    ({"episode": 3}, "episode=3: must be left out; there are levels, suite"),
-    ({"levels": [9]}, "--levels=9: must be from 1 to 6"),
-    ({"levels": []}, "levels=[]: must be numbers from 1"),
-    ({"seed": 1, "fresh": True}, "fresh and seed='...': must be given one at a time"),
-    ({"risk": 0.5, "stochastic": True}, "risk and stochastic='...': must be given one at a time"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"suite": "rules", "levels": [1]}, "levels and suite='...': must be given one at a time"),
+        ({"episode": 3}, "episode=3: must be left out; there are levels, suite"),
+        ({"levels": [9]}, "--levels=9: must be from 1 to 6"),
+        ({"levels": []}, "levels=[]: must be numbers from 1"),
+        ({"seed": 1, "fresh": True}, "fresh and seed='...': must be given one at a time"),
+        ({"risk": 0.5, "stochastic": True}, "risk and stochastic='...': must be given one at a time"),
+    ],
+)
 def test_options_that_cannot_be_used(options, sentence):
     with pytest.raises(ConfigError) as caught:
         compare("straight", **options)
@@ -185,9 +190,7 @@ def test_act_refuses_numbers_that_overflow_in_the_network(name, value):
     policy = load(name)
     seen = {key: np.zeros(each.shape) for key, each in policy.loaded.agent.spec.entries.items()}
     seen["self_state"][1] = value
-    with pytest.raises(
-        ConfigError, match=r"^observation\['self_state'\]=.*: must be at most 1e\+15"
-    ):
+    with pytest.raises(ConfigError, match=r"^observation\['self_state'\]=.*: must be at most 1e\+15"):
         policy.act(seen)
 
 
@@ -200,9 +203,14 @@ def test_act_refuses_entries_of_different_batches_and_ragged_ones():
         policy.act({**seen, "self_state": [[0.0], [0.0, 1.0]]})
 
 
-@pytest.mark.parametrize("tensor", [
-    torch.zeros(7), torch.zeros(7, requires_grad=True), torch.zeros(7, dtype=torch.bfloat16),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.zeros(7),
+        torch.zeros(7, requires_grad=True),
+        torch.zeros(7, dtype=torch.bfloat16),
+    ],
+)
 def test_act_takes_tensors(tensor):
     policy = load("ppo")
     seen = {key: np.zeros(each.shape) for key, each in policy.loaded.agent.spec.entries.items()}
@@ -221,21 +229,24 @@ def test_a_configuration_without_arguments_is_the_main_job():
     assert Path(TrainConfig().save_dir) == Path("runs")
 
 
-@pytest.mark.parametrize(("wrong", "sentence"), [
-    (lambda: load(None), "path=None: must be a name, a file or a run folder"),
-    (lambda: load("dqn").evaluate(episodes="3"), "episodes='3': must be a whole number"),
-    (lambda: load("dqn").evaluate(episodes=0), "episodes=0: must be at least 1"),
-    (lambda: load("dqn").evaluate(levels="easy"), "levels='easy': must be a list of whole numbers"),
-    (lambda: load("dqn").evaluate(seed="a"), "seed='a': must be a whole number"),
-    (lambda: load("dqn").act([1, 2]), "observation=[1, 2]: must be a dictionary of arrays"),
-    (lambda: compare(["iqn", "dqn"]), "policies=['iqn', 'dqn']: must be names, paths or loaded"),
-    (lambda: train(agent=3), "agent=3: must be a name, such as AC-IQN"),
-    (lambda: train(callbacks=3), "callbacks=3: must be a list of functions"),
-    (lambda: train(callbacks=[3]), "callbacks=[3]: must be a list of functions"),
-    (lambda: train(config={"seed": 1}), "config={'seed': 1}: must be a JSON file or a name; setti"),
-    (lambda: train(resume=3), "resume=3: must be a run folder"),
-    (lambda: train(world=WorldConfig()), "world=WorldConfig("),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (lambda: load(None), "path=None: must be a name, a file or a run folder"),
+        (lambda: load("dqn").evaluate(episodes="3"), "episodes='3': must be a whole number"),
+        (lambda: load("dqn").evaluate(episodes=0), "episodes=0: must be at least 1"),
+        (lambda: load("dqn").evaluate(levels="easy"), "levels='easy': must be a list of whole numbers"),
+        (lambda: load("dqn").evaluate(seed="a"), "seed='a': must be a whole number"),
+        (lambda: load("dqn").act([1, 2]), "observation=[1, 2]: must be a dictionary of arrays"),
+        (lambda: compare(["iqn", "dqn"]), "policies=['iqn', 'dqn']: must be names, paths or loaded"),
+        (lambda: train(agent=3), "agent=3: must be a name, such as AC-IQN"),
+        (lambda: train(callbacks=3), "callbacks=3: must be a list of functions"),
+        (lambda: train(callbacks=[3]), "callbacks=[3]: must be a list of functions"),
+        (lambda: train(config={"seed": 1}), "config={'seed': 1}: must be a JSON file or a name; setti"),
+        (lambda: train(resume=3), "resume=3: must be a run folder"),
+        (lambda: train(world=WorldConfig()), "world=WorldConfig("),
+    ],
+)
 def test_values_of_a_wrong_type_are_refused_in_a_sentence(wrong, sentence):
     with pytest.raises(ConfigError) as caught:
         wrong()
@@ -263,7 +274,5 @@ def test_a_reward_that_is_stated_is_trained_on(settings, name):
     for stated in ({"world": {"reward": {name: value}}}, {f"training.reward.{name}": value}):
         train(**settings | stated, callbacks=[look])
     assert seen == [value, value]
-    with pytest.raises(
-        ConfigError, match=f"training.reward.{name}=.*: must be {value}, as world.reward"
-    ):
+    with pytest.raises(ConfigError, match=f"training.reward.{name}=.*: must be {value}, as world.reward"):
         train(**settings | {f"world.reward.{name}": value, f"training.reward.{name}": 2 * value})

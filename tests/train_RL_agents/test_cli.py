@@ -47,10 +47,17 @@ def trainers(monkeypatch, tmp_path):
 
 
 def test_help_names_every_command_without_importing_torch():
-    code = ("import sys; from train_RL_agents.cli import main; status = main(['--help']);"
-            "print('torch' in sys.modules, status)")  # fmt: skip
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                          cwd=Path(train_RL_agents.__file__).parents[1], check=True)  # fmt: skip
+    code = (
+        "import sys; from train_RL_agents.cli import main; status = main(['--help']);"
+        "print('torch' in sys.modules, status)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=Path(train_RL_agents.__file__).parents[1],
+        check=True,
+    )
     assert done.stdout.splitlines()[-1] == "False 0"
     assert all(f"    {name}" in done.stdout for name in COMMANDS)
 
@@ -71,39 +78,54 @@ def test_train_help_lists_the_settings_of_the_chosen_agent(capsys):
     assert "--resume RUN" in text
 
 
-@pytest.mark.parametrize(("line", "proposed"), [
-    ("train total_timesteps = 9", "did you mean total_timesteps=9, without spaces?"),
-    ("train total_timesteps =9", "did you mean total_timesteps=9, without spaces?"),
-    ("train trainer.batch_size 9", "did you mean trainer.batch_size=9?"),
-    ("evaluate iqn --levels 1,2", "whole number, not 1,2; several stand apart, as in 1 2"),
-    ("evaluate iqn --seed 1.5", "argument --seed: must be a whole number, not 1.5"),
-    ("demo iqn --out film.mp4", "argument --out: must be a page that ends in .html, not film.mp4"),
-    ("plot iqn --out curves.png", "must be a folder, as several files are written"),
-    ("play iqn --save x", "did you mean --out?"),
-    ("train --resume iqn", "load_model=iqn starts a new run from its weights"),
-    ("version", "did you mean --version?"), ("help", "did you mean --help?"),
-    ("trian", "did you mean train?"), ("evalute iqn", "did you mean evaluate?"),
-    ("train --lr 0.001", "did you mean trainer.learning_rate=0.001?"),
-    ("train --learning-rate=0.01", "did you mean trainer.learning_rate=0.01?"),
-    ("train --trainer.gamma 0.9", "did you mean trainer.gamma=0.9?"),
-    ("train --epochs 10", "did you mean --total-timesteps?"),
-    ("train --gpu", "did you mean --device?"), ("train --num_envs 8", "did you mean --num-envs?"),
-    ("train PP0", "did you mean --agent PPO?"), ("evaluate iqn --suit x", "did you mean --suite?"),
-    ("export iqn --format onxx", "did you mean onnx?"),
-    ("evaluate iqn a=3", "settings are for train, tune and bench"),
-    ("evaluate iqn --suite papper", "did you mean paper?"),
-    ("train --agent PP0", "did you mean PPO?"), ("train -C dnq", "did you mean dqn"),
-    ("train --profile 8bg", "did you mean 8gb?"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "proposed"),
+    [
+        ("train total_timesteps = 9", "did you mean total_timesteps=9, without spaces?"),
+        ("train total_timesteps =9", "did you mean total_timesteps=9, without spaces?"),
+        ("train trainer.batch_size 9", "did you mean trainer.batch_size=9?"),
+        ("evaluate iqn --levels 1,2", "whole number, not 1,2; several stand apart, as in 1 2"),
+        ("evaluate iqn --seed 1.5", "argument --seed: must be a whole number, not 1.5"),
+        ("demo iqn --out film.mp4", "argument --out: must be a page that ends in .html, not film.mp4"),
+        ("plot iqn --out curves.png", "must be a folder, as several files are written"),
+        ("play iqn --save x", "did you mean --out?"),
+        ("train --resume iqn", "load_model=iqn starts a new run from its weights"),
+        ("version", "did you mean --version?"),
+        ("help", "did you mean --help?"),
+        ("trian", "did you mean train?"),
+        ("evalute iqn", "did you mean evaluate?"),
+        ("train --lr 0.001", "did you mean trainer.learning_rate=0.001?"),
+        ("train --learning-rate=0.01", "did you mean trainer.learning_rate=0.01?"),
+        ("train --trainer.gamma 0.9", "did you mean trainer.gamma=0.9?"),
+        ("train --epochs 10", "did you mean --total-timesteps?"),
+        ("train --gpu", "did you mean --device?"),
+        ("train --num_envs 8", "did you mean --num-envs?"),
+        ("train PP0", "did you mean --agent PPO?"),
+        ("evaluate iqn --suit x", "did you mean --suite?"),
+        ("export iqn --format onxx", "did you mean onnx?"),
+        ("evaluate iqn a=3", "settings are for train, tune and bench"),
+        ("evaluate iqn --suite papper", "did you mean paper?"),
+        ("train --agent PP0", "did you mean PPO?"),
+        ("train -C dnq", "did you mean dqn"),
+        ("train --profile 8bg", "did you mean 8gb?"),
+    ],
+)
 def test_what_was_meant_is_proposed(capsys, line, proposed):
     assert proposed in refused(capsys, *line.split())
 
 
 def test_a_typo_of_a_command_is_answered_without_importing_torch():
-    code = ("import sys; from train_RL_agents.cli import main; main(['trian']);"
-            "main(['--version']); print('torch' in sys.modules)")  # fmt: skip
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                          cwd=Path(train_RL_agents.__file__).parents[1], check=True)  # fmt: skip
+    code = (
+        "import sys; from train_RL_agents.cli import main; main(['trian']);"
+        "main(['--version']); print('torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=Path(train_RL_agents.__file__).parents[1],
+        check=True,
+    )
     *found, imported = done.stdout.split()
     assert found[::2] == ["marinenav", "torch", "torchrl"]
     assert found[3].startswith(torch.__version__.partition("+")[0])
@@ -112,23 +134,49 @@ def test_a_typo_of_a_command_is_answered_without_importing_torch():
 
 @pytest.mark.parametrize(
     "line",
-    ["", "fly", "train --nope", "train 512", "info --seed 3", "evaluate",
-     "evaluate --checkpoint x a=3", "evaluate --checkpoint x --episodes many"],
-)  # fmt: skip
+    [
+        "",
+        "fly",
+        "train --nope",
+        "train 512",
+        "info --seed 3",
+        "evaluate",
+        "evaluate --checkpoint x a=3",
+        "evaluate --checkpoint x --episodes many",
+    ],
+)
 def test_wrong_arguments(capsys, line):
     command = next((word for word in line.split() if word in COMMANDS), "")
-    assert f"see {' '.join(['marinenav', command]).strip()} --help" in refused(
-        capsys, *line.split()
-    )
+    assert f"see {' '.join(['marinenav', command]).strip()} --help" in refused(capsys, *line.split())
 
 
 # Train
 
 
 def test_train_runs_every_seed_in_one_folder(trainers):
-    assert main(["train", "--agent", "DQN", "--seed", "3", "4", "trainer.tau=0.5", "--num-envs",
-                 "8", "--total-timesteps", "100", "--no-compile", "-D", "cpu", "--no-bar",
-                 "trainer.gamma=0.9"]) == 0  # fmt: skip
+    assert (
+        main(
+            [
+                "train",
+                "--agent",
+                "DQN",
+                "--seed",
+                "3",
+                "4",
+                "trainer.tau=0.5",
+                "--num-envs",
+                "8",
+                "--total-timesteps",
+                "100",
+                "--no-compile",
+                "-D",
+                "cpu",
+                "--no-bar",
+                "trainer.gamma=0.9",
+            ]
+        )
+        == 0
+    )
     assert [made.run.seed for made in trainers] == [3, 4]
     first, second = (made.run for made in trainers)
     assert first.path.parent == second.path.parent
@@ -209,10 +257,17 @@ def test_packages_that_do_not_fit_are_told_in_a_sentence(capsys, monkeypatch):
     assert said.endswith("marinenav doctor says more")
 
 
-@pytest.mark.parametrize("command", [
-    ("evaluate", "--checkpoint"), ("play", "--checkpoint"), ("info",), ("export",),
-    ("train", "--resume"),
-], ids=lambda command: command[0])  # fmt: skip
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("evaluate", "--checkpoint"),
+        ("play", "--checkpoint"),
+        ("info",),
+        ("export",),
+        ("train", "--resume"),
+    ],
+    ids=lambda command: command[0],
+)
 @pytest.mark.parametrize("value", [torch.nan, -torch.inf])
 def test_a_policy_that_is_not_finite_is_refused(capsys, tmp_path, policy, command, value):
     content, path = torch.load(policy), tmp_path / "broken.pt"
@@ -221,8 +276,7 @@ def test_a_policy_that_is_not_finite_is_refused(capsys, tmp_path, policy, comman
     torch.save(content, path)
     words = [*command, str(path), *(["--out", str(tmp_path)] if command[0] == "export" else [])]
     if command[0] == "train":
-        words = ["train", f"load_model={path}", f"save_dir={tmp_path / 'runs'}",
-                 "execution.device=cpu", "--quiet"]  # fmt: skip
+        words = ["train", f"load_model={path}", f"save_dir={tmp_path / 'runs'}", "execution.device=cpu", "--quiet"]
     assert refused(capsys, *words) == f"{path}: {name}='nan or inf': must be finite"
     assert not list(tmp_path.glob("runs/*"))
 
@@ -248,22 +302,22 @@ def test_names_are_printed_byte_for_byte_where_python_does(monkeypatch):
 
 @pytest.mark.parametrize(
     ("line", "threads"),
-    [("evaluate straight", 3), ("evaluate straight --threads 2", 2), ("play straight", 1),
-     ("evaluate straight --threads 0", 3),
-     ("play straight --threads 2", 2)],
-)  # fmt: skip
-def test_a_command_takes_idle_cores_or_the_threads_it_is_given(
-    line, threads, tmp_path, monkeypatch
-):
+    [
+        ("evaluate straight", 3),
+        ("evaluate straight --threads 2", 2),
+        ("play straight", 1),
+        ("evaluate straight --threads 0", 3),
+        ("play straight --threads 2", 2),
+    ],
+)
+def test_a_command_takes_idle_cores_or_the_threads_it_is_given(line, threads, tmp_path, monkeypatch):
     monkeypatch.setattr("train_RL_agents.utils.device.cpu_cores", lambda: 4)
     monkeypatch.setattr("train_RL_agents.utils.device.idle_cores", lambda: 3)
     monkeypatch.delenv("OMP_NUM_THREADS")
     monkeypatch.chdir(tmp_path)
     name, *rest = line.split()
     found = []
-    monkeypatch.setattr(
-        COMMANDS[name], "run", lambda given: found.append(torch.get_num_threads()) or 0
-    )
+    monkeypatch.setattr(COMMANDS[name], "run", lambda given: found.append(torch.get_num_threads()) or 0)
     assert main([name, *rest]) == 0
     assert found == [threads]
 

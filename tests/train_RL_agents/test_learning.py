@@ -10,31 +10,46 @@ from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 ALONE = {"num_robots": [1], "num_cores": [0], "num_obstacles": [0], "min_start_goal_dis": [12.0]}
 EASY = {
-    "total_timesteps": 12_800, "eval_freq": 12_800, "log_freq": 12_800,
-    "execution": {"device": "cpu", "threads": 1, "compile": False}, "save_replay": False,
+    "total_timesteps": 12_800,
+    "eval_freq": 12_800,
+    "log_freq": 12_800,
+    "execution": {"device": "cpu", "threads": 1, "compile": False},
+    "save_replay": False,
     "world": {"max_steps": 40, "scenario": {"width": 25.0, "height": 25.0, "clear_r": 3.0}},
     "training_schedule": ALONE,
     "eval_schedule": {**ALONE, "num_episodes": [20]},
-}  # fmt: skip
+}
 """Goals are 12 m away or more, and 20 s are left to get there."""
 TRAINER = {
     "off-policy": {
-        "num_envs": 64, "batch_size": 128, "buffer_size": 20_000, "learning_starts": 1_000,
-        "train_freq": 32, "learning_rate": 2e-3, "learning_rate_final": 5e-4, "tau": 0.05,
-        "ema_decay": 0.95, "exploration_fraction": 0.5,
+        "num_envs": 64,
+        "batch_size": 128,
+        "buffer_size": 20_000,
+        "learning_starts": 1_000,
+        "train_freq": 32,
+        "learning_rate": 2e-3,
+        "learning_rate_final": 5e-4,
+        "tau": 0.05,
+        "ema_decay": 0.95,
+        "exploration_fraction": 0.5,
     },
     "on-policy": {
-        "optimizer": "adam", "max_grad_norm": 1.0,
-        "num_envs": 64, "rollout_steps": 10, "batch_size": 64, "epochs": 2,
-        "learning_rate": 2e-3, "learning_rate_final": 5e-4, "ema_decay": 0.95,
+        "optimizer": "adam",
+        "max_grad_norm": 1.0,
+        "num_envs": 64,
+        "rollout_steps": 10,
+        "batch_size": 64,
+        "epochs": 2,
+        "learning_rate": 2e-3,
+        "learning_rate_final": 5e-4,
+        "ema_decay": 0.95,
     },
-}  # fmt: skip
+}
 SLOWER = {"rollout_steps": 5, "learning_rate": 1e-3, "learning_rate_final": 2e-4}
 OWN = {
     "Rainbow": {"agent.v_min": -1.0, "agent.v_max": 1.5},
-    "A2C": {"total_timesteps": 25_600, "eval_freq": 25_600,
-            "trainer": TRAINER["on-policy"] | SLOWER},
-}  # fmt: skip
+    "A2C": {"total_timesteps": 25_600, "eval_freq": 25_600, "trainer": TRAINER["on-policy"] | SLOWER},
+}
 """Rainbow's atoms lie as close as returns are small here, where nobody collides. A2C learns by
 more and smaller updates than PPO: so it does with every seed, and not with some alone."""
 SLOW = ("IQN", "DDPG", "SAC", "Rainbow")
@@ -53,9 +68,8 @@ def learned(folder, name, **settings):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each
-             for each in AGENTS]
-)  # fmt: skip
+    "name", [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in AGENTS]
+)
 def test_a_vessel_alone_learns_to_find_its_goal(tmp_path, name):
     _, before, after = learned(tmp_path, name)
     assert before < 0.3

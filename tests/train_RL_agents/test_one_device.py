@@ -30,12 +30,10 @@ KINDS = [
     ("Rainbow", "trainer.prioritized=true", "trainer.n_steps=3", CAPTURED),
     ("SAC", "trainer.exploration=uniform", "trainer.steps_per_batch=2", PLAIN),
     ("IQN", "agent.random_fractions=true", PLAIN),
-    ("PPO", "agent.critic=fleet", "agent.normalize_observations=true",
-     "trainer.scale_returns=true", CAPTURED),
+    ("PPO", "agent.critic=fleet", "agent.normalize_observations=true", "trainer.scale_returns=true", CAPTURED),
     ("PPO", "agent.actions=gaussian", "agent.target_kl=0.01", "agent.value_clip=0.2", PLAIN),
-    ("A2C", "agent.actions=clipped_gaussian", "agent.state_dependent_std=true",
-     "trainer.optimizer=rmsprop", CAPTURED),
-]  # fmt: skip
+    ("A2C", "agent.actions=clipped_gaussian", "agent.state_dependent_std=true", "trainer.optimizer=rmsprop", CAPTURED),
+]
 
 
 @pytest.mark.parametrize("words", KINDS, ids=" ".join)
@@ -49,20 +47,23 @@ def test_nothing_leaves_the_device(words):
 
 @pytest.mark.parametrize(
     "words",
-    [(CAPTURED,), (PLAIN,), (CAPTURED, "world.sensor.scan_beams=4"),
-     (PLAIN, "training_schedule.encounter=true,false"),
-     (CAPTURED, "world.scenario.draws=20"), (PLAIN, "world.scenario.draws=20"),
-     (CAPTURED, "training_schedule.timesteps=0,9")],
+    [
+        (CAPTURED,),
+        (PLAIN,),
+        (CAPTURED, "world.sensor.scan_beams=4"),
+        (PLAIN, "training_schedule.encounter=true,false"),
+        (CAPTURED, "world.scenario.draws=20"),
+        (PLAIN, "world.scenario.draws=20"),
+        (CAPTURED, "training_schedule.timesteps=0,9"),
+    ],
     ids=" ".join,
-)  # fmt: skip
+)
 def test_a_refresh_of_scenarios_stays_on_the_device(words):
     with small_pool(1), fake_gpu() as mode:
         loop = Loop(mode, "DQN", *words)
         drawn = []
         sample = loop.collector.env.reset_pool._sampler.sample
-        loop.collector.env.reset_pool._sampler.sample = lambda *given: (
-            drawn.append(given), sample(*given)
-        )[1]  # fmt: skip
+        loop.collector.env.reset_pool._sampler.sample = lambda *given: (drawn.append(given), sample(*given))[1]
         loop.collect(drawn.clear)
         assert len(drawn) >= 1
 

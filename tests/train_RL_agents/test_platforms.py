@@ -32,8 +32,9 @@ def test_training_resuming_and_evaluation_go_without_what_only_linux_has(tmp_pat
     config.write_text(json.dumps(TINY | {"save_dir": str(tmp_path / "runs")}))
 
     def run(*words):
-        done = subprocess.run([sys.executable, "-c", WITHOUT, *words], text=True,
-                              cwd=Path(__file__).parents[2], capture_output=True)  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", WITHOUT, *words], text=True, cwd=Path(__file__).parents[2], capture_output=True
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

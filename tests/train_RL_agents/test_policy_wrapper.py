@@ -439,9 +439,7 @@ def test_risk_reaches_the_agent_as_it_is():
 def test_drives_the_world(name, explores):
     agent = AGENTS[name](AGENTS[name].config_type())
     levels = Curriculum((Level(3, 0, 2, 20.0),), pool_size=8, refresh_size=8)
-    env = MarineNavEnv(
-        WorldConfig(max_steps=6), 4, scenarios=levels, continuous=agent.continuous, seed=2
-    )
+    env = MarineNavEnv(WorldConfig(max_steps=6), 4, scenarios=levels, continuous=agent.continuous, seed=2)
     wrapper = exploring(agent, [0.5] * 4).train(explores)
     rollout = env.rollout(15, wrapper, break_when_any_done=False)
     assert rollout.batch_size == (4, 15)

@@ -81,9 +81,14 @@ def folder(tmp_path_factory):
     schedule, world = CONFIG.eval_schedule, CONFIG.world
     drawn = draw_scenarios(world, schedule.levels, schedule.num_episodes, 0)
     _, seen = recording.record(
-        BASELINES["straight"](world), drawn, world, name="straight", groups=["all"] * len(drawn),
-        continuous=True, device=CPU,
-    )  # fmt: skip
+        BASELINES["straight"](world),
+        drawn,
+        world,
+        name="straight",
+        groups=["all"] * len(drawn),
+        continuous=True,
+        device=CPU,
+    )
     recording.save(seen, folder / "seen.npz")
     (folder / "scenarios.json").write_text(scenario_text(episodes_of(drawn, world)))
     net = make_agent(published_config("DQN"), 25, CPU).networks
@@ -224,8 +229,7 @@ def test_evaluations(folder, data):
     with np.load(path.with_name("evaluations.npz")) as file:
         np.savez(path, **data.draw(damaged_arrays(dict(file))))
     answers(lambda: curve_table({"all": read_runs([path])}))
-    figures = {"setting": {"agent_type": "DQN"},
-               "figures": {"level 1": {"success_rate": 0.5, "episodes": 4}}}  # fmt: skip
+    figures = {"setting": {"agent_type": "DQN"}, "figures": {"level 1": {"success_rate": 0.5, "episodes": 4}}}
     path = folder / "figures.json"
     path.write_text(json.dumps(data.draw(damaged_trees(figures, SCALARS))))
     answers(lambda: read_runs([path]))
@@ -235,8 +239,7 @@ def test_evaluations(folder, data):
 @given(st.data())
 def test_search_spaces(folder, data):
     pytest.importorskip("optuna", reason="needs the extra tune")
-    space = {"trainer.learning_rate": {"low": 1e-5, "high": 1e-3, "log": True},
-             "trainer.n_steps": [1, 2]}  # fmt: skip
+    space = {"trainer.learning_rate": {"low": 1e-5, "high": 1e-3, "log": True}, "trainer.n_steps": [1, 2]}
     path = folder / "space.json"
     path.write_text(json.dumps(data.draw(damaged_trees(space, SCALARS))))
     answers(lambda: read_space(path, CONFIG))
@@ -246,10 +249,15 @@ def test_search_spaces(folder, data):
 @given(st.data())
 def test_contracts(folder, data):
     contract = {
-        "version": VERSION, "inputs": [{"name": "x"}],
-        "examples": {"tolerance": 1e-5, "inputs": {"x": [[1.0], [2.0]]},
-                     "outputs": {"y": [[3.0], [4.0]]}, "action": [0, 1]},
-    }  # fmt: skip
+        "version": VERSION,
+        "inputs": [{"name": "x"}],
+        "examples": {
+            "tolerance": 1e-5,
+            "inputs": {"x": [[1.0], [2.0]]},
+            "outputs": {"y": [[3.0], [4.0]]},
+            "action": [0, 1],
+        },
+    }
     (folder / "contract.json").write_text(json.dumps(data.draw(damaged_trees(contract, SCALARS))))
     given = folder / "given.json"
     answer = {"outputs": {"y": [[3.0], [4.0]]}, "action": [0, 1]}
@@ -260,16 +268,24 @@ def test_contracts(folder, data):
 @QUICK
 @given(st.data())
 def test_contracts_on_board(folder, data):
-    action = {"control_step": {"value": 0.5}, "thrust_limits": {"value": [-500.0, 1000.0]},
-              "rates": {"value": [[0.0, 0.0], [100.0, 0.0]]}}  # fmt: skip
+    action = {
+        "control_step": {"value": 0.5},
+        "thrust_limits": {"value": [-500.0, 1000.0]},
+        "rates": {"value": [[0.0, 0.0], [100.0, 0.0]]},
+    }
     seen = {"max_objects": 5, "range": [20.0, 20.0], "angle": 6.28}
     contract = {
-        "version": runtime.VERSION, "files": {"onnx": {"file": "x.onnx"}}, "action": action,
-        "inputs": [{"name": "self_state"}, {"name": "objects_state", "shape": [1, 5], "seen": seen},
-                   {"name": "taus", "usual": [0.5], "risk": "adaptive"}],
+        "version": runtime.VERSION,
+        "files": {"onnx": {"file": "x.onnx"}},
+        "action": action,
+        "inputs": [
+            {"name": "self_state"},
+            {"name": "objects_state", "shape": [1, 5], "seen": seen},
+            {"name": "taus", "usual": [0.5], "risk": "adaptive"},
+        ],
         "goal_distance": {"value": 2.0},
         "examples": {"tolerance": 1e-5, "inputs": {"x": [[1.0]]}, "action": [0]},
-    }  # fmt: skip
+    }
     content = json.dumps(data.draw(damaged_trees(contract, SCALARS)))
     (folder / "contract.json").write_text(content)
     with patch.object(runtime, "load_network", lambda file: lambda inputs: np.zeros(1)):
@@ -296,10 +312,13 @@ def test_exported_files(folder, exported, data):
 def test_studies(folder, data):
     (folder / "tiny.json").write_text(json.dumps(TINY))
     study = {
-        "agents": [str(folder / "tiny.json")], "seeds": [0], "settings": {"a": {"seed": 1}},
-        "common": {"eval_freq": 80}, "suites": {"fresh": {"episodes": 1, "seed": 3}},
+        "agents": [str(folder / "tiny.json")],
+        "seeds": [0],
+        "settings": {"a": {"seed": 1}},
+        "common": {"eval_freq": 80},
+        "suites": {"fresh": {"episodes": 1, "seed": 3}},
         "which": "best",
-    }  # fmt: skip
+    }
     path = folder / "study.json"
     path.write_text(json.dumps(data.draw(damaged_trees(study, SCALARS))))
     answers(lambda: read_study(path))

@@ -39,9 +39,7 @@ def counts(tmp_path, *words):
     trainer = TorchRLTrainer(run, quiet=True)
     targets = []
     original = trainer.algorithm.learner.update_targets
-    trainer.algorithm.learner.update_targets = lambda tau: (
-        targets.append(trainer.env_steps), original(tau)
-    )  # fmt: skip
+    trainer.algorithm.learner.update_targets = lambda tau: (targets.append(trainer.env_steps), original(tau))
     trainer.train()
     logged = scalars(run)
     return {
@@ -64,10 +62,18 @@ def counts(tmp_path, *words):
 )
 def test_counts_do_not_depend_on_the_number_of_environments(tmp_path, words, updates, targets):
     found = [
-        counts(tmp_path, *words, f"trainer.num_envs={envs}", f"trainer.steps_per_batch={steps}",
-               "total_timesteps=240", "eval_freq=120", "log_freq=48", "trainer.buffer_size=500")
+        counts(
+            tmp_path,
+            *words,
+            f"trainer.num_envs={envs}",
+            f"trainer.steps_per_batch={steps}",
+            "total_timesteps=240",
+            "eval_freq=120",
+            "log_freq=48",
+            "trainer.buffer_size=500",
+        )
         for envs, steps in ((8, 1), (12, 2))
-    ]  # fmt: skip
+    ]
     assert found[0] == found[1]
     assert found[0]["env_steps"] == 240
     assert (found[0]["updates"], found[0]["targets"]) == (updates, targets)
@@ -122,9 +128,14 @@ def test_the_level_is_resumed_too(tmp_path, uninterrupted):
 
 
 def test_schedules_reach_their_last_values(tmp_path):
-    words = ("trainer.learning_rate=1e-3", "trainer.learning_rate_final=1e-5",
-             "trainer.exploration_initial_eps=0.9", "trainer.exploration_final_eps=0.3",
-             "trainer.exploration_fraction=0.5", "trainer.exploration_spread=0.1")  # fmt: skip
+    words = (
+        "trainer.learning_rate=1e-3",
+        "trainer.learning_rate_final=1e-5",
+        "trainer.exploration_initial_eps=0.9",
+        "trainer.exploration_final_eps=0.3",
+        "trainer.exploration_fraction=0.5",
+        "trainer.exploration_spread=0.1",
+    )
     trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
     rates, strengths = {}, {}
 
@@ -195,11 +206,17 @@ def test_scenarios_that_refreshes_kept_are_logged_if_there_are_any(tmp_path):
 
 
 @pytest.mark.parametrize("by_graphs", [False, True])
-@pytest.mark.parametrize("words", [
-    ("trainer.steps_per_batch=3",), ("agent_type=PPO",), ("agent_type=AC-IQN", "trainer.n_steps=3"),
-    ("training_schedule.encounter=true,true", "training_schedule.traffic=0.5,0.5"),
-    ("world.reward.function=marinenav_env.rules.reward:published_reward",),
-], ids=" ".join)  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("trainer.steps_per_batch=3",),
+        ("agent_type=PPO",),
+        ("agent_type=AC-IQN", "trainer.n_steps=3"),
+        ("training_schedule.encounter=true,true", "training_schedule.traffic=0.5,0.5"),
+        ("world.reward.function=marinenav_env.rules.reward:published_reward",),
+    ],
+    ids=" ".join,
+)
 def test_figures_of_training_episodes_are_logged(tmp_path, words, by_graphs, monkeypatch):
     monkeypatch.setattr(plugins, "_allowed", {"marinenav_env.rules.reward:published_reward"})
     run = new_run(tmp_path, *words)
@@ -255,9 +272,7 @@ def test_several_seeds_share_a_training_folder(tmp_path, command):
     (folder,) = (tmp_path / "runs").iterdir()
     assert folder.name.startswith("DQN_")
     runs = [RunFolder.open(path) for path in sorted(folder.iterdir())]
-    assert [(run.path.name, run.seed, run.config.seed) for run in runs] == [
-        ("seed_5", 5, (5,)), ("seed_7", 7, (7,))
-    ]  # fmt: skip
+    assert [(run.path.name, run.seed, run.config.seed) for run in runs] == [("seed_5", 5, (5,)), ("seed_7", 7, (7,))]
     assert all(saved(run)["env_steps"] == 160 for run in runs)
     assert differences(saved(runs[0])["learner"], saved(runs[1])["learner"])
 
@@ -324,10 +339,17 @@ def test_a_run_that_is_refused_leaves_no_folder(tmp_path, command, capsys):
     assert not list((tmp_path / "runs").iterdir())
 
 
-@pytest.mark.parametrize("words", [("agent_type=AC-IQN",), ("agent.critics=1",),
-                                   ("agent.dueling=false",), ("agent.layer_norm=false",),
-                                   ("world.vessel.left_thrust_change=0,500",)],
-                         ids=" ".join)  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("agent_type=AC-IQN",),
+        ("agent.critics=1",),
+        ("agent.dueling=false",),
+        ("agent.layer_norm=false",),
+        ("world.vessel.left_thrust_change=0,500",),
+    ],
+    ids=" ".join,
+)
 def test_weights_of_another_architecture_are_refused(tmp_path, trained, words):
     policy = trained.checkpoints / "policy_000000000160.pt"
     run = new_run(tmp_path, *words, f"load_model={policy}")
@@ -377,8 +399,7 @@ def test_evaluations_agree_with_those_of_the_saved_policies(tmp_path, capsys):
     entries = read_manifest(run.checkpoints)["policies"]
     for row, entry in zip(evaluations(run), entries, strict=True):
         out = tmp_path / "out.json"
-        command = ["evaluate", "--checkpoint", str(run.checkpoints / entry["file"]), "-D", "cpu",
-                   "--json", str(out)]  # fmt: skip
+        command = ["evaluate", "--checkpoint", str(run.checkpoints / entry["file"]), "-D", "cpu", "--json", str(out)]
         assert main(command) == 0
         figures = strict(out)["figures"]["overall"]
         assert figures == entry["metrics"]

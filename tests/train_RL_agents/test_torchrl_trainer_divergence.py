@@ -71,8 +71,7 @@ FAULTS = {"loss": spoil_loss, "weights": spoil_weight, "reward": spoil_reward}
 def spoil(trainer, fault, env_steps, value=math.nan):
     """Something goes wrong in the batch that ends at so many env-steps."""
     if fault == "reward":
-        at(trainer, env_steps - 8 * trainer.config.trainer.vector_steps,
-           lambda: spoil_reward(trainer, value))  # fmt: skip
+        at(trainer, env_steps - 8 * trainer.config.trainer.vector_steps, lambda: spoil_reward(trainer, value))
     else:
         at(trainer, env_steps, lambda: FAULTS[fault](trainer, value))
 
@@ -90,8 +89,9 @@ def test_the_first_one_stops_the_run_and_the_last_good_state_is_kept(tmp_path, n
     assert len(said) < 400 + len(str(run.path))
     assert re.fullmatch(
         rf"[\w, ]*\b{fault}[\w, ]* became infinite or NaN between 80 and {SEEN[name]} env-steps; "
-        r"the state of 80 env-steps is kept; .*", said
-    )  # fmt: skip
+        r"the state of 80 env-steps is kept; .*",
+        said,
+    )
     assert saved(run)["env_steps"] == 80
     assert load_policy(run.path, "latest").env_steps == 80
     assert [file.name for file in run.checkpoints.glob("policy_*")] == ["policy_000000000080.pt"]
@@ -104,8 +104,11 @@ def test_a_reward_of_a_users_own_stops_the_run_of_every_agent(tmp_path, monkeypa
     own = f"tests.train_RL_agents.own_rewards:becomes_{kind}"
     monkeypatch.setattr(plugins, "_allowed", {own})
     run = new_run(tmp_path, f"agent_type={name}", f"world.reward.function={own}", "log_freq=80")
-    with pytest.raises(DivergedError, match=r"\breward\b.* became infinite or NaN between 0 and 80 "
-                       "env-steps; check the (actions and )?reward"):  # fmt: skip
+    with pytest.raises(
+        DivergedError,
+        match=r"\breward\b.* became infinite or NaN between 0 and 80 "
+        "env-steps; check the (actions and )?reward",
+    ):
         TorchRLTrainer(run, quiet=True).train()
 
 
@@ -116,8 +119,11 @@ def test_a_sensor_of_a_users_own_stops_the_run(tmp_path, monkeypatch, name, kind
     own = f"tests.train_RL_agents.own_sensors:Becomes{kind}"
     monkeypatch.setattr(plugins, "_allowed", {own})
     run = new_run(tmp_path, f"agent_type={name}", f"world.sensor.entries={own}", "log_freq=80")
-    with pytest.raises(DivergedError, match=r"^observations.* became infinite or NaN between 0 and "
-                       "80 env-steps; check the observations"):  # fmt: skip
+    with pytest.raises(
+        DivergedError,
+        match=r"^observations.* became infinite or NaN between 0 and "
+        "80 env-steps; check the observations",
+    ):
         TorchRLTrainer(run, quiet=True).train()
 
 
@@ -168,16 +174,22 @@ def test_a_resumed_run_goes_on_as_if_nothing_had_happened(tmp_path, uninterrupte
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_rate_that_is_too_large_can_be_made_smaller(tmp_path, capsys, command, name):
-    run = new_run(tmp_path / "my runs", f"agent_type={name}", "log_freq=16",
-                  "trainer.learning_rate=1e30", "trainer.learning_rate_final=1e30")  # fmt: skip
+    run = new_run(
+        tmp_path / "my runs",
+        f"agent_type={name}",
+        "log_freq=16",
+        "trainer.learning_rate=1e30",
+        "trainer.learning_rate_final=1e30",
+    )
     resume = ["train", "--resume", str(run.path), "--no-bar"]
     assert main(resume) == 2
     said = capsys.readouterr().err
     assert re.fullmatch(
         r"marinenav: error: .* became infinite or NaN between \d+ and \d+ env-steps; (check the "
         rf"[\w ]+, or )?go on with a smaller rate: marinenav train --resume '{run.path}' "
-        r"trainer\.learning_rate=5e\+29 trainer\.learning_rate_final=5e\+29\n", said
-    )  # fmt: skip
+        r"trainer\.learning_rate=5e\+29 trainer\.learning_rate_final=5e\+29\n",
+        said,
+    )
     assert not (run.checkpoints / STATE).exists()
     rates = ["trainer.learning_rate=1e-3", "trainer.learning_rate_final=1e-4"]
     assert main([*resume, *rates]) == 0
@@ -231,8 +243,9 @@ def test_a_run_that_ends_before_its_first_step_ends_with_the_same_bits(tmp_path)
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_goes_back_with_half_the_rate(tmp_path, capsys, name, fault):
-    run = new_run(tmp_path, f"agent_type={name}", REWIND, "trainer.learning_rate_final=5e-4",
-                  "trainer.learning_rate=5e-4")  # fmt: skip
+    run = new_run(
+        tmp_path, f"agent_type={name}", REWIND, "trainer.learning_rate_final=5e-4", "trainer.learning_rate=5e-4"
+    )
     trainer = TorchRLTrainer(run, bar=False)
     spoil(trainer, fault, 112)
     trainer.train()
@@ -281,14 +294,18 @@ def test_what_prevents_going_back_is_raised(tmp_path, monkeypatch):
 def test_it_goes_back_three_times_at_most(tmp_path, monkeypatch, capsys):
     losses = AGENTS["DQN"].loss
     monkeypatch.setattr(
-        AGENTS["DQN"], "loss",
-        lambda agent, batch, noise: losses(agent, batch, noise) | {"loss": math.nan * losses(
-            agent, batch, noise)["loss"]},
-    )  # fmt: skip
+        AGENTS["DQN"],
+        "loss",
+        lambda agent, batch, noise: (
+            losses(agent, batch, noise) | {"loss": math.nan * losses(agent, batch, noise)["loss"]}
+        ),
+    )
     run = new_run(tmp_path, REWIND)
     with pytest.raises(DivergedError):
         TorchRLTrainer(run, bar=False).train()
     assert re.findall(r"with a rate of (\S+) \((\d) of 3\)", capsys.readouterr().out) == [
-        ("0.00025", "1"), ("0.000125", "2"), ("6.25e-05", "3")
-    ]  # fmt: skip
+        ("0.00025", "1"),
+        ("0.000125", "2"),
+        ("6.25e-05", "3"),
+    ]
     assert saved(run)["env_steps"] == 0

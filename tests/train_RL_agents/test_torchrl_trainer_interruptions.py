@@ -73,9 +73,7 @@ def test_a_run_goes_on_with_smaller_parts_also_when_resumed(tmp_path, monkeypatc
     assert differences(results(whole), results(parts)) == []
 
 
-def test_a_run_without_any_room_is_saved_and_says_one_sentence(
-    tmp_path, monkeypatch, capsys, command
-):
+def test_a_run_without_any_room_is_saved_and_says_one_sentence(tmp_path, monkeypatch, capsys, command):
     with monkeypatch.context() as patch:
         limit_memory(patch, 0)
         # The plan made before the run tries small batches; this shortage comes later.
@@ -84,8 +82,9 @@ def test_a_run_without_any_room_is_saved_and_says_one_sentence(
     said = capsys.readouterr().err
     assert re.fullmatch(
         r"marinenav: error: trainer\.batch_size=8: out of memory even with one transition at a "
-        r"time; make room .*; saved\n", said
-    )  # fmt: skip
+        r"time; make room .*; saved\n",
+        said,
+    )
     run = only_run(tmp_path)
     assert saved(run)["env_steps"] == 24
     assert saved(run)["learner"]["micro_batch"] == 8
@@ -97,9 +96,7 @@ def test_a_run_without_any_room_is_saved_and_says_one_sentence(
 
 
 @pytest.mark.parametrize("count", range(1, 17))
-def test_a_full_disk_costs_no_file_and_gives_one_sentence(
-    tmp_path, monkeypatch, capsys, command, count
-):
+def test_a_full_disk_costs_no_file_and_gives_one_sentence(tmp_path, monkeypatch, capsys, command, count):
     """The disk is full from the ``count``-th write on; 15 are made in a run."""
     left, fsync, written = iter(range(count - 1)), os.fsync, []
 
@@ -118,8 +115,9 @@ def test_a_full_disk_costs_no_file_and_gives_one_sentence(
     assert status == 2
     assert re.fullmatch(
         r"marinenav: error: .*: cannot be written \(\[Errno 28\] No space left on device\); "
-        r"what was there is kept\n", output
-    )  # fmt: skip
+        r"what was there is kept\n",
+        output,
+    )
     if "eval_configs" not in written:
         assert not list(tmp_path.glob("runs/*"))  # it never began
         return
@@ -166,8 +164,7 @@ def test_tensorboards_thread_reports_in_one_sentence_too(tmp_path):
         "    sys.exit(str(error))\n"
     )
     run = new_run(tmp_path)
-    done = subprocess.run([sys.executable, "-c", code, str(run.path)], cwd=ROOT,
-                          capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code, str(run.path)], cwd=ROOT, capture_output=True, text=True)
     said = f"{run.path}: events for TensorBoard cannot be written ([Errno 27] File too large)"
     assert done.stderr.splitlines() == [said]
 
@@ -371,13 +368,19 @@ def test_a_signalled_command_goes_on_if_asked_for(tmp_path, command, start, numb
 @pytest.mark.slow
 def test_a_run_whose_terminal_is_gone_is_saved(tmp_path, command):
     terminal, theirs = os.openpty()
-    code = ("import fcntl, runpy, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
-            "runpy.run_module('train_RL_agents', run_name='__main__')")  # fmt: skip
+    code = (
+        "import fcntl, runpy, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+        "runpy.run_module('train_RL_agents', run_name='__main__')"
+    )
     words = [*command, "total_timesteps=1000000000", "eval_freq=800"]
     with subprocess.Popen(
-        [sys.executable, "-c", code, *words], cwd=ROOT, start_new_session=True,
-        stdin=theirs, stdout=theirs, stderr=theirs,
-    ) as process:  # fmt: skip
+        [sys.executable, "-c", code, *words],
+        cwd=ROOT,
+        start_new_session=True,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    ) as process:
         os.close(theirs)
         wait_for(process, tmp_path, f"checkpoints/{STATE}")
         os.close(terminal)
@@ -403,8 +406,7 @@ def test_a_run_whose_reader_is_gone_is_saved(tmp_path, command, start, lines):
 @pytest.mark.slow
 def test_a_second_ctrl_c_ends_a_command_at_once(tmp_path, command, start):
     # The first evaluation comes with the first batch and takes minutes.
-    process = start(*command, "eval_freq=1", "world.max_steps=100000",
-                    "eval_schedule.num_episodes=20,20")  # fmt: skip
+    process = start(*command, "eval_freq=1", "world.max_steps=100000", "eval_schedule.num_episodes=20,20")
     wait_for(process, tmp_path, "eval_configs.json")
     time.sleep(2.0)
     process.send_signal(signal.SIGINT)

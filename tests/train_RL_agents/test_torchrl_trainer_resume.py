@@ -43,18 +43,29 @@ from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 from train_RL_agents.utils.progress import Clock
 
-KINDS = [("agent_type=" + agent, f"trainer.n_steps={n}", *targets)
-         for agent in ("AC-IQN", "DQN") for n in (1, 3) for targets in (SOFT, HARD)]  # fmt: skip
+KINDS = [
+    ("agent_type=" + agent, f"trainer.n_steps={n}", *targets)
+    for agent in ("AC-IQN", "DQN")
+    for n in (1, 3)
+    for targets in (SOFT, HARD)
+]
 OTHERS = [
-    (f"agent_type={name}", "trainer.n_steps=3", *SOFT) for name, agent in AGENTS.items()
+    (f"agent_type={name}", "trainer.n_steps=3", *SOFT)
+    for name, agent in AGENTS.items()
     if name not in ("AC-IQN", "DQN") and agent.algorithm == "off-policy"
-]  # fmt: skip
+]
 ROLLOUT_KINDS = [
-    ("agent_type=PPO",), ("agent_type=A2C", "trainer.epochs=1", "trainer.optimizer=rmsprop"),
-    ("agent_type=PPO", "agent.critic=fleet", "agent.normalize_observations=true",
-     "trainer.scale_returns=true", "trainer.normalize_advantages=false"),
+    ("agent_type=PPO",),
+    ("agent_type=A2C", "trainer.epochs=1", "trainer.optimizer=rmsprop"),
+    (
+        "agent_type=PPO",
+        "agent.critic=fleet",
+        "agent.normalize_observations=true",
+        "trainer.scale_returns=true",
+        "trainer.normalize_advantages=false",
+    ),
     ("agent_type=PPO", "agent.actions=gaussian", "agent.target_kl=0.01", "agent.value_clip=0.2"),
-]  # fmt: skip
+]
 pytestmark = pytest.mark.usefixtures("surroundings")
 
 
@@ -106,9 +117,7 @@ def test_a_compiled_run_that_is_interrupted_ends_as_one_that_was_not(tmp_path, m
     words = (f"agent_type={agent}", "execution.compile=true", "trainer.n_steps=3")
     whole, parts = (new_run(tmp_path / name, *words) for name in ("whole", "parts"))
     for run, stop_at in ((whole, None), (parts, 104), (parts, None)):
-        process = multiprocessing.get_context("spawn").Process(
-            target=train_apart, args=(run.path, stop_at)
-        )
+        process = multiprocessing.get_context("spawn").Process(target=train_apart, args=(run.path, stop_at))
         process.start()
         process.join()
         assert process.exitcode == 0
@@ -125,9 +134,7 @@ def test_priorities_of_replay_are_resumed_too(tmp_path, uninterrupted):
 
 
 @pytest.mark.parametrize("moment", ["step", "update", "evaluate", "policy", "state", "in place"])
-def test_a_run_that_dies_goes_on_from_its_last_checkpoint(
-    tmp_path, monkeypatch, uninterrupted, moment
-):
+def test_a_run_that_dies_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch, uninterrupted, moment):
     run = new_run(tmp_path, "agent_type=DQN", "trainer.n_steps=3", *HARD)
     trainer = TorchRLTrainer(run, quiet=True)
     places = {
@@ -167,9 +174,17 @@ def test_kill_9_at_any_moment_changes_nothing(tmp_path, uninterrupted):
 
     # Every 5 steps two files of evaluations, a policy, the manifest and the state are written.
     for moment, count, reached in (
-        ("step", 3, 0), ("written", 4, 0), ("write", 2, 0), ("placed", 5, 40), ("update", 2, 40),
-        ("step", 3, 40), ("write", 1, 40), ("placed", 4, 40), ("written", 5, 40), ("placed", 5, 80),
-    ):  # fmt: skip
+        ("step", 3, 0),
+        ("written", 4, 0),
+        ("write", 2, 0),
+        ("placed", 5, 40),
+        ("update", 2, 40),
+        ("step", 3, 40),
+        ("write", 1, 40),
+        ("placed", 4, 40),
+        ("written", 5, 40),
+        ("placed", 5, 80),
+    ):
         assert child(moment, count) == -signal.SIGKILL, moment
         if reached:
             assert saved(run)["env_steps"] == reached, moment
@@ -208,9 +223,7 @@ def test_kill_9_in_the_middle_of_an_epoch_changes_nothing(tmp_path, uninterrupte
 
 
 @pytest.mark.parametrize("moment", ["update", "state"])
-def test_an_on_policy_run_that_dies_goes_on_from_its_last_checkpoint(
-    tmp_path, monkeypatch, uninterrupted, moment
-):
+def test_an_on_policy_run_that_dies_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch, uninterrupted, moment):
     """In the middle of an epoch, and while it saves."""
     words = ("agent_type=PPO", "trainer.epochs=3", "agent.normalize_observations=true")
     run = new_run(tmp_path, *words)
@@ -381,11 +394,21 @@ def test_files_of_another_kind_or_version_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words", [("agent_type=AC-IQN",), ("agent.critics=1",), ("agent.dueling=false",),
-              ("trainer.num_envs=9",), ("trainer.buffer_size=100",), ("trainer.buffer_size=999",),
-              ("trainer.gamma=0.9",), ("trainer.reward_scale=0.2", "trainer.tau=0.5"),
-              ("world.reward.timestep_penalty=-0.5",), ("training_schedule.num_robots=2,4",)],
-    ids=" ".join)  # fmt: skip
+    "words",
+    [
+        ("agent_type=AC-IQN",),
+        ("agent.critics=1",),
+        ("agent.dueling=false",),
+        ("trainer.num_envs=9",),
+        ("trainer.buffer_size=100",),
+        ("trainer.buffer_size=999",),
+        ("trainer.gamma=0.9",),
+        ("trainer.reward_scale=0.2", "trainer.tau=0.5"),
+        ("world.reward.timestep_penalty=-0.5",),
+        ("training_schedule.num_robots=2,4",),
+    ],
+    ids=" ".join,
+)
 def test_a_state_of_another_configuration_is_refused(tmp_path, trained, words):
     other = new_run(tmp_path, *words)
     (other.checkpoints / STATE).write_bytes((trained.checkpoints / STATE).read_bytes())
@@ -410,10 +433,17 @@ def test_a_configuration_changed_by_hand_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", [{"total_timesteps": 240}, {"eval_freq": 40}, {"log_freq": 16},
-               {"execution": Execution(device="cpu", threads=2, compile=False)},
-               {"save_dir": "elsewhere"}, {"load_model": "gone.pt"}],
-    ids=lambda change: next(iter(change)))  # fmt: skip
+    "change",
+    [
+        {"total_timesteps": 240},
+        {"eval_freq": 40},
+        {"log_freq": 16},
+        {"execution": Execution(device="cpu", threads=2, compile=False)},
+        {"save_dir": "elsewhere"},
+        {"load_model": "gone.pt"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
 def test_some_settings_may_change(tmp_path, trained, change):
     run = RunFolder(tmp_path, replace(trained.config, **change), trained.seed)
     run.checkpoints.mkdir()
@@ -435,19 +465,38 @@ def prioritised(tmp_path_factory):
 
 GONE = object()
 WRONG = [
-    ("rewinds", -1), ("world/now", {}), ("world/now/state/pose", GONE), ("world/starts/starts", {}),
-    ("world/starts/starts/extra", 1), ("learner/agent", {}), ("learner/updates", True),
-    ("learner/averaged/networks.critic.object_scale", GONE), ("learner/optimizer/state", {}),
-    ("learner/optimizer/state/0/exp_avg", GONE), ("learner/optimizer/state/0/step", torch.ones(1)),
-    ("learner/optimizer/param_groups/0/lr", True), ("meter/counts", GONE), ("meter/counts/loss", 0),
-    ("meter/sums/loss", torch.tensor(1)), ("streams", "text"), ("streams/open", GONE),
-    ("streams/open/reward", GONE), ("replay/capacity", 151), ("replay/filled", torch.tensor(3)),
-    ("replay/cursor", True), ("replay/cursor", torch.tensor(0.0)), ("replay/rows/reward", GONE),
-    ("replay/sampler/priorities", torch.zeros(1)), ("replay/sampler/highest", torch.ones(1)),
-    ("clock/total", -1.0), ("clock/seconds", {"update": True}), ("generators/policy", GONE),
-    ("evaluations/0/level", torch.zeros(3)), ("evaluations/0/success", torch.zeros(3, 1).bool()),
+    ("rewinds", -1),
+    ("world/now", {}),
+    ("world/now/state/pose", GONE),
+    ("world/starts/starts", {}),
+    ("world/starts/starts/extra", 1),
+    ("learner/agent", {}),
+    ("learner/updates", True),
+    ("learner/averaged/networks.critic.object_scale", GONE),
+    ("learner/optimizer/state", {}),
+    ("learner/optimizer/state/0/exp_avg", GONE),
+    ("learner/optimizer/state/0/step", torch.ones(1)),
+    ("learner/optimizer/param_groups/0/lr", True),
+    ("meter/counts", GONE),
+    ("meter/counts/loss", 0),
+    ("meter/sums/loss", torch.tensor(1)),
+    ("streams", "text"),
+    ("streams/open", GONE),
+    ("streams/open/reward", GONE),
+    ("replay/capacity", 151),
+    ("replay/filled", torch.tensor(3)),
+    ("replay/cursor", True),
+    ("replay/cursor", torch.tensor(0.0)),
+    ("replay/rows/reward", GONE),
+    ("replay/sampler/priorities", torch.zeros(1)),
+    ("replay/sampler/highest", torch.ones(1)),
+    ("clock/total", -1.0),
+    ("clock/seconds", {"update": True}),
+    ("generators/policy", GONE),
+    ("evaluations/0/level", torch.zeros(3)),
+    ("evaluations/0/success", torch.zeros(3, 1).bool()),
     ("rows", []),
-]  # fmt: skip
+]
 
 
 def changed(tree, names, value):

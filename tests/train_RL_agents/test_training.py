@@ -16,9 +16,7 @@ from train_RL_agents.training import new_runs, run_to_the_end, sized_config
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_a_folder_goes_where_its_run_is_refused_but_not_once_it_has_begun(
-    tmp_path, monkeypatch, begun
-):
+def test_a_folder_goes_where_its_run_is_refused_but_not_once_it_has_begun(tmp_path, monkeypatch, begun):
     def refuse(*given, **options):
         raise ConfigError("no")
 

@@ -23,9 +23,11 @@ CURRENT, ENCODER = "my_parts.current:Current", "my_parts.current:CurrentEncoder"
 REWARD, RING = "my_parts.rewards:early", "my_parts.ring:Ring"
 PARTS = (SOFT_Q, REWARD, CURRENT, ENCODER, RING)
 WORDS = (
-    f"world.reward.function={REWARD}", f"world.sensor.entries={CURRENT}",
-    f'agent.entry_encoders=["current={ENCODER}"]', f"training_schedule.sampler={RING}",
-)  # fmt: skip
+    f"world.reward.function={REWARD}",
+    f"world.sensor.entries={CURRENT}",
+    f'agent.entry_encoders=["current={ENCODER}"]',
+    f"training_schedule.sampler={RING}",
+)
 ON_POLICY = {"num_envs": 8, "rollout_steps": 4, "batch_size": 16}
 
 
@@ -141,9 +143,11 @@ def test_names_of_entry_points(
     write_entry_points(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     words = (
-        "world.reward.function=early", "world.sensor.entries=current",
-        'agent.entry_encoders=["current=current"]', "training_schedule.sampler=ring",
-    )  # fmt: skip
+        "world.reward.function=early",
+        "world.sensor.entries=current",
+        'agent.entry_encoders=["current=current"]',
+        "training_schedule.sampler=ring",
+    )
     folder = trained("--agent", "PPO-KL", *words, trainer=ON_POLICY)
     # Files hold the references, so that without the entry points a sentence names the package.
     stored = (Path(folder) / "trial_config.json").read_text()
@@ -155,9 +159,7 @@ def test_names_of_entry_points(
     assert f"--plugin {PPO_KL}" in capsys.readouterr().err
 
 
-def test_entry_points_allow_parts_that_files_name(
-    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_entry_points_allow_parts_that_files_name(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_entry_points(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert run("info", folder) == 0
@@ -177,9 +179,7 @@ def test_entry_points_allow_parts_that_files_name(
     ],
     ids=" ".join,
 )
-def test_a_file_imports_nothing(
-    words: tuple[str, ...], folder: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_imports_nothing(words: tuple[str, ...], folder: str, capsys: pytest.CaptureFixture[str]) -> None:
     names = {
         "RUN": folder,
         "POLICY": str(next(Path(folder).glob("checkpoints/policy_*.pt"))),
@@ -194,9 +194,7 @@ def test_a_file_imports_nothing(
 
 
 @pytest.mark.parametrize("missing", PARTS)
-def test_every_part_must_be_named(
-    missing: str, folder: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_part_must_be_named(missing: str, folder: str, capsys: pytest.CaptureFixture[str]) -> None:
     named = plugged(*(part for part in PARTS if part != missing))
     assert run("train", "--resume", folder, "--quiet", *named) == BAD_INPUT
     assert f"--plugin {missing}" in capsys.readouterr().err
@@ -220,8 +218,11 @@ def test_contract_tests_run_for_a_users_agents(site: Path) -> None:
     named = {"MARINENAV_AGENTS": f"{SOFT_Q} {PPO_KL}", "PYTHONPATH": f"{site}{os.pathsep}{root}"}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-k", "my_parts", *files],
-        cwd=root, env=os.environ | named, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=root,
+        env=os.environ | named,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout
     assert all(part in done.stdout for part in ("passed", "deselected"))
 

@@ -32,20 +32,38 @@ ROOT = Path(__file__).parents[2]
 LEVELS = {"num_robots": [2, 3], "num_cores": [0, 1], "num_obstacles": [1, 0],
           "min_start_goal_dis": [10.0, 12.0]}  # fmt: skip
 TINY: dict[str, Any] = {
-    "agent_type": "DQN", "total_timesteps": 160, "eval_freq": 80, "log_freq": 40,
-    "execution": {"device": "cpu", "threads": 1, "compile": False}, "draw_evaluations": False,
-    "trainer": {"num_envs": 8, "batch_size": 8, "buffer_size": 150, "learning_starts": 16,
-                "train_freq": 8, "n_steps": 1},
+    "agent_type": "DQN",
+    "total_timesteps": 160,
+    "eval_freq": 80,
+    "log_freq": 40,
+    "execution": {"device": "cpu", "threads": 1, "compile": False},
+    "draw_evaluations": False,
+    "trainer": {
+        "num_envs": 8,
+        "batch_size": 8,
+        "buffer_size": 150,
+        "learning_starts": 16,
+        "train_freq": 8,
+        "n_steps": 1,
+    },
     # Short episodes and wide goals: robots arrive, collide and run out of time.
-    "world": {"max_steps": 8, "dt": 0.25, "substeps": 2, "vessel": {"goal_distance": 13.0},
-              "scenario": {"width": 25.0, "height": 25.0, "clear_r": 5.0}},
+    "world": {
+        "max_steps": 8,
+        "dt": 0.25,
+        "substeps": 2,
+        "vessel": {"goal_distance": 13.0},
+        "scenario": {"width": 25.0, "height": 25.0, "clear_r": 5.0},
+    },
     "training_schedule": LEVELS,
     "eval_schedule": {**LEVELS, "num_episodes": [2, 1]},
-}  # fmt: skip
+}
 """20 vector steps; the buffer is written over, and both evaluations fall on a log entry."""
 ROLLOUTS: dict[str, Any] = {
-    "num_envs": 8, "rollout_steps": 2, "epochs": 2, "batch_size": 8,
-}  # fmt: skip
+    "num_envs": 8,
+    "rollout_steps": 2,
+    "epochs": 2,
+    "batch_size": 8,
+}
 """The section ``trainer`` for on-policy agents: 10 rollouts."""
 SOFT = ("trainer.target_update_interval=0", "trainer.tau=0.05")
 HARD = ("trainer.target_update_interval=24", "trainer.tau=1.0")
@@ -53,9 +71,7 @@ TIMES = ("train_time", "wall_time")
 
 
 @contextmanager
-def programs(
-    *module: str, end: Callable[[Any], None], **options: Any
-) -> Iterator[Callable[..., Any]]:
+def programs(*module: str, end: Callable[[Any], None], **options: Any) -> Iterator[Callable[..., Any]]:
     """Starts ``python -m MODULE ...`` with arguments, any number of times, and leaves none behind.
 
     Args:
@@ -67,10 +83,14 @@ def programs(
 
     def begin(*arguments: str) -> Any:
         process = subprocess.Popen(
-            [sys.executable, "-m", *module, *arguments], cwd=ROOT, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=os.environ | {"OMP_NUM_THREADS": "1"}, **options,
-        )  # fmt: skip
+            [sys.executable, "-m", *module, *arguments],
+            cwd=ROOT,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            **options,
+        )
         started.append(process)
         return process
 
@@ -189,8 +209,7 @@ def scalars(run: RunFolder) -> dict[str, list[tuple[int, float]]]:
         for number, file in enumerate(written):
             (Path(folder) / f"events.out.tfevents.{number:03}").write_bytes(file.read_bytes())
         events = EventAccumulator(folder, size_guidance={"scalars": 0}).Reload()
-    return {tag: [(event.step, event.value) for event in events.Scalars(tag)]
-            for tag in events.Tags()["scalars"]}  # fmt: skip
+    return {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
 
 
 def _written_at(file: Path) -> list[int]:
@@ -200,12 +219,13 @@ def _written_at(file: Path) -> list[int]:
 
 def results(run: RunFolder) -> dict[str, Any]:
     """Everything that two equal runs must have in common, wall times left out."""
-    rows = [{key: value for key, value in row.items() if key not in TIMES}
-            for row in evaluations(run)]  # fmt: skip
-    logged = {tag: values for tag, values in scalars(run).items()
-              if not tag.startswith(("time/", "charts/", "system/", "gpu/"))}  # fmt: skip
-    policies = {file.name: read_checked(file, POLICY, CPU)
-                for file in run.checkpoints.glob("policy_*.pt")}  # fmt: skip
+    rows = [{key: value for key, value in row.items() if key not in TIMES} for row in evaluations(run)]
+    logged = {
+        tag: values
+        for tag, values in scalars(run).items()
+        if not tag.startswith(("time/", "charts/", "system/", "gpu/"))
+    }
+    policies = {file.name: read_checked(file, POLICY, CPU) for file in run.checkpoints.glob("policy_*.pt")}
     return {
         "state": saved(run),
         "policies": policies,
@@ -239,8 +259,11 @@ def same(one: Any, other: Any) -> bool:
 
 def files(path: Path) -> dict[str, bytes]:
     """The content of every file below a folder, but for who wrote a run when."""
-    return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*"))
-            if file.is_file() and file.name not in (LOCK, LOG)}  # fmt: skip
+    return {
+        str(file.relative_to(path)): file.read_bytes()
+        for file in sorted(path.rglob("*"))
+        if file.is_file() and file.name not in (LOCK, LOG)
+    }
 
 
 # Processes of their own -------------------------------------------------------------------------

@@ -21,9 +21,12 @@ class A2C(ActorCriticAgent[A2CConfig]):
 
     config_type = A2CConfig
     trainer_defaults: ClassVar[dict[str, Any]] = {
-        "num_envs": 256, "rollout_steps": 5, "batch_size": 3072, "optimizer": "rmsprop",
+        "num_envs": 256,
+        "rollout_steps": 5,
+        "batch_size": 3072,
+        "optimizer": "rmsprop",
         "max_grad_norm": 0.5,
-    }  # fmt: skip
+    }
 
     def loss(self, batch: RolloutBatch, noise: None) -> Losses:
         """Policy gradient, value loss, and entropy."""

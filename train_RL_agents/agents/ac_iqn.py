@@ -103,9 +103,7 @@ class ACIQN(Agent[ACIQNConfig]):
     def critic_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
         """See Agent."""
         taus = self.tau_midpoints
-        return torch.stack(
-            [self.networks[name](observation, action, taus) for name in self.critics]
-        )
+        return torch.stack([self.networks[name](observation, action, taus) for name in self.critics])
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, ...]:
         """Fractions [2, N], one a stratum, and noise [B, 2] of next and [A, 2] of own actions."""
@@ -120,9 +118,7 @@ class ACIQN(Agent[ACIQNConfig]):
     def loss(self, batch: Batch, noise: tuple[Tensor, ...]) -> Losses:
         """Quantile regression of the critics; the actor maximises the lower one."""
         (taus, target_taus), smoothing, actor_noise = noise
-        critics, targets = (
-            [each[name] for name in self.critics] for each in (self.networks, self.targets)
-        )
+        critics, targets = ([each[name] for name in self.critics] for each in (self.networks, self.targets))
         with torch.no_grad():
             smoothing = (self.config.target_noise * smoothing).clamp(-0.5, 0.5)
             action = (self.targets["actor"](batch.next_observation) + smoothing).clamp(-1.0, 1.0)

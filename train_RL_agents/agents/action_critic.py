@@ -117,9 +117,7 @@ class ImplicitQuantileCritic(ObservationNetwork):
         self.action_encoder = None if self.late else action_encoder(sizes[0])
         self.output_layer = nn.Linear(width, 1)
 
-    def forward(
-        self, observation: Observation, action: Tensor, taus: Tensor, rows: int | None = None
-    ) -> Tensor:
+    def forward(self, observation: Observation, action: Tensor, taus: Tensor, rows: int | None = None) -> Tensor:
         """Quantiles [B, N] at fractions [N] or [B, N] of actions [B, 2].
 
         With ``rows`` the observations are those of a larger batch, of which the first B count:
@@ -157,9 +155,11 @@ class ImplicitQuantileCritic(ObservationNetwork):
 
 
 def best_choice(
-    critics: Sequence[ImplicitQuantileCritic], observation: Observation, choices: Tensor,
+    critics: Sequence[ImplicitQuantileCritic],
+    observation: Observation,
+    choices: Tensor,
     taus: Tensor,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Of K actions the one of the highest value by the lower critic, [B, 2].
 
     Args:

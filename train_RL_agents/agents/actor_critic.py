@@ -100,9 +100,7 @@ class ActorCriticAgent(Agent[ConfigType]):
         log_prob, entropy = self._density(outputs, batch.action, batch.extras)
         return log_prob, entropy, value
 
-    def _density(
-        self, outputs: Tensor, action: Tensor, extras: dict[str, Tensor]
-    ) -> tuple[Tensor, Tensor]:
+    def _density(self, outputs: Tensor, action: Tensor, extras: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Log probability (density) of actions, and entropy, [B] each.
 
         The entropy of a squashed number is estimated at the sample, which moves with the mean and

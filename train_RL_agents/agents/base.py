@@ -102,9 +102,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
     selection_rule: ClassVar[str]
     """How ``select`` turns outputs into an action, in words."""
 
-    def __init__(
-        self, config: ConfigType, num_actions: int = 25, spec: ObservationSpec | None = None
-    ) -> None:
+    def __init__(self, config: ConfigType, num_actions: int = 25, spec: ObservationSpec | None = None) -> None:
         super().__init__()
         self.config, self.num_actions = config, num_actions
         self.spec = spec or ObservationSpec.of(WorldConfig())

@@ -78,9 +78,7 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
         values = each_of(networks, batch.observation, batch.action)
         actor: Any = self.networks["actor"]
         pre_activation = actor.pre_activation(batch.observation)
-        value = call_without_grad(
-            self.networks[self.critics[0]], batch.observation, squash(pre_activation)
-        )
+        value = call_without_grad(self.networks[self.critics[0]], batch.observation, squash(pre_activation))
         saturation = self.config.saturation_penalty * pre_activation.square().mean()
         return {
             "loss_critic": self.critics_error(values, targets),

@@ -45,9 +45,7 @@ class ValueNetwork(ObservationNetwork):
 
     def forward(self, observation: Observation) -> Tensor:
         """Values [B, A] of observations [B]."""
-        return dueling_values(
-            self.trunk(self.encode(observation)), self.output_layer, self.value_layer
-        )
+        return dueling_values(self.trunk(self.encode(observation)), self.output_layer, self.value_layer)
 
 
 class DQN(Agent[DQNConfig]):
@@ -61,9 +59,7 @@ class DQN(Agent[DQNConfig]):
     def build(self) -> None:
         """See Agent."""
         for index in range(self.config.critics):
-            self.networks[f"critic_{index}"] = ValueNetwork(
-                self.config, self.num_actions, self.spec
-            )
+            self.networks[f"critic_{index}"] = ValueNetwork(self.config, self.num_actions, self.spec)
         self.make_targets(*self.networks)
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
@@ -78,9 +74,7 @@ class DQN(Agent[DQNConfig]):
         """Squared temporal-difference error of every critic."""
         with torch.no_grad():
             target = torch.stack(each_of([*self.targets.values()], batch.next_observation))
-            chooser = (
-                self._mean_values(batch.next_observation) if self.config.double else target.mean(0)
-            )
+            chooser = self._mean_values(batch.next_observation) if self.config.double else target.mean(0)
             choice = chooser.argmax(-1, keepdim=True)
             next_value = target.amin(0).gather(-1, choice).squeeze(-1)
             targets = td_target(batch.reward, batch.discount, next_value)

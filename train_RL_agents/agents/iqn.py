@@ -56,9 +56,7 @@ class IQN(Agent[IQNConfig]):
         """See Agent."""
         config = self.config
         for index in range(config.critics):
-            self.networks[f"critic_{index}"] = QuantileNetwork(
-                config, config.dueling, self.num_actions, self.spec
-            )
+            self.networks[f"critic_{index}"] = QuantileNetwork(config, config.dueling, self.num_actions, self.spec)
         self.make_targets(*self.networks)
         self.register_buffer("tau_midpoints", midpoints(config.quantiles), persistent=False)
         self.register_buffer("acting_taus", midpoints(config.acting_quantiles), persistent=False)
@@ -91,12 +89,14 @@ class IQN(Agent[IQNConfig]):
 
     def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
         """Mean of the networks' quantiles at the fractions that ``act`` averages over."""
-        return torch.stack([net.of_action(observation, self.acting_taus, action)
-                            for net in _all(self.networks)]).mean(0).sort(-1).values  # fmt: skip
+        return (
+            torch.stack([net.of_action(observation, self.acting_taus, action) for net in _all(self.networks)])
+            .mean(0)
+            .sort(-1)
+            .values
+        )
 
-    def explore(
-        self, observation: Observation, noise: Tensor | None
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def explore(self, observation: Observation, noise: Tensor | None) -> tuple[Tensor, dict[str, Tensor]]:
         """The action of the highest mean over the same quantiles, or over random ones."""
         # The mean is taken before the heads, which are linear: a tenth of the work of outputs.
         taus = self.acting_taus if noise is None else noise
@@ -120,11 +120,9 @@ class IQN(Agent[IQNConfig]):
         with torch.no_grad():
             chooser = self.networks if self.config.double else self.targets
             choice = self._mean_values(batch.next_observation, target_taus, chooser).argmax(-1)
-            target = [net.of_action(batch.next_observation, target_taus, choice)
-                    for net in _all(self.targets)]  # fmt: skip
+            target = [net.of_action(batch.next_observation, target_taus, choice) for net in _all(self.targets)]
             targets = td_target(batch.reward, batch.discount, torch.stack(target).amin(0))
-        chosen = [net.of_action(batch.observation, taus, batch.action)
-                  for net in _all(self.networks)]  # fmt: skip
+        chosen = [net.of_action(batch.observation, taus, batch.action) for net in _all(self.networks)]
         errors = [quantile_huber(each, targets, taus, self.config.kappa) for each in chosen]
         return {
             "loss": torch.stack(errors).sum(),

@@ -103,9 +103,7 @@ def critic_error(values: Tensor, targets: Tensor, kappa: float = 1.0) -> Tensor:
     return quantile_huber(values, targets, taus, kappa)
 
 
-def categorical_targets(
-    reward: Tensor, discount: Tensor, probabilities: Tensor, support: Tensor
-) -> Tensor:
+def categorical_targets(reward: Tensor, discount: Tensor, probabilities: Tensor, support: Tensor) -> Tensor:
     """Project the distribution of reward + discount * return back onto its atoms.
 
     Bellemare, Dabney and Munos 2017, algorithm 1: mass that falls between two atoms is shared

@@ -76,9 +76,7 @@ def risk_level(config: QuantileConfig, observation: Observation, asked: Tensor |
 class QuantileNetwork(ObservationNetwork):
     """Quantiles of the return of every discrete action."""
 
-    def __init__(
-        self, config: QuantileConfig, dueling: bool, num_actions: int, spec: ObservationSpec
-    ) -> None:
+    def __init__(self, config: QuantileConfig, dueling: bool, num_actions: int, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
         self.late = config.embedding == "late"
         width = config.hidden_sizes[-1]

@@ -126,9 +126,7 @@ class Rainbow(Agent[RainbowConfig]):
         with torch.no_grad():
             choice = self._choose(self.networks["critic"](batch.next_observation, noise[1]))
             following = self.targets["critic"](batch.next_observation, noise[2])[rows, choice]
-            targets = categorical_targets(
-                batch.reward, batch.discount, following.exp(), self.support
-            )
+            targets = categorical_targets(batch.reward, batch.discount, following.exp(), self.support)
         predicted = self.networks["critic"](batch.observation, noise[0])[rows, batch.action]
         errors = categorical_error(predicted, targets)
         return {

@@ -51,9 +51,7 @@ class RolloutBatch(NamedTuple):
 
     def _each(self, choose: Callable[[Tensor], Tensor]) -> RolloutBatch:
         """Select rows of all tensors that have rows."""
-        chosen: RolloutBatch = tree_map_only(
-            Tensor, lambda each: choose(each) if each.ndim else each, self
-        )
+        chosen: RolloutBatch = tree_map_only(Tensor, lambda each: choose(each) if each.ndim else each, self)
         return chosen
 
     def mean(self, values: Tensor) -> Tensor:

@@ -103,10 +103,16 @@ class MPPI(Baseline):
         zeros = torch.zeros_like(start[..., :3])
         flags, steps = zeros[..., 0].bool(), torch.zeros(size[0], device=own.device)
         state = State(
-            pose=zeros, velocity_water=start[..., 2:5], velocity_ground=start[..., 2:5],
-            thrust=start[..., 5:], active=flags, collided=flags, arrived=flags, steps=steps,
+            pose=zeros,
+            velocity_water=start[..., 2:5],
+            velocity_ground=start[..., 2:5],
+            thrust=start[..., 5:],
+            active=flags,
+            collided=flags,
+            arrived=flags,
+            steps=steps,
             batch_size=[size[0]],
-        )  # fmt: skip
+        )
         scenario = blank_scenarios(size[0], flags.shape[1], 0, 0, own.device, own.dtype)
         vessel, found = self.vessel.to(own.device), []
         for segment in plans.flatten(1, 2).unbind(-2):

@@ -66,9 +66,7 @@ class ORCA(Baseline):
         # Empty slots allow everything.
         normal = torch.where(mask[..., None], normal, 0.0)
         bound = torch.where(mask, bound, -_NEVER)
-        return best_velocity(
-            to_the_goal(observation["self_state"], SPEED), normal, bound, TOP_SPEED
-        )
+        return best_velocity(to_the_goal(observation["self_state"], SPEED), normal, bound, TOP_SPEED)
 
 
 def half_planes(

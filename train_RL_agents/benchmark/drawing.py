@@ -15,8 +15,7 @@ from train_RL_agents.benchmark.timing import Row, grouped
 from train_RL_agents.figures.plotting import COLOURS, HATCHES, KINDS, styles
 from train_RL_agents.utils.files import write_atomically
 
-_LABELS = {"environments": "environments", "replay": "entries of replay",
-           "batch": "transitions per batch"}  # fmt: skip
+_LABELS = {"environments": "environments", "replay": "entries of replay", "batch": "transitions per batch"}
 """What the x axis may be, the first that a row has."""
 _SHARES = ("world", "policy", "update", "insertion", "sampling", "rest")
 _COLUMNS = 3
@@ -72,9 +71,7 @@ def _draw_rates(axes: Any, rows: Sequence[Row]) -> None:
     looks = styles(list(MODES))
     for (mode,), group in grouped(rows, "mode").items():
         group.sort(key=lambda row: row[axis])
-        x, low, middle, high = (
-            [row[name] for row in group] for name in (axis, "lowest", "median", "highest")
-        )
+        x, low, middle, high = ([row[name] for row in group] for name in (axis, "lowest", "median", "highest"))
         look = {name: looks[mode][name] for name in ("color", "linestyle", "marker")}
         axes.plot(x, middle, **look, label=mode, markersize=4, lw=1.4)
         axes.fill_between(x, low, high, color=look["color"], alpha=0.2, linewidth=0)
@@ -94,8 +91,7 @@ def _draw_shares(axes: Any, rows: Sequence[Row]) -> None:
     start = [0.0] * len(rows)
     for name, colour, hatch in zip(_SHARES, COLOURS, HATCHES, strict=False):
         widths = [row["notes"][f"share {name}"] for row in rows]
-        axes.barh(labels, widths, left=start, color=colour, hatch=hatch, label=name,
-                  edgecolor="white")  # fmt: skip
+        axes.barh(labels, widths, left=start, color=colour, hatch=hatch, label=name, edgecolor="white")
         start = [left + width for left, width in zip(start, widths, strict=True)]
     axes.set(xlim=(0.0, 1.0), xlabel="share of the time")
     axes.legend(fontsize=7, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.25))

@@ -67,8 +67,7 @@ class Options:
         names = {"sampling": "sampling", "growth": "growth with replay"}
         parts = {names[part]: reason for part in self.parts if part in names}
         parts = {} if self.has_replay else parts
-        require({*self.parts} != {"sampling"} or not parts, "parts", self.parts,
-                f"one that there is: {reason}")  # fmt: skip
+        require({*self.parts} != {"sampling"} or not parts, "parts", self.parts, f"one that there is: {reason}")
         return modes | parts
 
 
@@ -94,10 +93,14 @@ def sized(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]:
         rows = max(least["buffer_size"], settings.buffer_size, settings.batch_size)
         least["buffer_size"] = rows
     settings = replace(settings, **least)
-    levels = (replace(level, num_episodes=int(number == 0))
-              for number, level in enumerate(config.eval_schedule.levels))  # fmt: skip
+    levels = (replace(level, num_episodes=int(number == 0)) for number, level in enumerate(config.eval_schedule.levels))
     evaluations = replace(config.eval_schedule, levels=tuple(levels))
     return replace(
-        config, trainer=settings, total_timesteps=_FOREVER, eval_freq=_FOREVER,
-        eval_schedule=evaluations, save_replay=False, on_divergence="stop",
-    )  # fmt: skip
+        config,
+        trainer=settings,
+        total_timesteps=_FOREVER,
+        eval_freq=_FOREVER,
+        eval_schedule=evaluations,
+        save_replay=False,
+        on_divergence="stop",
+    )

@@ -59,11 +59,13 @@ def _rates(rows: Sequence[Row]) -> str:
     sizes = [Column(name, format=",") for name in _SIZES if name in rows[0]]
     notes = [name for name in rows[0]["notes"] if not name.startswith(_SHARE)]
     columns = [
-        *sizes, Column("median", unit, _number), Column("range", "lowest to highest"),
+        *sizes,
+        Column("median", unit, _number),
+        Column("range", "lowest to highest"),
         Column("ms_per_step", "ms a step", _number),
         Column("compile_seconds", "compile s", ".1f"),
         *(Column(f"notes {name}", name, _number) for name in notes),
-    ]  # fmt: skip
+    ]
     shown = [
         {**row, "range": f"{_number(row['lowest'])} to {_number(row['highest'])}"}
         | {f"notes {name}": row["notes"][name] for name in notes}
@@ -113,8 +115,15 @@ def _of_world(mode: str, rows: Sequence[Row]) -> dict[str, Any]:
         f"world, {mode}: from {sizes[0]:,} to {sizes[-1]:,} environments the rate grows {gain:.2f} "
         f"times; per environment {each[0]:,.1f} to {each[-1]:,.1f} env-steps/s"
     )
-    return {"of": "world", "mode": mode, "environments": sizes, "env_steps_per_second": rates,
-            "per_environment": each, "gain": gain, "text": text}  # fmt: skip
+    return {
+        "of": "world",
+        "mode": mode,
+        "environments": sizes,
+        "env_steps_per_second": rates,
+        "per_environment": each,
+        "gain": gain,
+        "text": text,
+    }
 
 
 def _of_replay(mode: str, rows: Sequence[Row]) -> dict[str, Any]:
@@ -125,5 +134,12 @@ def _of_replay(mode: str, rows: Sequence[Row]) -> dict[str, Any]:
         f"update, {mode}: from {sizes[0]:,} to {sizes[-1]:,} entries of replay the slowest takes "
         f"{ratio:.2f} times the fastest: {'flat' if flat else 'not flat'} within {FLAT:.0%}"
     )
-    return {"of": "replay", "mode": mode, "replay": sizes, "ms_per_update": times,
-            "slowest_to_fastest": ratio, "flat": flat, "text": text}  # fmt: skip
+    return {
+        "of": "replay",
+        "mode": mode,
+        "replay": sizes,
+        "ms_per_update": times,
+        "slowest_to_fastest": ratio,
+        "flat": flat,
+        "text": text,
+    }

@@ -148,10 +148,14 @@ class Rig:
         """Sampling, update and new priorities, from a full replay of so many entries."""
         learner, settings = self.algorithm.learner, self._off_policy.settings
         on_host = settings.replay_storage == "host"
-        replay = self._filled(make_replay(
-            self._off_policy.example_row, replace(settings, buffer_size=capacity),
-            torch.Generator("cpu" if on_host else self.device).manual_seed(0), self.device,
-        ))  # fmt: skip
+        replay = self._filled(
+            make_replay(
+                self._off_policy.example_row,
+                replace(settings, buffer_size=capacity),
+                torch.Generator("cpu" if on_host else self.device).manual_seed(0),
+                self.device,
+            )
+        )
 
         def learn() -> None:
             drawn = replay.sample()
@@ -204,9 +208,7 @@ class Rig:
         labels = {"mode": self.mode, "environments": envs}
         return Subject(labels, ENV_STEPS, envs * vector_steps, self.device, step)
 
-    def _of_batches(
-        self, unit: str, step: Callable[[], object], labels: dict[str, Any] | None = None
-    ) -> Subject:
+    def _of_batches(self, unit: str, step: Callable[[], object], labels: dict[str, Any] | None = None) -> Subject:
         """A subject that handles batches of transitions."""
         shown = {"mode": self.mode, "batch": self.algorithm.learner.batch_size} | (labels or {})
         return Subject(shown, unit, 1, self.device, step)
@@ -238,9 +240,7 @@ class Rig:
         return torch.randint(env.num_discrete_actions, shape, **options)
 
 
-def fill(
-    replay: Replay | HostReplay, example: TensorDictBase, num_actions: int, count: int
-) -> None:
+def fill(replay: Replay | HostReplay, example: TensorDictBase, num_actions: int, count: int) -> None:
     """Fill a buffer with random rows; their content does not affect the time.
 
     Args:

@@ -35,8 +35,7 @@ def benchmark(options: Options, out: Path | None = None, plot: Path | None = Non
     left_out = options.left_out()
     modes = [mode for mode in options.modes if mode not in left_out]
     facts = machine(options.device) | software() | job(options, modes)
-    content: dict[str, Any] = {"format": FORMAT, "setting": facts,
-                               "config": to_dict(options.config), "rows": []}  # fmt: skip
+    content: dict[str, Any] = {"format": FORMAT, "setting": facts, "config": to_dict(options.config), "rows": []}
 
     def write() -> None:
         if out is not None:

@@ -21,12 +21,14 @@ CPU_INFO = Path("/proc/cpuinfo")
 _FLAGS = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8")
 """Vector and matrix instructions that torch's CPU kernels can use."""
 _JOB = {
-    "agent": "agent_type", "updates in": "execution.precision",
-    "robots": "num_robots", "vortex cores": "num_cores", "obstacles": "num_obstacles",
-}  # fmt: skip
+    "agent": "agent_type",
+    "updates in": "execution.precision",
+    "robots": "num_robots",
+    "vortex cores": "num_cores",
+    "obstacles": "num_obstacles",
+}
 """Settings, of the run and of its levels, that figures depend on most."""
-_LOOP = ("num_envs", "batch_size", "train_freq", "buffer_size", "n_steps", "rollout_steps",
-         "epochs")  # fmt: skip
+_LOOP = ("num_envs", "batch_size", "train_freq", "buffer_size", "n_steps", "rollout_steps", "epochs")
 """Settings of the trainer that the loop depends on most, of all kinds of algorithm."""
 
 

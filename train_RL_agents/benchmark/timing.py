@@ -88,9 +88,7 @@ class Stopwatch:
         """Count the calls of a module towards a name from now on."""
         began: list[Any] = []
         module.register_forward_pre_hook(lambda *_: began.append(self._mark()))
-        module.register_forward_hook(
-            lambda *_: self._spans.append((name, began.pop(), self._mark()))
-        )
+        module.register_forward_hook(lambda *_: self._spans.append((name, began.pop(), self._mark())))
 
     def clear(self) -> None:
         """Forget what was counted."""
@@ -152,9 +150,7 @@ def measure(subjects: Sequence[Subject], seconds: float, repeats: int) -> list[R
     return [_row(*each) for each in zip(subjects, compiling, steps, runs, strict=True)]
 
 
-def _row(
-    subject: Subject, compiling: float, steps: int, runs: list[tuple[float, dict[str, float]]]
-) -> Row:
+def _row(subject: Subject, compiling: float, steps: int, runs: list[tuple[float, dict[str, float]]]) -> Row:
     """The figures of one subject."""
     rates = [subject.amount * steps / took for took, _ in runs]
     # Of one run, so that shares of its time add up.

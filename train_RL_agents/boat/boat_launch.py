@@ -20,8 +20,10 @@ REMAPPED = {
 
 def generate_launch_description() -> LaunchDescription:
     """The node with its topics, and the arguments that change them."""
-    arguments = [DeclareLaunchArgument("policy", default_value=str(ROOT)),
-                 DeclareLaunchArgument("frame", default_value="map")]  # fmt: skip
+    arguments = [
+        DeclareLaunchArgument("policy", default_value=str(ROOT)),
+        DeclareLaunchArgument("frame", default_value="map"),
+    ]
     command: list[Any] = ["python3", "-m", f"{Path(__file__).parent.name}.ros_node", "--ros-args"]
     for name in ("policy", "frame"):
         command += ["-p", [f"{name}:=", LaunchConfiguration(name)]]

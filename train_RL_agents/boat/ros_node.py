@@ -66,17 +66,28 @@ class PilotNode(Node):
             return
         place, twist = message.pose.pose.position, message.twist.twist
         self._odometry = Odometry(
-            stamp, place.x, place.y, yaw_of(turned), twist.linear.x, twist.linear.y,
+            stamp,
+            place.x,
+            place.y,
+            yaw_of(turned),
+            twist.linear.x,
+            twist.linear.y,
             twist.angular.z,
-        )  # fmt: skip
+        )
 
     def _on_tracks(self, message: Any) -> None:
         if not self._usable(message.header, self._tracks):
             return
         rows = [
-            (each.pose.position.x, each.pose.position.y, each.twist.linear.x, each.twist.linear.y,
-             radius_of(each.shape)) for each in message.objects
-        ]  # fmt: skip
+            (
+                each.pose.position.x,
+                each.pose.position.y,
+                each.twist.linear.x,
+                each.twist.linear.y,
+                radius_of(each.shape),
+            )
+            for each in message.objects
+        ]
         self._tracks = Tracks(_seconds(message.header.stamp), np.reshape(rows, (-1, 5)))
 
     def _on_goal(self, message: Any) -> None:

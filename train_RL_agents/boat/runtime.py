@@ -117,11 +117,8 @@ class Pilot:
             measure, or when a setting is out of bounds.
     """
 
-    def __init__(
-        self, contract: dict[str, Any], network: Network, settings: Settings | None = None
-    ) -> None:
-        _require(contract.get("version") == VERSION, "the contract is of another version, export "
-                 "the policy again")  # fmt: skip
+    def __init__(self, contract: dict[str, Any], network: Network, settings: Settings | None = None) -> None:
+        _require(contract.get("version") == VERSION, "the contract is of another version, export the policy again")
         self._network, self.settings = network, settings or Settings()
         inputs = {each["name"]: each for each in contract["inputs"]}
         known = {"self_state", "objects_state", "objects_mask", "taus"}
@@ -204,9 +201,12 @@ class Pilot:
     # Deciding -----------------------------------------------------------------------------------
 
     def command(
-        self, now: float, odometry: Odometry | None, tracks: Tracks | None,
+        self,
+        now: float,
+        odometry: Odometry | None,
+        tracks: Tracks | None,
         goal: tuple[float, float] | None,
-    ) -> Command:  # fmt: skip
+    ) -> Command:
         """Decide; call it once a control step.
 
         Args:
@@ -234,9 +234,12 @@ class Pilot:
         return command
 
     def _decide(
-        self, now: float, odometry: Odometry | None, tracks: Tracks | None,
+        self,
+        now: float,
+        odometry: Odometry | None,
+        tracks: Tracks | None,
         goal: tuple[float, float] | None,
-    ) -> Command:  # fmt: skip
+    ) -> Command:
         """A command.
 
         Raises:
@@ -246,8 +249,7 @@ class Pilot:
         gap, (low, high) = now - self._last, self._gaps
         # A clock that was set back ends here, too.
         _require(gap >= low, f"the last decision was {gap:.2f} s ago, less than {low:g} s")
-        _require(gap <= high or gap == math.inf,
-                 f"the last decision was {gap:.2f} s ago, more than {high:g} s")  # fmt: skip
+        _require(gap <= high or gap == math.inf, f"the last decision was {gap:.2f} s ago, more than {high:g} s")
         own, objects, there = self._checked(now, odometry, tracks, goal)
         own, objects = self._present(now, own, objects)
         _require(math.dist((own.x, own.y), there) > self._arrival, "the goal is reached")
@@ -255,9 +257,12 @@ class Pilot:
         return Command(*self._applied(action))
 
     def _checked(
-        self, now: float, odometry: Odometry | None, tracks: Tracks | None,
+        self,
+        now: float,
+        odometry: Odometry | None,
+        tracks: Tracks | None,
         goal: tuple[float, float] | None,
-    ) -> tuple[Odometry, Tracks, tuple[float, float]]:  # fmt: skip
+    ) -> tuple[Odometry, Tracks, tuple[float, float]]:
         """The inputs, all there, recent and plausible.
 
         Raises:
@@ -269,20 +274,23 @@ class Pilot:
             raise BoatError(f"there is no {missing} yet")
         own, rows, there = odometry, _rows(tracks), np.asarray(goal, float)
         _require(there.shape == (2,), f"the goal is of the shape {list(there.shape)}, not [2]")
-        _require(rows.ndim == 2 and rows.shape[1] == 5,
-                 f"tracks are of the shape {list(rows.shape)}, not [N, 5]")  # fmt: skip
+        _require(rows.ndim == 2 and rows.shape[1] == 5, f"tracks are of the shape {list(rows.shape)}, not [N, 5]")
         _require(len(rows) <= MOST_TRACKS, f"{len(rows)} tracks are more than {MOST_TRACKS}")
         _check("the goal", [there], [FARTHEST])
-        _check("odometry", [[own.x, own.y], [own.forward, own.port, own.yaw_rate], [own.yaw]],
-               [FARTHEST, FASTEST, FARTHEST])  # fmt: skip
+        _check(
+            "odometry",
+            [[own.x, own.y], [own.forward, own.port, own.yaw_rate], [own.yaw]],
+            [FARTHEST, FASTEST, FARTHEST],
+        )
         _check("tracks", [rows[:, :2], rows[:, 2:4], rows[:, 4]], [FARTHEST, FASTEST, FARTHEST])
         _require(not (rows[:, 4] < 0.0).any(), "tracks have a negative radius")
         for name, stamp in (("odometry", odometry.stamp), ("tracks", tracks.stamp)):
             age, settings = now - _seconds(f"the stamp of {name}", stamp), self.settings
-            _require(age <= settings.max_age,
-                     f"{name}: {age:.2f} s old, more than {settings.max_age:g} s")  # fmt: skip
-            _require(age >= -settings.max_ahead, f"{name}: {-age:.2f} s ahead of the clock, more "
-                     f"than {settings.max_ahead:g} s")  # fmt: skip
+            _require(age <= settings.max_age, f"{name}: {age:.2f} s old, more than {settings.max_age:g} s")
+            _require(
+                age >= -settings.max_ahead,
+                f"{name}: {-age:.2f} s ahead of the clock, more than {settings.max_ahead:g} s",
+            )
         own = Odometry(*map(float, astuple(own)))
         return own, Tracks(float(tracks.stamp), rows), (float(there[0]), float(there[1]))
 
@@ -292,16 +300,17 @@ class Pilot:
             return own, tracks
         age, cos, sin = now - own.stamp, math.cos(own.yaw), math.sin(own.yaw)
         moved = replace(
-            own, stamp=now, x=own.x + age * (cos * own.forward - sin * own.port),
-            y=own.y + age * (sin * own.forward + cos * own.port), yaw=own.yaw + age * own.yaw_rate,
-        )  # fmt: skip
+            own,
+            stamp=now,
+            x=own.x + age * (cos * own.forward - sin * own.port),
+            y=own.y + age * (sin * own.forward + cos * own.port),
+            yaw=own.yaw + age * own.yaw_rate,
+        )
         rows = tracks.rows.copy()
         rows[:, :2] += (now - tracks.stamp) * rows[:, 2:4]
         return moved, Tracks(now, rows)
 
-    def inputs(
-        self, odometry: Odometry, tracks: Tracks, goal: tuple[float, float]
-    ) -> dict[str, Array]:
+    def inputs(self, odometry: Odometry, tracks: Tracks, goal: tuple[float, float]) -> dict[str, Array]:
         """Inputs of the network, [1, ...] by name: a body frame with y to starboard."""
         cos, sin = math.cos(odometry.yaw), math.sin(odometry.yaw)
 
@@ -376,8 +385,7 @@ def load_network(file: Path) -> Network:
         raise BoatError(f"{file}: cannot be loaded ({str(error).splitlines()[0]})") from error
     outputs = [each.name for each in session.get_outputs()]
     _require(SELECTED in outputs, f"{file}: has no output {SELECTED}, export the policy again")
-    kinds = {each.name: np.float32 if each.type == "tensor(float)" else np.float64
-             for each in session.get_inputs()}  # fmt: skip
+    kinds = {each.name: np.float32 if each.type == "tensor(float)" else np.float64 for each in session.get_inputs()}
 
     def network(inputs: dict[str, Array]) -> NDArray[Any]:
         given = {name: each.astype(kinds.get(name, each.dtype)) for name, each in inputs.items()}

@@ -102,9 +102,13 @@ class StepCollector:
         """Choose where steps come from, now that a resumed run's state is there."""
         if self.by_graphs:
             self._graphs = GraphCollector(
-                self.env, self.policy, self._drawn_from, self._config.execution,
-                self._display.say, self._config.trainer.vector_steps,
-            )  # fmt: skip
+                self.env,
+                self.policy,
+                self._drawn_from,
+                self._config.execution,
+                self._display.say,
+                self._config.trainer.vector_steps,
+            )
             return self._graphs.collect
         if self._config.trainer.collector != "local":
             try:
@@ -125,8 +129,7 @@ class StepCollector:
         self.close()
         self._workers = None
         self._display.say(
-            f"no workers by {self._config.trainer.collector} ({first_line(error)}); "
-            "collecting in this process"
+            f"no workers by {self._config.trainer.collector} ({first_line(error)}); collecting in this process"
         )
         self.env.env_steps = self.env_steps  # which workers made
         if not self._restored:
@@ -137,9 +140,14 @@ class StepCollector:
         """Steps that other processes make."""
         with self._clock.phase("compile"):  # no time of training either
             self._workers = Workers(
-                self._config, self.policy, self._device, self._seed, self._noise, self.env_steps,
+                self._config,
+                self.policy,
+                self._device,
+                self._seed,
+                self._noise,
+                self.env_steps,
                 self.stopping,
-            )  # fmt: skip
+            )
         self.on_restart()
         return self._workers.batches()
 
@@ -179,5 +187,9 @@ def _check_entries(env: MarineNavEnv, agent: Agent[Any]) -> None:
     """
     for name, entry in agent.spec.entries.items():
         shape = list(env.entries[name].shape)
-        require(shape == list(entry.shape), f"training_schedule.scenarios: {name}", shape,
-                f"{list(entry.shape)}, as world.sensor gives")  # fmt: skip
+        require(
+            shape == list(entry.shape),
+            f"training_schedule.scenarios: {name}",
+            shape,
+            f"{list(entry.shape)}, as world.sensor gives",
+        )

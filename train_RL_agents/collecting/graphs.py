@@ -58,14 +58,24 @@ class GraphCollector(LocalCollector):
             return (acting.draw_noise(shape),) if execution.compile else ()
 
         self.loop = execution.loop(
-            self._step, env.world_state, device, draws=draws, generators=generators, say=say,
+            self._step,
+            env.world_state,
+            device,
+            draws=draws,
+            generators=generators,
+            say=say,
             name="a step of the world",
-        )  # fmt: skip
+        )
         """Makes vector steps."""
         self.renew = execution.loop(
-            stateless(lambda begin: env.reset_pool.renew(begin)), (), device,
-            generators=[env.generator], compile=False, say=say, name="a refresh of scenarios",
-        )  # fmt: skip
+            stateless(lambda begin: env.reset_pool.renew(begin)),
+            (),
+            device,
+            generators=[env.generator],
+            compile=False,
+            say=say,
+            name="a refresh of scenarios",
+        )
         """Draws new entries of the reset pool from one on."""
         self._latest: TensorDictBase | None = None
         """The latest step, of which ``_batch`` is another view."""

@@ -51,9 +51,7 @@ class LocalCollector(BaseCollector):
         while True:
             yield self.collect()
 
-    def shutdown(
-        self, timeout: float | None = None, close_env: bool = True, raise_on_error: bool = True
-    ) -> None:
+    def shutdown(self, timeout: float | None = None, close_env: bool = True, raise_on_error: bool = True) -> None:
         """Close the world, unless it is to stay open."""
         if close_env:
             self.env.close(raise_if_closed=False)

@@ -103,9 +103,9 @@ class Watch:
         """Check that one worker or more is at work; the others may have answered already."""
         times.append({each: _processor_time(each) for each in self._workers.values()})
         first, last = times[0], times[-1]
-        idle = len(times) == times.maxlen and first and all(
-            last[each] - before < _WORK for each, before in first.items()
-        )  # fmt: skip
+        idle = (
+            len(times) == times.maxlen and first and all(last[each] - before < _WORK for each, before in first.items())
+        )
         if idle:
             raise WorkersError(f"workers did nothing for {_IDLE * _LOOK:g} s")
 

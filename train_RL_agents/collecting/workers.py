@@ -49,9 +49,14 @@ _seed_here = 0
 
 
 def make_worker_world(
-    world: WorldConfig, num_envs: int, scenarios: Curriculum | list[Episode], env_steps: int,
-    seed: int, allowed: tuple[str, ...], **settings: Any,
-) -> MarineNavEnv:  # fmt: skip
+    world: WorldConfig,
+    num_envs: int,
+    scenarios: Curriculum | list[Episode],
+    env_steps: int,
+    seed: int,
+    allowed: tuple[str, ...],
+    **settings: Any,
+) -> MarineNavEnv:
     """A worker's world; called in the worker's process; it also seeds the global generator there.
 
     Args:
@@ -185,9 +190,7 @@ class Workers:
             self._watch.call(self._collector.shutdown, _LAST_WORDS)
 
 
-def _worlds(
-    config: TrainConfig[Any], continuous: bool, seed: int, noise: RandomSource, env_steps: int
-) -> list[Any]:
+def _worlds(config: TrainConfig[Any], continuous: bool, seed: int, noise: RandomSource, env_steps: int) -> list[Any]:
     """What makes each worker's world; together they have the noise of one."""
     count, num_envs = config.trainer.collectors, config.trainer.num_envs
     numbers = noise.environment.to(_CPU).split(num_envs // count)
@@ -205,9 +208,7 @@ def _worlds(
             env_steps // count,
             seed + _SEED_STRIDE * (worker + 1),
             plugins.allowed(),
-            noise=RandomSource(
-                noise.seed.to(_CPU), numbers[worker].clone(), torch.tensor(env_steps // num_envs)
-            ),
+            noise=RandomSource(noise.seed.to(_CPU), numbers[worker].clone(), torch.tensor(env_steps // num_envs)),
             continuous=continuous,
             compile_step=config.execution.compile,
             kernel=config.execution.kernel,

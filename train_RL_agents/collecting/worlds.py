@@ -84,8 +84,7 @@ def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
             "or the defaults where it has none, not as stated; evaluations are as stated",
             stacklevel=2,
         )
-    return [replace(each, world=trained(each.world, None if each.states_penalty else default))
-            for each in episodes]  # fmt: skip
+    return [replace(each, world=trained(each.world, None if each.states_penalty else default)) for each in episodes]
 
 
 def training_world(config: TrainConfig[Any]) -> WorldConfig:

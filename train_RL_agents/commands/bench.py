@@ -26,34 +26,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _described("parts", PARTS) + "\n\n" + _described("modes", MODES)
     add = parser.add_argument
-    add("--parts", nargs="+", choices=PARTS, metavar="PART",
-        help="what is measured, see below; all by default")  # fmt: skip
-    add("--modes", nargs="+", choices=MODES, metavar="MODE",
-        help="how it is run, see below; all that can be by default")  # fmt: skip
-    add("--envs", metavar="N", type=int, nargs="+",
+    add("--parts", nargs="+", choices=PARTS, metavar="PART", help="what is measured, see below; all by default")
+    add(
+        "--modes", nargs="+", choices=MODES, metavar="MODE", help="how it is run, see below; all that can be by default"
+    )
+    add(
+        "--envs",
+        metavar="N",
+        type=int,
+        nargs="+",
         help="environments of world, policy, insertion, collect and growth; 256 to 16384 by "
-        "default (the loop has trainer.num_envs)")  # fmt: skip
-    add("--batch", metavar="N", type=int, nargs="+",
+        "default (the loop has trainer.num_envs)",
+    )
+    add(
+        "--batch",
+        metavar="N",
+        type=int,
+        nargs="+",
         help="transitions per batch of sampling and update; 256 and 1024 by default (loop and "
-        "growth have trainer.batch_size)")  # fmt: skip
-    add("--replay", metavar="N", type=int, nargs="+",
-        help="entries of replay for growth; 10000, 100000 and 1000000 by default")  # fmt: skip
+        "growth have trainer.batch_size)",
+    )
+    add(
+        "--replay",
+        metavar="N",
+        type=int,
+        nargs="+",
+        help="entries of replay for growth; 10000, 100000 and 1000000 by default",
+    )
     plain: dict[str, Any] = {"default": argparse.SUPPRESS}
     add("--robots", metavar="N", type=int, help="in every scenario; 5 by default", **plain)
     # The former name says processors to everybody.
-    add("--vortices", "--cores", metavar="N", type=int, help="vortex cores, likewise; 0 by default",
-        **plain)  # fmt: skip
+    add("--vortices", "--cores", metavar="N", type=int, help="vortex cores, likewise; 0 by default", **plain)
     add("--obstacles", metavar="N", type=int, help="likewise; 4 by default", **plain)
-    add("--schedule", action="store_true",
-        help="scenarios of the configuration's training_schedule instead")  # fmt: skip
+    add("--schedule", action="store_true", help="scenarios of the configuration's training_schedule instead")
     add("--seconds", metavar="S", type=float, help="length of a run; 2 by default")
-    add("--repeats", metavar="N", type=int,
-        help="runs of each size and mode, in turn; 3 by default")  # fmt: skip
+    add("--repeats", metavar="N", type=int, help="runs of each size and mode, in turn; 3 by default")
     add("--agent", metavar="NAME", help="short for agent_type=NAME; AC-IQN by default")
     add("-C", "--config", metavar="FILE", type=Path, help="settings, as for train")
     add("-D", "--device", metavar="DEV", help="auto, cpu, cuda, cuda:N; execution.device=DEV")
-    add("--threads", metavar="N",
-        help="CPU threads of torch, 0: one per idle core; execution.threads=N")  # fmt: skip
+    add("--threads", metavar="N", help="CPU threads of torch, 0: one per idle core; execution.threads=N")
     add("--json", metavar="FILE", type=Path, help="write everything here, after every part")
     add("--plot", metavar="FILE", type=Path, help="draw it: a PNG or PDF (extra: plot)")
 
@@ -81,7 +92,6 @@ def run(arguments: argparse.Namespace) -> int:
         level = Level(*(given.get(name, usual) for name, usual in _LEVEL.items()))
         config = on_level(config, level)
     chosen = {name: given[name] for name in _OPTIONS if name in given}
-    chosen |= {name: tuple(dict.fromkeys(chosen[name])) for name in ("parts", "modes")
-               if name in chosen}  # fmt: skip
+    chosen |= {name: tuple(dict.fromkeys(chosen[name])) for name in ("parts", "modes") if name in chosen}
     benchmark(Options(config, **chosen), arguments.json, arguments.plot)
     return 0

@@ -15,31 +15,42 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     """Declare the options; those not given are not in the result."""
     plain: dict[str, Any] = {"default": argparse.SUPPRESS}
     add = parser.add_argument
-    add("--which", metavar="NAME", help="of a run: best (default), latest or a file's name",
-        **plain)  # fmt: skip
+    add("--which", metavar="NAME", help="of a run: best (default), latest or a file's name", **plain)
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--levels", metavar="L", type=int, nargs="+",
-                        help="from 1; all by default", **plain)  # fmt: skip
-    source.add_argument("--suite", metavar="NAME", help="paper, fresh, currents, crowd, noise, "
-                        "vessels, weather, faults, rules, imazu or encounters (or imazu_own, "
-                        "encounters_own), instead of levels", **plain)  # fmt: skip
-    source.add_argument("--scenarios", "--scenario", metavar="FILE", type=Path,
-                        help="scenario file, instead of levels", **plain)  # fmt: skip
-    add("--strict", action="store_true", help="refuse a scenario file with goals in obstacles, "
+    source.add_argument("--levels", metavar="L", type=int, nargs="+", help="from 1; all by default", **plain)
+    source.add_argument(
+        "--suite",
+        metavar="NAME",
+        help="paper, fresh, currents, crowd, noise, "
+        "vessels, weather, faults, rules, imazu or encounters (or imazu_own, "
+        "encounters_own), instead of levels",
+        **plain,
+    )
+    source.add_argument(
+        "--scenarios", "--scenario", metavar="FILE", type=Path, help="scenario file, instead of levels", **plain
+    )
+    add(
+        "--strict",
+        action="store_true",
+        help="refuse a scenario file with goals in obstacles, "
         "contact at the start or places off the map, which a warning counts otherwise",
-        **plain)  # fmt: skip
-    add("--episodes", metavar="N", type=episode_count, help="a level, or a group of a suite; by "
-        "default as while training, or the suite's", **plain)  # fmt: skip
+        **plain,
+    )
+    add(
+        "--episodes",
+        metavar="N",
+        type=episode_count,
+        help="a level, or a group of a suite; by default as while training, or the suite's",
+        **plain,
+    )
     seeds = parser.add_mutually_exclusive_group()
-    seeds.add_argument("--seed", metavar="N", type=int, help="of scenarios and noise; by default "
-                       "the fixed set's", **plain)  # fmt: skip
-    seeds.add_argument("--fresh", action="store_true", help="scenarios and noise never seen before",
-                       **plain)  # fmt: skip
+    seeds.add_argument(
+        "--seed", metavar="N", type=int, help="of scenarios and noise; by default the fixed set's", **plain
+    )
+    seeds.add_argument("--fresh", action="store_true", help="scenarios and noise never seen before", **plain)
 
 
-def refuse_beside(
-    parser: argparse.ArgumentParser, given: Container[str], option: str, others: Sequence[str]
-) -> None:
+def refuse_beside(parser: argparse.ArgumentParser, given: Container[str], option: str, others: Sequence[str]) -> None:
     """Refuse options that have no effect beside another.
 
     Args:

@@ -18,12 +18,16 @@ MEASURED = {"self_state", "objects_state", "objects_mask"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
-    add("policy", metavar="POLICY", type=Path, nargs="?", default=Path("ac_iqn"),
-        help="run folder, policy file or name of a shipped policy; ac_iqn by default")  # fmt: skip
-    add("--which", metavar="NAME", default="best",
-        help="of a run: best (default), latest or a file's name")  # fmt: skip
-    add("--out", metavar="FILE", type=page, default=Path("demo.html"),
-        help="the page; demo.html by default")  # fmt: skip
+    add(
+        "policy",
+        metavar="POLICY",
+        type=Path,
+        nargs="?",
+        default=Path("ac_iqn"),
+        help="run folder, policy file or name of a shipped policy; ac_iqn by default",
+    )
+    add("--which", metavar="NAME", default="best", help="of a run: best (default), latest or a file's name")
+    add("--out", metavar="FILE", type=page, default=Path("demo.html"), help="the page; demo.html by default")
     add("--no-open", action="store_true", help="do not open the page in a browser")
 
 
@@ -41,15 +45,24 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_policy(arguments.policy, arguments.which)
     observed = set(loaded.agent.spec.without(loaded.config.agent.excluded).entries)
     fine = observed <= MEASURED
-    require(fine, str(arguments.policy), ", ".join(sorted(observed - MEASURED)),
-            "a policy that observes its own state and objects only")  # fmt: skip
+    require(
+        fine,
+        str(arguments.policy),
+        ", ".join(sorted(observed - MEASURED)),
+        "a policy that observes its own state and objects only",
+    )
     config = loaded.config
     title = f"{config.agent_type} after {loaded.env_steps:,} env-steps"
     risk = getattr(config.agent, "risk", None) if loaded.agent.supports_risk else None
     page = write_page(
-        title, config.world, policy_graphs(loaded.agent), loaded.agent.continuous, risk,
-        returns_scale(loaded), loaded.agent.scores_are_returns,
-    )  # fmt: skip
+        title,
+        config.world,
+        policy_graphs(loaded.agent),
+        loaded.agent.continuous,
+        risk,
+        returns_scale(loaded),
+        loaded.agent.scores_are_returns,
+    )
     write_atomically(arguments.out, page)
     print(arguments.out)
     if not arguments.no_open and _has_display():

@@ -36,8 +36,14 @@ class Finding(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("path", metavar="DIR", type=Path, nargs="?", default=Path("runs"),
-                        help="where runs are to be written; runs by default")  # fmt: skip
+    parser.add_argument(
+        "path",
+        metavar="DIR",
+        type=Path,
+        nargs="?",
+        default=Path("runs"),
+        help="where runs are to be written; runs by default",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -103,8 +109,7 @@ def _compiler() -> Finding:
     from train_RL_agents.utils.toolchain import compiler_problem
 
     problem = compiler_problem()
-    return Finding("C++ compiler", problem.partition(";")[0] or "compiles",
-                   problem.partition("; ")[2])  # fmt: skip
+    return Finding("C++ compiler", problem.partition(";")[0] or "compiles", problem.partition("; ")[2])
 
 
 def _gpu() -> Finding:
@@ -139,8 +144,8 @@ def _room(path: Path) -> Iterator[Finding]:
         with tempfile.TemporaryFile(dir=there):
             yield Finding("runs", f"{path} can be written")
     except OSError as error:
-        yield Finding("runs", f"{path} cannot be written ({error.strerror})",
-                      "train with save_dir=FOLDER that can")  # fmt: skip
+        yield Finding("runs", f"{path} cannot be written ({error.strerror})", "train with save_dir=FOLDER that can")
     problem = cache_problem()
-    yield Finding("code cache", problem.partition(";")[0] or f"{cache_folder()} can be written",
-                  problem.partition("; ")[2])  # fmt: skip
+    yield Finding(
+        "code cache", problem.partition(";")[0] or f"{cache_folder()} can be written", problem.partition("; ")[2]
+    )

@@ -22,25 +22,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     plain: dict[str, Any] = {"default": argparse.SUPPRESS}
     add = parser.add_argument
-    add("policies", metavar="POLICY", nargs="*", help="run folders, policy or exported files, "
+    add(
+        "policies",
+        metavar="POLICY",
+        nargs="*",
+        help="run folders, policy or exported files, "
         "names of shipped policies or baselines (straight, apf, orca, mppi); several are compared "
-        "to the first")  # fmt: skip
-    add("--checkpoint", "--policy", metavar="POLICY", dest="more", action="append", default=[],
-        help="the same as an option")  # fmt: skip
+        "to the first",
+    )
+    add(
+        "--checkpoint",
+        "--policy",
+        metavar="POLICY",
+        dest="more",
+        action="append",
+        default=[],
+        help="the same as an option",
+    )
     add_choice(parser)
     add("-D", "--device", metavar="DEV", default="auto", help="auto (default), cpu, cuda, cuda:N")
     acting = parser.add_mutually_exclusive_group()
-    acting.add_argument("--risk", metavar="X", type=_risk, help="share of the worst outcomes to "
+    acting.add_argument(
+        "--risk",
+        metavar="X",
+        type=_risk,
+        help="share of the worst outcomes to "
         "act on, for agents that know return distributions; adaptive: clip(distance of the closest "
-        "object / 10 m, 0, 1); by default the policy's own agent.risk", **plain)  # fmt: skip
-    acting.add_argument("--stochastic", action="store_true", help="act as while training, but "
+        "object / 10 m, 0, 1); by default the policy's own agent.risk",
+        **plain,
+    )
+    acting.add_argument(
+        "--stochastic",
+        action="store_true",
+        help="act as while training, but "
         "without added exploration: PPO, A2C and SAC sample, Rainbow keeps its noise, IQN draws "
-        "its fractions if agent.random_fractions is set; refused for others", **plain)  # fmt: skip
+        "its fractions if agent.random_fractions is set; refused for others",
+        **plain,
+    )
     add("--json", metavar="OUT", type=Path, help="write setting and figures there", **plain)
     add("--csv", metavar="OUT", type=Path, help="write the figures there", **plain)
     add("--markdown", metavar="OUT", type=Path, help="write the tables there", **plain)
-    add("--record", metavar="OUT", type=Path, help="write all that happens there (.npz); for one "
-        "policy", **plain)  # fmt: skip
+    add("--record", metavar="OUT", type=Path, help="write all that happens there (.npz); for one policy", **plain)
 
 
 def _risk(text: str) -> float | str:
@@ -105,8 +127,7 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     console, tasks = Console(stderr=True), dict[str, Any]()
-    shown = Progress(*columns, TextColumn("episodes"), console=console, transient=True,
-                     disable=not console.is_terminal)  # fmt: skip
+    shown = Progress(*columns, TextColumn("episodes"), console=console, transient=True, disable=not console.is_terminal)
 
     def show(policy: str, ended: int, total: int) -> None:
         if policy not in tasks:

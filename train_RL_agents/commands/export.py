@@ -11,21 +11,34 @@ from train_RL_agents.commands.choosing import refuse_beside
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
-    add("checkpoint", metavar="POLICY", type=Path, nargs="?",
-        help="run folder, policy file or name of a shipped policy")  # fmt: skip
-    add("--which", metavar="NAME", help="of a run: best (default), latest or a file's name",
-        default=argparse.SUPPRESS)  # fmt: skip
-    add("--out", metavar="DIR", type=Path,
-        help="folder for the files and contract.json; made if it is not there")  # fmt: skip
-    add("--check", metavar="FILE", type=Path, help="instead of writing: compare an exported file, "
+    add(
+        "checkpoint", metavar="POLICY", type=Path, nargs="?", help="run folder, policy file or name of a shipped policy"
+    )
+    add("--which", metavar="NAME", help="of a run: best (default), latest or a file's name", default=argparse.SUPPRESS)
+    add("--out", metavar="DIR", type=Path, help="folder for the files and contract.json; made if it is not there")
+    add(
+        "--check",
+        metavar="FILE",
+        type=Path,
+        help="instead of writing: compare an exported file, "
         "or a .json with another program's outputs, with the examples of the contract.json beside "
-        "it")  # fmt: skip
-    add("--format", nargs="+", choices=("torchscript", "torch", "onnx"),
-        default=argparse.SUPPRESS, help="torchscript (for C++), torch (a torch.export "
-        "program, .pt2), onnx (needs 'marinenav[export]'); by default the first two")  # fmt: skip
-    add("--dtype", choices=("float64", "float32"), default="float64",
+        "it",
+    )
+    add(
+        "--format",
+        nargs="+",
+        choices=("torchscript", "torch", "onnx"),
+        default=argparse.SUPPRESS,
+        help="torchscript (for C++), torch (a torch.export "
+        "program, .pt2), onnx (needs 'marinenav[export]'); by default the first two",
+    )
+    add(
+        "--dtype",
+        choices=("float64", "float32"),
+        default="float64",
         help="numbers of an ONNX file, inputs and outputs included; the other formats are float64, "
-        "as planners load them (default: float64)")  # fmt: skip
+        "as planners load them (default: float64)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -53,8 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_policy(arguments.checkpoint, vars(arguments).get("which", "best"))
     written = export(loaded, arguments.out, formats, getattr(torch, arguments.dtype))
     for each in written["files"].values():
-        print(f"{arguments.out / each['file']}: differs from the agent by at most "
-              f"{each['largest_difference']:.1e} on {CHECKS} observations")  # fmt: skip
+        print(
+            f"{arguments.out / each['file']}: differs from the agent by at most "
+            f"{each['largest_difference']:.1e} on {CHECKS} observations"
+        )
     print(f"{arguments.out / CONTRACT}: inputs, outputs and what an action does")
     return 0
 
@@ -67,6 +82,5 @@ def _check(arguments: argparse.Namespace) -> int:
     from train_RL_agents.exporting.checking import check_file
 
     count, difference = check_file(arguments.check)
-    print(f"{arguments.check}: {count} examples compared; the largest difference is "
-          f"{difference:.1e} (1 + |output|)")  # fmt: skip
+    print(f"{arguments.check}: {count} examples compared; the largest difference is {difference:.1e} (1 + |output|)")
     return 0

@@ -9,14 +9,28 @@ from pathlib import Path
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
-    add("file", metavar="FILE", type=Path,
+    add(
+        "file",
+        metavar="FILE",
+        type=Path,
         help="a published TorchScript file (traced_DQN_model.pt), or weights of the network that "
-        "acts, by layer name: arrays (.npz) or a PyTorch state dict (.pt, .pth)")  # fmt: skip
-    add("--agent", metavar="NAME", default="", help="whose they are: AC-IQN, IQN, DDPG, DQN or "
+        "acts, by layer name: arrays (.npz) or a PyTorch state dict (.pt, .pth)",
+    )
+    add(
+        "--agent",
+        metavar="NAME",
+        default="",
+        help="whose they are: AC-IQN, IQN, DDPG, DQN or "
         "SAC; needed where neither layers nor names in the file tell (AC-IQN and DDPG have the "
-        "same layers)")  # fmt: skip
-    add("--out", metavar="POLICY", type=Path, required=True,
-        help="policy file to write, a new one; or a folder for policy.pt")  # fmt: skip
+        "same layers)",
+    )
+    add(
+        "--out",
+        metavar="POLICY",
+        type=Path,
+        required=True,
+        help="policy file to write, a new one; or a folder for policy.pt",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

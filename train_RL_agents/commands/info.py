@@ -12,9 +12,13 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("path", metavar="PATH", type=Path, nargs="?",
-                        help="run folder, folder of runs, latest (the newest run), policy "
-                        "file, or a shipped policy's name")  # fmt: skip
+    parser.add_argument(
+        "path",
+        metavar="PATH",
+        type=Path,
+        nargs="?",
+        help="run folder, folder of runs, latest (the newest run), policy file, or a shipped policy's name",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -30,10 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         # Each is a run, unless there is none at all.
         found = sorted(runs_below(path)) or [path]
-        runs = [
-            find_run(each, "path", "a policy file, a run folder or a shipped policy's name")
-            for each in found
-        ]
+        runs = [find_run(each, "path", "a policy file, a run folder or a shipped policy's name") for each in found]
         lines = [line for run in runs for line in _run(run)]
     print("\n".join(lines))
     return 0
@@ -61,8 +62,11 @@ def differences(config: TrainConfig[Any]) -> list[str]:
     from train_RL_agents.config.reading import default_config, settings_of
 
     usual = {item.key: item.default for item in settings_of(default_config(config.agent_type))}
-    return [f"{item.key}={shown(item.default)}" for item in settings_of(config)
-            if item.default != usual[item.key] or item.key == "agent_type"]  # fmt: skip
+    return [
+        f"{item.key}={shown(item.default)}"
+        for item in settings_of(config)
+        if item.default != usual[item.key] or item.key == "agent_type"
+    ]
 
 
 def _policy(path: Path) -> list[str]:
@@ -88,8 +92,10 @@ def _run(path: Path) -> list[str]:
     entries = manifest["policies"]
     steps = entries[-1]["env_steps"] if entries else 0
     state = "can be resumed" if (folder.checkpoints / STATE).exists() else "no training state yet"
-    lines = [f"{folder.path}: run, seed {folder.seed}, evaluated up to {steps:,} of "
-             f"{folder.config.total_timesteps:,} env-steps, {state}"]  # fmt: skip
+    lines = [
+        f"{folder.path}: run, seed {folder.seed}, evaluated up to {steps:,} of "
+        f"{folder.config.total_timesteps:,} env-steps, {state}"
+    ]
     lines += [f"  {line}" for line in differences(folder.config)]
     for entry in entries:
         names = [name for name in ("latest", "best") if manifest[name] == entry["file"]]

@@ -17,8 +17,7 @@ THREADS = 1
 """A few episodes: more threads wait for one another."""
 _CHOICES = ("suite", "scenarios", "strict", "levels", "episodes", "seed", "fresh", "which")
 """Options that choose what is played, and mean nothing for what has been recorded."""
-_UNUSED = {"html": ("vessel", "out", "speed"), "overview": ("vessel", "out", "speed"),
-           "frames": ("speed",)}  # fmt: skip
+_UNUSED = {"html": ("vessel", "out", "speed"), "overview": ("vessel", "out", "speed"), "frames": ("speed",)}
 """Options that mean nothing for what is written instead of a film."""
 _SPEED = 5.0
 """Of a film, times real time."""
@@ -28,28 +27,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     plain: dict[str, Any] = {"default": argparse.SUPPRESS}
     add = parser.add_argument
-    add("policies", metavar="POLICY", nargs="*", help="run folder, policy file, name of a shipped "
-        "policy or baseline (straight, apf, orca, mppi); two of them with --html")  # fmt: skip
-    add("--checkpoint", "--policy", metavar="POLICY", dest="more", nargs="+", default=[],
-        help="the same as an option")  # fmt: skip
-    add("--recording", metavar="FILE", type=Path, nargs="+", default=[], help="recorded "
-        "evaluation instead; two of the same scenarios with --html")  # fmt: skip
+    add(
+        "policies",
+        metavar="POLICY",
+        nargs="*",
+        help="run folder, policy file, name of a shipped "
+        "policy or baseline (straight, apf, orca, mppi); two of them with --html",
+    )
+    add("--checkpoint", "--policy", metavar="POLICY", dest="more", nargs="+", default=[], help="the same as an option")
+    add(
+        "--recording",
+        metavar="FILE",
+        type=Path,
+        nargs="+",
+        default=[],
+        help="recorded evaluation instead; two of the same scenarios with --html",
+    )
     add_choice(parser)
-    add("--episode", metavar="K", type=int, help="which of these, from 1: by default the first, "
-        "with --html and --overview all", **plain)  # fmt: skip
-    add("--vessel", metavar="N", type=int, help="whose view a film or still shows, from 1 "
-        "(default)", **plain)  # fmt: skip
-    add("--out", metavar="DIR", type=Path, help="folder of films and stills; by default this one",
-        **plain)  # fmt: skip
-    add("--speed", metavar="X", type=float, help="of the film, times real time; 5 by default",
-        **plain)  # fmt: skip
+    add(
+        "--episode",
+        metavar="K",
+        type=int,
+        help="which of these, from 1: by default the first, with --html and --overview all",
+        **plain,
+    )
+    add("--vessel", metavar="N", type=int, help="whose view a film or still shows, from 1 (default)", **plain)
+    add("--out", metavar="DIR", type=Path, help="folder of films and stills; by default this one", **plain)
+    add("--speed", metavar="X", type=float, help="of the film, times real time; 5 by default", **plain)
     shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--frames", metavar="T", type=int, nargs="+", help="write these frames "
-                       "(control steps, from 0) as PNG, instead of a film", **plain)  # fmt: skip
-    shape.add_argument("--html", metavar="FILE", type=page, help="write an interactive page, "
-                       "instead of a film", **plain)  # fmt: skip
-    shape.add_argument("--overview", metavar="FILE", type=Path, help="write one picture of all "
-                       "tracks (.png, .pdf, .svg), instead of a film", **plain)  # fmt: skip
+    shape.add_argument(
+        "--frames",
+        metavar="T",
+        type=int,
+        nargs="+",
+        help="write these frames (control steps, from 0) as PNG, instead of a film",
+        **plain,
+    )
+    shape.add_argument(
+        "--html", metavar="FILE", type=page, help="write an interactive page, instead of a film", **plain
+    )
+    shape.add_argument(
+        "--overview",
+        metavar="FILE",
+        type=Path,
+        help="write one picture of all tracks (.png, .pdf, .svg), instead of a film",
+        **plain,
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -79,8 +102,10 @@ def _check(parser: argparse.ArgumentParser, given: dict[str, Any]) -> None:
     """
     policies, recordings = given["policies"], given["recording"]
     if bool(policies) == bool(recordings):
-        parser.error("either a POLICY is needed (a run folder, a policy file, a shipped policy's "
-                     "name or a baseline) or --recording")  # fmt: skip
+        parser.error(
+            "either a POLICY is needed (a run folder, a policy file, a shipped policy's "
+            "name or a baseline) or --recording"
+        )
     refuse_beside(parser, given if recordings else (), "recording", _CHOICES)
     for shape, others in _UNUSED.items():
         refuse_beside(parser, given, shape, others)
@@ -142,10 +167,7 @@ def _play(given: dict[str, Any]) -> list[Recording]:
     world = common_world(found, world)
     chosen, _ = choose_set(world, schedule, given)
     _require_few(len(chosen), given)
-    recordings = [
-        run_set(each, chosen, world, ActingOptions(estimates=True), device, each.label)[1]
-        for each in found
-    ]
+    recordings = [run_set(each, chosen, world, ActingOptions(estimates=True), device, each.label)[1] for each in found]
     return [each for each in recordings if each is not None]
 
 
@@ -159,8 +181,7 @@ def _require_few(episodes: int, given: dict[str, Any]) -> None:
     from train_RL_agents.figures.replay_page import MOST_EPISODES
 
     fine = "html" not in given or "episode" in given or episodes <= MOST_EPISODES
-    require(fine, "--html", f"{episodes} episodes",
-            f"at most {MOST_EPISODES}; --episode shows one")  # fmt: skip
+    require(fine, "--html", f"{episodes} episodes", f"at most {MOST_EPISODES}; --episode shows one")
 
 
 def _views(recording: Recording, given: dict[str, Any]) -> list[EpisodeView]:

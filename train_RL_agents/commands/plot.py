@@ -9,24 +9,27 @@ from pathlib import Path
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
-    add("runs", metavar="RUN", type=Path, nargs="+",
+    add(
+        "runs",
+        metavar="RUN",
+        type=Path,
+        nargs="+",
         help="run folders or folders of them, evaluations.npz files, or JSON files of "
-        "marinenav evaluate (for the levels alone)")  # fmt: skip
+        "marinenav evaluate (for the levels alone)",
+    )
     add("--out", metavar="DIR", type=Path, required=True, help="folder for PNG, PDF and CSV")
-    add("--by", choices=("agent", "folder"), default="agent",
-        help="what runs are put together by: their agent (default), or the folder they were "
-        "made in")  # fmt: skip
+    add(
+        "--by",
+        choices=("agent", "folder"),
+        default="agent",
+        help="what runs are put together by: their agent (default), or the folder they were made in",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    if (
-        arguments.out.suffix.lower() in (".png", ".pdf", ".svg", ".csv")
-        and not arguments.out.is_dir()
-    ):
-        arguments.parser.error(
-            f"argument --out: must be a folder, as several files are written, not {arguments.out}"
-        )
+    if arguments.out.suffix.lower() in (".png", ".pdf", ".svg", ".csv") and not arguments.out.is_dir():
+        arguments.parser.error(f"argument --out: must be a folder, as several files are written, not {arguments.out}")
     from marinenav_env.support.extras import need
     from marinenav_env.support.files import check_folder
     from train_RL_agents.figures import curves, plotting

@@ -21,17 +21,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     plain: dict[str, Any] = {"default": argparse.SUPPRESS}
     add = parser.add_argument
-    add("policy", metavar="POLICY", nargs="?", help="run folder, policy or exported file, name of "
-        "a shipped policy or baseline; or an entry (.json), which is not run again")  # fmt: skip
-    add("--which", metavar="NAME", help="of a run: best (default), latest or a file's name",
-        **plain)  # fmt: skip
-    add("--out", metavar="FILE", type=Path, help="write the entry there (.json); with --table, the "
-        "table (.md)", **plain)  # fmt: skip
+    add(
+        "policy",
+        metavar="POLICY",
+        nargs="?",
+        help="run folder, policy or exported file, name of "
+        "a shipped policy or baseline; or an entry (.json), which is not run again",
+    )
+    add("--which", metavar="NAME", help="of a run: best (default), latest or a file's name", **plain)
+    add(
+        "--out", metavar="FILE", type=Path, help="write the entry there (.json); with --table, the table (.md)", **plain
+    )
     add("--certificate", metavar="FILE", type=Path, help="write the page there (.html)", **plain)
-    add("--table", metavar="DIR", type=Path, help="compare the entries of a folder, each *.json in "
-        "it, instead", **plain)  # fmt: skip
-    add("--episodes", metavar="N", type=episode_count, help="a quick look: so many a level or "
-        "group; tables refuse such an entry", **plain)  # fmt: skip
+    add(
+        "--table", metavar="DIR", type=Path, help="compare the entries of a folder, each *.json in it, instead", **plain
+    )
+    add(
+        "--episodes",
+        metavar="N",
+        type=episode_count,
+        help="a quick look: so many a level or group; tables refuse such an entry",
+        **plain,
+    )
     add("-D", "--device", metavar="DEV", help="auto (default), cpu, cuda, cuda:N", **plain)
 
 
@@ -84,8 +95,11 @@ def _entry(arguments: argparse.Namespace) -> Entry:
         began = time.perf_counter()
         result = suites[name] = frozen.run_suite(found, name, device, given.get("episodes"))
         report = result.episodes.report()
-        print(f"{name}: {report.episodes:,} episodes, success {report.success_rate:.3f}, "
-              f"{time.perf_counter() - began:.0f} s", flush=True)  # fmt: skip
+        print(
+            f"{name}: {report.episodes:,} episodes, success {report.success_rate:.3f}, "
+            f"{time.perf_counter() - began:.0f} s",
+            flush=True,
+        )
     return frozen.make_entry(frozen.describe(found, arguments.policy), suites)
 
 

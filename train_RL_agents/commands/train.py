@@ -28,8 +28,7 @@ _SHORTHANDS = {
     "strict": "training_schedule.strict",
 }
 """Options that stand for keys."""
-_QUICK = ("total_timesteps=100000", "eval_freq=100000", "log_freq=5000",
-          "execution.compile=false")  # fmt: skip
+_QUICK = ("total_timesteps=100000", "eval_freq=100000", "log_freq=5000", "execution.compile=false")
 """Settings of ``--quick``."""
 _TRACED = 20
 """Batches of the collector in a trace, if not said otherwise."""
@@ -41,29 +40,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
     add("-h", "--help", action="store_true", help="show this and all settings")
-    add("-C", "--config", metavar="FILE", type=Path, help="JSON with settings that "
-        "differ, or the name of one that is shipped, such as dqn")  # fmt: skip
+    add(
+        "-C",
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="JSON with settings that differ, or the name of one that is shipped, such as dqn",
+    )
     add("--agent", metavar="NAME", help="agent_type=NAME, or package.module:Class")
     add("-D", "--device", metavar="DEV", help="auto, cpu, cuda, cuda:N; execution.device=DEV")
-    add("--threads", metavar="N",
-        help="CPU threads, 0: one per idle core; execution.threads=N")  # fmt: skip
+    add("--threads", metavar="N", help="CPU threads, 0: one per idle core; execution.threads=N")
     add("--seed", metavar="N", nargs="+", help="one run for each; seed=N,...")
     add("--num-envs", metavar="N", help="trainer.num_envs=N")
     add("--total-timesteps", metavar="N", help="env-steps of a run; total_timesteps=N")
-    add("--compile", action=argparse.BooleanOptionalAction,
-        help="execution.compile=true or false")  # fmt: skip
-    add("--strict", action="store_true", help="refuse a scenario file with odd starts or goals; "
-        "training_schedule.strict=true")  # fmt: skip
-    add("--profile", metavar="NAME", help="sizes of environments, batch and replay for a device: "
+    add("--compile", action=argparse.BooleanOptionalAction, help="execution.compile=true or false")
+    add(
+        "--strict",
+        action="store_true",
+        help="refuse a scenario file with odd starts or goals; training_schedule.strict=true",
+    )
+    add(
+        "--profile",
+        metavar="NAME",
+        help="sizes of environments, batch and replay for a device: "
         "auto (default; from the GPU's memory, on the CPU none), none, cpu, 8gb, 16gb, 24gb or "
-        "80gb; settings that are given win")  # fmt: skip
-    add("--resume", metavar="RUN", type=Path, help="resume a run, or all runs of a training "
-        f"folder; of the settings, only these may change: {', '.join(RESUMABLE)}")  # fmt: skip
-    add("--profile-trace", metavar="N", nargs="?", type=int, const=_TRACED, help="write a trace of "
+        "80gb; settings that are given win",
+    )
+    add(
+        "--resume",
+        metavar="RUN",
+        type=Path,
+        help="resume a run, or all runs of a training "
+        f"folder; of the settings, only these may change: {', '.join(RESUMABLE)}",
+    )
+    add(
+        "--profile-trace",
+        metavar="N",
+        nargs="?",
+        type=int,
+        const=_TRACED,
+        help="write a trace of "
         f"N batches of the collector with their updates ({_TRACED} if not said), once everything "
-        "is compiled, into the run folder")  # fmt: skip
-    add("--jobs", metavar="N", type=int, help="train N runs at a time, each in a process of its "
-        "own with its share of the cores and GPUs")  # fmt: skip
+        "is compiled, into the run folder",
+    )
+    add(
+        "--jobs",
+        metavar="N",
+        type=int,
+        help="train N runs at a time, each in a process of its own with its share of the cores and GPUs",
+    )
     add(
         "--quick",
         action="store_true",
@@ -97,8 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.training import new_runs, resumed_runs, run_to_the_end
     from train_RL_agents.utils.signals import INTERRUPTED
 
-    display = {"quiet": "quiet" in given, "bar": "no_bar" not in given,
-               "json_lines": "json_lines" in given}  # fmt: skip
+    display = {"quiet": "quiet" in given, "bar": "no_bar" not in given, "json_lines": "json_lines" in given}
     with joined():
         ranks, at_once = Ranks(), given.get("jobs", 1)
         with ranks.together():
@@ -107,11 +131,11 @@ def run(arguments: argparse.Namespace) -> int:
             runs = resumed_runs(given["resume"], overrides, **display)
         else:
             profile = given.get("profile", "auto")
-            runs = new_runs(given.get("config"), overrides, profile, arguments.argv, at_once,
-                            "verbose" in given, **display)  # fmt: skip
+            runs = new_runs(
+                given.get("config"), overrides, profile, arguments.argv, at_once, "verbose" in given, **display
+            )
         if at_once > 1:
-            words = [*(overrides if "resume" in given else []),
-                     *([f"--profile-trace={trace}"] if trace else [])]  # fmt: skip
+            words = [*(overrides if "resume" in given else []), *([f"--profile-trace={trace}"] if trace else [])]
             return _together([folder.path for folder, _ in runs], words, at_once, display)
         for number, each in enumerate(runs, start=1):
             ending = run_to_the_end(each, trace, display["quiet"])
@@ -123,9 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _together(
-    folders: Sequence[Path], words: Sequence[str], at_once: int, display: dict[str, Any]
-) -> int:
+def _together(folders: Sequence[Path], words: Sequence[str], at_once: int, display: dict[str, Any]) -> int:
     """Train runs at the same time; see run.jobs. Returns the exit status."""
     from train_RL_agents.run.jobs import Jobs, training_command
 
@@ -140,8 +162,7 @@ def _together(
 def _shorthands(given: dict[str, Any]) -> list[str]:
     """Options as key=value words."""
     values = {key: given[option] for option, key in _SHORTHANDS.items() if option in given}
-    return [f"{key}={','.join(value) if isinstance(value, list) else value}"
-            for key, value in values.items()]  # fmt: skip
+    return [f"{key}={','.join(value) if isinstance(value, list) else value}" for key, value in values.items()]
 
 
 def _help(arguments: argparse.Namespace, overrides: list[str]) -> int:

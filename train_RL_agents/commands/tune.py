@@ -15,18 +15,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.usage = f"{parser.prog} --space FILE --study DIR [options] [key=value ...]"
     add = parser.add_argument
-    add("--space", metavar="FILE", type=Path, required=True,
-        help="JSON: for each setting a list of values, or an object with low, high and "
-        "perhaps log")  # fmt: skip
-    add("--study", metavar="DIR", type=Path, required=True,
-        help="folder of the study; if it exists, the search continues")  # fmt: skip
-    add("--trials", metavar="N", type=int, default=20,
-        help="runs of the study in all, pruned ones included; 20 by default")  # fmt: skip
-    add("-C", "--config", metavar="FILE", type=Path,
-        help="JSON with settings that all trials have in common")  # fmt: skip
-    add("--jobs", metavar="N", type=int, default=1,
-        help="processes that make trials at the same time, over cores or GPUs; "
-        "1 by default")  # fmt: skip
+    add(
+        "--space",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help="JSON: for each setting a list of values, or an object with low, high and perhaps log",
+    )
+    add(
+        "--study",
+        metavar="DIR",
+        type=Path,
+        required=True,
+        help="folder of the study; if it exists, the search continues",
+    )
+    add(
+        "--trials",
+        metavar="N",
+        type=int,
+        default=20,
+        help="runs of the study in all, pruned ones included; 20 by default",
+    )
+    add("-C", "--config", metavar="FILE", type=Path, help="JSON with settings that all trials have in common")
+    add(
+        "--jobs",
+        metavar="N",
+        type=int,
+        default=1,
+        help="processes that make trials at the same time, over cores or GPUs; 1 by default",
+    )
     add("--job", action="store_true", help=argparse.SUPPRESS)  # one of several
     add("--quiet", action="store_true", help="one line per trial")
 
@@ -71,9 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     best = None if arguments.job else search.write_best()
     if best is not None:
         command = shlex.join(["marinenav", "train", "-C", str(arguments.study / BEST)])
-        print(
-            f"best: trial {best.number}, success {best.value:.3f}; train it in full with: {command}"
-        )
+        print(f"best: trial {best.number}, success {best.value:.3f}; train it in full with: {command}")
     return 0
 
 

@@ -75,12 +75,13 @@ def sections(config: Any, prefix: str = "") -> list[Section]:
 
 def settings_page() -> str:
     """All settings of all agents as Markdown, for the documentation."""
-    parts = [part for part in sections(TrainConfig())
-             if not part.title.startswith(("agent", "trainer"))]  # fmt: skip
-    parts += [_of(part, name) for name, kind in TRAINER_CONFIGS.items()
-              for part in sections(kind(), "trainer.")]  # fmt: skip
-    parts += [_of(part, f"`--agent {name}`") for name, kind in AGENTS.items()
-              for part in sections(kind.config_type(), "agent.")]  # fmt: skip
+    parts = [part for part in sections(TrainConfig()) if not part.title.startswith(("agent", "trainer"))]
+    parts += [_of(part, name) for name, kind in TRAINER_CONFIGS.items() for part in sections(kind(), "trainer.")]
+    parts += [
+        _of(part, f"`--agent {name}`")
+        for name, kind in AGENTS.items()
+        for part in sections(kind.config_type(), "agent.")
+    ]
     return "\n".join(map(_markdown, parts))
 
 
@@ -122,8 +123,7 @@ def settings_text(sections: Sequence[Section], width: int) -> str:
         width: of the text, in characters.
     """
     return "\n\n".join(
-        "\n".join([title, *(line for row in rows for line in _entry(row, width))])
-        for title, rows in sections
+        "\n".join([title, *(line for row in rows for line in _entry(row, width))]) for title, rows in sections
     )
 
 

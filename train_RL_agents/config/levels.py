@@ -62,10 +62,7 @@ class EvalLevel(Level):
 def as_levels(kind: type[AnyLevel], levels: Iterable[Level]) -> tuple[AnyLevel, ...]:
     """Return the same levels as those of another kind."""
     names = {item.name for item in fields(kind)}
-    return tuple(
-        kind(**{name: value for name, value in vars(level).items() if name in names})
-        for level in levels
-    )
+    return tuple(kind(**{name: value for name, value in vars(level).items() if name in names}) for level in levels)
 
 
 def make_level(kind: type[AnyLevel], given: Any, key: str) -> AnyLevel:

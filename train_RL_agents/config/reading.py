@@ -34,17 +34,21 @@ _DEEPEST = 20
 
 
 _PARTS = {
-    "agent_type": plugins.AGENTS, "agent.entry_encoders": plugins.ENCODERS,
-    "world.reward.function": plugins.REWARDS, "world.sensor.entries": plugins.OBSERVATIONS,
+    "agent_type": plugins.AGENTS,
+    "agent.entry_encoders": plugins.ENCODERS,
+    "world.reward.function": plugins.REWARDS,
+    "world.sensor.entries": plugins.OBSERVATIONS,
     "training_schedule.sampler": plugins.SCENARIOS,
-}  # fmt: skip
+}
 """Settings that name parts of a user's, with the group of their entry points."""
 _IN_EXECUTION = ("device", "threads", "compile", "capture", "precision", "tf32", "fused_optimizer")
 MOVED = {
-    "agent.duelling": "agent.dueling", "trainer.average_decay": "trainer.ema_decay",
+    "agent.duelling": "agent.dueling",
+    "trainer.average_decay": "trainer.ema_decay",
     **{f"trainer.{name}": f"training.reward.{name}" for name in TRAINED},
-    "world.kernel": "execution.kernel", **{name: f"execution.{name}" for name in _IN_EXECUTION},
-}  # fmt: skip
+    "world.kernel": "execution.kernel",
+    **{name: f"execution.{name}" for name in _IN_EXECUTION},
+}
 """Former names of settings, which files and saved runs may still use, and their present ones."""
 
 _PLURALS = {"weight": "weights", "starts_at": "timesteps"}
@@ -88,9 +92,7 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> TrainConfig
     values, words = file_settings(path), dict(map(split, overrides))
     own, asked = (agent_name(str(each.get("agent_type", ""))) for each in (values, words))
     if own != asked and {own, asked} <= AGENTS.keys():
-        theirs, known = (
-            {setting.key for setting in settings_of(default_config(name))} for name in (own, asked)
-        )
+        theirs, known = ({setting.key for setting in settings_of(default_config(name))} for name in (own, asked))
         if flat_settings(values).keys() & (theirs - known):
             raise ConfigError(
                 f"agent_type={asked}: {path} is a configuration of {own}, with settings that "
@@ -172,9 +174,7 @@ def from_dict(
     return _with_stated_rewards(config, said, texts)
 
 
-def _with_stated_rewards(
-    config: TrainConfig[Any], stated: Collection[str], typed: Collection[str]
-) -> TrainConfig[Any]:
+def _with_stated_rewards(config: TrainConfig[Any], stated: Collection[str], typed: Collection[str]) -> TrainConfig[Any]:
     """Let a run be trained on the rewards that are stated, for training or for the world.
 
     Args:
@@ -229,14 +229,13 @@ def _read_levels(section: str, layers: Sequence[dict[str, Any]]) -> dict[str, An
     if stated is None and not columns:
         return {}
     stated = as_levels(kind, LEVELS) if stated is None else _listed(stated)
-    levels = [each if isinstance(each, Level) else make_level(kind, each, where)
-              for where, each in _numbered(key, stated)]  # fmt: skip
+    levels = [
+        each if isinstance(each, Level) else make_level(kind, each, where) for where, each in _numbered(key, stated)
+    ]
     return {key: _with_columns(section, levels, columns)}
 
 
-def _with_columns(
-    section: str, levels: Sequence[Level], columns: dict[str, tuple[Any, ...]]
-) -> tuple[Level, ...]:
+def _with_columns(section: str, levels: Sequence[Level], columns: dict[str, tuple[Any, ...]]) -> tuple[Level, ...]:
     """Make levels of columns, such as ``num_robots`` with a number for each level.
 
     Files of the original project have them. A column replaces a field of every level, an empty one
@@ -260,8 +259,7 @@ def _with_columns(
     made = [dict(vars(level)) for level in levels]
     if len(first) != len(levels):
         lacking = next((name for name in SIZES if not columns.get(name)), "")
-        require(not lacking, where, first,
-                f"{len(levels)} long, as {lacking} is, or {lacking} stated with it")  # fmt: skip
+        require(not lacking, where, first, f"{len(levels)} long, as {lacking} is, or {lacking} stated with it")
         made = [{} for _ in first]
     for name, column in columns.items():
         usual = (getattr(kind, names[name]),) * len(first)
@@ -270,8 +268,11 @@ def _with_columns(
     try:
         return tuple(make_level(kind, each, where) for where, each in _numbered(key, made))
     except ConfigError as error:  # name what was written
-        blamed = {f"level {number}: {names[name]}": f"{section}.{name}"
-                  for name in columns for number in range(1, len(made) + 1)}  # fmt: skip
+        blamed = {
+            f"level {number}: {names[name]}": f"{section}.{name}"
+            for name in columns
+            for number in range(1, len(made) + 1)
+        }
         found, _, rest = str(error).removeprefix(f"{key}: ").partition("=")
         raise ConfigError(f"{blamed.get(found, f'{key}: {found}')}={rest}") from error
 
@@ -445,8 +446,9 @@ def settings_of(config: Any, prefix: str = "") -> Iterator[Setting]:
 
 def known_settings(config: TrainConfig[Any]) -> dict[str, Setting]:
     """Return every key that can be given, with the columns that levels may be given as."""
-    columns = (Setting(f"{section}.{name}", tuple[float, ...], ())
-               for section, names in COLUMNS.items() for name in names)  # fmt: skip
+    columns = (
+        Setting(f"{section}.{name}", tuple[float, ...], ()) for section, names in COLUMNS.items() for name in names
+    )
     return {setting.key: setting for setting in (*settings_of(config), *columns)}
 
 

@@ -6,20 +6,31 @@ from collections.abc import Sequence
 from typing import Any
 
 RESUMABLE = (
-    "total_timesteps", "eval_freq", "log_freq", "execution.threads", "execution.compile",
-    "execution.capture", "execution.kernel", "execution.tf32", "execution.fused_optimizer",
-    "monitor", "loggers", "draw_evaluations", "save_replay", "on_divergence", "on_user_signal",
-    "trainer.learning_rate", "trainer.learning_rate_final",
-)  # fmt: skip
+    "total_timesteps",
+    "eval_freq",
+    "log_freq",
+    "execution.threads",
+    "execution.compile",
+    "execution.capture",
+    "execution.kernel",
+    "execution.tf32",
+    "execution.fused_optimizer",
+    "monitor",
+    "loggers",
+    "draw_evaluations",
+    "save_replay",
+    "on_divergence",
+    "on_user_signal",
+    "trainer.learning_rate",
+    "trainer.learning_rate_final",
+)
 """Keys that may change when a run is resumed; all others would make it another run. Not the device:
 generators of another kind of device cannot take up the streams of random numbers."""
 _WITHOUT_EFFECT = ("save_dir", "load_model")
 """Keys that mean nothing to a run that has begun."""
 
 
-def changes(
-    before: dict[str, Any], now: dict[str, Any], free: Sequence[str] = RESUMABLE
-) -> list[str]:
+def changes(before: dict[str, Any], now: dict[str, Any], free: Sequence[str] = RESUMABLE) -> list[str]:
     """Changes of a configuration that are not allowed, each as ``key=now (was before)``.
 
     Args:

@@ -146,9 +146,7 @@ class EvalSchedule:
         return tuple(level.num_episodes for level in self.levels)
 
 
-LEVEL_KINDS: dict[str, type[Level]] = {
-    "training_schedule": TrainingLevel, "eval_schedule": EvalLevel
-}  # fmt: skip
+LEVEL_KINDS: dict[str, type[Level]] = {"training_schedule": TrainingLevel, "eval_schedule": EvalLevel}
 """Levels of each schedule."""
 
 
@@ -217,9 +215,7 @@ class TrainerConfig:
     def __post_init__(self) -> None:
         check_fields(self, "trainer")
         fine = self.num_envs % self.collectors == 0
-        require(
-            fine, "trainer.collectors", self.collectors, f"a divisor of num_envs, {self.num_envs}"
-        )
+        require(fine, "trainer.collectors", self.collectors, f"a divisor of num_envs, {self.num_envs}")
         fine = self.collector != "local" or self.collectors == 1
         require(fine, "trainer.collectors", self.collectors, "1 with trainer.collector=local")
 
@@ -298,10 +294,18 @@ class OffPolicyConfig(TrainerConfig):
     def check(self, robots: int) -> None:
         """See TrainerConfig."""
         first, rows = self.smallest(robots).values()
-        require(self.learning_starts >= first, "trainer.learning_starts", self.learning_starts,
-                f"at least num_envs * n_steps - train_freq, {first}")  # fmt: skip
-        require(rows <= self.buffer_size, "trainer.buffer_size", self.buffer_size,
-                f"at least {rows}, what one batch may bring")  # fmt: skip
+        require(
+            self.learning_starts >= first,
+            "trainer.learning_starts",
+            self.learning_starts,
+            f"at least num_envs * n_steps - train_freq, {first}",
+        )
+        require(
+            rows <= self.buffer_size,
+            "trainer.buffer_size",
+            self.buffer_size,
+            f"at least {rows}, what one batch may bring",
+        )
 
 
 @dataclass(frozen=True)
@@ -339,9 +343,7 @@ class OnPolicyConfig(TrainerConfig):
         return self.rollout_steps
 
 
-TRAINER_CONFIGS: dict[str, type[TrainerConfig]] = {
-    "off-policy": OffPolicyConfig, "on-policy": OnPolicyConfig
-}  # fmt: skip
+TRAINER_CONFIGS: dict[str, type[TrainerConfig]] = {"off-policy": OffPolicyConfig, "on-policy": OnPolicyConfig}
 """Settings of each kind of algorithm."""
 
 
@@ -405,8 +407,7 @@ class TrainConfig(Generic[ConfigType]):
         if self.trainer is None:
             object.__setattr__(self, "trainer", kind(**agent.trainer_defaults))
         check_fields(self)
-        require(len(set(self.seed)) == len(self.seed) > 0, "seed", self.seed,
-                "one or more different numbers")  # fmt: skip
+        require(len(set(self.seed)) == len(self.seed) > 0, "seed", self.seed, "one or more different numbers")
         known = (*LOGGERS, *plugins.registered(plugins.LOGGERS))
         fine = all(":" in each or each in known for each in self.loggers)
         names = f"{', '.join(known)}, or package.module:Class"

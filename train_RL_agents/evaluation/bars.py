@@ -30,8 +30,7 @@ def mean_estimates(result: SuiteResult, group: str) -> dict[str, Estimate]:
     if group != "overall":
         rows = episodes.level == result.groups.index(group)
     time = episodes.time[rows & episodes.success].numpy()
-    arrived, robots = (each[rows].double().numpy()
-                       for each in (episodes.robots_arrived, episodes.robots))  # fmt: skip
+    arrived, robots = (each[rows].double().numpy() for each in (episodes.robots_arrived, episodes.robots))
     ratio, low, high = ratio_estimate(arrived, robots)
     count = int(rows.sum())
     # Where episodes do not differ, as if each had one vessel.
@@ -91,17 +90,17 @@ def _fleets(suite: str, about: str, bound: float, group: str = "overall") -> Bar
 def _crowd(robots: int, fleets: float, vessels: float) -> tuple[Bar, Bar]:
     group = f"{robots} robots"
     about = f"Crowd of {robots} vessels"
-    return (_fleets("crowd", about, fleets, group),
-            Bar(f"{about}: vessels that arrive", "crowd", "robot_success_rate", vessels,
-                group))  # fmt: skip
+    return (
+        _fleets("crowd", about, fleets, group),
+        Bar(f"{about}: vessels that arrive", "crowd", "robot_success_rate", vessels, group),
+    )
 
 
 BARS = (
     _fleets("fresh", "Published levels", 0.98),
     Bar("Published levels: travel time (s)", "fresh", "avg_time", 23.0, at_most=True),
     Bar("Published levels: steps astern", "fresh", "astern", 0.03, at_most=True),
-    *(Bar(f"Rules kept by two vessels, {kind}", "rules", "compliance", 0.95, kind)
-      for kind in ENCOUNTERS),
+    *(Bar(f"Rules kept by two vessels, {kind}", "rules", "compliance", 0.95, kind) for kind in ENCOUNTERS),
     Bar("Imazu's problems: no collision", "imazu", "no_collision", 0.97),
     Bar("Imazu's problems: every vessel kept the rules", "imazu", "all_kept", 0.85),
     _fleets("currents", "Currents", 0.94),
@@ -111,4 +110,4 @@ BARS = (
     _fleets("vessels", "Vessels drawn at random", 0.96),
     _fleets("weather", "Moderate wind and waves", 0.95),
     _fleets("noise", "Sensor noise x 4", 0.97, "noise x 4"),
-)  # fmt: skip
+)

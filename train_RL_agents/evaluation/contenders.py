@@ -164,14 +164,13 @@ def common_world(found: Sequence[Contender], default: WorldConfig) -> WorldConfi
         world = Contender.of(other).observing(first.config.world)
         for key in IN_COMMON:
             if getattr(world, key) != getattr(other.config.world, key):
-                raise ConfigError(f"{other.path}: world.{key} is not that of {first.path}, "
-                                  "so that they cannot be compared")  # fmt: skip
+                raise ConfigError(
+                    f"{other.path}: world.{key} is not that of {first.path}, so that they cannot be compared"
+                )
     return first.config.world
 
 
-def require_effect(
-    found: Mapping[str, Contender], risk: Any = None, stochastic: bool = False
-) -> None:
+def require_effect(found: Mapping[str, Contender], risk: Any = None, stochastic: bool = False) -> None:
     """Refuse options of acting that are out of range, or change nothing for one of the policies.
 
     Args:
@@ -187,8 +186,7 @@ def require_effect(
     for name, each in found.items():
         agent = None if each.trained is None else each.trained.agent
         takes_risk, random = (
-            agent is not None and getattr(agent, ability)
-            for ability in ("supports_risk", "acts_at_random")
+            agent is not None and getattr(agent, ability) for ability in ("supports_risk", "acts_at_random")
         )
         fine = risk is None or takes_risk
         require(fine, "--risk", risk, f"left out: {name} takes no risk level")
@@ -262,9 +260,7 @@ def with_estimates(policy: Policy, loaded: LoadedPolicy, world: WorldConfig) -> 
     return act
 
 
-def _rated(
-    agent: Agent[Any], seen: Observation, action: Tensor, pairs: Tensor
-) -> tuple[Tensor, Tensor | None]:
+def _rated(agent: Agent[Any], seen: Observation, action: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor | None]:
     """Rate all pairs of commands [A, 2]: mean returns [..., A], and which of them are doubtful."""
     others = [pair.expand_as(action) for pair in pairs]
     by_critic: Any = [agent.critic_quantiles(seen, each) for each in (action, *others)]
@@ -356,24 +352,25 @@ def run_set(
     ended = 0
     for part in chosen.parts:
         observed = found.observing(part.world)
-        options: dict[str, Any] = {"continuous": continuous, "device": device, "seed": chosen.seed,
-                                   "drop_ended": not acting.stochastic, "watch": watch,
-                                   "progress": _further(progress, ended, len(chosen))}  # fmt: skip
+        options: dict[str, Any] = {
+            "continuous": continuous,
+            "device": device,
+            "seed": chosen.seed,
+            "drop_ended": not acting.stochastic,
+            "watch": watch,
+            "progress": _further(progress, ended, len(chosen)),
+        }
         ended += len(part.scenarios)
         steers = only_own(policy, None if continuous else world.vessel) if part.only_own else policy
         if name is None:
             episodes.append(evaluation.evaluate(steers, part.scenarios, observed, **options))
             continue
         groups = _groups(part.scenarios, chosen.groups)
-        seen, recording = record(
-            steers, part.scenarios, observed, name=name, groups=groups, **options
-        )
+        seen, recording = record(steers, part.scenarios, observed, name=name, groups=groups, **options)
         episodes.append(seen)
         recordings.append(recording)
     names = [item.name for item in fields(Episodes)]
-    joined = Episodes(**{
-        each: torch.cat([getattr(seen, each) for seen in episodes]) for each in names
-    })  # fmt: skip
+    joined = Episodes(**{each: torch.cat([getattr(seen, each) for seen in episodes]) for each in names})
     if not recordings:
         return joined, None
     return joined, replace(concatenate(recordings), reward_scale=found.reward_scale)
@@ -389,8 +386,7 @@ def _part_bytes(part: Part, name: str | None) -> int:
     if isinstance(part.scenarios, Scenario):
         shapes = (part.scenarios.robot_mask.shape[-1], part.scenarios.obstacle_mask.shape[-1])
     else:
-        shapes = (max(len(each.start) for each in part.scenarios),
-                  max(len(each.obstacles) for each in part.scenarios))  # fmt: skip
+        shapes = (max(len(each.start) for each in part.scenarios), max(len(each.obstacles) for each in part.scenarios))
     recorded = 0 if name is None else part.world.max_steps * shapes[0] * _RECORDED
     return len(part.scenarios) * (step_bytes(part.world, *shapes) + recorded)
 
@@ -406,8 +402,12 @@ def _check_fit(found: Contender, chosen: ScenarioSet) -> None:
         known, most = agent.num_actions, config.world.sensor.slots
         fine = slots <= most or config.agent.encoder != "concat"
         require(fine, "max_obj_num", slots, f"at most {most}, as the policy was trained with")
-        require(agent.continuous or commands == known, "thrust commands", commands,
-                f"{known} pairs, which the policy {found.trained.path} chooses from")  # fmt: skip
+        require(
+            agent.continuous or commands == known,
+            "thrust commands",
+            commands,
+            f"{known} pairs, which the policy {found.trained.path} chooses from",
+        )
 
 
 def _groups(scenarios: Any, names: Sequence[str]) -> list[str]:

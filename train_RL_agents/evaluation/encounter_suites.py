@@ -103,9 +103,7 @@ def imazu(world: WorldConfig, episodes: int) -> list[tuple[WorldConfig, Scenario
     return drawn
 
 
-def random_encounters(
-    world: WorldConfig, episodes: int, seed: int
-) -> list[tuple[WorldConfig, Scenario]]:
+def random_encounters(world: WorldConfig, episodes: int, seed: int) -> list[tuple[WorldConfig, Scenario]]:
     """Encounters of two vessels by KINDS, then of FLEETS; so many of each."""
     generator = torch.Generator().manual_seed(seed)
     drawn = []
@@ -125,8 +123,6 @@ def random_encounters(
     return drawn
 
 
-def _all_there(
-    course: Tensor, slow: int | None, group: int, world: WorldConfig
-) -> tuple[WorldConfig, Scenario]:
+def _all_there(course: Tensor, slow: int | None, group: int, world: WorldConfig) -> tuple[WorldConfig, Scenario]:
     """``scenarios_of`` without empty slots."""
     return scenarios_of(course, torch.ones_like(course, dtype=torch.bool), slow, group, world)

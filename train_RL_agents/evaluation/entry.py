@@ -87,8 +87,7 @@ class SuiteResult:
         require(fine, "level", set(self.level), "the numbers of all groups")
         require(set(self.outcome) <= {*"sct"}, "outcome", self.outcome, "letters of sct")
         pairs = zip(self.arrived, self.robots, strict=True)
-        require(all(0 <= one <= all_ > 0 for one, all_ in pairs), "arrived", "...",
-                "at most the number of robots")  # fmt: skip
+        require(all(0 <= one <= all_ > 0 for one, all_ in pairs), "arrived", "...", "at most the number of robots")
         self._check_conduct()
         numbers = [number for each in self.tracks for row in each for number in row]
         fine = len(self.tracks) in (0, len(self.groups)) and all(
@@ -106,13 +105,12 @@ class SuiteResult:
         rows = [*self.conduct.values()]
         fine = self.conduct.keys() - {"overall"} in (set(), {*self.groups})
         fine = fine and all(map(_is_conduct, rows))
-        fine = fine and any(all(names.keys() <= row.keys() for row in rows)
-                            for names in (CONDUCT, MARKS))  # fmt: skip
+        fine = fine and any(all(names.keys() <= row.keys() for row in rows) for names in (CONDUCT, MARKS))
         require(fine, "conduct", "...", "the figures of all groups, finite numbers or null")
         fine = self.duties.keys() <= {*ROLES} and all(
-            isinstance(pair, list | tuple) and len(pair) == 2 and all(map(is_count, pair))
-            and pair[0] <= pair[1] for pair in self.duties.values()
-        )  # fmt: skip
+            isinstance(pair, list | tuple) and len(pair) == 2 and all(map(is_count, pair)) and pair[0] <= pair[1]
+            for pair in self.duties.values()
+        )
         require(fine, "duties", "...", "of each role two counts, the first not above the other")
 
     @classmethod
@@ -208,8 +206,7 @@ def read_entry(path: Path) -> Entry:
     require(fine, str(path), type(content).__name__, f"a {FORMAT}")
     version = content.pop("benchmark", None)
     fine = is_count(version) and version == BENCHMARK
-    require(fine, f"{path}: benchmark", version, f"{BENCHMARK}, which this program runs; submit "
-            "the policy again")  # fmt: skip
+    require(fine, f"{path}: benchmark", version, f"{BENCHMARK}, which this program runs; submit the policy again")
     try:
         suites = {name: SuiteResult(**each) for name, each in content.pop("suites").items()}
         del content["format"]

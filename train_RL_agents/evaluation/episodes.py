@@ -88,16 +88,13 @@ def drawing_bytes(world: WorldConfig, levels: Sequence[Level], episodes: Sequenc
     Raises:
         ConfigError: for a level that there is no room for.
     """
-    ends, cores = (max(getattr(level, name) for level in levels)
-                   for name in ("num_robots", "num_cores"))  # fmt: skip
+    ends, cores = (max(getattr(level, name) for level in levels) for name in ("num_robots", "num_cores"))
     # Of each candidate its own numbers, and both differences to each end or core.
     numbers = 16 + 2 * max(2 * ends, cores)
     return 8 * sum(episodes) * draws_for(world.scenario, tuple(levels)) * numbers
 
 
-def draw_scenarios(
-    world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int], seed: int
-) -> Scenario:
+def draw_scenarios(world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int], seed: int) -> Scenario:
     """A fixed evaluation set: the same seed gives the same scenarios on every machine.
 
     Args:
@@ -137,15 +134,21 @@ class Tally:
         flags = torch.zeros_like(robots[:, 0], dtype=torch.bool)
         names = ("time", "energy", "return")
         return {
-            "counting": ~flags, "collided": flags, "unusable": flags.clone(),
+            "counting": ~flags,
+            "collided": flags,
+            "unusable": flags.clone(),
             "arrived": torch.zeros_like(robots, dtype=torch.bool),
             **{name: robots.clone() for name in names},
-        }  # fmt: skip
+        }
 
     def after(
-        self, sums: dict[str, Tensor], discount: float | Tensor, before: ResetState,
-        action: Tensor, outcome: Outcome,
-    ) -> dict[str, Tensor]:  # fmt: skip
+        self,
+        sums: dict[str, Tensor],
+        discount: float | Tensor,
+        before: ResetState,
+        action: Tensor,
+        outcome: Outcome,
+    ) -> dict[str, Tensor]:
         """Return the sums of some episodes after a step of theirs.
 
         Args:
@@ -169,9 +172,7 @@ class Tally:
             "return": sums["return"] + discount * outcome.reward * active,
         }
 
-    def add(
-        self, discount: float, rows: Tensor, before: ResetState, action: Tensor, outcome: Outcome
-    ) -> None:
+    def add(self, discount: float, rows: Tensor, before: ResetState, action: Tensor, outcome: Outcome) -> None:
         """Add a step of some episodes.
 
         Args:
@@ -197,11 +198,8 @@ class Tally:
         wrong, pairs = int(sums["unusable"].sum()), self._pairs
         if wrong:
             allowed = "finite" if pairs is None else f"indices from 0 to {pairs - 1}"
-            raise ConfigError(
-                f"actions in {wrong:,} of {len(robots):,} episodes: must be {allowed}"
-            )
-        means = {name: (sums[name].sum(-1) / robots).double().cpu()
-                 for name in ("time", "energy", "return")}  # fmt: skip
+            raise ConfigError(f"actions in {wrong:,} of {len(robots):,} episodes: must be {allowed}")
+        means = {name: (sums[name].sum(-1) / robots).double().cpu() for name in ("time", "energy", "return")}
         return Episodes(
             level=scenario.level.cpu(),
             success=(sums["arrived"] | ~present).all(-1).cpu(),
@@ -283,9 +281,14 @@ def evaluate(
 
 
 def evaluation_world(
-    scenarios: Scenario | Sequence[Episode], world: WorldConfig, continuous: bool,
-    device: torch.device, dtype: torch.dtype, seed: int, kernel: str = "compiled",
-) -> MarineNavEnv:  # fmt: skip
+    scenarios: Scenario | Sequence[Episode],
+    world: WorldConfig,
+    continuous: bool,
+    device: torch.device,
+    dtype: torch.dtype,
+    seed: int,
+    kernel: str = "compiled",
+) -> MarineNavEnv:
     """The world of an evaluation, see ``evaluate``."""
     # Nothing ends at a collision here: the tally stops there by itself.
     world = replace(world, ends_at_first_collision=False)
@@ -366,9 +369,13 @@ class RepeatedEvaluation:
         self._episodes = None if stepper is None else stepper.no_episodes(self._source)
         self._watched = False
         self.loop = execution.loop(
-            self._step, self._begun(self._rows), device, draws=lambda: (self._source.take(),),
-            name="an evaluation step", say=say,
-        )  # fmt: skip
+            self._step,
+            self._begun(self._rows),
+            device,
+            draws=lambda: (self._source.take(),),
+            name="an evaluation step",
+            say=say,
+        )
         """Makes control steps of a batch."""
 
     @torch.no_grad()
@@ -484,6 +491,13 @@ def _kept(running: Tensor) -> Tensor | None:
 
 
 __all__ = [
-    "Episodes", "Moment", "Policy", "Report", "Watch", "draw_scenarios", "evaluate", "finite",
+    "Episodes",
+    "Moment",
+    "Policy",
+    "Report",
+    "Watch",
+    "draw_scenarios",
+    "evaluate",
+    "finite",
     "wilson_interval",
-]  # fmt: skip
+]

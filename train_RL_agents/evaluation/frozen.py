@@ -78,10 +78,8 @@ def benchmark_world(found: Contender) -> WorldConfig:
     for name, values in commands.items():
         fine = max(map(abs, values)) <= (max(most) if isinstance(most, tuple) else most)
         require(fine, f"world.vessel.{name}", values, f"at most {most:g} N/s in the benchmark")
-    observes = {name: getattr(own.sensor, name)
-                for name in ("max_objects", "scan_beams", "scan_angle", "entries")}  # fmt: skip
-    return replace(world, vessel=replace(world.vessel, **commands),
-                   sensor=replace(world.sensor, **observes))  # fmt: skip
+    observes = {name: getattr(own.sensor, name) for name in ("max_objects", "scan_beams", "scan_angle", "entries")}
+    return replace(world, vessel=replace(world.vessel, **commands), sensor=replace(world.sensor, **observes))
 
 
 # Hashes -----------------------------------------------------------------------------------------
@@ -95,8 +93,7 @@ def hash_of(chosen: ScenarioSet) -> str:
     """
     digest = hashlib.sha256(repr(chosen.groups).encode())
     for part in chosen.parts:
-        digest.update(repr((part.only_own, part.world.dt, part.world.substeps,
-                            part.world.max_steps)).encode())  # fmt: skip
+        digest.update(repr((part.only_own, part.world.dt, part.world.substeps, part.world.max_steps)).encode())
         for name, tensor in sorted(_tensors(part)):
             if tensor.any():
                 whole = (tensor.double() * 1e6).round().to(torch.int64)
@@ -131,8 +128,7 @@ def require_frozen(entry: Entry, path: Path) -> None:
     for name, frozen in FROZEN.items():
         given = entry.suites[name].scenarios if name in entry.suites else "missing"
         same = given == frozen.scenarios
-        require(same, f"{path}: scenarios of {name}", given, f"those of benchmark {BENCHMARK}, "
-                f"{frozen.scenarios}")  # fmt: skip
+        require(same, f"{path}: scenarios of {name}", given, f"those of benchmark {BENCHMARK}, {frozen.scenarios}")
     odd = ", ".join(entry.suites.keys() - FROZEN.keys())
     require(not odd, f"{path}: suites", odd, f"those of benchmark {BENCHMARK}")
 
@@ -140,9 +136,7 @@ def require_frozen(entry: Entry, path: Path) -> None:
 # Running ----------------------------------------------------------------------------------------
 
 
-def run_suite(
-    found: Contender, name: str, device: torch.device, episodes: int | None = None
-) -> SuiteResult:
+def run_suite(found: Contender, name: str, device: torch.device, episodes: int | None = None) -> SuiteResult:
     """Run a suite of the benchmark.
 
     Args:
@@ -155,18 +149,27 @@ def run_suite(
     size = FROZEN[name].episodes if episodes is None else episodes
     chosen, counter = make_set(name, world, size, SEED), AsternShare()
     seen, recording, conduct = run_scored(found, chosen, world, acting, device, "entry", counter)
-    figures = {group: {mark: None if value is None else round(value, 4)
-                       for mark, value in row.items()}
-               for group, row in (conduct or {}).items()}  # fmt: skip
-    result = SuiteResult.of(seen, scenarios=hash_of(chosen), seed=SEED, groups=chosen.groups,
-                            astern=round(counter.value, 4), conduct=figures)  # fmt: skip
+    figures = {
+        group: {mark: None if value is None else round(value, 4) for mark, value in row.items()}
+        for group, row in (conduct or {}).items()
+    }
+    result = SuiteResult.of(
+        seen,
+        scenarios=hash_of(chosen),
+        seed=SEED,
+        groups=chosen.groups,
+        astern=round(counter.value, 4),
+        conduct=figures,
+    )
     if recording is None or name not in MARKED:
         return result
     steered = 1 if chosen.parts[0].only_own else recording.robot_mask.shape[-1]
     return replace(
-        result, astern=figures["overall"]["astern"] or 0.0, duties=kept_by_role(recording, steered),
+        result,
+        astern=figures["overall"]["astern"] or 0.0,
+        duties=kept_by_role(recording, steered),
         tracks=_rows(recording, chosen.groups) if name == DRAWN else (),
-    )  # fmt: skip
+    )
 
 
 def _rows(recording: Recording, groups: Sequence[str]) -> tuple[Any, ...]:
@@ -177,10 +180,9 @@ def _rows(recording: Recording, groups: Sequence[str]) -> tuple[Any, ...]:
         number = recording.groups.index(group)
         vessels = recording.robot_mask[number].nonzero().squeeze(-1).tolist()
         kept = [seen.poses[seen.there[:, number, each], number, each, :2] for each in vessels]
-        drawn.append(tuple(
-            tuple(torch.cat((path[:-1:every], path[-1:])).round(decimals=1).flatten().tolist())
-            for path in kept
-        ))  # fmt: skip
+        drawn.append(
+            tuple(tuple(torch.cat((path[:-1:every], path[-1:])).round(decimals=1).flatten().tolist()) for path in kept)
+        )
     return tuple(drawn)
 
 
@@ -196,11 +198,15 @@ def describe(found: Contender, name: str) -> dict[str, Any]:
         return {"name": name, "agent": found.name, "env_steps": None, "file": None, "sha256": None}
     sensor = trained.config.world.sensor
     return {
-        "name": name, "agent": found.name, "env_steps": trained.env_steps,
-        "file": trained.path.name, "sha256": sha256_of(trained.path),
-        "objects": sensor.slots, "scan_beams": sensor.scan_beams,
+        "name": name,
+        "agent": found.name,
+        "env_steps": trained.env_steps,
+        "file": trained.path.name,
+        "sha256": sha256_of(trained.path),
+        "objects": sensor.slots,
+        "scan_beams": sensor.scan_beams,
         "own_entries": ", ".join(sensor.entries),
-    }  # fmt: skip
+    }
 
 
 def make_entry(policy: dict[str, Any], suites: dict[str, SuiteResult]) -> Entry:

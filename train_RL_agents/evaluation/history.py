@@ -47,9 +47,7 @@ class Probe(Protocol):
     def picture(self, title: str, map_size: tuple[float, float]) -> NDArray[np.uint8] | None:
         """Tracks as pixels [height, width, 3], or None."""
 
-    def success_by_level(
-        self, env_steps: list[int], rates: dict[str, list[float]]
-    ) -> NDArray[np.uint8] | None:
+    def success_by_level(self, env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[np.uint8] | None:
         """Curves as pixels [height, width, 3], or None."""
 
 
@@ -75,9 +73,7 @@ class History:
         self._run, self._config, self._device = run, run.config, device
         self._make_probe = make_probe
         schedule = self._config.eval_schedule
-        self.scenarios = draw_scenarios(
-            self._config.world, schedule.levels, schedule.num_episodes, schedule.seed
-        )
+        self.scenarios = draw_scenarios(self._config.world, schedule.levels, schedule.num_episodes, schedule.seed)
         self.rows: list[dict[str, Any]] = []
         """Figures of each evaluation, as in evaluations.csv."""
         self.episodes: list[Episodes] = []
@@ -89,9 +85,12 @@ class History:
         self._began, self._drawing = time.perf_counter(), 0.0
 
     def evaluate(
-        self, agent: Agent[Any], env_steps: int, last: bool = False,
+        self,
+        agent: Agent[Any],
+        env_steps: int,
+        last: bool = False,
         progress: Progress | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Run the fixed set, and give TensorBoard the returns that came, and the tracks.
 
         Args:
@@ -101,9 +100,7 @@ class History:
             progress: is told how many episodes have ended.
         """
         elapsed = time.perf_counter() - self._began
-        probe = self._make_probe(
-            agent, self.scenarios.level, last or self._drawing <= _DRAWING * elapsed
-        )
+        probe = self._make_probe(agent, self.scenarios.level, last or self._drawing <= _DRAWING * elapsed)
         if self._evaluate is None or self._agent is not agent:
             self._agent, self._evaluate = agent, self._runner(agent)
         episodes = self._evaluate(watch=probe, progress=progress)
@@ -117,9 +114,11 @@ class History:
         config, env, policy = self._config, self._compiled_env, PolicyWrapper(agent)
         seed, given = config.eval_schedule.seed, (self.scenarios, config.world)
         options: dict[str, Any] = {
-            "continuous": agent.continuous, "device": self._device, "seed": seed,
+            "continuous": agent.continuous,
+            "device": self._device,
+            "seed": seed,
             "kernel": config.execution.kernel,
-        }  # fmt: skip
+        }
         own = evaluation_world(*given, dtype=torch.float32, **options)
         if not may_shrink(own):
             return RepeatedEvaluation(policy, own, seed, execution=config.execution).run
@@ -172,16 +171,19 @@ class History:
             self._run.log_image("eval/trajectories", picture, env_steps)
         tables = [each.table() for each in self.episodes]
         rates = {name: [table[name]["success_rate"] for table in tables] for name in tables[0]}
-        curves = probe.success_by_level(
-            [*(row["env_steps"] for row in self.rows), env_steps], rates
-        )
+        curves = probe.success_by_level([*(row["env_steps"] for row in self.rows), env_steps], rates)
         if curves is not None:
             self._run.log_image("eval/success_by_level", curves, env_steps)
 
     def _arrays(self) -> dict[str, Any]:
         """Evaluations by episode, under the names of the field's evaluations.npz."""
-        names = {"successes": "success", "rewards": "returns", "times": "time",
-                 "energies": "energy", "collisions": "collision"}  # fmt: skip
+        names = {
+            "successes": "success",
+            "rewards": "returns",
+            "times": "time",
+            "energies": "energy",
+            "collisions": "collision",
+        }
         arrays = {
             name: torch.stack([getattr(episodes, ours) for episodes in self.episodes]).numpy()
             for name, ours in names.items()

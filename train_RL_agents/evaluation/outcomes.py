@@ -13,9 +13,12 @@ from torch import Tensor
 from train_RL_agents.results.statistics import wilson_interval, won_and_lost
 
 _TYPES = {
-    "success": torch.bool, "collision": torch.bool,
-    "time": torch.float64, "energy": torch.float64, "returns": torch.float64,
-}  # fmt: skip
+    "success": torch.bool,
+    "collision": torch.bool,
+    "time": torch.float64,
+    "energy": torch.float64,
+    "returns": torch.float64,
+}
 """Of the tensors of Episodes; the others are int64."""
 
 
@@ -87,13 +90,20 @@ class Episodes:
         success_rate, collision_rate, timeout_rate = rates
         (success_low, success_high), (collision_low, collision_high), timeout_ends = intervals
         return Report(
-            total, success_rate, success_low, success_high,
-            collision_rate, collision_low, collision_high, timeout_rate, *timeout_ends,
+            total,
+            success_rate,
+            success_low,
+            success_high,
+            collision_rate,
+            collision_low,
+            collision_high,
+            timeout_rate,
+            *timeout_ends,
             robot_success_rate=float(self.robots_arrived[rows].sum() / self.robots[rows].sum()),
             avg_time=float(self.time[success].mean()) if counts[0] else None,
             avg_energy=float(self.energy[success].mean()) if counts[0] else None,
             avg_return=float(self.returns[rows].mean()),
-        )  # fmt: skip
+        )
 
     def state_dict(self) -> dict[str, Tensor]:
         """The tensors by name."""
@@ -143,9 +153,7 @@ class Difference:
     """Episodes in which only the first policy succeeds."""
 
 
-def paired_difference(
-    first: Episodes, other: Episodes, level: int | None = None, seed: int = 0
-) -> Difference:
+def paired_difference(first: Episodes, other: Episodes, level: int | None = None, seed: int = 0) -> Difference:
     """Compare the success of two policies, episode by episode, so that difficulty cancels.
 
     Args:
@@ -161,9 +169,7 @@ def paired_difference(
     return Difference(value, float(low), float(high), won, lost)
 
 
-def differences(
-    first: Episodes, other: Episodes, names: tuple[str, ...]
-) -> dict[str, dict[str, Any]]:
+def differences(first: Episodes, other: Episodes, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """Return differences by group and overall, as plain numbers.
 
     Args:

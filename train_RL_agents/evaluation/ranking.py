@@ -18,9 +18,7 @@ from train_RL_agents.evaluation.tables import (
 )
 from train_RL_agents.results.table import Column, Table
 
-BEST = difference_column(
-    "than the best", "success rate less that of the best of the suite on the same episodes"
-)
+BEST = difference_column("than the best", "success rate less that of the best of the suite on the same episodes")
 _MEANT = (
     *FIGURES,
     BEST,
@@ -65,8 +63,12 @@ def _suite_rows(entries: Mapping[str, Entry], suite: str) -> Rows:
         own = results[name]
         same = (own.level, own.robots) == (best.level, best.robots)
         require(same, f"{name}: {suite}", "...", f"of the same episodes as in {order[0]}")
-        row = {"entry": name, **asdict(own.episodes.report()), "astern": own.astern,
-               "rules_kept": own.conduct.get("overall", {}).get("rules_kept")}  # fmt: skip
+        row = {
+            "entry": name,
+            **asdict(own.episodes.report()),
+            "astern": own.astern,
+            "rules_kept": own.conduct.get("overall", {}).get("rules_kept"),
+        }
         if own is not best:
             row |= asdict(paired_difference(best.episodes, own.episodes))
         rows.append(row)
@@ -109,8 +111,7 @@ def _by_group(entries: Mapping[str, Entry], suite: str) -> list[str]:
     for name, result in results.items():
         reports = result.episodes.table(groups)
         figures[name] = {
-            group: f"{reports[group]['success_rate']:.2f} "
-            f"({reports[group]['robot_success_rate']:.3f})"
+            group: f"{reports[group]['success_rate']:.2f} ({reports[group]['robot_success_rate']:.3f})"
             for group in groups
         }
     parts = ["Success by group, and robots that arrive:", _of_entries(groups, figures)]
@@ -118,16 +119,13 @@ def _by_group(entries: Mapping[str, Entry], suite: str) -> list[str]:
     if marked:
         known = next(iter(next(iter(marked.values())).values()))
         key = "rules_kept" if "rules_kept" in known else "compliance"
-        kept = {name: {group: conduct.get(group, {}).get(key) for group in groups}
-                for name, conduct in marked.items()}  # fmt: skip
+        kept = {name: {group: conduct.get(group, {}).get(key) for group in groups} for name, conduct in marked.items()}
         about = (MARKS | CONDUCT)[key].partition(";")[0]
         parts += [f"Rules kept ({about}):", _of_entries(groups, kept, ".2f")]
     return parts
 
 
-def _of_entries(
-    names: Sequence[str], figures: Mapping[str, Mapping[str, Any]], digits: str = ""
-) -> str:
+def _of_entries(names: Sequence[str], figures: Mapping[str, Mapping[str, Any]], digits: str = "") -> str:
     """Return a table in Markdown with a row for each entry, and a column for each of some names."""
     rows = [{"": entry, **row} for entry, row in figures.items()]
     return Table([Column(""), *(Column(name, format=digits) for name in names)], rows).markdown()

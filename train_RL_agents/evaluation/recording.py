@@ -151,8 +151,15 @@ _TENSORS: dict[str, tuple[type, list[str]]] = {
 TENSORS = tuple(_TENSORS)
 """Names of the tensors, which are those of the arrays in the file."""
 _HELD = ("poses", "velocities", "thrust")
-_SIZES = ("goal_distance", "vessel_length", "vessel_width", "vessel_radius", "sensor_range",
-          "obstacle_radius", "core_radius")  # fmt: skip
+_SIZES = (
+    "goal_distance",
+    "vessel_length",
+    "vessel_width",
+    "vessel_radius",
+    "sensor_range",
+    "obstacle_radius",
+    "core_radius",
+)
 _SHORTEST, _LONGEST = 1e-4, 1e3
 """Of a control step (s)."""
 
@@ -174,10 +181,8 @@ class Recorder:
         active = moment.before.now.state.active[..., None]
         observation = moment.acted.get((GROUP, "observation"))
         tensors = _frame(moment.after.now.state)
-        tensors |= {name: observation.get(name)
-                    for name in ("self_state", "objects_state", "objects_mask")}  # fmt: skip
-        tensors |= {name: getattr(moment.outcome, name)
-                    for name in ("reward", "colregs", "phi", "collided", "arrived")}  # fmt: skip
+        tensors |= {name: observation.get(name) for name in ("self_state", "objects_state", "objects_mask")}
+        tensors |= {name: getattr(moment.outcome, name) for name in ("reward", "colregs", "phi", "collided", "arrived")}
         to_rates = continuous_rates if env.continuous else discrete_rates
         vessel = moment.before.parameters.vessel
         tensors["actions"] = to_rates(moment.acted.get((GROUP, "action")), vessel) * active
@@ -197,9 +202,7 @@ class Recorder:
             whole[rows] = tensor
             self._collected[name].append(whole if self._rows is None else whole[self._rows])
 
-    def finish(
-        self, policy: str, groups: Sequence[str], map_size: Tensor, seed: int | None = None
-    ) -> Recording:
+    def finish(self, policy: str, groups: Sequence[str], map_size: Tensor, seed: int | None = None) -> Recording:
         """Make the recording, with every episode cut at its end.
 
         Args:
@@ -285,9 +288,7 @@ def _things(env: MarineNavEnv, rows: Tensor | None, scores: bool) -> dict[str, T
         rules = env.constants.rules
         both = torch.stack((rules.timestep_penalty, rules.COLREGs_penalty), -1)
         things["weights"] = both.expand(len(robots), 2)
-    return {
-        name: _on_host(tensor if rows is None else tensor[rows]) for name, tensor in things.items()
-    }
+    return {name: _on_host(tensor if rows is None else tensor[rows]) for name, tensor in things.items()}
 
 
 def _pairs(vessel: Vessel) -> Tensor:
@@ -336,8 +337,17 @@ def record(
         if watch is not None:
             watch(moment, env)
 
-    episodes = evaluate(policy, scenarios, world, continuous=continuous, device=device, seed=seed,
-                        drop_ended=drop_ended, watch=both, progress=progress)  # fmt: skip
+    episodes = evaluate(
+        policy,
+        scenarios,
+        world,
+        continuous=continuous,
+        device=device,
+        seed=seed,
+        drop_ended=drop_ended,
+        watch=both,
+        progress=progress,
+    )
     if isinstance(scenarios, Scenario):
         maps = [world.scenario] * len(scenarios)
     else:
@@ -412,12 +422,17 @@ def load(path: Path) -> Recording:
         found = about.get("format")
         require(found == FORMAT, str(path), found, f"a {FORMAT}")
         version = about["version"]
-        require(is_count(version) and version <= VERSION, f"{path}: version", version,
-                f"at most {VERSION}; update marinenav")  # fmt: skip
+        require(
+            is_count(version) and version <= VERSION,
+            f"{path}: version",
+            version,
+            f"at most {VERSION}; update marinenav",
+        )
         tensors: Any = {name: torch.from_numpy(array) for name, array in arrays.items()}
         texts: Any = {name: about.get(name) for name in _TEXTS} | {
-            "groups": tuple(about["groups"]), "rules": _rules_of(about.get("rules", {})),
-        }  # fmt: skip
+            "groups": tuple(about["groups"]),
+            "rules": _rules_of(about.get("rules", {})),
+        }
         recording = Recording(**tensors, **texts)
         misfit = _misfit(recording)
     except ConfigError as error:

@@ -58,8 +58,7 @@ class Evaluation:
     def _scenarios(self) -> str:
         """Which scenarios these are, and how policies act on them."""
         source = self.setting["suite"] or self.setting["scenarios"] or "levels"
-        acting = "".join(f", {name}" if value is True else f", {name} {value}"
-                         for name, value in self.acting.items())  # fmt: skip
+        acting = "".join(f", {name}" if value is True else f", {name} {value}" for name, value in self.acting.items())
         return f"{source}, seed {self.setting['seed']}{acting}"
 
     @property
@@ -120,9 +119,7 @@ def evaluate_all(
     schedule, world = defaults(list(found.values()))
     world = common_world(list(found.values()), world)
     chosen, levels = choose_set(world, schedule, given)
-    acting = ActingOptions(
-        given.get("risk"), "stochastic" in given, chosen.seed + 1, "record" in given
-    )
+    acting = ActingOptions(given.get("risk"), "stochastic" in given, chosen.seed + 1, "record" in given)
     results, recording = _results(found, chosen, world, acting, device, progress)
     setting = {
         **(results[0].about if len(results) == 1 else {}),
@@ -154,9 +151,7 @@ def _results(
     recording = None
     for name, each in found.items():
         told = None if progress is None else partial(progress, name)
-        episodes, recording, kept = run_scored(
-            each, chosen, world, acting, device, name, progress=told
-        )
+        episodes, recording, kept = run_scored(each, chosen, world, acting, device, name, progress=told)
         first = first or episodes
         results.append(
             Result(
@@ -189,9 +184,7 @@ def run_scored(
         return run_marked(found, chosen, world, acting, device, name, progress)
     # Conduct is told from what was recorded.
     recorded_as = name if acting.estimates or chosen.name == RULES else None
-    episodes, recording = run_set(
-        found, chosen, world, acting, device, recorded_as, watch, progress
-    )
+    episodes, recording = run_set(found, chosen, world, acting, device, recorded_as, watch, progress)
     ruled = recording if chosen.name == RULES else None
     return episodes, recording, _conduct(ruled, chosen) if ruled else None
 
@@ -203,8 +196,9 @@ def _overall(episodes: Episodes) -> dict[str, Any]:
 def _conduct(recording: Recording, chosen: ScenarioSet) -> dict[str, dict[str, float]]:
     """How the rules were kept, by encounter."""
     seen = conduct(recording)
-    return {name: summary(ENCOUNTERS[name], seen, [group == name for group in recording.groups])
-            for name in chosen.groups}  # fmt: skip
+    return {
+        name: summary(ENCOUNTERS[name], seen, [group == name for group in recording.groups]) for name in chosen.groups
+    }
 
 
 def _whom(result: Result) -> str:

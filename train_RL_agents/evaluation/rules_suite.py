@@ -55,9 +55,7 @@ ENCOUNTERS: dict[str, Encounter] = {
 }
 
 
-def encounter_scenarios(
-    encounter: Encounter, vessel: VesselConfig, episodes: int, seed: int
-) -> Scenario:
+def encounter_scenarios(encounter: Encounter, vessel: VesselConfig, episodes: int, seed: int) -> Scenario:
     """Scenarios with the geometry of an encounter, slightly varied, both vessels in motion.
 
     Args:
@@ -100,8 +98,7 @@ def in_motion(
     """
     episodes, robots = mask.shape
     linear, quadratic = (
-        torch.atleast_1d(torch.tensor(value, dtype=speed.dtype))[:robots]
-        for value in (vessel.xU, vessel.xUU)
+        torch.atleast_1d(torch.tensor(value, dtype=speed.dtype))[:robots] for value in (vessel.xU, vessel.xUU)
     )
     drag = -(linear + quadratic * speed) * speed
     drawn = blank_scenarios(episodes, robots, 0, 0, speed.device, speed.dtype)

@@ -35,8 +35,14 @@ from train_RL_agents.results.statistics import Estimate, normal_estimate, wilson
 ASTERN = -0.05
 """A vessel slower than this along its bow goes astern (m/s)."""
 SHARES = (
-    "all_kept", "rules_kept", "substantial", "early", "right_side", "not_ahead", "stood_on",
-)  # fmt: skip
+    "all_kept",
+    "rules_kept",
+    "substantial",
+    "early",
+    "right_side",
+    "not_ahead",
+    "stood_on",
+)
 """Marks that are 0 or 1."""
 EARLY = 10.0
 """A manoeuvre is early when it is substantial before the vessels are this close (m), or while more
@@ -65,8 +71,14 @@ def tracks(recording: Recording) -> Tracks:
     """The tracks of a recording."""
     # The last positions of a vessel count, too, although it is not active in them.
     there = torch.cat((recording.active[:1], recording.active[:-1]))
-    return Tracks(recording.poses, recording.velocities, there, recording.collided.any(0),
-                  recording.vessel_radius, recording.sensor_range)  # fmt: skip
+    return Tracks(
+        recording.poses,
+        recording.velocities,
+        there,
+        recording.collided.any(0),
+        recording.vessel_radius,
+        recording.sensor_range,
+    )
 
 
 @dataclass(frozen=True)
@@ -208,9 +220,7 @@ class Marks:
     astern: Tensor
 
 
-def marks(
-    recording: Recording, alone: tuple[Tensor, Tensor], scored: Tensor, rules: ColregsConfig
-) -> Marks:
+def marks(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tensor, rules: ColregsConfig) -> Marks:
     """Mark every vessel of a recording.
 
     Args:
@@ -244,10 +254,9 @@ def marks(
         detour=torch.where(arrived, path / alone[1] - 1.0, torch.nan),
         astern=astern / steps.clamp_min(1),
     )
-    return Marks(**{
-        item.name: torch.where(scored, getattr(found, item.name).double(), torch.nan)
-        for item in fields(Marks)
-    })  # fmt: skip
+    return Marks(
+        **{item.name: torch.where(scored, getattr(found, item.name).double(), torch.nan) for item in fields(Marks)}
+    )
 
 
 def kept_by_role(recording: Recording, vessels: int) -> dict[str, tuple[int, int]]:

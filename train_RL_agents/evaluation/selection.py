@@ -74,8 +74,6 @@ def _draw(
         require(1 <= number <= len(levels), "--levels", number, f"from 1 to {len(levels)}")
     drawn = draw_scenarios(world, levels, counts, seed)
     wanted = torch.isin(drawn.level, torch.tensor(numbers) - 1)
-    described = {
-        f"level {n}": {**asdict(levels[n - 1]), "episodes": counts[n - 1]} for n in numbers
-    }
+    described = {f"level {n}": {**asdict(levels[n - 1]), "episodes": counts[n - 1]} for n in numbers}
     parts = (Part(world, drawn[wanted]),)
     return ScenarioSet("levels", level_names(len(levels)), parts, seed), described

@@ -123,8 +123,7 @@ def _noise(world: WorldConfig, episodes: int, seed: int) -> Drawn:
     parts = []
     for index, factor in enumerate(NOISE):
         sensor = world.sensor
-        noisy = replace(sensor, pos_std=_times(sensor.pos_std, factor),
-                        vel_std=_times(sensor.vel_std, factor))  # fmt: skip
+        noisy = replace(sensor, pos_std=_times(sensor.pos_std, factor), vel_std=_times(sensor.vel_std, factor))
         parts.append(Part(replace(world, sensor=noisy), _of_group(drawn, index)))
     return tuple(f"noise x {factor}" for factor in NOISE), tuple(parts)
 
@@ -139,13 +138,15 @@ def _vessels(world: WorldConfig, episodes: int, seed: int) -> Drawn:
     generator = torch.Generator().manual_seed(seed)
     factors = VESSELS ** (2.0 * torch.rand(2, *drawn.robot_mask.shape, generator=generator) - 1.0)
     usual, given = world.vessel, []
-    for episode, heavy, strong in zip(episodes_of(drawn, world, seed), *factors.tolist(),
-                                      strict=True):  # fmt: skip
+    for episode, heavy, strong in zip(episodes_of(drawn, world, seed), *factors.tolist(), strict=True):
         heavy, strong = (each[: len(episode.start)] for each in (heavy, strong))
         own = replace(
-            usual, m=_each(usual.m, heavy), Izz=_each(usual.Izz, heavy),
-            min_thrust=_each(usual.min_thrust, strong), max_thrust=_each(usual.max_thrust, strong),
-        )  # fmt: skip
+            usual,
+            m=_each(usual.m, heavy),
+            Izz=_each(usual.Izz, heavy),
+            min_thrust=_each(usual.min_thrust, strong),
+            max_thrust=_each(usual.max_thrust, strong),
+        )
         given.append(replace(episode, world=replace(episode.world, vessel=own)))
     return ("random vessels",), (Part(world, given),)
 
@@ -160,8 +161,14 @@ def _weather(world: WorldConfig, episodes: int, seed: int) -> Drawn:
         zip(episodes_of(drawn, world, seed), chance.tolist(), strict=True)
     ):
         towards = 2.0 * math.pi * wind
-        own = replace(MODERATE, delay=0, missed=0.0, wind_direction=towards, wave_seed=number,
-                      wave_direction=towards + SPREAD * (2.0 * waves - 1.0))  # fmt: skip
+        own = replace(
+            MODERATE,
+            delay=0,
+            missed=0.0,
+            wind_direction=towards,
+            wave_seed=number,
+            wave_direction=towards + SPREAD * (2.0 * waves - 1.0),
+        )
         given.append(replace(episode, world=replace(episode.world, weather=own)))
     return ("wind and waves",), (Part(world, given),)
 
@@ -187,8 +194,7 @@ def _rules(world: WorldConfig, episodes: int, seed: int) -> Drawn:
         # The vessel that is to be overtaken is given weaker thrusters.
         strongest: PerRobot = world.vessel.max_thrust
         if encounter.other_thrust is not None:
-            strongest = (max(strongest) if isinstance(strongest, tuple) else strongest,
-                         encounter.other_thrust)  # fmt: skip
+            strongest = (max(strongest) if isinstance(strongest, tuple) else strongest, encounter.other_thrust)
         own = replace(world, vessel=replace(world.vessel, max_thrust=strongest))
         parts.append(Part(own, _of_group(drawn, index)))
     return tuple(ENCOUNTERS), tuple(parts)
@@ -249,20 +255,14 @@ SUITES: dict[str, Suite] = {
     RULES: Suite("two vessels head-on, crossing and overtaking, scored by the rules", _rules, 25),
     "imazu": Suite("Imazu's 22 problems, scored by safety, rules and delay", _imazu, 20),
     "encounters": Suite("random encounters of 2 to 6 vessels, scored likewise", _encounters, 25),
-    "imazu_own": Suite(
-        "imazu, the others keeping course and speed", partial(_imazu, only_own=True), 20
-    ),
-    "encounters_own": Suite(
-        "encounters, the others keeping course and speed", partial(_encounters, only_own=True), 25
-    ),
+    "imazu_own": Suite("imazu, the others keeping course and speed", partial(_imazu, only_own=True), 20),
+    "encounters_own": Suite("encounters, the others keeping course and speed", partial(_encounters, only_own=True), 25),
 }
 MARKED = ("imazu", "encounters", "imazu_own", "encounters_own")
 """Suites that vessels are marked in (see seamanship)."""
 
 
-def make_set(
-    name: str, world: WorldConfig, episodes: int | None = None, seed: int | None = None
-) -> ScenarioSet:
+def make_set(name: str, world: WorldConfig, episodes: int | None = None, seed: int | None = None) -> ScenarioSet:
     """Draw the scenarios of a suite.
 
     Args:

@@ -10,21 +10,31 @@ from typing import Any
 from train_RL_agents.results.table import Column, Table
 
 FIGURES = (
-    Column("success_rate", "success", ".3f", ("success_low", "success_high"),
-           meaning="episodes in which every robot arrives, with the 95% Wilson interval; "
-           "an episode stops at its first collision"),
+    Column(
+        "success_rate",
+        "success",
+        ".3f",
+        ("success_low", "success_high"),
+        meaning="episodes in which every robot arrives, with the 95% Wilson interval; "
+        "an episode stops at its first collision",
+    ),
     Column("collision_rate", "collision", ".3f", meaning="episodes with a collision"),
-    Column("timeout_rate", "time-out", ".3f",
-           meaning="episodes without a collision in which some robot did not arrive in time"),
-    Column("robot_success_rate", "robot success", ".3f",
-           meaning="robots that arrive when episodes continue after a collision"),
-    Column("avg_time", "travel time", ".1f",
-           meaning="of a robot (s), mean over successful episodes"),
-    Column("avg_energy", "energy", ".0f",
-           meaning="thrust spent per robot (N s), mean over successful episodes"),
-    Column("avg_return", "return", ".2f",
-           meaning="sum of 0.99^t reward per robot, mean over all episodes"),
-)  # fmt: skip
+    Column(
+        "timeout_rate",
+        "time-out",
+        ".3f",
+        meaning="episodes without a collision in which some robot did not arrive in time",
+    ),
+    Column(
+        "robot_success_rate",
+        "robot success",
+        ".3f",
+        meaning="robots that arrive when episodes continue after a collision",
+    ),
+    Column("avg_time", "travel time", ".1f", meaning="of a robot (s), mean over successful episodes"),
+    Column("avg_energy", "energy", ".0f", meaning="thrust spent per robot (N s), mean over successful episodes"),
+    Column("avg_return", "return", ".2f", meaning="sum of 0.99^t reward per robot, mean over all episodes"),
+)
 """The figures of a report that tables have."""
 COLUMNS = {column.title: column.meaning for column in FIGURES}
 """What each column of the table means."""
@@ -37,13 +47,16 @@ def difference_column(header: str, meaning: str) -> Column:
         header: than whom.
         meaning: what the rate is compared to; that the interval is a bootstrap is added.
     """
-    return Column("difference", header, "+.3f", ("difference_low", "difference_high"),
-                  meaning=f"{meaning}, with the 95% paired bootstrap interval")  # fmt: skip
+    return Column(
+        "difference",
+        header,
+        "+.3f",
+        ("difference_low", "difference_high"),
+        meaning=f"{meaning}, with the 95% paired bootstrap interval",
+    )
 
 
-DIFFERENCE = difference_column(
-    "than the first", "success rate less that of the first policy on the same episodes"
-)
+DIFFERENCE = difference_column("than the first", "success rate less that of the first policy on the same episodes")
 COMPARED = COLUMNS | {DIFFERENCE.title: DIFFERENCE.meaning}
 """The same for a comparison."""
 
@@ -62,8 +75,7 @@ CONDUCT = {
 """What each column of the table of conduct means."""
 
 MARKS = {
-    "all_kept": "encounters without a collision in which every vessel that has a duty kept the "
-    "rules",
+    "all_kept": "encounters without a collision in which every vessel that has a duty kept the rules",
     "rules_kept": "vessels with a duty that kept the rules, of those with one; what follows in "
     "brackets are 95% intervals (Wilson; of means, normal)",
     "substantial": "vessels that must keep clear and turned (15 degrees) or slowed (30%)",
@@ -114,8 +126,17 @@ class Result:
         return MARKS if rows and "safety" in rows[0] else CONDUCT
 
 
-_IMPORTANT = ("success", DIFFERENCE.title, "collision", "time-out", "travel time", "robot success",
-              "episodes", "return", "energy")  # fmt: skip
+_IMPORTANT = (
+    "success",
+    DIFFERENCE.title,
+    "collision",
+    "time-out",
+    "travel time",
+    "robot success",
+    "episodes",
+    "return",
+    "energy",
+)
 
 
 def figure_table(results: Sequence[Result]) -> Table:
@@ -176,9 +197,7 @@ def short(result: Result) -> str:
     """Name a policy with its success, in a few words."""
     row = result.overall
     rate, low, high = (row[f"success_{end}"] for end in ("rate", "low", "high"))
-    return (
-        f"{result.name}, success {rate:.3f} [{low:.3f}, {high:.3f}] of {row['episodes']} episodes"
-    )
+    return f"{result.name}, success {rate:.3f} [{low:.3f}, {high:.3f}] of {row['episodes']} episodes"
 
 
 def result_rows(results: Sequence[Result]) -> list[dict[str, Any]]:

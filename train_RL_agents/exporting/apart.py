@@ -61,9 +61,11 @@ class Apart:
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", __name__, str(path), str(entries)],
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | _NO_GPU,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             start_new_session=True,
-        )  # fmt: skip
+        )
         weakref.finalize(self, _end, self._process)
         self._reply()
 
@@ -81,8 +83,10 @@ class Apart:
     def _outputs(self, inputs: list[Tensor]) -> list[Tensor]:
         """The outputs for a part of the rows; see __call__."""
         outputs = self._reply(inputs)
-        fine = all(is_whole(each) and not each.is_complex() and each.ndim > 0
-                   and len(each) == len(inputs[0]) for each in outputs)  # fmt: skip
+        fine = all(
+            is_whole(each) and not each.is_complex() and each.ndim > 0 and len(each) == len(inputs[0])
+            for each in outputs
+        )
         shapes = [each.shape[1:] for each in outputs] if fine else []
         self._shapes = self._shapes or shapes
         if not fine or shapes != self._shapes:

@@ -40,10 +40,7 @@ def check_file(path: Path) -> tuple[int, float]:
     """
     _require_file(path)
     examples = _read_examples(path.parent / CONTRACT)
-    if path.suffix == ".json":
-        got = _given(path, examples)
-    else:
-        got = _computed(path, _loaded(path, examples), examples)
+    got = _given(path, examples) if path.suffix == ".json" else _computed(path, _loaded(path, examples), examples)
     return len(examples.outputs[SELECTED]), _compare(path, got, examples)
 
 
@@ -82,8 +79,7 @@ def _compare(path: Path, got: dict[str, Tensor], examples: _Examples) -> float:
         expected = examples.outputs[name]
         if output.shape != expected.shape:
             raise ConfigError(
-                f"{path}: {name} has the shape {list(output.shape)} for all examples, not "
-                f"{list(expected.shape)}"
+                f"{path}: {name} has the shape {list(output.shape)} for all examples, not {list(expected.shape)}"
             )
         share = float(((output - expected).abs() / (1.0 + expected.abs())).max())
         if not share <= examples.tolerance:
@@ -120,13 +116,12 @@ def _read_examples(path: Path) -> _Examples:
     """
     contract = read_json(path)
     if contract.get("version") != VERSION or "examples" not in contract:
-        raise ConfigError(
-            f"{path}: holds no examples, as it was written by another version; export again"
-        )
+        raise ConfigError(f"{path}: holds no examples, as it was written by another version; export again")
     try:
         examples = contract["examples"]
-        inputs, outputs = ({name: _tensor(each) for name, each in examples[part].items()}
-                           for part in ("inputs", "outputs"))  # fmt: skip
+        inputs, outputs = (
+            {name: _tensor(each) for name, each in examples[part].items()} for part in ("inputs", "outputs")
+        )
         outputs[SELECTED] = _tensor(examples["action"])
         counts = {len(each) for each in (*inputs.values(), *outputs.values())}
         tolerance = examples["tolerance"]
@@ -168,8 +163,7 @@ def _given(path: Path, examples: _Examples) -> dict[str, Tensor]:
         return {name: _tensor(each) for name, each in found.items()}
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise ConfigError(
-            f"{path}: needs outputs, with numbers for each of {', '.join(names)} "
-            f"({first_line(error)})"
+            f"{path}: needs outputs, with numbers for each of {', '.join(names)} ({first_line(error)})"
         ) from error
 
 

@@ -42,8 +42,7 @@ EXAMPLES = 16
 """Observations in the contract, with their outputs."""
 EXAMPLE_TOLERANCE = 1e-5
 """Difference of an output to an example, as a share of 1 + |output|, that ``check_file`` allows."""
-TOLERANCES = {torch.float64: (0.0, TOLERANCE),
-              torch.float32: (EXAMPLE_TOLERANCE, EXAMPLE_TOLERANCE)}  # fmt: skip
+TOLERANCES = {torch.float64: (0.0, TOLERANCE), torch.float32: (EXAMPLE_TOLERANCE, EXAMPLE_TOLERANCE)}
 """Largest differences of outputs from the agent's, relative and absolute, by the file's dtype."""
 CONTRACT, VERSION = "contract.json", 2
 SELECTED = "selected_action"
@@ -104,8 +103,7 @@ class Deployed(nn.Module):
             count: B, how many.
             seed: of the draw; the first observation is all zero.
         """
-        options: dict[str, Any] = {"generator": torch.Generator().manual_seed(seed),
-                                   "dtype": torch.float64}  # fmt: skip
+        options: dict[str, Any] = {"generator": torch.Generator().manual_seed(seed), "dtype": torch.float64}
         found: Observation = {}
         for name, entry in self.entries.items():
             shape = (count, *entry.shape)
@@ -180,11 +178,16 @@ class _Deciding(nn.Module):
 def _make_onnx(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
     with quietly("torch.onnx"):
         program = torch.onnx.export(
-            _Deciding(network), example, dynamo=True, verbose=False, opset_version=OPSET,
-            dynamic_shapes=_any_batch(example), input_names=network.input_names,
+            _Deciding(network),
+            example,
+            dynamo=True,
+            verbose=False,
+            opset_version=OPSET,
+            dynamic_shapes=_any_batch(example),
+            input_names=network.input_names,
             output_names=network.output_names,
             custom_translation_table=_translations(network.dtype),
-        )  # fmt: skip
+        )
     assert program is not None  # dynamo=True gives one
     content: bytes = program.model_proto.SerializeToString()
     return content
@@ -246,8 +249,12 @@ def export(
         path = out / kind.name(agent_type.rpartition(":")[2])
         write_atomically(path, kind.make(network, network.inputs(CHECKS)))
         difference = check(path, loaded.agent, dtype)
-        files[name] = {"file": path.name, "dtype": str(dtype).removeprefix("torch."),
-                       "sha256": sha256_of(path), "largest_difference": difference}  # fmt: skip
+        files[name] = {
+            "file": path.name,
+            "dtype": str(dtype).removeprefix("torch."),
+            "sha256": sha256_of(path),
+            "largest_difference": difference,
+        }
     if "onnx" in files:
         _add_runtime(out / "boat")
     written = contract(loaded, files)
@@ -291,15 +298,16 @@ def check(path: Path, agent: Agent[Any], dtype: torch.dtype = torch.float64) -> 
     got = call(*inputs)
     single = call(*(tensor[-1:] for tensor in inputs))
     # Only some formats give the action, which is last.
-    pairs = [*zip(got, expected, strict=False),
-             *((one, all_[-1:]) for one, all_ in zip(single, expected, strict=False))]  # fmt: skip
+    pairs = [
+        *zip(got, expected, strict=False),
+        *((one, all_[-1:]) for one, all_ in zip(single, expected, strict=False)),
+    ]
     difference = max(float((one - other).abs().max()) for one, other in pairs)
     # Not the outputs but what follows from them: the agent's own action.
     chosen = exact.agent.select(dict(zip(exact.output_names, got, strict=False)))
     seen = dict(zip(exact.entries, inputs, strict=False))
     pairs.append((chosen, copy.deepcopy(agent).cpu().to(dtype).act(seen)))
-    if not all(torch.allclose(one.double(), other.double(), relative, absolute)
-               for one, other in pairs):  # fmt: skip
+    if not all(torch.allclose(one.double(), other.double(), relative, absolute) for one, other in pairs):
         path.unlink()
         raise ConfigError(
             f"{path}: not kept, as its outputs differ from the agent's by {difference:.1e}, "
@@ -340,8 +348,7 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
         "scaling": "none: inputs are raw, in the units given; networks scale by themselves",
         "inputs": _inputs(network, world),
         "outputs": [
-            {"name": name, "shape": list(output.shape), "meaning": meaning}
-            for (name, meaning), output in names
+            {"name": name, "shape": list(output.shape), "meaning": meaning} for (name, meaning), output in names
         ],
         "call": {
             "torchscript": f"forward({', '.join(arguments)})",
@@ -363,13 +370,11 @@ def _examples(network: Deployed) -> dict[str, Any]:
     named = zip(network.agent.output_meanings, outputs, strict=True)
     return {
         "tolerance": EXAMPLE_TOLERANCE,
-        "meaning": "|difference of an output| <= tolerance (1 + |output|); outputs are rounded to "
-        "1e-7",
-        "inputs": {name: each.tolist() for name, each in zip(network.input_names, inputs,
-                                                             strict=True)},
+        "meaning": "|difference of an output| <= tolerance (1 + |output|); outputs are rounded to 1e-7",
+        "inputs": {name: each.tolist() for name, each in zip(network.input_names, inputs, strict=True)},
         "outputs": {name: _rounded(each) for name, each in named},
         "action": _rounded(action),
-    }  # fmt: skip
+    }
 
 
 def _rounded(output: Tensor) -> list[Any]:
@@ -379,12 +384,22 @@ def _rounded(output: Tensor) -> list[Any]:
 
 def _inputs(network: Deployed, world: WorldConfig) -> list[dict[str, Any]]:
     """The inputs: name, shape and the meaning of every column."""
-    own = ["goal x (m, body)", "goal y (m, body)", "velocity over ground x (m/s, body)",
-           "velocity over ground y (m/s, body)", "yaw rate (rad/s)", "left thrust (N)",
-           "right thrust (N)"]  # fmt: skip
-    each = ["position x (m, body)", "position y (m, body)",
-            "velocity over ground x (m/s, body, not relative)",
-            "velocity over ground y (m/s, body, not relative)", "radius (m)"]  # fmt: skip
+    own = [
+        "goal x (m, body)",
+        "goal y (m, body)",
+        "velocity over ground x (m/s, body)",
+        "velocity over ground y (m/s, body)",
+        "yaw rate (rad/s)",
+        "left thrust (N)",
+        "right thrust (N)",
+    ]
+    each = [
+        "position x (m, body)",
+        "position y (m, body)",
+        "velocity over ground x (m/s, body, not relative)",
+        "velocity over ground y (m/s, body, not relative)",
+        "radius (m)",
+    ]
     order = "those with the smallest distance less radius, nearest first; the rest zero"
     details: dict[str, dict[str, Any]] = {
         "self_state": {"columns": own},
@@ -419,9 +434,7 @@ def _action(agent: Agent[Any], world: WorldConfig) -> dict[str, Any]:
     }
     if agent.continuous:
         meaning = "command (left, right) times this is the rate"
-        return {**common, "rate": {"value": vessel.max_thrust_rate, "unit": "N/s"},
-                "meaning": meaning}  # fmt: skip
-    pairs = [[left, right] for left in vessel.left_thrust_change
-             for right in vessel.right_thrust_change]  # fmt: skip
+        return {**common, "rate": {"value": vessel.max_thrust_rate, "unit": "N/s"}, "meaning": meaning}
+    pairs = [[left, right] for left in vessel.left_thrust_change for right in vessel.right_thrust_change]
     meaning = "index of a pair of rates (left, right)"
     return {**common, "rates": {"value": pairs, "unit": "N/s"}, "meaning": meaning}

@@ -50,8 +50,7 @@ class FileAgent(nn.Module):
         require(risk is None, "--risk", "...", "left out for an exported file, which has its own")
         name, entry = next(iter(self.shell.entries.items()))
         batch = observation[name].shape[: observation[name].ndim - len(entry.shape)]
-        given = {name: observation[name].cpu().double().flatten(0, len(batch) - 1)
-                 for name in self.shell.entries}  # fmt: skip
+        given = {name: observation[name].cpu().double().flatten(0, len(batch) - 1) for name in self.shell.entries}
         extras = self.shell.agent.extra_inputs(given)
         outputs = self._call(*given.values(), *(each.double() for each in extras.values()))
         device = observation[name].device

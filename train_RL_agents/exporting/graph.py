@@ -27,9 +27,7 @@ Outputs = dict[str, Tensor]
 class _Call(nn.Module):
     """A function of an agent and named inputs, as a module of separate inputs."""
 
-    def __init__(
-        self, agent: Agent[Any], names: list[str], function: Callable[..., Outputs]
-    ) -> None:
+    def __init__(self, agent: Agent[Any], names: list[str], function: Callable[..., Outputs]) -> None:
         super().__init__()
         self.agent, self._names, self._function = agent, names, function
 
@@ -83,17 +81,20 @@ def policy_graphs(agent: Agent[Any]) -> dict[str, Any]:
 
 
 def _graph(
-    agent: Agent[Any], function: Callable[..., Outputs], inputs: Observation,
+    agent: Agent[Any],
+    function: Callable[..., Outputs],
+    inputs: Observation,
     weights: dict[str, Tensor],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """One graph; the weights that it uses are added to ``weights``."""
     module = _Call(agent, list(inputs), function)
     program = torch.export.export(module, tuple(inputs.values()))
     signature, nodes = program.graph_signature, list(program.graph.nodes)
     names = {
-        **signature.inputs_to_parameters, **signature.inputs_to_buffers,
+        **signature.inputs_to_parameters,
+        **signature.inputs_to_buffers,
         **signature.inputs_to_lifted_tensor_constants,
-    }  # fmt: skip
+    }
     stored = {**program.state_dict, **program.constants}
     placeholders = [node for node in nodes if node.op == "placeholder"]
     given = [node for node in placeholders if node.name not in names]

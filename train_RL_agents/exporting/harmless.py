@@ -19,15 +19,21 @@ from train_RL_agents.utils.arrays import calls_builtins, require_archive
 
 _LARGEST = 512 * 2**20
 """Bytes that an exported file may have, also unpacked."""
-_ENTRY = re.compile(r"[^/]+/(models/\w+\.json|data/(weights|constants|sample_inputs)/"
-                    r"(?!\w*_obj)\w+(\.json|\.pt)?|(\.data/)?\w+)")  # fmt: skip
+_ENTRY = re.compile(
+    r"[^/]+/(models/\w+\.json|data/(weights|constants|sample_inputs)/"
+    r"(?!\w*_obj)\w+(\.json|\.pt)?|(\.data/)?\w+)"
+)
 """Entries of a program: the graph, tensors and versions."""
-_SCRIPT_ENTRY = re.compile(r"[^/]+/(code/[\w/.]+\.py(\.debug_pkl)?|(data|constants|traced_inputs)"
-                           r"(\.pkl|/\w+)|(\.data/)?\w+|\.\w+)")  # fmt: skip
+_SCRIPT_ENTRY = re.compile(
+    r"[^/]+/(code/[\w/.]+\.py(\.debug_pkl)?|(data|constants|traced_inputs)"
+    r"(\.pkl|/\w+)|(\.data/)?\w+|\.\w+)"
+)
 """Entries of TorchScript: code, tensors and versions."""
 _OPERATOR = re.compile(r"(torch\.ops\.aten|_operator)\.(?!from_file|save)[\w.]+")
-_SIZE = re.compile(r"(Symbol|Integer|Add|Mul|FloorDiv|Mod|Max|Min|positive|nonnegative|integer|"
-                   r"True|False|'\w+'|[\d(),= -])*")  # fmt: skip
+_SIZE = re.compile(
+    r"(Symbol|Integer|Add|Mul|FloorDiv|Mod|Max|Min|positive|nonnegative|integer|"
+    r"True|False|'\w+'|[\d(),= -])*"
+)
 _SIDE = r"(L\['\w+'\]\[\d+\]\.size\(\)\[\d+\]|\d+)"
 _GUARD = re.compile(rf"{_SIDE} (==|!=|<=|>=|<|>) {_SIDE}")
 _TYPES = (None, "builtins.tuple", "builtins.list", "builtins.dict")

@@ -84,8 +84,7 @@ def _onnx(path: Path, entries: int) -> Call:
     kinds = {node.name: _KINDS.get(node.type, torch.float64) for node in session.get_inputs()}
 
     def call(*inputs: Tensor) -> Tensors:
-        fed = {name: tensor.to(kinds[name]).numpy()
-               for name, tensor in zip(kinds, inputs, strict=True)}  # fmt: skip
+        fed = {name: tensor.to(kinds[name]).numpy() for name, tensor in zip(kinds, inputs, strict=True)}
         outputs = (torch.from_numpy(output) for output in session.run(None, fed))
         return tuple(each.double() if each.is_floating_point() else each for each in outputs)
 
@@ -93,6 +92,8 @@ def _onnx(path: Path, entries: int) -> Call:
 
 
 LOADERS: dict[str, Callable[[Path, int], Call]] = {
-    ".pt": torchscript.load, ".pt2": _program, ".onnx": _onnx,
-}  # fmt: skip
+    ".pt": torchscript.load,
+    ".pt2": _program,
+    ".onnx": _onnx,
+}
 """By the suffix of a file."""

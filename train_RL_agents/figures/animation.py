@@ -25,8 +25,7 @@ def require_ffmpeg() -> None:
         need("imageio_ffmpeg", "plot").get_ffmpeg_version()
     except (OSError, RuntimeError) as error:
         raise ConfigError(
-            "ffmpeg, which writes videos, was not found: install it, or the package "
-            "imageio-ffmpeg for this platform"
+            "ffmpeg, which writes videos, was not found: install it, or the package imageio-ffmpeg for this platform"
         ) from error
 
 

@@ -19,11 +19,20 @@ from train_RL_agents.results.statistics import Estimate, wilson_interval
 from train_RL_agents.results.table import Column, Markup, Table
 
 _SHOWN = {
-    "compliance": "rules kept", "rules_kept": "rules kept", "all_kept": "all kept",
-    "substantial": "substantial", "early": "early", "right_side": "right side",
-    "not_ahead": "not ahead", "stood_on": "stood on", "safety": "safety", "delay": "delay (s)",
-    "detour": "detour", "starboard_turns": "to starboard", "closest_approach": "closest (m)",
-}  # fmt: skip
+    "compliance": "rules kept",
+    "rules_kept": "rules kept",
+    "all_kept": "all kept",
+    "substantial": "substantial",
+    "early": "early",
+    "right_side": "right side",
+    "not_ahead": "not ahead",
+    "stood_on": "stood on",
+    "safety": "safety",
+    "delay": "delay (s)",
+    "detour": "detour",
+    "starboard_turns": "to starboard",
+    "closest_approach": "closest (m)",
+}
 """Figures of conduct that are shown, with their titles."""
 _MOST_ROWS = 12
 """Groups of a suite that have a row each."""
@@ -53,16 +62,20 @@ def write_page(entry: Entry) -> str:
     return assemble("certificate", (), {}).replace("__BODY__", body)
 
 
-_PASS = ("The bars were set by the developers of marinenav with the suites of the benchmark, for "
-         "the policies that they trained themselves; they are no standard of any authority. "
-         "A bar is passed when the measured value reaches it. Values in brackets are 95% intervals "
-         "(Wilson; of vessels and times, normal over episodes); a bar inside of one is marked as "
-         "close.")  # fmt: skip
+_PASS = (
+    "The bars were set by the developers of marinenav with the suites of the benchmark, for "
+    "the policies that they trained themselves; they are no standard of any authority. "
+    "A bar is passed when the measured value reaches it. Values in brackets are 95% intervals "
+    "(Wilson; of vessels and times, normal over episodes); a bar inside of one is marked as "
+    "close."
+)
 _WEAKEST = 3
 """Groups of suites with the least success that have a tile each."""
-_MEASURED = ("The same command with the same policy gives the same figures. Hashes of scenarios "
-             "are over all tensors that episodes start from, and that of the policy over its file. "
-             "Another hash means other scenarios or another policy.")  # fmt: skip
+_MEASURED = (
+    "The same command with the same policy gives the same figures. Hashes of scenarios "
+    "are over all tensors that episodes start from, and that of the policy over its file. "
+    "Another hash means other scenarios or another policy."
+)
 
 
 def _whom(entry: Entry) -> str:
@@ -133,15 +146,12 @@ def _summary(entry: Entry, passed: int) -> str:
     """Return the most important figures, large: the weakest ones among them."""
     tiles = [("bars passed", f"{passed} of {len(BARS)}", "")]
     if "fresh" in entry.suites:
-        tiles.append(
-            _tile("success, published levels", entry.suites["fresh"].episodes.table()["overall"])
-        )
+        tiles.append(_tile("success, published levels", entry.suites["fresh"].episodes.table()["overall"]))
     tiles += [_tile(f"weakest: {about}", row) for about, row in _weakest(entry)]
     for bar in (each for each in BARS if each.suite == "imazu"):
         if (value := bar.measured(entry)) is not None:
             tiles.append((bar.about, _number(value[0]), f"{value[1]:.3f} to {value[2]:.3f}"))
-    made = (f"<div><dt>{about}</dt><dd>{value}<small>{ends}</small></dd></div>"
-            for about, value, ends in tiles)  # fmt: skip
+    made = (f"<div><dt>{about}</dt><dd>{value}<small>{ends}</small></dd></div>" for about, value, ends in tiles)
     return f'<dl class="tiles">{"".join(made)}</dl>\n'
 
 
@@ -174,9 +184,11 @@ _FIGURES = (
 )
 """Columns of the figures of a suite."""
 _DUTIES = (
-    Column("role"), Column("kept"), Column("share", format=_estimate),
+    Column("role"),
+    Column("kept"),
+    Column("share", format=_estimate),
     Column("share", "0 to 1", _range),
-)  # fmt: skip
+)
 
 
 # The suites -------------------------------------------------------------------------------------
@@ -186,14 +198,22 @@ def _suite(name: str, result: SuiteResult) -> str:
     """Figures by group, then conduct, duties and tracks where there are any."""
     table = result.episodes.table(result.groups)
     about = SUITES[name].about if name in SUITES else ""
-    text = (f"{escape(about[:1].upper() + about[1:])}; {len(result.level):,} episodes. "
-            f"{100 * result.astern:.1f}% of the steps are astern.")  # fmt: skip
-    rows = [{"group": group, "episodes": row["episodes"]} | _shares(row)
-            | mean_estimates(result, group)
-            for group, row in table.items() if _is_shown(group, result)]  # fmt: skip
-    parts = [Table(_FIGURES, rows).html(f"Figures of {name}"), _sheet(result),
-             _conduct(result).html(f"Conduct in {name}"),
-             _duties(result).html(f"Duties in {name}"), _meanings(result)]  # fmt: skip
+    text = (
+        f"{escape(about[:1].upper() + about[1:])}; {len(result.level):,} episodes. "
+        f"{100 * result.astern:.1f}% of the steps are astern."
+    )
+    rows = [
+        {"group": group, "episodes": row["episodes"]} | _shares(row) | mean_estimates(result, group)
+        for group, row in table.items()
+        if _is_shown(group, result)
+    ]
+    parts = [
+        Table(_FIGURES, rows).html(f"Figures of {name}"),
+        _sheet(result),
+        _conduct(result).html(f"Conduct in {name}"),
+        _duties(result).html(f"Duties in {name}"),
+        _meanings(result),
+    ]
     return _section(name, text, "".join(parts))
 
 
@@ -212,23 +232,25 @@ def _shares(report: dict[str, Any]) -> dict[str, Estimate]:
 
 def _conduct(result: SuiteResult) -> Table:
     """Return conduct by group."""
-    rows = [{"group": group, **figures} for group, figures in result.conduct.items()
-            if _is_shown(group, result)]  # fmt: skip
+    rows = [{"group": group, **figures} for group, figures in result.conduct.items() if _is_shown(group, result)]
     columns = [
-        Column(name, title, ".2f",
-               (f"{name}_low", f"{name}_high") if name in ("rules_kept", "all_kept") else None)
-        for name, title in _SHOWN.items() if rows and name in rows[0]
-    ]  # fmt: skip
+        Column(name, title, ".2f", (f"{name}_low", f"{name}_high") if name in ("rules_kept", "all_kept") else None)
+        for name, title in _SHOWN.items()
+        if rows and name in rows[0]
+    ]
     return Table([Column("group"), *columns], rows)
 
 
 def _duties(result: SuiteResult) -> Table:
     """Return how often each duty was kept, by role."""
     rows = [
-        {"role": role, "kept": f"{kept} of {asked}",
-         "share": Estimate(kept / asked, *wilson_interval(kept, asked)) if asked else None}
+        {
+            "role": role,
+            "kept": f"{kept} of {asked}",
+            "share": Estimate(kept / asked, *wilson_interval(kept, asked)) if asked else None,
+        }
         for role, (kept, asked) in result.duties.items()
-    ]  # fmt: skip
+    ]
     return Table(_DUTIES, rows)
 
 
@@ -237,9 +259,11 @@ def _meanings(result: SuiteResult) -> str:
     conduct = next(iter(result.conduct.values()), {})
     known = {**CONDUCT, **MARKS}
     meanings = COLUMNS | {_SHOWN[name]: known[name] for name in conduct if name in _SHOWN}
-    items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>"
-                    for name, text in meanings.items()
-                    if name not in ("energy", "return", "robot success"))  # fmt: skip
+    items = "".join(
+        f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>"
+        for name, text in meanings.items()
+        if name not in ("energy", "return", "robot success")
+    )
     return f"<details><summary>What the columns mean</summary><dl>{items}</dl></details>\n"
 
 
@@ -259,11 +283,14 @@ def _sheet(result: SuiteResult) -> str:
         text = f"{1.0 - row['collision_rate']:.2f} clear"
         text += "" if kept is None else f", {kept:.2f} kept"
         label = f"Tracks of {group}{', with a collision' if hit else ''}"
-        figures.append(f'<figure>{_tracks(paths, label, hit)}<figcaption><b>{escape(group)}</b> '
-                       f"{text}</figcaption></figure>")  # fmt: skip
-    caption = (f"The first episode of each, north up; vessel 1 is the thick line, dots are {_TEN} "
-               "s apart. Below: share of the episodes without a collision, and of those in which "
-               "every vessel kept the rules.")  # fmt: skip
+        figures.append(
+            f"<figure>{_tracks(paths, label, hit)}<figcaption><b>{escape(group)}</b> {text}</figcaption></figure>"
+        )
+    caption = (
+        f"The first episode of each, north up; vessel 1 is the thick line, dots are {_TEN} "
+        "s apart. Below: share of the episodes without a collision, and of those in which "
+        "every vessel kept the rules."
+    )
     return f'<p>{caption}</p>\n<div class="sheet">{"".join(figures)}</div>\n'
 
 
@@ -280,10 +307,13 @@ def _tracks(paths: Sequence[tuple[float, ...]], label: str, hit: bool) -> str:
         parts.append(
             f'<g class="{"other" if number else "own"}"><polyline points="{line}"/>'
             f'<rect x="{x - 2:.1f}" y="{y - 2:.1f}" width="4" height="4"/>'
-            + "".join(f'<circle cx="{a:.1f}" cy="{b:.1f}" r="1.7"/>' for a, b in dots) + "</g>"
-        )  # fmt: skip
-    return (f'<svg class="tracks{" hit" if hit else ""}" viewBox="0 0 100 100" role="img" '
-            f'aria-label="{escape(label)}">{"".join(reversed(parts))}</svg>')  # fmt: skip
+            + "".join(f'<circle cx="{a:.1f}" cy="{b:.1f}" r="1.7"/>' for a, b in dots)
+            + "</g>"
+        )
+    return (
+        f'<svg class="tracks{" hit" if hit else ""}" viewBox="0 0 100 100" role="img" '
+        f'aria-label="{escape(label)}">{"".join(reversed(parts))}</svg>'
+    )
 
 
 # Sources ----------------------------------------------------------------------------------------
@@ -294,11 +324,18 @@ def _sources(entry: Entry) -> str:
     suites = []
     for name, each in entry.suites.items():
         same = name in FROZEN and each.scenarios == FROZEN[name].scenarios
-        suites.append({
-            "suite": name, "episodes": f"{len(each.level):,}", "seed": str(each.seed),
-            "hash of the scenarios": each.scenarios,
-            f"of benchmark {BENCHMARK}": "yes" if same else "no: a quick look, or another program",
-        })  # fmt: skip
-    about = [{"name": name.replace("_", " "), "value": "-" if value in (None, "") else str(value)}
-             for part in (entry.policy, entry.program) for name, value in part.items()]  # fmt: skip
+        suites.append(
+            {
+                "suite": name,
+                "episodes": f"{len(each.level):,}",
+                "seed": str(each.seed),
+                "hash of the scenarios": each.scenarios,
+                f"of benchmark {BENCHMARK}": "yes" if same else "no: a quick look, or another program",
+            }
+        )
+    about = [
+        {"name": name.replace("_", " "), "value": "-" if value in (None, "") else str(value)}
+        for part in (entry.policy, entry.program)
+        for name, value in part.items()
+    ]
     return Table.of(suites).html("Scenarios") + Table.of(about).html("Policy and program")

@@ -114,8 +114,7 @@ def _read_arrays(path: Path) -> Run:
     for name, array in found.items():
         fine = array.dtype.kind in "bif" and array.size > 0
         fine &= array.ndim == 1 if name == "timesteps" else array.ndim >= 2
-        require(fine, f"{path}: {name}", f"{array.dtype} {array.shape}",
-                "numbers, a row for each evaluation")  # fmt: skip
+        require(fine, f"{path}: {name}", f"{array.dtype} {array.shape}", "numbers, a row for each evaluation")
         found[name] = full = array.astype(np.float64)
         # Episodes that do not count may be nan.
         counted = full if name == "timesteps" else full[~np.isnan(full)]
@@ -158,8 +157,10 @@ def _require_rising(name: str, values: Array, strictly: bool = False) -> None:
     fell = np.flatnonzero(steps <= 0.0 if strictly else steps < 0.0)
     if len(fell):
         before, after = (f"{each:,.12g}" for each in values[fell[0] :][:2])
-        raise ConfigError(f"{name}: {after} follows {before}; must rise from one evaluation to the "
-                          "next, so give the parts as files of their own")  # fmt: skip
+        raise ConfigError(
+            f"{name}: {after} follows {before}; must rise from one evaluation to the "
+            "next, so give the parts as files of their own"
+        )
 
 
 def _made_in(folder: Path) -> str:
@@ -193,8 +194,7 @@ def _levels(episodes: dict[str, Array], settings: dict[str, Any]) -> dict[str, t
     counts = _scenarios(schedule) if isinstance(schedule, dict) else None
     if isinstance(counts, list) and all(map(is_count, counts)) and sum(counts) == len(last):
         parts = np.split(last, np.cumsum(counts)[:-1])
-        levels = {f"level {number}": (int(part.sum()), len(part))
-                  for number, part in enumerate(parts, 1) if len(part)}  # fmt: skip
+        levels = {f"level {number}": (int(part.sum()), len(part)) for number, part in enumerate(parts, 1) if len(part)}
     return levels | {"overall": (int(last.sum()), len(last))}
 
 
@@ -213,8 +213,7 @@ def _read_figures(path: Path) -> Run:
     agent = setting.get("agent_type") if isinstance(setting, dict) else None
     if not (is_text(agent) and isinstance(figures, dict) and all(map(_is_row, figures.items()))):
         raise ConfigError(f"{path}: not what marinenav evaluate --json writes")
-    levels = {name: (round(row["success_rate"] * row["episodes"]), row["episodes"])
-              for name, row in figures.items()}  # fmt: skip
+    levels = {name: (round(row["success_rate"] * row["episodes"]), row["episodes"]) for name, row in figures.items()}
     return Run(agent, path.resolve().parent.name, {}, {}, levels)
 
 
@@ -247,9 +246,7 @@ def overlapping(groups: dict[str, list[Run]]) -> tuple[dict[str, list[Run]], lis
     for name, runs in groups.items():
         begins = [run.axes["steps"][0] for run in runs if "steps" in run.axes]
         late = max(begins, default=0.0)
-        kept[name] = [
-            run for run in runs if "steps" not in run.axes or run.axes["steps"][-1] >= late
-        ]
+        kept[name] = [run for run in runs if "steps" not in run.axes or run.axes["steps"][-1] >= late]
         lost = len(runs) - len(kept[name])
         if lost:
             end = f"end before the first evaluation of another, at {late:,.0f} env-steps"
@@ -320,8 +317,10 @@ def counts_of(groups: Sequence[Sequence[Run]]) -> list[Counts]:
     runs = [run for group in groups for run in group]
     common = set.intersection(*(set(run.levels) for run in runs)) if runs else set()
     names = sorted(common - {"overall"}) or sorted(common)
-    return [np.array([[run.levels[name] for name in names] for run in group], np.int64)
-            .reshape(len(group), len(names), 2) for group in groups]  # fmt: skip
+    return [
+        np.array([[run.levels[name] for name in names] for run in group], np.int64).reshape(len(group), len(names), 2)
+        for group in groups
+    ]
 
 
 def improvement(ours: Sequence[Run], theirs: Sequence[Run]) -> Estimate | None:
@@ -350,8 +349,7 @@ def curve_table(groups: dict[str, list[Run]]) -> list[dict[str, Any]]:
                     continue
                 about = {"group": name, "axis": axis, "metric": metric, "runs": found.runs}
                 points = zip(found.x, found.mean, found.low, found.high, strict=True)
-                rows += [about | dict(zip(("x", "mean", "low", "high"), point, strict=True))
-                         for point in points]  # fmt: skip
+                rows += [about | dict(zip(("x", "mean", "low", "high"), point, strict=True)) for point in points]
     return rows
 
 
@@ -361,9 +359,18 @@ def level_table(groups: dict[str, list[Run]]) -> list[dict[str, Any]]:
     for name, runs in groups.items():
         for level, (count, total) in pooled_levels(runs).items():
             low, high = wilson_interval(count, total)
-            rows.append({"group": name, "level": level, "successes": count, "episodes": total,
-                         "rate": count / total, "low": low, "high": high,
-                         "runs": len(runs)})  # fmt: skip
+            rows.append(
+                {
+                    "group": name,
+                    "level": level,
+                    "successes": count,
+                    "episodes": total,
+                    "rate": count / total,
+                    "low": low,
+                    "high": high,
+                    "runs": len(runs),
+                }
+            )
     return rows
 
 
@@ -373,8 +380,7 @@ def improvement_table(groups: dict[str, list[Run]]) -> list[dict[str, Any]]:
     for one, other in combinations(groups, 2):
         found = improvement(groups[one], groups[other])
         if found is not None:
-            rows.append({"group": one, "over": other, "probability": found.value,
-                         "low": found.low, "high": found.high})  # fmt: skip
+            rows.append({"group": one, "over": other, "probability": found.value, "low": found.low, "high": found.high})
     return rows
 
 
@@ -384,8 +390,16 @@ def iqm_table(groups: dict[str, list[Run]]) -> list[dict[str, Any]]:
     for (name, runs), counts in zip(groups.items(), counts_of([*groups.values()]), strict=True):
         if counts.size:
             value, low, high = statistics.estimate(statistics.interquartile_mean, counts)
-            rows.append({"group": name, "iqm": value, "low": low, "high": high,
-                         "mean": statistics.rates(counts).mean(), "runs": len(runs)})  # fmt: skip
+            rows.append(
+                {
+                    "group": name,
+                    "iqm": value,
+                    "low": low,
+                    "high": high,
+                    "mean": statistics.rates(counts).mean(),
+                    "runs": len(runs),
+                }
+            )
     return rows
 
 
@@ -394,10 +408,13 @@ def profile_table(groups: dict[str, list[Run]]) -> list[dict[str, Any]]:
     rows, thresholds = [], np.linspace(0.0, 1.0, _THRESHOLDS)
     for name, counts in zip(groups, counts_of([*groups.values()]), strict=True):
         if counts.size:
-            found = statistics.estimate(partial(statistics.profile, thresholds=thresholds), counts,
-                                        draws=statistics.CURVE_DRAWS)  # fmt: skip
-            rows += [{"group": name, "threshold": t, "share": share, "low": low, "high": high}
-                     for t, share, low, high in zip(thresholds, *found, strict=True)]  # fmt: skip
+            found = statistics.estimate(
+                partial(statistics.profile, thresholds=thresholds), counts, draws=statistics.CURVE_DRAWS
+            )
+            rows += [
+                {"group": name, "threshold": t, "share": share, "low": low, "high": high}
+                for t, share, low, high in zip(thresholds, *found, strict=True)
+            ]
     return rows
 
 

@@ -19,9 +19,19 @@ from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULES, zone_
 from train_RL_agents.figures.page import assemble, read_part
 
 SCRIPTS = (
-    "tensors.js", "policies.js", "dynamics.js", "perception.js", "world.js", "sessions.js",
-    "contests.js", "items.js", "keys.js", "maps.js", "cards.js", "demo.js",
-)  # fmt: skip
+    "tensors.js",
+    "policies.js",
+    "dynamics.js",
+    "perception.js",
+    "world.js",
+    "sessions.js",
+    "contests.js",
+    "items.js",
+    "keys.js",
+    "maps.js",
+    "cards.js",
+    "demo.js",
+)
 """The last one alone needs a page."""
 SCENARIOS = (
     ("paper", None, "Published levels, {group}"),
@@ -37,9 +47,14 @@ _STARTS = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust", "
 
 
 def write_page(
-    title: str, config: WorldConfig, policy: dict[str, Any], continuous: bool, risk: str | None,
-    scale: float, are_returns: bool = True,
-) -> str:  # fmt: skip
+    title: str,
+    config: WorldConfig,
+    policy: dict[str, Any],
+    continuous: bool,
+    risk: str | None,
+    scale: float,
+    are_returns: bool = True,
+) -> str:
     """Make the page.
 
     Args:
@@ -63,11 +78,18 @@ def write_page(
     listed = scenarios(config)
     first = [number for number, each in enumerate(listed) if each["suite"] == FIRST[0]][FIRST[1]]
     data = {
-        "title": title, "config": _settings(config), "policy": policy, "continuous": continuous,
-        "risk": risk, "scale": scale, "scores": "returns" if are_returns else "logits",
-        "scenarios": listed, "first": first, "colours": COLOURS,
+        "title": title,
+        "config": _settings(config),
+        "policy": policy,
+        "continuous": continuous,
+        "risk": risk,
+        "scale": scale,
+        "scores": "returns" if are_returns else "logits",
+        "scenarios": listed,
+        "first": first,
+        "colours": COLOURS,
         "zones": {rule: outline.tolist() for rule, outline in zones.items()},
-    }  # fmt: skip
+    }
     return assemble("demo", SCRIPTS, data)
 
 

@@ -54,11 +54,23 @@ def draw_perception(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> l
     if not view.active[frame, vessel]:
         return []
     x, y, _ = view.poses[frame, vessel].tolist()
-    artists = [draw_disc(axes, x, y, view.ranges[vessel], fill=False, edgecolor=colour(vessel),
-                         linestyle=(0, (6, 3)), linewidth=1.2, zorder=3)]  # fmt: skip
+    artists = [
+        draw_disc(
+            axes,
+            x,
+            y,
+            view.ranges[vessel],
+            fill=False,
+            edgecolor=colour(vessel),
+            linestyle=(0, (6, 3)),
+            linewidth=1.2,
+            zorder=3,
+        )
+    ]
     for px, py, vx, vy, radius in view.objects[frame, vessel][view.seen[frame, vessel]].tolist():
-        artists.append(draw_disc(axes, px, py, radius, fill=False, edgecolor="black",
-                                 linestyle="--", linewidth=1.1, zorder=6))  # fmt: skip
+        artists.append(
+            draw_disc(axes, px, py, radius, fill=False, edgecolor="black", linestyle="--", linewidth=1.1, zorder=6)
+        )
         artists += axes.plot(py, px, "+", color="black", markersize=5, zorder=6)
         if math.hypot(vx, vy) > 0.3:
             centre, velocity = np.array([py, px]), np.array([vy, vx])
@@ -73,8 +85,9 @@ def draw_zone(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> list[Ar
     outline = zone_in_world(view, vessel, frame)
     if len(outline) == 0:
         return []
-    patch = Polygon(on_page(outline), facecolor="#F0E442", edgecolor="black", alpha=0.35,
-                    hatch="//", linewidth=1.0, zorder=1.5)  # fmt: skip
+    patch = Polygon(
+        on_page(outline), facecolor="#F0E442", edgecolor="black", alpha=0.35, hatch="//", linewidth=1.0, zorder=1.5
+    )
     velocity, position = view.velocities[frame, vessel], view.poses[frame, vessel, :2]
     course = math.atan2(velocity[1], velocity[0]) + float(view.turn[frame, vessel])
     asked = position + 7.0 * np.array([math.cos(course), math.sin(course)], np.float32)
@@ -94,8 +107,7 @@ def legend_entries(vessel: int) -> tuple[list[Artist], list[str]]:
         "goal": dot | {"marker": "*", "markerfacecolor": "0.6", "markersize": 11},
         "obstacle": dot | {"marker": "o", "markerfacecolor": "0.35", "markersize": 9},
         f"detection range of {vessel + 1}": {"color": colour(vessel), "linestyle": (0, (6, 3))},
-        f"as {vessel + 1} sees it (dashed)": dot
-        | {"marker": "o", "markerfacecolor": "none", "markersize": 10},
+        f"as {vessel + 1} sees it (dashed)": dot | {"marker": "o", "markerfacecolor": "none", "markersize": 10},
         "thrust of each side": arrow,
         f"velocity seen, {SECONDS_AHEAD:g} s ahead": open_arrow,
         "course asked for": open_arrow | {"linestyle": (0, (3, 2))},
@@ -157,21 +169,29 @@ class Scene:
         thrust.plot(time, view.thrust[:, vessel, 1], "--", color=COLOURS[1], label="right")
         thrust.set(ylabel="thrust (N)", xlim=(0.0, time[-1]))
         lines = speed.plot(time, view.speed[:, vessel], color=COLOURS[0], label="speed")
-        lines += distance.plot(time, view.distance[:, vessel], "--", color=COLOURS[1],
-                               label="to the goal")  # fmt: skip
+        lines += distance.plot(time, view.distance[:, vessel], "--", color=COLOURS[1], label="to the goal")
         speed.set(ylabel="speed (m/s)", xlim=(0.0, time[-1]), ylim=(0.0, None), xlabel="time (s)")
         distance.set(ylabel="distance (m)", ylim=(0.0, None))
         above: dict[str, Any] = {
-            "loc": "lower right", "bbox_to_anchor": (1.0, 0.98), "ncols": 2, "frameon": False,
-            "fontsize": 9, "borderaxespad": 0.0,
-        }  # fmt: skip
+            "loc": "lower right",
+            "bbox_to_anchor": (1.0, 0.98),
+            "ncols": 2,
+            "frameon": False,
+            "fontsize": 9,
+            "borderaxespad": 0.0,
+        }
         thrust.legend(**above)
         speed.legend(handles=lines, **above)
-        self._cursors = [axes.axvline(0.0, color="black", linewidth=1.0)
-                         for axes in (thrust, speed)]  # fmt: skip
+        self._cursors = [axes.axvline(0.0, color="black", linewidth=1.0) for axes in (thrust, speed)]
         self.returns = self._draw_returns_axes((left, 0.225, width, height))
-        self.figure.legend(*legend_entries(vessel), loc="lower left", ncols=2, fontsize=9,
-                           bbox_to_anchor=(left - 0.045, 0.0), frameon=False)  # fmt: skip
+        self.figure.legend(
+            *legend_entries(vessel),
+            loc="lower left",
+            ncols=2,
+            fontsize=9,
+            bbox_to_anchor=(left - 0.045, 0.0),
+            frameon=False,
+        )
 
     def _draw_returns_axes(self, place: tuple[float, float, float, float]) -> Axes | None:
         """Axes for the distribution of the return, where the policy knows it."""
@@ -194,8 +214,7 @@ class Scene:
         for artist in self._moving:
             artist.remove()
         view, vessel = self.view, self.vessel
-        self._moving = [artist for each in range(view.vessels)
-                        for artist in draw_vessel(self.map, view, each, frame)]  # fmt: skip
+        self._moving = [artist for each in range(view.vessels) for artist in draw_vessel(self.map, view, each, frame)]
         self._moving += draw_perception(self.map, view, vessel, frame)
         self._moving += draw_zone(self.map, view, vessel, frame)
         self._moving += self._show_returns(frame)
@@ -211,12 +230,12 @@ class Scene:
             return []
         values = np.sort(quantiles[frame, self.vessel])
         share = (np.arange(len(values)) + 0.5) / len(values)
-        artists: list[Artist] = list(axes.plot(values, share, color=COLOURS[0], marker=".",
-                                               markersize=4))  # fmt: skip
+        artists: list[Artist] = list(axes.plot(values, share, color=COLOURS[0], marker=".", markersize=4))
         mean = float(values.mean())
         artists.append(axes.axvline(mean, color=COLOURS[1], linestyle="--"))
-        artists.append(axes.text(1.0, 1.03, f"dashed: mean {mean:.2f}", fontsize=9, ha="right",
-                                 transform=axes.transAxes))  # fmt: skip
+        artists.append(
+            axes.text(1.0, 1.03, f"dashed: mean {mean:.2f}", fontsize=9, ha="right", transform=axes.transAxes)
+        )
         return artists
 
     def image(self, frame: int) -> NDArray[np.uint8]:
@@ -269,8 +288,7 @@ def draw_overview(views: Sequence[EpisodeView]) -> Figure:
     size = max(3.4 * across, 5.0), 3.4 * -(-count // across) + 0.4
     figure = new_figure(*size, "constrained")
     draw_panels(figure, views, map_limits(*views))
-    figure.suptitle(f"{views[0].policy}\nhulls to scale, bold numbers at starts, stars at goals",
-                    fontsize=11)  # fmt: skip
+    figure.suptitle(f"{views[0].policy}\nhulls to scale, bold numbers at starts, stars at goals", fontsize=11)
     for axes in figure.axes:
         axes.label_outer()
     return figure

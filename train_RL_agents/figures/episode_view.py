@@ -119,14 +119,10 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
     arrived = _from_then_on(cut.over_time(recording.arrived))
     collided = _from_then_on(cut.over_time(recording.collided))
     active, radius = ~(arrived | collided), cut.fixed(recording.vessel_radius)
-    own, objects, seen = map(
-        cut.over_time, (recording.self_state, recording.objects_state, recording.objects_mask)
-    )
+    own, objects, seen = map(cut.over_time, (recording.self_state, recording.objects_state, recording.objects_mask))
     rule, rule_object, turn = find_rules(own, objects, seen, radius, recording.rules)
     quantiles = cut.estimates(recording.quantiles, recording.reward_scale or 1.0)
-    rocks = cut.discs(
-        recording.obstacle_mask, recording.obstacle_position, recording.obstacle_radius
-    )
+    rocks = cut.discs(recording.obstacle_mask, recording.obstacle_position, recording.obstacle_radius)
     north, east = recording.map_size[row].tolist()
     return EpisodeView(
         poses=poses,
@@ -151,8 +147,9 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         hulls=np.stack((cut.fixed(recording.vessel_length), cut.fixed(recording.vessel_width)), -1),
         ranges=cut.fixed(recording.sensor_range),
         obstacles=rocks,
-        cores=cut.discs(recording.core_mask, recording.core_position, recording.core_circulation,
-                        recording.core_radius),
+        cores=cut.discs(
+            recording.core_mask, recording.core_position, recording.core_circulation, recording.core_radius
+        ),
         map_size=(north, east),
         dt=recording.dt,
         policy=recording.policy,
@@ -162,7 +159,7 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         rules=recording.rules,
         seed=recording.seed,
         scaled=recording.reward_scale is None,
-    )  # fmt: skip
+    )
 
 
 class _Cut(NamedTuple):
@@ -291,10 +288,12 @@ def _in_world(objects: Floats, mask: Flags, poses: Floats) -> Floats:
     cos, sin = np.cos(yaw), np.sin(yaw)
     px, py, vx, vy, radius = np.moveaxis(objects, -1, 0)
     world = (
-        x + cos * px - sin * py, y + sin * px + cos * py,
-        cos * vx - sin * vy, sin * vx + cos * vy,
+        x + cos * px - sin * py,
+        y + sin * px + cos * py,
+        cos * vx - sin * vy,
+        sin * vx + cos * vy,
         radius,
-    )  # fmt: skip
+    )
     return np.where(mask[..., None], np.stack(world, -1), np.float32(0.0))
 
 

@@ -95,11 +95,22 @@ def draw_levels(rows: Rows) -> Any:
     for number, name in enumerate(names):
         own = [row for row in rows if row["group"] == name]
         x = [levels.index(row["level"]) + (number - (len(names) - 1) / 2) * width for row in own]
-        gaps = [[max(0.0, row["rate"] - row["low"]) for row in own],
-                [max(0.0, row["high"] - row["rate"]) for row in own]]  # fmt: skip
-        axes.bar(x, [row["rate"] for row in own], width, yerr=gaps, capsize=2, label=name,
-                 color=looks[name]["color"], hatch=looks[name]["hatch"], edgecolor="white",
-                 error_kw={"elinewidth": 1.0})  # fmt: skip
+        gaps = [
+            [max(0.0, row["rate"] - row["low"]) for row in own],
+            [max(0.0, row["high"] - row["rate"]) for row in own],
+        ]
+        axes.bar(
+            x,
+            [row["rate"] for row in own],
+            width,
+            yerr=gaps,
+            capsize=2,
+            label=name,
+            color=looks[name]["color"],
+            hatch=looks[name]["hatch"],
+            edgecolor="white",
+            error_kw={"elinewidth": 1.0},
+        )
     labels = [fill(level, int(room / _LETTER), break_on_hyphens=False) for level in levels]
     axes.set_xticks(range(len(levels)), labels)
     axes.set(ylabel="success rate, 95% Wilson", ylim=(0.0, 1.02))
@@ -152,10 +163,8 @@ def draw_profiles(rows: Rows) -> Any:
     axes = picture.subplots()
     for name, look in looks.items():
         own = [row for row in rows if row["group"] == name]
-        x, share, low, high = ([row[key] for row in own]
-                               for key in ("threshold", "share", "low", "high"))  # fmt: skip
-        axes.step(x, share, where="post", color=look["color"], linestyle=look["linestyle"],
-                  label=name)  # fmt: skip
+        x, share, low, high = ([row[key] for row in own] for key in ("threshold", "share", "low", "high"))
+        axes.step(x, share, where="post", color=look["color"], linestyle=look["linestyle"], label=name)
         axes.fill_between(x, low, high, step="post", color=look["color"], alpha=0.15, linewidth=0)
     axes.set(xlabel="success rate", ylabel="share of runs and levels above it", ylim=(-0.02, 1.02))
     axes.grid(alpha=0.3)
@@ -164,15 +173,21 @@ def draw_profiles(rows: Rows) -> Any:
 
 
 DRAWINGS = {
-    "curves": draw_curves, "levels": draw_levels, "iqm": draw_iqm, "improvement": draw_improvement,
-    "profiles": draw_profiles, "differences": draw_differences,
-}  # fmt: skip
+    "curves": draw_curves,
+    "levels": draw_levels,
+    "iqm": draw_iqm,
+    "improvement": draw_improvement,
+    "profiles": draw_profiles,
+    "differences": draw_differences,
+}
 
 
 def _literal(rows: Rows) -> Rows:
     """Return rows in whose names a dollar sign, as in a folder's, begins no formula."""
-    return [{key: value.replace("$", r"\$") if isinstance(value, str) else value
-             for key, value in row.items()} for row in rows]  # fmt: skip
+    return [
+        {key: value.replace("$", r"\$") if isinstance(value, str) else value for key, value in row.items()}
+        for row in rows
+    ]
 
 
 def write(out: Path, tables: dict[str, Rows]) -> list[Path]:

@@ -31,10 +31,24 @@ MOST_EPISODES = 1000
 NEAR_MISS = 1.0
 """Episodes in which discs around hulls come closer than this are near misses (m)."""
 STEPS = {
-    "poses": 1000, "velocities": 1000, "thrust": 10, "objects": 100, "turn": 1000, "gap": 1000,
-    "terms": 1000, "rates": 10, "scores": 100, "doubtful": 1, "quantiles": 50, "active": 1,
-    "arrived": 1, "collided": 1, "seen": 1, "rule": 1, "rule_object": 1,
-}  # fmt: skip
+    "poses": 1000,
+    "velocities": 1000,
+    "thrust": 10,
+    "objects": 100,
+    "turn": 1000,
+    "gap": 1000,
+    "terms": 1000,
+    "rates": 10,
+    "scores": 100,
+    "doubtful": 1,
+    "quantiles": 50,
+    "active": 1,
+    "arrived": 1,
+    "collided": 1,
+    "seen": 1,
+    "rule": 1,
+    "rule_object": 1,
+}
 """How finely each array is kept: this many steps to 1 (m, rad, m/s, N, ...)."""
 ENDLESS = 2**31 - 1
 """Stands for a number that is not finite, as the gap of a vessel without any other is."""
@@ -55,8 +69,7 @@ def write_page(sides: Sequence[Sequence[EpisodeView]]) -> str:
     """
     require(1 <= len(sides) <= MOST_SIDES, "policies", len(sides), f"from 1 to {MOST_SIDES}")
     _check_same(sides)
-    data = {"colours": COLOURS, "rules": RULES, "near": NEAR_MISS,
-            "sides": [_side(views) for views in sides]}  # fmt: skip
+    data = {"colours": COLOURS, "rules": RULES, "near": NEAR_MISS, "sides": [_side(views) for views in sides]}
     return assemble("replay", SCRIPTS, data)
 
 
@@ -75,8 +88,7 @@ def _side(views: Sequence[EpisodeView]) -> dict[str, Any]:
     """The episodes of a policy as JSON, with the zones of their world."""
     first = views[0]
     zones = {RULES[rule]: zone_outline(rule, first.rules).tolist() for rule in (CROSSING, HEAD_ON)}
-    return {"policy": first.policy, "zones": zones, "scaled": first.scaled,
-            "episodes": list(map(_packed, views))}  # fmt: skip
+    return {"policy": first.policy, "zones": zones, "scaled": first.scaled, "episodes": list(map(_packed, views))}
 
 
 def _packed(view: EpisodeView) -> dict[str, Any]:
@@ -88,8 +100,7 @@ def _packed(view: EpisodeView) -> dict[str, Any]:
     terms = np.stack(list(view.terms.values()), -1)
     found = {name: getattr(view, name, None) for name in STEPS}
     found |= {"gap": view.clearance, "terms": terms}
-    arrays = {name: each.reshape(view.frames, view.vessels, -1) for name, each in found.items()
-              if each is not None}  # fmt: skip
+    arrays = {name: each.reshape(view.frames, view.vessels, -1) for name, each in found.items() if each is not None}
     data = b"".join(_differences(each, STEPS[name]) for name, each in arrays.items())
     lists = {name: getattr(view, name) for name in _LISTS}
     return {
@@ -107,9 +118,8 @@ def _packed(view: EpisodeView) -> dict[str, Any]:
         "arrays": [[name, each.shape[-1], STEPS[name]] for name, each in arrays.items()],
         "data": base64.b64encode(zlib.compress(data, 9)).decode(),
         # Single precision has seven digits.
-        **{name: array.astype(np.float64).round(4).tolist() for name, array in lists.items()
-           if array is not None},
-    }  # fmt: skip
+        **{name: array.astype(np.float64).round(4).tolist() for name, array in lists.items() if array is not None},
+    }
 
 
 def _differences(array: NDArray[Any], steps: int) -> bytes:

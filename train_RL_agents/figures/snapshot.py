@@ -92,9 +92,7 @@ class EvaluationProbe:
         sizes = torch.tensor([map_size] * len(self._groups))
         return draw(self._recorder.finish(title, self._groups, sizes))
 
-    def success_by_level(
-        self, env_steps: list[int], rates: dict[str, list[float]]
-    ) -> NDArray[np.uint8] | None:
+    def success_by_level(self, env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[np.uint8] | None:
         """Draw success over the evaluations so far.
 
         Args:
@@ -120,8 +118,7 @@ def draw(recording: Recording) -> NDArray[np.uint8] | None:
     figure.suptitle(recording.policy, fontsize=11, y=1.0 - 0.1 / height)
     caption = f"north up, {views[0].map_size[0]:g} m; stars: goals, discs: obstacles, ×: collision"
     figure.text(0.5, 0.1 / height, caption, fontsize=9, ha="center")
-    figure.subplots_adjust(left=0.01, right=0.99, bottom=0.33 / height, top=1.0 - 0.6 / height,
-                           wspace=0.04, hspace=0.1)  # fmt: skip
+    figure.subplots_adjust(left=0.01, right=0.99, bottom=0.33 / height, top=1.0 - 0.6 / height, wspace=0.04, hspace=0.1)
     figure.canvas.draw()
     drawn = pixels(figure)
     # Figures refer to themselves, and a long run would keep dozens of them.
@@ -137,8 +134,15 @@ def draw_levels(env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[
     looks = styles([name for name in rates if name != "overall"])
     for name, values in rates.items():
         look = looks.get(name, {"color": "black", "linestyle": "-", "marker": ""})
-        axes.plot(env_steps, values, label=name, color=look["color"], linestyle=look["linestyle"],
-                  marker=look["marker"], markersize=4)  # fmt: skip
+        axes.plot(
+            env_steps,
+            values,
+            label=name,
+            color=look["color"],
+            linestyle=look["linestyle"],
+            marker=look["marker"],
+            markersize=4,
+        )
     axes.set(xlabel="env-steps", ylabel="success rate", ylim=(-0.02, 1.02))
     axes.grid(alpha=0.3)
     figure.legend(loc="outside right center")

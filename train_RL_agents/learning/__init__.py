@@ -5,9 +5,7 @@ from train_RL_agents.learning.algorithm import Algorithm, Setup
 from train_RL_agents.learning.off_policy import OffPolicy
 from train_RL_agents.learning.on_policy import OnPolicy
 
-ALGORITHMS: dict[type[TrainerConfig], type[Algorithm]] = {
-    kind.config_type: kind for kind in (OffPolicy, OnPolicy)
-}
+ALGORITHMS: dict[type[TrainerConfig], type[Algorithm]] = {kind.config_type: kind for kind in (OffPolicy, OnPolicy)}
 """The algorithm of each type of settings."""
 
 __all__ = ["ALGORITHMS", "Algorithm", "OffPolicy", "Setup"]

@@ -112,9 +112,7 @@ class Algorithm(ABC):
         if teacher is not None:
             weight = config.trainer.imitation_weight
             losses = imitating(setup.agent, teacher, config.world, weight)
-        self.learner = Learner(
-            setup.agent, config, self._generator, setup.ranks, setup.say, tau, losses
-        )
+        self.learner = Learner(setup.agent, config, self._generator, setup.ranks, setup.say, tau, losses)
 
     @classmethod
     @abstractmethod

@@ -32,10 +32,7 @@ class FlatWeights:
     def __init__(self, networks: nn.ModuleDict) -> None:
         named = dict(networks.named_parameters())
         self.parameters: list[nn.Parameter] = list(named.values())
-        self._learned = {
-            index: name
-            for index, (name, each) in enumerate(named.items()) if each.requires_grad
-        }  # fmt: skip
+        self._learned = {index: name for index, (name, each) in enumerate(named.items()) if each.requires_grad}
         self.learned = [self.parameters[index] for index in self._learned]
         """Those that get gradients."""
         if len(named) != sum(len(list(each.parameters())) for each in networks.values()):
@@ -105,9 +102,7 @@ class FlatWeights:
             RuntimeError: when they are not.
         """
         if [each.data_ptr() for each in self.parameters] != self._addresses:
-            raise RuntimeError(
-                "the networks were moved, cast or laid out again; make this once more"
-            )
+            raise RuntimeError("the networks were moved, cast or laid out again; make this once more")
 
     # The optimiser's state is saved parameter by parameter, so that files do not depend on layout.
 

@@ -80,9 +80,7 @@ def gradients_of(agent: Agent[Any], losses: LossFunction, flat: FlatWeights) -> 
     return gradients
 
 
-def compiled_gradients(
-    agent: Agent[Any], losses: LossFunction, flat: FlatWeights, device: torch.device
-) -> Gradients:
+def compiled_gradients(agent: Agent[Any], losses: LossFunction, flat: FlatWeights, device: torch.device) -> Gradients:
     """The same as generated code: one graph for losses and gradients.
 
     What autograd does around a compiled function, for every parameter of it, takes a tenth of an

@@ -27,9 +27,7 @@ MARGIN = 0.05
 several of the units that returns are scaled to."""
 
 
-def imitating(
-    agent: Agent[Any], teacher: LoadedPolicy, world: WorldConfig, weight: float
-) -> LossFunction:
+def imitating(agent: Agent[Any], teacher: LoadedPolicy, world: WorldConfig, weight: float) -> LossFunction:
     """The losses of an agent, with ``loss_imitation`` beside its own.
 
     Args:
@@ -51,9 +49,7 @@ def imitating(
     return losses
 
 
-def teacher_targets(
-    teacher: LoadedPolicy, agent: Agent[Any], world: WorldConfig
-) -> Callable[[Observation], Tensor]:
+def teacher_targets(teacher: LoadedPolicy, agent: Agent[Any], world: WorldConfig) -> Callable[[Observation], Tensor]:
     """What another agent should do where the teacher is in its place; see imitating.
 
     Returns:

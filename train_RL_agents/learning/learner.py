@@ -54,9 +54,7 @@ def joined(parts: list[Losses], counts: list[int]) -> Losses:
     return {
         name: torch.cat([each[name] for each in parts])
         if name == "priority"
-        else torch.stack(
-            [each[name] * share for each, share in zip(parts, shares, strict=True)]
-        ).sum()
+        else torch.stack([each[name] * share for each, share in zip(parts, shares, strict=True)]).sum()
         for name in parts[0]
     }
 
@@ -154,9 +152,7 @@ class Learner:
         self.update = self.updates_by(self.learn)
         """Makes a gradient step from a batch; see ``updates_by``."""
 
-    def updates_by(
-        self, step: Callable[..., Updated], *generators: torch.Generator
-    ) -> Callable[..., Updated]:
+    def updates_by(self, step: Callable[..., Updated], *generators: torch.Generator) -> Callable[..., Updated]:
         """Return what makes updates by ``learn``, or a function around it; captured as a whole.
 
         Args:
@@ -169,10 +165,14 @@ class Learner:
             raises NoRoomError when memory is short even for one transition; weights are unchanged.
         """
         loop = self._execution.loop(
-            stateless(step), (), self._generator.device,
-            generators=[self._generator, *generators], compile=False, name="the update",
+            stateless(step),
+            (),
+            self._generator.device,
+            generators=[self._generator, *generators],
+            compile=False,
+            name="the update",
             say=self._say,
-        )  # fmt: skip
+        )
         self._loops.append(loop)
 
         def update(*batch: Any) -> Updated:
@@ -422,9 +422,7 @@ def make_optimizer(name: str, weights: Tensor, rate: float, fused: bool) -> torc
     return torch.optim.Adam([weights], betas=BETAS, eps=EPS, **kind, **options)
 
 
-def traced_step(
-    name: str, weights: Tensor, gradient: Tensor, state: dict[str, Tensor], rate: Tensor
-) -> None:
+def traced_step(name: str, weights: Tensor, gradient: Tensor, state: dict[str, Tensor], rate: Tensor) -> None:
     """The step of an optimiser of make_optimizer, as part of generated code.
 
     ``Optimizer.step`` itself cannot be traced into one graph.
@@ -442,11 +440,30 @@ def traced_step(
     with torch.no_grad():
         if name == "rmsprop":
             rmsprop(
-                [weights], [gradient], own["square_avg"], [], [], own["step"], momentum=0.0,
-                centered=False, foreach=True, **RMSPROP, **options,
-            )  # fmt: skip
+                [weights],
+                [gradient],
+                own["square_avg"],
+                [],
+                [],
+                own["step"],
+                momentum=0.0,
+                centered=False,
+                foreach=True,
+                **RMSPROP,
+                **options,
+            )
         else:
             adam(
-                [weights], [gradient], own["exp_avg"], own["exp_avg_sq"], [], own["step"],
-                amsgrad=False, beta1=BETAS[0], beta2=BETAS[1], eps=EPS, foreach=False, **options,
-            )  # fmt: skip
+                [weights],
+                [gradient],
+                own["exp_avg"],
+                own["exp_avg_sq"],
+                [],
+                own["step"],
+                amsgrad=False,
+                beta1=BETAS[0],
+                beta2=BETAS[1],
+                eps=EPS,
+                foreach=False,
+                **options,
+            )

@@ -13,8 +13,12 @@ from marinenav_env.specs import GROUP, STATISTICS
 from marinenav_env.stepping.reset_pool import restore
 from marinenav_env.support.validation import is_count
 
-_TAGS = {"return": "episode_return", "length": "episode_length", "success": "success_rate",
-         "collision": "collision_rate"}  # fmt: skip
+_TAGS = {
+    "return": "episode_return",
+    "length": "episode_length",
+    "success": "success_rate",
+    "collision": "collision_rate",
+}
 """Names in the log of statistics whose means are called otherwise."""
 
 
@@ -38,8 +42,7 @@ class Meter:
     @property
     def losses(self) -> dict[str, Tensor]:
         """Sums since the last reading of what is minimised, and of the gradients' norm."""
-        return {name: total for name, total in self._sums.items()
-                if name.startswith("loss") or name == "grad_norm"}  # fmt: skip
+        return {name: total for name, total in self._sums.items() if name.startswith("loss") or name == "grad_norm"}
 
     def read(self, others: dict[str, Tensor] | None = None) -> dict[str, float]:
         """The means since the last reading, and other scalars as they are, in one transfer."""
@@ -65,8 +68,7 @@ class Meter:
         # States of before had one count for all.
         one = "counts" not in state
         counts = dict.fromkeys(sums, state["count"]) if one else dict(state["counts"])
-        fine = all(isinstance(each, Tensor) and each.ndim == 0 and each.is_floating_point()
-                   for each in sums.values())  # fmt: skip
+        fine = all(isinstance(each, Tensor) and each.ndim == 0 and each.is_floating_point() for each in sums.values())
         fine &= all(is_count(each) and each > 0 for each in counts.values())
         if not fine or sums.keys() != counts.keys():
             raise ValueError("sums of scalars without their counts")

@@ -38,9 +38,12 @@ class OffPolicy(Algorithm):
         super().__init__(setup, tau)
         self.example_row = example_row(setup.example)
         self.streams = MultiStep(
-            self.example_row, setup.example.get((GROUP, "mask")).shape, settings.n_steps,
-            settings.gamma, settings.reward_scale,
-        )  # fmt: skip
+            self.example_row,
+            setup.example.get((GROUP, "mask")).shape,
+            settings.n_steps,
+            settings.gamma,
+            settings.reward_scale,
+        )
         self.replay = make_replay(self.example_row, settings, setup.generators["replay"], device)
         # Generated code is slower than torch itself at turning layouts on a CPU: there Loop has
         # none.
@@ -86,9 +89,7 @@ class OffPolicy(Algorithm):
             if rows is not None:
                 self.replay.insert(rows)
 
-    def _store_rows(
-        self, windows: Windows | None, steps: TensorDictBase
-    ) -> tuple[Windows | None, Rows | None]:
+    def _store_rows(self, windows: Windows | None, steps: TensorDictBase) -> tuple[Windows | None, Rows | None]:
         """Make rows; a replay on the device takes them, another is given them."""
         self.accumulate(steps)
         windows, rows = self.streams.rows(windows, steps)

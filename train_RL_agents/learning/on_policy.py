@@ -56,17 +56,13 @@ class OnPolicy(Algorithm):
         held = 4 * settings.num_envs * settings.vector_steps * tree_bytes(step)
 
         def loss(count: int) -> None:
-            given = {
-                name: each.expand(count, *each.shape[1:]) for name, each in observation.items()
-            }
+            given = {name: each.expand(count, *each.shape[1:]) for name, each in observation.items()}
             given[ACTIVE] = active.expand(count, *active.shape[1:])
             with torch.no_grad():
                 noise = agent.exploration_noise(given[ACTIVE].shape, torch.Generator())
                 action, extras = agent.explore(given, noise)
             value = extras["value"]
-            batch = RolloutBatch(
-                given, action, extras, value, value, value + 1.0, value.new_zeros(())
-            )
+            batch = RolloutBatch(given, action, extras, value, value, value + 1.0, value.new_zeros(()))
             losses = agent.loss(batch, None)
             if config.imitation_learning:
                 losses["loss_imitation"] = batch.mean(imitation_errors(agent, given, action))
@@ -129,10 +125,14 @@ class OnPolicy(Algorithm):
         active, value = group.get("mask"), group.get("value")
         done, terminated = (following.get(name).squeeze(-1) for name in ("done", "terminated"))
         advantage, target = generalized_advantage_estimate(
-            settings.gamma, settings.gae_lambda, value,
+            settings.gamma,
+            settings.gae_lambda,
+            value,
             self._next_values(group, following, done & ~terminated),
-            self._rewards(following, done, active), done, terminated,
-        )  # fmt: skip
+            self._rewards(following, done, active),
+            done,
+            terminated,
+        )
         axes = 2 if self.agent.joint else 3
 
         def flat(each: Tensor) -> Tensor:

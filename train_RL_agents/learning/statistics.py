@@ -21,8 +21,7 @@ class ReturnScale:
 
     def __init__(self, gamma: float, device: torch.device) -> None:
         self._gamma = gamma
-        self.moments = [torch.zeros((), device=device), torch.zeros(1, device=device),
-                        torch.ones(1, device=device)]  # fmt: skip
+        self.moments = [torch.zeros((), device=device), torch.zeros(1, device=device), torch.ones(1, device=device)]
         """Count, mean and variance of the returns so far."""
         self._return: Tensor | None = None
 

@@ -73,9 +73,7 @@ class Prefetcher:
             return lambda: data
         with torch.cuda.device(self.device), torch.cuda.stream(self._stream):
             pinned = data.apply(lambda tensor: tensor.contiguous().pin_memory())
-            there = pinned.apply(
-                lambda tensor: tensor.to(self.device, non_blocking=True), device=self.device
-            )
+            there = pinned.apply(lambda tensor: tensor.to(self.device, non_blocking=True), device=self.device)
             done = torch.cuda.Event()
             done.record(self._stream)
 
@@ -136,9 +134,7 @@ class HostReplay:
         packed, stored = rows
         size = len(next(iter(packed.values())))
         marked = packed if stored is None else packed | {STORED: stored}
-        self.filled = (self.filled + (size if stored is None else stored.sum())).clamp_max(
-            self.capacity
-        )
+        self.filled = (self.filled + (size if stored is None else stored.sum())).clamp_max(self.capacity)
         arrived = self._prefetcher.send(TensorDict(marked, [size]))
 
         def insert() -> None:

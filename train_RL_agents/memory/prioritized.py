@@ -126,9 +126,7 @@ class Priorities:
             filled: scalar, how many slots hold something.
         """
         device = self._generator.device
-        jitter = torch.rand(
-            batch_size, generator=self._generator, device=device, dtype=torch.float64
-        )
+        jitter = torch.rand(batch_size, generator=self._generator, device=device, dtype=torch.float64)
         if len(self._strata) != batch_size:
             ends = torch.arange(1, batch_size + 1, device=device, dtype=torch.float64)
             self._strata = ends / batch_size

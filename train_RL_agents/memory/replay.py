@@ -117,9 +117,11 @@ class Replay:
             return self.rows_at(slots).set(WEIGHTS, weights)
         # float64: a float32 uniform cannot reach every slot of a large buffer.
         chance = torch.rand(
-            self._batch_size, generator=self._generator, device=self._generator.device,
+            self._batch_size,
+            generator=self._generator,
+            device=self._generator.device,
             dtype=torch.float64,
-        )  # fmt: skip
+        )
         return self.rows_at((chance * self.filled).to(torch.int64))
 
     def rows_at(self, slots: Tensor) -> TensorDictBase:

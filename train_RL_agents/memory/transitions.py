@@ -42,9 +42,7 @@ class _Packings(NamedTuple):
     def of(cls, row: TensorDictBase) -> _Packings:
         """Packings of a robot's observation and action."""
         seen = {"observation": row.get("observation")}
-        return cls(
-            *map(Packing, (TensorDict(seen | {"action": row.get("action")}), TensorDict(seen)))
-        )
+        return cls(*map(Packing, (TensorDict(seen | {"action": row.get("action")}), TensorDict(seen))))
 
 
 class MultiStep:
@@ -64,9 +62,13 @@ class MultiStep:
     """
 
     def __init__(
-        self, row: TensorDictBase, robots: Sequence[int], n_steps: int, gamma: float,
+        self,
+        row: TensorDictBase,
+        robots: Sequence[int],
+        n_steps: int,
+        gamma: float,
         reward_scale: float,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._row, self._shape = row, (n_steps, *robots)
         self._packings = _Packings.of(row)
         self.n_steps, self.gamma, self.reward_scale = n_steps, gamma, reward_scale
@@ -87,9 +89,13 @@ class MultiStep:
         steps = []
         for t in range(batch.shape[1]):
             rows, windows = advance_windows(
-                self._packings, group[:, t], following[:, t], windows,
-                gamma=self.gamma, reward_scale=self.reward_scale,
-            )  # fmt: skip
+                self._packings,
+                group[:, t],
+                following[:, t],
+                windows,
+                gamma=self.gamma,
+                reward_scale=self.reward_scale,
+            )
             steps.append(rows)
         windows = windows if self.n_steps > 1 else None
         if len(steps) == 1:

@@ -153,9 +153,7 @@ class SetEncoder(EntryEncoder):
         return joined
 
 
-ENCODERS: dict[str, type[EntryEncoder]] = {
-    "vector": VectorEncoder, "scan": ScanEncoder, "objects": SetEncoder
-}  # fmt: skip
+ENCODERS: dict[str, type[EntryEncoder]] = {"vector": VectorEncoder, "scan": ScanEncoder, "objects": SetEncoder}
 """The encoder of each kind of entry beside the vessel's own state and the objects."""
 
 
@@ -226,9 +224,7 @@ class ObjectMaximum(nn.Module):
         return rectified_maximum(self.layer(objects), mask)
 
 
-JOINS: dict[str, type[ObjectAttention | ObjectMaximum]] = {
-    "max": ObjectMaximum, "attention": ObjectAttention
-}  # fmt: skip
+JOINS: dict[str, type[ObjectAttention | ObjectMaximum]] = {"max": ObjectMaximum, "attention": ObjectAttention}
 """How encoded objects are joined, by the name of the setting; concatenation needs no module."""
 
 
@@ -243,14 +239,10 @@ class ObservationNetwork(nn.Module):
         normalize: shift and scale the features of own state and objects by running statistics.
     """
 
-    def __init__(
-        self, config: EncoderConfig, spec: ObservationSpec, normalize: bool = False
-    ) -> None:
+    def __init__(self, config: EncoderConfig, spec: ObservationSpec, normalize: bool = False) -> None:
         super().__init__()
         for name in config.excluded:
-            known = [
-                key for key, each in spec.entries.items() if key != SELF and each.kind != "mask"
-            ]
+            known = [key for key, each in spec.entries.items() if key != SELF and each.kind != "mask"]
             require(name in known, "agent.excluded", name, f"one of {', '.join(known)}")
         entries = spec.without(config.excluded).entries
         own, each = widths(config.features)
@@ -283,8 +275,9 @@ class ObservationNetwork(nn.Module):
         self.object_scale: Tensor
         scaled = config.features != "raw"
         for name, entry, width in (
-            ("self_scale", SELF, SELF_FEATURES), ("object_scale", OBJECTS, OBJECT_FEATURES),
-        ):  # fmt: skip
+            ("self_scale", SELF, SELF_FEATURES),
+            ("object_scale", OBJECTS, OBJECT_FEATURES),
+        ):
             if entry in spec.entries:
                 scale = torch.tensor(spec.entries[entry].scale) if scaled else torch.ones(width)
                 self.register_buffer(name, 1.0 / scale)

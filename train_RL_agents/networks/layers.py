@@ -68,9 +68,7 @@ def rectified_maximum(values: Tensor, mask: Tensor) -> Tensor:
     return (torch.relu(values) * mask).amax(-2)
 
 
-def side_by_side(
-    layer: nn.Module, features: Tensor, action: Tensor, rows: int | None = None
-) -> Tensor:
+def side_by_side(layer: nn.Module, features: Tensor, action: Tensor, rows: int | None = None) -> Tensor:
     """A layer of ``hidden`` of features and an action, as of both concatenated.
 
     On a CPU the products are apart: that of the same features is computed once for several actions,
@@ -104,9 +102,7 @@ def orthogonal(module: nn.Module, gain: float) -> None:
             nn.init.zeros_(each.bias)
 
 
-def dueling_values(
-    features: Tensor, output_layer: nn.Module, value_layer: nn.Module | None
-) -> Tensor:
+def dueling_values(features: Tensor, output_layer: nn.Module, value_layer: nn.Module | None) -> Tensor:
     """Values [..., A] as advantages and one common value (Wang et al. 2016), or plain ones."""
     values = to_float32(output_layer(features))
     if value_layer is None:

@@ -40,11 +40,7 @@ class ObservationSpec:
     def without(self, excluded: tuple[str, ...]) -> ObservationSpec:
         """The specification without some entries and the masks that belong to them."""
         masks = {self.entries[name].mask for name in excluded if name in self.entries}
-        kept = {
-            name: entry
-            for name, entry in self.entries.items()
-            if name not in excluded and name not in masks
-        }
+        kept = {name: entry for name, entry in self.entries.items() if name not in excluded and name not in masks}
         return ObservationSpec(kept, self.radius)
 
 

@@ -126,9 +126,7 @@ def _one_environment(config: TrainConfig[Any], continuous: bool) -> MarineNavEnv
         scenarios = training_scenarios(config)
     if isinstance(scenarios, Curriculum):
         scenarios = replace(scenarios, pool_size=1, refresh_size=1)
-    return MarineNavEnv(
-        config.world, 1, scenarios=scenarios, continuous=continuous, episode_statistics=True, seed=0
-    )
+    return MarineNavEnv(config.world, 1, scenarios=scenarios, continuous=continuous, episode_statistics=True, seed=0)
 
 
 def _update_bytes(demand: Demand, batch_size: int) -> int:
@@ -190,8 +188,7 @@ def _evaluation_bytes(config: TrainConfig[Any]) -> int:
     """The evaluations during training: their scenarios are drawn and then run, all at once."""
     schedule = config.eval_schedule
     levels, episodes = schedule.levels, sum(schedule.num_episodes)
-    robots, obstacles = (max(getattr(level, name) for level in levels)
-                         for name in ("num_robots", "num_obstacles"))  # fmt: skip
+    robots, obstacles = (max(getattr(level, name) for level in levels) for name in ("num_robots", "num_obstacles"))
     run = episodes * step_bytes(config.world, robots, obstacles)
     return max(run, drawing_bytes(config.world, levels, schedule.num_episodes))
 
@@ -219,8 +216,7 @@ def check(found: Plan, config: TrainConfig[Any], at_once: int = 1) -> None:
         ConfigError: naming the largest replay that fits, or the rest if no replay does.
     """
     on_one = -(-at_once // max(1, torch.cuda.device_count()))
-    shares = {on_host: free // (at_once if on_host else on_one)
-              for on_host, free in found.free.items()}  # fmt: skip
+    shares = {on_host: free // (at_once if on_host else on_one) for on_host, free in found.free.items()}
     found = replace(found, free=shares)
     for on_host, free in found.free.items():
         if found.lacking(on_host) <= 0:
@@ -229,8 +225,7 @@ def check(found: Plan, config: TrainConfig[Any], at_once: int = 1) -> None:
         there = f"the {gigabytes(free)} free on {where}, of which {USABLE:.0%} are planned with"
         settings = config.trainer
         name, slots = "trainer.buffer_size", settings.buffer_size
-        rows = sum(item.size for item in found.items
-                   if item.on_host == on_host and "replay" in item.name)  # fmt: skip
+        rows = sum(item.size for item in found.items if item.on_host == on_host and "replay" in item.name)
         share = 1.0 - found.lacking(on_host) / rows if rows else 0.0
         fitting = round((slots + SPARE) * share) - SPARE - 1
         require(fitting <= 0, name, slots, f"at most {fitting:,} to fit {there}")
@@ -253,8 +248,10 @@ def is_short(found: Plan) -> bool:
 def summary(found: Plan) -> str:
     """Return the totals of the plan in a line."""
     places = {True: "host", False: str(found.device)}
-    totals = [f"{gigabytes(found.needed(on_host))} of {gigabytes(free)} free ({places[on_host]})"
-              for on_host, free in sorted(found.free.items())]  # fmt: skip
+    totals = [
+        f"{gigabytes(found.needed(on_host))} of {gigabytes(free)} free ({places[on_host]})"
+        for on_host, free in sorted(found.free.items())
+    ]
     return f"memory: {', '.join(totals)}"
 
 

@@ -19,9 +19,7 @@ from train_RL_agents.utils.closest import did_you_mean
 FACTORS = {"cpu": 1, "8gb": 8, "16gb": 16, "24gb": 16, "80gb": 64}
 """How many times larger than the defaults the recipe is, by the name of the profile."""
 CHOICES = ("auto", "none", *FACTORS)
-_BUFFERS = {
-    "cpu": 1_000_000, "8gb": 2_000_000, "16gb": 4_000_000, "24gb": 8_000_000, "80gb": 20_000_000
-}  # fmt: skip
+_BUFFERS = {"cpu": 1_000_000, "8gb": 2_000_000, "16gb": 4_000_000, "24gb": 8_000_000, "80gb": 20_000_000}
 _MEMORY = {"8gb": 8, "16gb": 16, "24gb": 24, "80gb": 80}
 """GiB of the devices that profiles are for; a tenth less will do, as drivers keep some."""
 
@@ -99,9 +97,7 @@ def automatic(config: TrainConfig[Any], profile: str) -> dict[str, Any]:
         profile: one of FACTORS.
     """
     agent = agent_class(config.agent_type)
-    sizes, least = (
-        profile_sizes(agent.algorithm, name, **agent.trainer_defaults) for name in (profile, "cpu")
-    )
+    sizes, least = (profile_sizes(agent.algorithm, name, **agent.trainer_defaults) for name in (profile, "cpu"))
     halved = [name for name in sizes if name != "replay_storage"]
     while sizes["num_envs"] > least["num_envs"] and not _enough(changed(config, sizes)):
         sizes |= {name: max(least[name], sizes[name] // 2) for name in halved}
@@ -119,9 +115,7 @@ def changed(config: TrainConfig[Any], sizes: dict[str, Any]) -> TrainConfig[Any]
     return replace(config, trainer=replace(config.trainer, **sizes)) if sizes else config
 
 
-def planned(
-    config: TrainConfig[Any], profile: str, stated: AbstractSet[str], device: torch.device
-) -> Sized:
+def planned(config: TrainConfig[Any], profile: str, stated: AbstractSet[str], device: torch.device) -> Sized:
     """The configuration that a profile leads to, and what it will take; see apply_profile.
 
     With ``auto``, replay that does not fit on the device goes to the host.
@@ -136,9 +130,7 @@ def planned(
     return Sized(sized, found, _chosen(config, sized, profile, device))
 
 
-def _chosen(
-    before: TrainConfig[Any], after: TrainConfig[Any], profile: str, device: torch.device
-) -> str:
+def _chosen(before: TrainConfig[Any], after: TrainConfig[Any], profile: str, device: torch.device) -> str:
     """See Sized."""
     name = profile
     if profile == "auto" and device.type == "cuda":

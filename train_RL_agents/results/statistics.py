@@ -131,9 +131,7 @@ def profile(scores: Array, thresholds: Array) -> Array:
     return np.asarray((scores[..., None] > thresholds).mean((-3, -2)), np.float64)
 
 
-def estimate(
-    statistic: Callable[..., Any], *groups: Counts, episodes: bool = True, draws: int = DRAWS
-) -> Estimate:
+def estimate(statistic: Callable[..., Any], *groups: Counts, episodes: bool = True, draws: int = DRAWS) -> Estimate:
     """Estimate a statistic of groups of runs with a stratified bootstrap.
 
     Args:
@@ -215,8 +213,7 @@ def paired_difference(ours: Sequence[Array], theirs: Sequence[Array]) -> Estimat
 
     def sample(rng: np.random.Generator, number: int) -> Array:
         columns = rng.integers(scenarios, size=(number, scenarios))
-        one, other = (each[rng.integers(len(each), size=(number, len(each)))].mean(1)
-                      for each in sides)  # fmt: skip
+        one, other = (each[rng.integers(len(each), size=(number, len(each)))].mean(1) for each in sides)
         return np.asarray(np.take_along_axis(one - other, columns, axis=1).mean(1))
 
     return bootstrap(float(sides[0].mean() - sides[1].mean()), sample)

@@ -80,8 +80,7 @@ class Table:
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]]) -> Table:
         """Make a table with a column for every name in any of the rows."""
-        return cls([Column(name) for name in dict.fromkeys(name for row in rows for name in row)],
-                   rows)  # fmt: skip
+        return cls([Column(name) for name in dict.fromkeys(name for row in rows for name in row)], rows)
 
     @property
     def titles(self) -> list[str]:
@@ -158,15 +157,13 @@ class Table:
             if whole or (stacked >= self.keys - 1 and len(kept) >= self.keys - stacked + 2):
                 break
         lines = self._drawn(stacked, kept, gap, indent)
-        left_out = [title for column, title in enumerate(self.titles)
-                    if column >= self.keys and column not in kept]  # fmt: skip
+        left_out = [title for column, title in enumerate(self.titles) if column >= self.keys and column not in kept]
         return lines, left_out
 
     def _kept(self, stacked: int, width: int) -> tuple[list[int], int]:
         """Return the columns that fit, and the gap between two of them."""
         order = [*self.important, *(t for t in self.titles if t not in self.important)]
-        numbers = sorted(range(self.keys, len(self.columns)),
-                         key=lambda column: order.index(self.titles[column]))  # fmt: skip
+        numbers = sorted(range(self.keys, len(self.columns)), key=lambda column: order.index(self.titles[column]))
         for count in range(len(numbers), 0, -1):
             kept = [*range(stacked, self.keys), *sorted(numbers[:count])]
             room = width - sum(map(self._width, kept))
@@ -191,16 +188,12 @@ class Table:
             ]
             return (" " * indent + (" " * gap).join(parts)).rstrip()
 
-        titles = {
-            column: wrap(self.titles[column], max(widths[column], 1), break_on_hyphens=False)
-            for column in kept
-        }
+        titles = {column: wrap(self.titles[column], max(widths[column], 1), break_on_hyphens=False) for column in kept}
         height = max(map(len, titles.values()))
         lines = [
-            line({column: [*[""] * (height - len(words)), *words][number]
-                  for column, words in titles.items()})
+            line({column: [*[""] * (height - len(words)), *words][number] for column, words in titles.items()})
             for number in range(height)
-        ]  # fmt: skip
+        ]
         lines.append("─" * (indent + sum(widths.values()) + gap * (len(kept) - 1)))
         for row in self.cells:
             lines += [f"{'  ' * key}{row[key]}" for key in range(stacked) if row[key]]

@@ -133,9 +133,7 @@ def _is_plain(value: Any, seen: set[int]) -> bool:
         if id(value) in seen:
             return len(inner) <= _MOST_SHARED and all(map(_is_leaf, inner))
         seen.add(id(value))
-        named = not isinstance(value, dict) or all(
-            isinstance(key, int) or is_text(key) for key in value
-        )
+        named = not isinstance(value, dict) or all(isinstance(key, int) or is_text(key) for key in value)
         return named and all(_is_plain(each, seen) for each in inner)
     return is_whole(value) if isinstance(value, torch.Tensor) else _is_leaf(value)
 
@@ -250,9 +248,7 @@ def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None
         target.load_state_dict(agent.networks[name].state_dict())
 
 
-def load_policy(
-    path: Path | str, which: str = "best", device: torch.device | None = None
-) -> LoadedPolicy:
+def load_policy(path: Path | str, which: str = "best", device: torch.device | None = None) -> LoadedPolicy:
     """Load a policy.
 
     Args:
@@ -320,8 +316,7 @@ def find_policy(path: Path, which: str = "best") -> Path:
         name = manifest.get(which) or manifest.get("latest")
         if name is None:
             command = shlex.join(["marinenav", "train", "--resume", str(run)])
-            raise ConfigError(f"{run}: has no policy yet, as nothing was evaluated or saved; go on "
-                              f"with: {command}")  # fmt: skip
+            raise ConfigError(f"{run}: has no policy yet, as nothing was evaluated or saved; go on with: {command}")
     file = inside(run, f"{CHECKPOINTS}/{name}")
     if name == which:
         there = sorted(each.name for each in file.parent.glob("policy_*.pt"))

@@ -48,8 +48,7 @@ def meant(path: Path, needed: str = "") -> Path:
         raise ConfigError(f"{path}: there is no run in {folder}{looks}")
     found = next((run for run in runs if not needed or any(run.glob(needed))), None)
     if found is None:
-        raise ConfigError(f"{path}: no run in {folder} has {_NEEDED[needed]} yet; the newest is "
-                          f"{runs[0]}")  # fmt: skip
+        raise ConfigError(f"{path}: no run in {folder} has {_NEEDED[needed]} yet; the newest is {runs[0]}")
     return found
 
 
@@ -98,8 +97,7 @@ def runs_below(folder: Path) -> list[Path]:
 
     A run is as old as the last checkpoint, or else as the run itself.
     """
-    found = [file.parent for pattern in ("seed_*", "*/seed_*")
-             for file in folder.glob(f"{pattern}/{CONFIG}")]  # fmt: skip
+    found = [file.parent for pattern in ("seed_*", "*/seed_*") for file in folder.glob(f"{pattern}/{CONFIG}")]
 
     def age(run: Path) -> tuple[float, str]:
         written = (run / CONFIG, run / "checkpoints")
@@ -123,8 +121,10 @@ def single_run(path: Path, key: str = "run", allowed: str = "a run folder") -> P
     # A run may hold a file of that name, too.
     if not (path / CONFIG).is_file() and path in shipped("pretrained").values():
         name = path.name
-        raise ConfigError(f"{key}={str(given)!r}: is a policy that is shipped, not a run; "
-                          f"load_model={name} starts a new run from its weights")  # fmt: skip
+        raise ConfigError(
+            f"{key}={str(given)!r}: is a policy that is shipped, not a run; "
+            f"load_model={name} starts a new run from its weights"
+        )
     runs = [path] if (path / CONFIG).is_file() else runs_below(path)
     if path.is_dir() and not runs:
         holds = "there is no run in it" if any(path.iterdir()) else "it is empty"

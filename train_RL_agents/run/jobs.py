@@ -29,8 +29,7 @@ _SILENCE = 1.0
 """Seconds without a line of any command after which those that have ended are looked for."""
 _PATIENCE = 10.0
 """Seconds between a second request to end and the end by force."""
-_STOPPED = (INTERRUPTED, 143, -15, *(status for each in USER_SIGNALS
-                                     for status in (128 + each, -each)))  # fmt: skip
+_STOPPED = (INTERRUPTED, 143, -15, *(status for each in USER_SIGNALS for status in (128 + each, -each)))
 """Exit status of what a signal ended: while it trained, while it started, or before that."""
 
 
@@ -49,9 +48,12 @@ class Jobs:
     """
 
     def __init__(
-        self, commands: Mapping[str, Sequence[str]], at_once: int, quiet: bool = False,
+        self,
+        commands: Mapping[str, Sequence[str]],
+        at_once: int,
+        quiet: bool = False,
         bar: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._waiting, self._places = dict(commands), shares(max(1, min(at_once, len(commands))))
         self._running: dict[str, tuple[subprocess.Popen[str], dict[str, str]]] = {}
         self._lines: queue.SimpleQueue[tuple[str, str | None]] = queue.SimpleQueue()
@@ -77,9 +79,11 @@ class Jobs:
     @property
     def failures(self) -> list[str]:
         """A sentence for each command that failed."""
-        return [f"{name}: failed with status {status}: {self._last.get(name, 'it said nothing')}"
-                for name, status in self.status.items()
-                if status and not (self.stopped and status in _STOPPED)]  # fmt: skip
+        return [
+            f"{name}: failed with status {status}: {self._last.get(name, 'it said nothing')}"
+            for name, status in self.status.items()
+            if status and not (self.stopped and status in _STOPPED)
+        ]
 
     def report(self, advice: str) -> int:
         """Print a sentence for each command that failed; the exit status of all.
@@ -99,10 +103,15 @@ class Jobs:
         while self._waiting and self._places and not self.stopped:
             name, place = next(iter(self._waiting)), self._places.pop(0)
             process = subprocess.Popen(
-                self._waiting.pop(name), env=os.environ | place, text=True, errors="replace",
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                self._waiting.pop(name),
+                env=os.environ | place,
+                text=True,
+                errors="replace",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
                 start_new_session=True,
-            )  # fmt: skip
+            )
             self._running[name] = process, place
             if self.stopped:  # while it started
                 process.terminate()
@@ -121,8 +130,7 @@ class Jobs:
             name, line = self._lines.get(timeout=_SILENCE)
         except queue.Empty:
             # Processes that a command started may outlive it, and hold its output open.
-            ended = [each for each, (process, _) in self._running.items()
-                     if process.poll() is not None]  # fmt: skip
+            ended = [each for each, (process, _) in self._running.items() if process.poll() is not None]
             for each in ended:
                 self._lines.put((each, None))
             return
@@ -185,6 +193,5 @@ def shares(jobs: int) -> list[dict[str, str]]:
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     gpus = named.split(",") if named else [str(each) for each in range(count)]
-    devices = [{"CUDA_VISIBLE_DEVICES": gpus[job % len(gpus)]} if gpus else {}
-               for job in range(jobs)]  # fmt: skip
+    devices = [{"CUDA_VISIBLE_DEVICES": gpus[job % len(gpus)]} if gpus else {} for job in range(jobs)]
     return [{"OMP_NUM_THREADS": threads} | each for each in devices]

@@ -85,8 +85,7 @@ def _csv(path: Path, resumed_at: int) -> Any:
     for file in (folder / "scalars").rglob("*.csv"):
         lines = read_text(file, "a table of scalars").splitlines(keepends=True)
         # A resumed run repeats what came after its checkpoint; a killed one cuts its last line.
-        kept = [line for line in lines
-                if line.endswith("\n") and int(line.partition(",")[0]) <= resumed_at]  # fmt: skip
+        kept = [line for line in lines if line.endswith("\n") and int(line.partition(",")[0]) <= resumed_at]
         write_atomically(file, "".join(kept), own=True)
     return CSVLogger("csv", str(path))
 
@@ -191,9 +190,7 @@ def check_loggers(names: Sequence[str]) -> None:
             _maker(name)
 
 
-def open_loggers(
-    path: Path, config: TrainConfig[Any], resumed_at: int, heading: Sequence[str]
-) -> list[RunLogger]:
+def open_loggers(path: Path, config: TrainConfig[Any], resumed_at: int, heading: Sequence[str]) -> list[RunLogger]:
     """The loggers of a run; see TensorBoard."""
     settings = flatten(to_dict(config))
 

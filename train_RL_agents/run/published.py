@@ -38,17 +38,36 @@ _REAL = (np.float16, np.float32, np.float64, np.int32, np.int64)
 _RAW = {"features": "raw", "layer_norm": False}
 _SCALAR = {"critic": "scalar", "dropped": 0, "action_input": "published"}
 NETWORKS: dict[str, dict[str, Any]] = {
-    "AC-IQN": {**_RAW, "critics": 1, "dropped": 0, "embedding": "published", "quantiles": 8,
-               "target_noise": 0.0, "saturation_penalty": 0.0, "actor_noise": 0.0, "kappa": 1.0,
-               "risk": "neutral", "refine": False, "actor_share": 1.0},
-    "IQN": {**_RAW, "critics": 1, "embedding": "published", "quantiles": 8, "acting_quantiles": 32,
-            "random_fractions": True, "double": False, "dueling": False, "risk": "neutral",
-            "kappa": 1.0},
-    "DDPG": {**_RAW, **_SCALAR, "critics": 1, "target_noise": 0.0,
-             "saturation_penalty": 0.0},
+    "AC-IQN": {
+        **_RAW,
+        "critics": 1,
+        "dropped": 0,
+        "embedding": "published",
+        "quantiles": 8,
+        "target_noise": 0.0,
+        "saturation_penalty": 0.0,
+        "actor_noise": 0.0,
+        "kappa": 1.0,
+        "risk": "neutral",
+        "refine": False,
+        "actor_share": 1.0,
+    },
+    "IQN": {
+        **_RAW,
+        "critics": 1,
+        "embedding": "published",
+        "quantiles": 8,
+        "acting_quantiles": 32,
+        "random_fractions": True,
+        "double": False,
+        "dueling": False,
+        "risk": "neutral",
+        "kappa": 1.0,
+    },
+    "DDPG": {**_RAW, **_SCALAR, "critics": 1, "target_noise": 0.0, "saturation_penalty": 0.0},
     "DQN": {**_RAW, "critics": 1, "double": False, "dueling": False},
     "SAC": {**_RAW, **_SCALAR, "critics": 2, "temperature": 0.078, "learn_temperature": False},
-}  # fmt: skip
+}
 """Settings of each agent under which its networks are those of the publication."""
 
 
@@ -79,8 +98,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if path.suffix == ".npz":
         arrays = read_arrays(path, _WHAT, LARGEST)
         real = {name: array.dtype in _REAL for name, array in arrays.items()}
-        found = {name: torch.from_numpy(array) if real[name] else array
-                 for name, array in arrays.items()}  # fmt: skip
+        found = {name: torch.from_numpy(array) if real[name] else array for name, array in arrays.items()}
     else:
         found = _read_torch(path)
     for name, value in found.items():
@@ -142,8 +160,7 @@ def _read_program(checkpoint: io.BytesIO) -> dict[str, Any]:
     torch reads them as any checkpoint's: without other classes than those of tensors, but for those
     that the code defined, which become ``_Module``.
     """
-    defined = [name for name in get_unsafe_globals_in_checkpoint(checkpoint)
-               if name.startswith("__torch__.")]  # fmt: skip
+    defined = [name for name in get_unsafe_globals_in_checkpoint(checkpoint) if name.startswith("__torch__.")]
     checkpoint.seek(0)
     with safe_globals([(_Module, name) for name in defined]):
         root = torch.load(checkpoint, map_location="cpu", weights_only=True)
@@ -204,8 +221,9 @@ def _recognised(path: Path, weights: dict[str, Tensor]) -> str:
             "exported is used beside its contract.json"
         )
     if len(fits) > 1:
-        raise ConfigError(f"{path}: may be of {' or '.join(fits)}; say which: marinenav import "
-                          "FILE --agent NAME --out POLICY")  # fmt: skip
+        raise ConfigError(
+            f"{path}: may be of {' or '.join(fits)}; say which: marinenav import FILE --agent NAME --out POLICY"
+        )
     return fits[0]
 
 
@@ -230,8 +248,7 @@ def import_agent(agent_type: str, weights: dict[str, Tensor], source: Path) -> A
         hint = f"; they fit {' and '.join(others)}" if others else ""
         more = f" and {len(misfits) - 3} more" if len(misfits) > 3 else ""
         raise ConfigError(
-            f"{source}: not the weights of a published {agent_type} network "
-            f"({', '.join(misfits[:3])}{more}){hint}"
+            f"{source}: not the weights of a published {agent_type} network ({', '.join(misfits[:3])}{more}){hint}"
         )
     named = {f"{agent.output_networks()[0]}.{name}": value for name, value in weights.items()}
     agent.networks.load_state_dict(agent.networks.state_dict() | named)
@@ -260,6 +277,9 @@ def _misfits(agent: Agent[Any], weights: dict[str, Tensor]) -> list[str]:
     return [
         *(f"{name} is missing" for name in wanted if name not in given),
         *(f"{name} is unknown" for name in given if name not in wanted),
-        *(f"{name} is {shape}, must be {wanted[name]}" for name, shape in given.items()
-          if wanted.get(name, shape) != shape),
-    ]  # fmt: skip
+        *(
+            f"{name} is {shape}, must be {wanted[name]}"
+            for name, shape in given.items()
+            if wanted.get(name, shape) != shape
+        ),
+    ]

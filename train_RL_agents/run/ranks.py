@@ -82,12 +82,14 @@ class Ranks:
         parts: dict[str, Any] = {}
         for name in settings.shared:
             total = getattr(settings, name)
-            require(total % self.size == 0, f"trainer.{name}", total,
-                    f"a multiple of {self.size}, the number of processes")  # fmt: skip
+            require(
+                total % self.size == 0, f"trainer.{name}", total, f"a multiple of {self.size}, the number of processes"
+            )
             parts[name] = total // self.size
         # A world counts its own steps, so its levels begin after its share of the steps.
-        levels = tuple(replace(level, starts_at=-(-level.starts_at // self.size))
-                       for level in config.training_schedule.levels)  # fmt: skip
+        levels = tuple(
+            replace(level, starts_at=-(-level.starts_at // self.size)) for level in config.training_schedule.levels
+        )
         schedule = replace(config.training_schedule, levels=levels)
         return replace(config, trainer=replace(settings, **parts), training_schedule=schedule)
 
@@ -102,8 +104,12 @@ class Ranks:
             ConfigError: when there is none.
         """
         if self.size > 1:
-            require(name in ("auto", "cpu", "cuda"), "execution.device", name,
-                    "auto, cpu or cuda with several processes, each has its own")  # fmt: skip
+            require(
+                name in ("auto", "cpu", "cuda"),
+                "execution.device",
+                name,
+                "auto, cpu or cuda with several processes, each has its own",
+            )
             if name != "cpu" and torch.cuda.is_available():
                 name = f"cuda:{self._local}"
         device = resolve_device(name, "execution.device")

@@ -239,14 +239,11 @@ class RunFolder:
                 self._loggers = open_loggers(self.path, self.config, self.resumed_at, self.heading)
             yield self._loggers
         except OSError as error:
-            raise ConfigError(
-                f"{self.path}: events for TensorBoard cannot be written ({error})"
-            ) from error
+            raise ConfigError(f"{self.path}: events for TensorBoard cannot be written ({error})") from error
 
     def log(self, scalars: dict[str, float | None], env_steps: int) -> None:
         """Log scalars (those there are), with env-steps as the x axis."""
-        finite = {name: value for name, value in scalars.items()
-                  if value is not None and math.isfinite(value)}  # fmt: skip
+        finite = {name: value for name, value in scalars.items() if value is not None and math.isfinite(value)}
         with self._logging() as loggers:
             for each in loggers:
                 each.log(finite, env_steps)
@@ -312,8 +309,7 @@ class RunFolder:
         manifest = read_manifest(self.checkpoints)
         entry = {"file": name, "env_steps": env_steps, "metrics": metrics}
         # A resumed run repeats what came after its checkpoint.
-        kept = [old for old in manifest["policies"]
-                if old["env_steps"] < env_steps and old["file"] != STOPPED]  # fmt: skip
+        kept = [old for old in manifest["policies"] if old["env_steps"] < env_steps and old["file"] != STOPPED]
         best = max([*kept, entry], key=rank)
         content = {"latest": name, "best": best["file"], "policies": [*kept, entry]}
         self._write_json(f"{self.checkpoints.name}/{MANIFEST}", content)

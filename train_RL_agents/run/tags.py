@@ -21,12 +21,10 @@ TAGS = {
     "stops at its first collision",
     "eval/success_rate_level_*": "the same for each level",
     "eval/collision_rate": "share of episodes with a collision",
-    "eval/timeout_rate": "share of episodes without a collision in which some robot did not "
-    "arrive in time",
+    "eval/timeout_rate": "share of episodes without a collision in which some robot did not arrive in time",
     "eval/*_low": "lower end of the 95% Wilson interval of the rate",
     "eval/*_high": "upper end of it",
-    "eval/robot_success_rate": "share of robots that arrive when episodes continue after a "
-    "collision",
+    "eval/robot_success_rate": "share of robots that arrive when episodes continue after a collision",
     "eval/avg_time": "travel time per robot (s), mean over successful episodes",
     "eval/avg_energy": "thrust spent per robot (N s), mean over successful episodes",
     "eval/avg_return": "sum of 0.99^t reward per robot, mean over all episodes",
@@ -37,8 +35,7 @@ TAGS = {
     "losses/grad_norm": "norm of all gradients before clipping",
     "losses/temperature": "SAC: weight of the entropy",
     "losses/entropy": "PPO and A2C: entropy of the action distribution (nat)",
-    "losses/approx_kl": "PPO: KL divergence from the policy of the rollout (nat), mean of "
-    "(r - 1) - log r",
+    "losses/approx_kl": "PPO: KL divergence from the policy of the rollout (nat), mean of (r - 1) - log r",
     "losses/clip_fraction": "PPO: share of robot-steps whose probability ratio is clipped",
     "losses/explained_variance": "PPO and A2C: 1 - Var(target - value) / Var(target); 1 is "
     "perfect, 0 no better than a constant",
@@ -48,14 +45,11 @@ TAGS = {
     "this and the next five are of the episodes that ended since the last entry, means over all "
     "environments, with exploration and the rewards of training, and continue after a collision",
     "train/episode_length": "control steps of a training episode",
-    "train/success_rate": "share of training episodes in which every robot arrived without a "
-    "collision",
+    "train/success_rate": "share of training episodes in which every robot arrived without a collision",
     "train/collision_rate": "share of training episodes with a collision",
-    "train/reward/*": "part of `train/episode_return` from one term of the reward; a reward of "
-    "your own has no terms",
+    "train/reward/*": "part of `train/episode_return` from one term of the reward; a reward of your own has no terms",
     "train/episodes": "training episodes that ended since the last entry",
-    "train/exploration": "epsilon or standard deviation of the action noise, in the environment "
-    "that explores most",
+    "train/exploration": "epsilon or standard deviation of the action noise, in the environment that explores most",
     "train/scenarios_kept": "on a GPU: scenarios that refreshes of the pool left as they were so "
     "far, as none with all that its level asks for was drawn in their place; if there are any",
     "train/learning_rate": "step size of the optimiser",
@@ -88,5 +82,8 @@ def results(figures: dict[str, float | None]) -> dict[str, float | None]:
 
 def of_training(scalars: dict[str, float | None]) -> dict[str, float | None]:
     """Find the scalars of training to look at first, numbered likewise."""
-    return {f"Training/{number}_{name}": scalars[f"train/{name}"]
-            for number, name in enumerate(TRAINING, 1) if f"train/{name}" in scalars}  # fmt: skip
+    return {
+        f"Training/{number}_{name}": scalars[f"train/{name}"]
+        for number, name in enumerate(TRAINING, 1)
+        if f"train/{name}" in scalars
+    }

@@ -25,8 +25,12 @@ def find_teacher(config: TrainConfig[Any]) -> LoadedPolicy:
     found = load_policy(config.teacher)
     own, its, name = config.world, found.config.world, f"{config.teacher}: world"
     fine = found.agent.spec == ObservationSpec.of(own)
-    require(fine, "teacher", config.teacher, "one that observes what robots of this run observe "
-            "(world.sensor, world.vessel.radius)")  # fmt: skip
+    require(
+        fine,
+        "teacher",
+        config.teacher,
+        "one that observes what robots of this run observe (world.sensor, world.vessel.radius)",
+    )
     for key in ("dt", "substeps"):
         _require_same(f"{name}.{key}", getattr(its, key), getattr(own, key))
     for key in _COMMANDS:
@@ -34,9 +38,7 @@ def find_teacher(config: TrainConfig[Any]) -> LoadedPolicy:
     return found
 
 
-def kept_teacher(
-    folder: Path, config: TrainConfig[Any], device: torch.device
-) -> LoadedPolicy | None:
+def kept_teacher(folder: Path, config: TrainConfig[Any], device: torch.device) -> LoadedPolicy | None:
     """Load the copy of the teacher that a run keeps; None if the run has no teacher.
 
     Args:

@@ -37,17 +37,18 @@ def layout(levels: int) -> dict[str, dict[str, list[Any]]]:
     return {
         "does it learn": {
             "success, 95% interval": [
-                "Margin", ["eval/success_rate", "eval/success_low", "eval/success_high"],
+                "Margin",
+                ["eval/success_rate", "eval/success_low", "eval/success_high"],
             ],
         },
         "success by level": {
-            f"level {level}": ["Multiline", [f"eval/success_rate_level_{level}$"]]
-            for level in range(1, levels + 1)
+            f"level {level}": ["Multiline", [f"eval/success_rate_level_{level}$"]] for level in range(1, levels + 1)
         },
         "training episodes": {
             "return": ["Multiline", ["train/episode_return$"]],
             "success and collisions": [
-                "Multiline", ["train/success_rate$|train/collision_rate$"],
+                "Multiline",
+                ["train/success_rate$|train/collision_rate$"],
             ],
             "terms of the reward": ["Multiline", ["train/reward/.*"]],
         },
@@ -63,11 +64,12 @@ def layout(levels: int) -> dict[str, dict[str, list[Any]]]:
             "env-steps per second": ["Multiline", ["charts/SPS"]],
             "where the time goes": ["Multiline", ["time/.*"]],
             "processors and GPU in use (%)": [
-                "Multiline", ["system/cpu_percent|gpu/utilization"],
+                "Multiline",
+                ["system/cpu_percent|gpu/utilization"],
             ],
             "memory (GB)": ["Multiline", ["(system|gpu)/memory_gb"]],
         },
-    }  # fmt: skip
+    }
 
 
 class TensorBoard(RunLogger):
@@ -81,25 +83,22 @@ class TensorBoard(RunLogger):
         heading: lines on what is run, for the page of texts.
     """
 
-    def __init__(
-        self, path: Path, config: TrainConfig[Any], resumed_at: int, heading: Sequence[str]
-    ) -> None:
+    def __init__(self, path: Path, config: TrainConfig[Any], resumed_at: int, heading: Sequence[str]) -> None:
         _put_before(path, int(time.time()))
         self._writer = SummaryWriter(str(path), purge_step=resumed_at + 1)
         self._described: set[str] = set()
         self._writer.add_custom_scalars(layout(len(config.eval_schedule.num_episodes)))
         begin = max(resumed_at, 0)
-        settings, usual = (
-            flatten(to_dict(each)) for each in (config, default_config(config.agent_type))
-        )
+        settings, usual = (flatten(to_dict(each)) for each in (config, default_config(config.agent_type)))
         changed = {key: value for key, value in settings.items() if value != usual[key]}
         about = "\n\n".join((*heading, "Settings that differ from the agent's defaults:"))
         self._writer.add_text("settings/changed", f"{about}\n\n{_table(changed)}", begin)
         self._writer.add_text("settings/complete", _table(settings), begin)
         # The first summary would fix the columns of HPARAMS for all runs; without it TensorBoard
         # puts settings that differ between runs first, and takes scalars as metrics, by name.
-        plain = {key: value if isinstance(value, bool | int | float) else _text(value)
-                 for key, value in settings.items()}  # fmt: skip
+        plain = {
+            key: value if isinstance(value, bool | int | float) else _text(value) for key, value in settings.items()
+        }
         _, start, self._end = hparams(plain, {})
         self._writer._get_file_writer().add_summary(start, begin)
 

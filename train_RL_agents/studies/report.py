@@ -81,8 +81,7 @@ def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluatio
     for path in _outputs(out, found):
         require_output(path)
     folders = run_folders(study, out)
-    runs = {key: replace(curves.read_runs([folders[key]])[0], agent=key[0])
-            for key in next(iter(found.values()))}  # fmt: skip
+    runs = {key: replace(curves.read_runs([folders[key]])[0], agent=key[0]) for key in next(iter(found.values()))}
     groups, left_out = curves.overlapping(curves.grouped([*runs.values()], "agent"))
     parts = [_verdicts(found), _settings(study)]
     parts += [f"<p>{escape(sentence)}.</p>\n" for sentence in left_out]
@@ -90,9 +89,7 @@ def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluatio
     rows = []
     for suite, evaluations in found.items():
         rows += _rows(suite, evaluations)
-        scored = curves.grouped(
-            [replace(run, levels=_counts(evaluations[key])) for key, run in runs.items()], "agent"
-        )
+        scored = curves.grouped([replace(run, levels=_counts(evaluations[key])) for key, run in runs.items()], "agent")
         tables = {
             "iqm": curves.iqm_table(scored),
             "levels": curves.level_table(scored),
@@ -134,8 +131,10 @@ def _outputs(out: Path, suites: Iterable[str]) -> list[Path]:
 def _counts(evaluation: dict[str, Any]) -> dict[str, tuple[int, int]]:
     """Successes and episodes by group of the suite, and overall."""
     success, groups = np.array(evaluation["success"]), np.array(evaluation["group"])
-    counts = {name: (int(success[groups == name].sum()), int((groups == name).sum()))
-              for name in dict.fromkeys(evaluation["group"])}  # fmt: skip
+    counts = {
+        name: (int(success[groups == name].sum()), int((groups == name).sum()))
+        for name in dict.fromkeys(evaluation["group"])
+    }
     return counts | {"overall": (int(success.sum()), len(success))}
 
 
@@ -154,11 +153,18 @@ def difference_table(evaluations: Evaluations) -> Rows:
 def _rows(suite: str, evaluations: Evaluations) -> Rows:
     """Every count."""
     return [
-        {"suite": suite, "agent": name, "seed": seed, "group": group, "successes": count,
-         "episodes": total, "rate": count / total}
+        {
+            "suite": suite,
+            "agent": name,
+            "seed": seed,
+            "group": group,
+            "successes": count,
+            "episodes": total,
+            "rate": count / total,
+        }
         for (name, seed), content in evaluations.items()
         for group, (count, total) in _counts(content).items()
-    ]  # fmt: skip
+    ]
 
 
 def _time_rows(study: Study, out: Path) -> Rows:
@@ -167,9 +173,7 @@ def _time_rows(study: Study, out: Path) -> Rows:
     for (name, seed), path in run_folders(study, out).items():
         last = last_row(path)
         minutes = {f"{key}_minutes": last.get(f"{key}_time", 0.0) / 60 for key in ("train", "wall")}
-        rows.append(
-            {"agent": name, "seed": seed, "env_steps": int(last.get("env_steps", 0))} | minutes
-        )
+        rows.append({"agent": name, "seed": seed, "env_steps": int(last.get("env_steps", 0))} | minutes)
     return rows
 
 
@@ -177,17 +181,23 @@ def _summary(study: Study, times: Rows) -> Table:
     """Return a row for each group: runs, env-steps and mean times."""
     rows = []
     for name, config in study.groups.items():
-        own = [row for row in times
-               if row["agent"] == name and row["env_steps"] >= config.total_timesteps]  # fmt: skip
-        means = {key: np.mean([row[key] for row in own]) if own else None
-                 for key in ("train_minutes", "wall_minutes")}  # fmt: skip
-        rows.append({
-            "agent": name, "runs": f"{len(own)} of {len(study.seeds)}",
-            "env_steps": config.total_timesteps, **means,
-        })  # fmt: skip
-    columns = (Column("agent"), Column("runs"), Column("env_steps", "env-steps", ","),
-               Column("train_minutes", "training", ".1f", unit="min"),
-               Column("wall_minutes", "wall time", ".1f", unit="min"))  # fmt: skip
+        own = [row for row in times if row["agent"] == name and row["env_steps"] >= config.total_timesteps]
+        means = {key: np.mean([row[key] for row in own]) if own else None for key in ("train_minutes", "wall_minutes")}
+        rows.append(
+            {
+                "agent": name,
+                "runs": f"{len(own)} of {len(study.seeds)}",
+                "env_steps": config.total_timesteps,
+                **means,
+            }
+        )
+    columns = (
+        Column("agent"),
+        Column("runs"),
+        Column("env_steps", "env-steps", ","),
+        Column("train_minutes", "training", ".1f", unit="min"),
+        Column("wall_minutes", "wall time", ".1f", unit="min"),
+    )
     return Table(columns, rows)
 
 
@@ -198,8 +208,10 @@ def _about(study: Study) -> str:
     """Say what was trained and evaluated, in a sentence or two."""
     names, seeds = "; ".join(study.groups), ", ".join(map(str, study.seeds))
     which = "best policy while training" if study.which == "best" else "last policy"
-    return (f"Trained: {names}. Seeds {seeds}. Evaluated: the {which} of each run, on "
-            f"{', '.join(suite.name for suite in study.suites)}.")  # fmt: skip
+    return (
+        f"Trained: {names}. Seeds {seeds}. Evaluated: the {which} of each run, on "
+        f"{', '.join(suite.name for suite in study.suites)}."
+    )
 
 
 def _verdicts(found: dict[str, Evaluations]) -> str:
@@ -230,14 +242,12 @@ def verdict(evaluations: Evaluations) -> tuple[str, Table]:
     for name in others:
         value, low, high = paired_difference(scores[best], scores[name])
         (behind if low > 0 else unclear).append(name)
-        rows.append({"agent": name, "success": success[name], "difference": value,
-                     _ENDS.name: (low, high)})  # fmt: skip
+        rows.append({"agent": name, "success": success[name], "difference": value, _ENDS.name: (low, high)})
     sentences = [f"{best} has the most success, {success[best]:.3f}."]
     # Names may have commas.
     sentences += [f"It is better than {'; '.join(behind)}."] if behind else []
     sentences += [f"These runs do not tell it apart from {'; '.join(unclear)}."] if unclear else []
-    columns = (Column("agent"), Column("success", format=".3f"),
-               Column("difference", "behind the best", ".3f"), _ENDS)  # fmt: skip
+    columns = (Column("agent"), Column("success", format=".3f"), Column("difference", "behind the best", ".3f"), _ENDS)
     return " ".join(sentences), Table(columns, rows)
 
 
@@ -246,10 +256,11 @@ def _settings(study: Study) -> str:
     flat = {name: flatten(to_dict(config)) for name, config in study.groups.items()}
     keys = dict.fromkeys(key for each in flat.values() for key in each)
     missing = object()
-    rows = [{"setting": key, **{name: each.get(key) for name, each in flat.items()}}
-            for key in keys
-            if any(each.get(key, missing) != next(iter(flat.values())).get(key, missing)
-                   for each in flat.values())]  # fmt: skip
+    rows = [
+        {"setting": key, **{name: each.get(key) for name, each in flat.items()}}
+        for key in keys
+        if any(each.get(key, missing) != next(iter(flat.values())).get(key, missing) for each in flat.values())
+    ]
     if not rows:
         return ""
     table = Table.of(rows).html("Settings that differ")

@@ -130,8 +130,7 @@ def _suites(path: Path, content: Any) -> tuple[Suite, ...]:
         allowed = f"left out, {name} has {suite.episodes}" if suite.fixed else "at least 1"
         require(fine, f"{path}: suites.{name}.episodes", episodes, allowed)
         fine = SUITES[name].seed is not None or "seed" in options
-        require(fine, f"{path}: suites.{name}", options, "given a seed, so that all runs have "
-                "the same scenarios")  # fmt: skip
+        require(fine, f"{path}: suites.{name}", options, "given a seed, so that all runs have the same scenarios")
         found.append(Suite(name, **options))
     return tuple(found)
 
@@ -156,8 +155,7 @@ def check_suites(study: Study) -> None:
 
 def run_folders(study: Study, out: Path) -> dict[tuple[str, int], Path]:
     """The run folder of each group and seed; it need not be there."""
-    return {(name, seed): out / "runs" / _slug(name) / f"seed_{seed}"
-            for name in study.groups for seed in study.seeds}  # fmt: skip
+    return {(name, seed): out / "runs" / _slug(name) / f"seed_{seed}" for name in study.groups for seed in study.seeds}
 
 
 def missing(study: Study, out: Path, argv: Sequence[str]) -> dict[str, list[str]]:
@@ -179,8 +177,10 @@ def missing(study: Study, out: Path, argv: Sequence[str]) -> dict[str, list[str]
         before = RunFolder.open(path).config
         changed = changes(flatten(to_dict(before)), flatten(to_dict(config)), _FREE)
         if changed:
-            raise ConfigError(f"{path}: is a run with other settings than the study's: "
-                              f"{'; '.join(changed)}; move it, or give another --out")  # fmt: skip
+            raise ConfigError(
+                f"{path}: is a run with other settings than the study's: "
+                f"{'; '.join(changed)}; move it, or give another --out"
+            )
         if env_steps(path) < config.total_timesteps:
             words = [f"total_timesteps={config.total_timesteps}"]
             commands[f"{name}, seed {seed}"] = training_command(path, words)
@@ -215,9 +215,7 @@ def env_steps(run: Path) -> int:
 # Evaluation -------------------------------------------------------------------------------------
 
 
-def evaluate_all(
-    study: Study, out: Path, device: torch.device
-) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
+def evaluate_all(study: Study, out: Path, device: torch.device) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
     """Evaluate the policies of all runs that have come to their ends, unless that is done already.
 
     Returns:
@@ -227,8 +225,11 @@ def evaluate_all(
     Raises:
         ConfigError: when runs have other vessels, sensors or time steps than the first.
     """
-    done = {key: path for key, path in run_folders(study, out).items()
-            if env_steps(path) >= study.groups[key[0]].total_timesteps}  # fmt: skip
+    done = {
+        key: path
+        for key, path in run_folders(study, out).items()
+        if env_steps(path) >= study.groups[key[0]].total_timesteps
+    }
     policies = {key: load_policy(path, study.which, device) for key, path in done.items()}
     world = common_world([*map(Contender.of, policies.values())], WorldConfig())
     folder = inside(out, "evaluations")
@@ -240,8 +241,13 @@ def evaluate_all(
         for (name, seed), policy in policies.items():
             file = folder / f"{_slug(name)}_seed_{seed}_{suite.name}.json"
             # A run that was moved away and made again has policies of the same names.
-            about = {"name": name, "policy": policy.path.name, "env_steps": policy.env_steps,
-                     "suite": asdict(suite), "sha256": sha256_of(policy.path)}  # fmt: skip
+            about = {
+                "name": name,
+                "policy": policy.path.name,
+                "env_steps": policy.env_steps,
+                "suite": asdict(suite),
+                "sha256": sha256_of(policy.path),
+            }
             content = read_json(file) if file.exists() else {}
             if not _usable(content, about, chosen):
                 content = about | _evaluated(policy, chosen, world, device)
@@ -256,18 +262,19 @@ def _usable(content: dict[str, Any], about: dict[str, Any], chosen: ScenarioSet)
     count = sum(len(part.scenarios) for part in chosen.parts)
     return (
         all(content.get(key) == value for key, value in about.items())
-        and isinstance(success, list) and isinstance(group, list)
+        and isinstance(success, list)
+        and isinstance(group, list)
         and len(success) == len(group) == count
         and all(each in (0, 1) for each in success)
         and all(each in group for each in chosen.groups)
         and all(each in chosen.groups for each in group)
-    )  # fmt: skip
+    )
 
 
-def _evaluated(
-    policy: LoadedPolicy, chosen: ScenarioSet, world: WorldConfig, device: torch.device
-) -> dict[str, Any]:
+def _evaluated(policy: LoadedPolicy, chosen: ScenarioSet, world: WorldConfig, device: torch.device) -> dict[str, Any]:
     """Success and group of each episode."""
     episodes, _ = run_set(Contender.of(policy), chosen, world, ActingOptions(), device)
-    return {"success": episodes.success.int().tolist(),
-            "group": [chosen.groups[level] for level in episodes.level.tolist()]}  # fmt: skip
+    return {
+        "success": episodes.success.int().tolist(),
+        "group": [chosen.groups[level] for level in episodes.level.tolist()],
+    }

@@ -59,8 +59,13 @@ BEAT, GRACE, _LOOK = 10, 60, 1.0
 another process stops waiting for the storage; between looks at trials of other processes."""
 _ATTEMPTS = 3
 """To make a storage that another process makes at the same time."""
-_UNWRITABLE = ("database or disk is full", "disk I/O error", "unable to open database file",
-               "attempt to write a readonly database", "database is locked")  # fmt: skip
+_UNWRITABLE = (
+    "database or disk is full",
+    "disk I/O error",
+    "unable to open database file",
+    "attempt to write a readonly database",
+    "database is locked",
+)
 """What SQLite says where nothing can be written."""
 
 
@@ -133,8 +138,7 @@ def chosen(params: dict[str, Any], space: Space) -> dict[str, Any]:
     """The settings that a trial's parameters stand for."""
     missing = space.keys() - params.keys()
     require(not missing, "trial", params, f"one with {', '.join(sorted(missing))}")
-    return {key: json.loads(params[key]) if hasattr(item, "choices") else params[key]
-            for key, item in space.items()}  # fmt: skip
+    return {key: json.loads(params[key]) if hasattr(item, "choices") else params[key] for key, item in space.items()}
 
 
 # A trial ----------------------------------------------------------------------------------------
@@ -189,9 +193,7 @@ class Search:
             written to it.
     """
 
-    def __init__(
-        self, folder: Path, config: TrainConfig[Any], space: Space, trials: int = sys.maxsize
-    ) -> None:
+    def __init__(self, folder: Path, config: TrainConfig[Any], space: Space, trials: int = sys.maxsize) -> None:
         optuna = self._optuna = need("optuna", "tune")
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.folder, self.config, self.space, self.trials = folder, config, space, trials
@@ -208,9 +210,7 @@ class Search:
             raise
         except Exception as error:  # of whichever library below it
             reason = first_line(error)
-            raise self._full(error) or ConfigError(
-                f"{folder / STORAGE}: damaged, or no study ({reason})"
-            ) from error
+            raise self._full(error) or ConfigError(f"{folder / STORAGE}: damaged, or no study ({reason})") from error
 
     def _opened(self) -> Any:
         """Optuna's study, made if it is not there."""
@@ -222,14 +222,13 @@ class Search:
                     storage = optuna.storages.RDBStorage(
                         sqlite_url(self.folder / STORAGE),
                         engine_kwargs={"connect_args": {"timeout": GRACE}},
-                        heartbeat_interval=BEAT, grace_period=GRACE,
-                    )  # fmt: skip
+                        heartbeat_interval=BEAT,
+                        grace_period=GRACE,
+                    )
                     break
                 except Exception as error:
                     # Another process makes it at the same time.
-                    made = any(
-                        each in str(error) for each in ("already exists", "UNIQUE constraint")
-                    )
+                    made = any(each in str(error) for each in ("already exists", "UNIQUE constraint"))
                     if not made or attempt == _ATTEMPTS - 1:
                         raise
                     time.sleep(1.0)
@@ -242,9 +241,12 @@ class Search:
 
         storage.record_heartbeat = beat_if_possible
         return optuna.create_study(
-            storage=storage, study_name=_NAME, direction="maximize", load_if_exists=True,
+            storage=storage,
+            study_name=_NAME,
+            direction="maximize",
+            load_if_exists=True,
             pruner=optuna.pruners.MedianPruner(_STARTUP, n_warmup_steps=self.config.eval_freq),
-        )  # fmt: skip
+        )
 
     def _full(self, error: BaseException) -> ConfigError | None:
         """Message for an error in writing the storage; None for another error."""
@@ -367,9 +369,7 @@ class Search:
             raise full from error
         return lines[0] if lines else ""
 
-    def _made(
-        self, trial: Any, argv: Sequence[str], display: dict[str, bool], say: Callable[[str], None]
-    ) -> float:
+    def _made(self, trial: Any, argv: Sequence[str], display: dict[str, bool], say: Callable[[str], None]) -> float:
         """Train a trial; its last success rate."""
         values, pruning = chosen(trial.params, self.space), Pruning(trial)
         words = ", ".join(f"{key}={json.dumps(item)}" for key, item in values.items())
@@ -408,9 +408,7 @@ class Search:
                 raise
             raise _RefusedError(str(error)) from error
 
-    def _trained(
-        self, run: RunFolder, pruning: Pruning, display: dict[str, bool]
-    ) -> TorchRLTrainer:
+    def _trained(self, run: RunFolder, pruning: Pruning, display: dict[str, bool]) -> TorchRLTrainer:
         """Train a run, without generated code where that cannot be had."""
 
         def attempt(compiled: bool) -> TorchRLTrainer:

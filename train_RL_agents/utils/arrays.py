@@ -51,9 +51,7 @@ def calls_builtins(content: bytes) -> bool:
     return b"c__builtin__\n" in content or b"cbuiltins\n" in content
 
 
-def require_archive(
-    path: Path, what: str, largest: float = LARGEST, names: Collection[str] | None = None
-) -> None:
+def require_archive(path: Path, what: str, largest: float = LARGEST, names: Collection[str] | None = None) -> None:
     """Refuse a zip file that should not be unpacked.
 
     Args:
@@ -71,8 +69,7 @@ def require_archive(
                 entries = archive.infolist()
         except Exception as error:  # damaged bytes can lead anywhere
             raise ConfigError(f"{path}: damaged, or not {what}") from error
-    counted = [each.file_size for each in entries
-               if names is None or each.filename.removesuffix(_ARRAY) in names]  # fmt: skip
+    counted = [each.file_size for each in entries if names is None or each.filename.removesuffix(_ARRAY) in names]
     size = sum(counted)
     require(size <= largest, f"{path}: bytes", size, f"at most {largest:,}, also unpacked")
 
@@ -95,8 +92,7 @@ def read_arrays(
     try:
         # Opened here: np.load leaves a file that it cannot read open.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            found = {name: archive[name] for name in archive.files
-                     if names is None or name in names}  # fmt: skip
+            found = {name: archive[name] for name in archive.files if names is None or name in names}
         if not all(isinstance(array, np.ndarray) for array in found.values()):
             raise ValueError  # entries that are no arrays are bytes
     except Exception as error:  # damaged bytes can lead anywhere

@@ -70,8 +70,7 @@ def _compiler_failed(error: BaseException) -> str:
     output = str(getattr(error, "output", ""))
     if _FULL in output:
         return f"no space is left for generated code in {cache_folder()} or {gettempdir()}"
-    said = next((f": {line[-_LONGEST:].strip()}" for line in output.splitlines()
-                 if "error:" in line), "")  # fmt: skip
+    said = next((f": {line[-_LONGEST:].strip()}" for line in output.splitlines() if "error:" in line), "")
     return f"the compiler failed ({first_line(error)}{said})"
 
 
@@ -117,9 +116,12 @@ def _run_compile_cmd(cmd_line: str, cwd: str) -> None:
         command[at] = str(target.with_name(f".{target.name}.{secrets.token_hex(4)}{TEMPORARY}"))
     try:
         with subprocess.Popen(
-            command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            command,
+            cwd=cwd,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             start_new_session=True,
-        ) as process:  # fmt: skip
+        ) as process:
             _compilers.add(process)
             if _ended.is_set():
                 end_compilers()

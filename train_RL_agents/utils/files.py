@@ -87,8 +87,7 @@ def _require_one_name(path: Path, found: os.stat_result) -> None:
     """Refuse a hard link: what is written to it would be in a file elsewhere, too."""
     if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
         raise ConfigError(
-            f"{path}: is a hard link, and writing to it would change another file; copy the "
-            "folder, or delete this file"
+            f"{path}: is a hard link, and writing to it would change another file; copy the folder, or delete this file"
         )
 
 
@@ -109,9 +108,7 @@ def make_folder(path: Path) -> None:
         raise ConfigError(f"{path}: the folder cannot be made ({error.strerror})") from error
 
 
-def write_atomically(
-    path: Path, content: dict[str, Any] | str | bytes, *, own: bool = False
-) -> None:
+def write_atomically(path: Path, content: dict[str, Any] | str | bytes, *, own: bool = False) -> None:
     """Write a file so that at any moment either the old or the new one is there, complete.
 
     Args:
@@ -144,9 +141,7 @@ def write_atomically(
         # torch.save hides the system's error behind one of its own.
         hidden = error.__context__
         reason = first_line(hidden if isinstance(hidden, OSError) else error)
-        raise ConfigError(
-            f"{path}: cannot be written ({reason}); what was there is kept"
-        ) from error
+        raise ConfigError(f"{path}: cannot be written ({reason}); what was there is kept") from error
     finally:
         # There is one only after an error, which includes a second Ctrl-C.
         with contextlib.suppress(OSError):

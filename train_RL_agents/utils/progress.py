@@ -210,9 +210,14 @@ class Display:
     """
 
     def __init__(
-        self, total: int, quiet: bool, bar: bool, record: Callable[[str], None] = lambda line: None,
-        json_lines: bool = False, eval_freq: int = 0,
-    ) -> None:  # fmt: skip
+        self,
+        total: int,
+        quiet: bool,
+        bar: bool,
+        record: Callable[[str], None] = lambda line: None,
+        json_lines: bool = False,
+        eval_freq: int = 0,
+    ) -> None:
         self._bars, self._total = Bars(quiet or json_lines, bar), total
         self._record, self._json_lines = record, json_lines
         self._left, self._at, self._told_at = TimeLeft(total, eval_freq), 0, -math.inf
@@ -243,9 +248,13 @@ class Display:
                 reader_gone()
 
     def step(
-        self, env_steps: int, rate: float, success: float | None,
-        episode_return: float | None = None, train_success: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        env_steps: int,
+        rate: float,
+        success: float | None,
+        episode_return: float | None = None,
+        train_success: float | None = None,
+    ) -> None:
         """Show a log entry: move the bar or, without one, print a line if the last one is old.
 
         Args:
@@ -257,8 +266,13 @@ class Display:
         """
         self._left.lap(env_steps - self._at, (env_steps - self._at) / rate if rate > 0 else 0.0)
         self._at, left = env_steps, self._left.seconds(env_steps)
-        found = {"episode_return": episode_return, "train_success": train_success,
-                 "success": success, "rate": rate, "left": left}  # fmt: skip
+        found = {
+            "episode_return": episode_return,
+            "train_success": train_success,
+            "success": success,
+            "rate": rate,
+            "left": left,
+        }
         self._move(env_steps, **found)
         # Between two entries no episode may have ended; the line shows the latest figures then.
         self._known |= {name: value for name, value in found.items() if value is not None}
@@ -266,8 +280,9 @@ class Display:
         silent = self._bars.shown or self._json_lines
         if not silent and now - self._told_at >= _BETWEEN:
             self._told_at = now
-            texts = [form(self._known[name]) for name, form in FIGURES.items()
-                     if name in self._known and name != "success"]  # fmt: skip
+            texts = [
+                form(self._known[name]) for name, form in FIGURES.items() if name in self._known and name != "success"
+            ]
             texts[-1] += " left" if left is not None else ""
             self.say(f"{env_steps:>11,} env-steps  train: {'  '.join(texts)}")
 
@@ -281,9 +296,14 @@ class Display:
         self._print(move | figures)
 
     def evaluation(
-        self, env_steps: int, seconds: float, figures: dict[str, Any], best: bool,
-        paused: float = 0.0, count: int = 1,
-    ) -> None:  # fmt: skip
+        self,
+        env_steps: int,
+        seconds: float,
+        figures: dict[str, Any],
+        best: bool,
+        paused: float = 0.0,
+        count: int = 1,
+    ) -> None:
         """Print a line, and show the new success in the bar.
 
         Args:
@@ -334,8 +354,7 @@ class Display:
         run, shown = str(relative(path)), []
         if best is not None:
             folder = str(relative(path.parent.parent))
-            commands = (["marinenav", "evaluate", run], ["marinenav", "play", run],
-                        ["tensorboard", "--logdir", folder])  # fmt: skip
+            commands = (["marinenav", "evaluate", run], ["marinenav", "play", run], ["tensorboard", "--logdir", folder])
             first, *others = map(shlex.join, commands)
             shown = [f"policy: {relative(best)}", f"next: {first}"]
             shown += [f"      {command}" for command in others]

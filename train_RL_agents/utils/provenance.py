@@ -26,9 +26,14 @@ def _git(*arguments: str) -> str:
     """Output of git for the checkout that this file is in; empty if it is in none."""
     try:
         result = subprocess.run(
-            ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, check=True,
-            encoding="utf-8", errors="replace", timeout=10,
-        )  # fmt: skip
+            ["git", *arguments],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            check=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=10,
+        )
     except (OSError, subprocess.SubprocessError):
         return ""
     return result.stdout

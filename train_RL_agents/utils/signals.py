@@ -17,8 +17,7 @@ Handler = Callable[[int, FrameType | None], None]
 _HANG_UP = getattr(signal, "SIGHUP", None)
 """The terminal is gone; Windows has no such signal."""
 SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, _HANG_UP)))
-USER_SIGNALS = tuple(getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2")
-                     if hasattr(signal, name))  # fmt: skip
+USER_SIGNALS = tuple(getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2") if hasattr(signal, name))
 """What a scheduler sends ahead of the end of a job's time; Windows has none."""
 INTERRUPTED = 130
 """Exit status of a command that was asked to stop."""
@@ -55,9 +54,7 @@ def reader_gone() -> None:
 
 
 @contextmanager
-def _handled(
-    handle: Handler, numbers: tuple[int, ...] = SIGNALS + USER_SIGNALS
-) -> Iterator[Callable[[], None]]:
+def _handled(handle: Handler, numbers: tuple[int, ...] = SIGNALS + USER_SIGNALS) -> Iterator[Callable[[], None]]:
     """Within it, signals are handled so; gives what puts back the handlers of before.
 
     Signals are the main thread's: in another one nothing changes.
@@ -88,9 +85,7 @@ def _handled(
 
 
 @contextmanager
-def first_signal(
-    ask: Callable[[], None], on_user_signal: Callable[[int], None] | None = None
-) -> Iterator[None]:
+def first_signal(ask: Callable[[], None], on_user_signal: Callable[[int], None] | None = None) -> Iterator[None]:
     """Within it, the first signal only asks; a second Ctrl-C or SIGTERM acts as it did before.
 
     A user's signal asks as often as it comes, and is not counted: a scheduler sends SIGTERM after

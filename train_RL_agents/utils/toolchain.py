@@ -41,9 +41,12 @@ def compiler_problem() -> str:
         command = [compiler, "-x", "c++", "-", "-shared", "-fPIC", "-fopenmp", "-o", f"{folder}/a"]
         try:
             done = subprocess.run(
-                command, input="#include <omp.h>\n#include <cmath>\nint f() { return 1; }\n",
-                capture_output=True, text=True, timeout=60,
-            )  # fmt: skip
+                command,
+                input="#include <omp.h>\n#include <cmath>\nint f() { return 1; }\n",
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
         except (OSError, subprocess.SubprocessError):
             return f"there is no C++ compiler ({compiler}); {hint}"
     if done.returncode:

@@ -9,8 +9,10 @@ import torch
 from marinenav_env import GROUP, Curriculum, Level, WorldConfig
 
 MODULE = "marinenav_env.interfaces.benchmarl_task"
-WORLD = {"config": WorldConfig(max_steps=7),
-         "scenarios": Curriculum((Level(3, 0, 1, 20.0),), pool_size=4, refresh_size=4)}  # fmt: skip
+WORLD = {
+    "config": WorldConfig(max_steps=7),
+    "scenarios": Curriculum((Level(3, 0, 1, 20.0),), pool_size=4, refresh_size=4),
+}
 
 
 class TaskClass:
@@ -59,8 +61,7 @@ def test_both_kinds_of_actions_and_pictures_are_there(task):
 
 
 def test_worlds_of_one_seed_are_the_same(task):
-    first, again, none, other = (task.get_env_fun(2, True, seed, "cpu")().reset()[GROUP]
-                                 for seed in (5, 5, None, 6))  # fmt: skip
+    first, again, none, other = (task.get_env_fun(2, True, seed, "cpu")().reset()[GROUP] for seed in (5, 5, None, 6))
     assert torch.equal(first["observation"], again["observation"])
     drawn = task.get_env_fun(2, True, None, "cpu")().reset()[GROUP]
     assert not torch.equal(none["observation"], drawn["observation"])

@@ -181,8 +181,7 @@ class WithoutFirst(ScenarioSampler):
 
 @pytest.mark.parametrize("kind", ["single", "vector"])
 def test_an_episode_without_the_agent_is_refused(kind):
-    small = Curriculum(PAIR.levels, sampler=WithoutFirst, pool_size=1, refresh_size=1,
-                       refresh_interval=1)  # fmt: skip
+    small = Curriculum(PAIR.levels, sampler=WithoutFirst, pool_size=1, refresh_size=1, refresh_interval=1)
     if kind == "single":
         env, actions = MarineNavGymEnv(SHORT, scenarios=small), np.zeros(2, np.float32)
     else:
@@ -269,10 +268,14 @@ def test_the_agents_action_keeps_its_fraction_beside_whole_ones():
     assert rewards[0] == rewards[1]
 
 
-@pytest.mark.parametrize("others", [
-    lambda step: step, lambda step: step.set((GROUP, "action"), torch.zeros(1, 2)),
-    lambda step: None,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "others",
+    [
+        lambda step: step,
+        lambda step: step.set((GROUP, "action"), torch.zeros(1, 2)),
+        lambda step: None,
+    ],
+)
 def test_others_that_write_no_such_actions_are_refused(others):
     env = MarineNavGymEnv(SHORT, scenarios=PAIR, others=others)
     env.reset(seed=0)

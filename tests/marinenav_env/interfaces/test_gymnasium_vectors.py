@@ -33,10 +33,7 @@ def vectors(mode: AutoresetMode) -> tuple[MarineNavVectorEnv, SyncVectorEnv]:
     config, episodes = WorldConfig(max_steps=7), given()
     ours = MarineNavVectorEnv(WORLDS, config, scenarios=episodes, autoreset_mode=mode)
     theirs = SyncVectorEnv(
-        [
-            lambda first=first: MarineNavGymEnv(config, scenarios=episodes[first::WORLDS])
-            for first in range(WORLDS)
-        ],
+        [lambda first=first: MarineNavGymEnv(config, scenarios=episodes[first::WORLDS]) for first in range(WORLDS)],
         autoreset_mode=mode,
     )
     return ours, theirs

@@ -25,8 +25,7 @@ def name(example):
 
 def run(code, folder):
     environment = {"MPLBACKEND": "agg", "PYTHONPATH": ":".join([str(ROOT), *sys.path])}
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True,
-                          env=environment)  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

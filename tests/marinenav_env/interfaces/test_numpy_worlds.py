@@ -25,8 +25,7 @@ def test_spaces_are_those_of_the_entries() -> None:
     found = worlds().observation_space()
     assert isinstance(found, spaces.Dict)
     shapes = {name: each.shape for name, each in found.items()}
-    assert shapes == {"self_state": (7,), "objects_state": (5, 5), "objects_mask": (5,),
-                      "scan": (4,)}  # fmt: skip
+    assert shapes == {"self_state": (7,), "objects_state": (5, 5), "objects_mask": (5,), "scan": (4,)}
     assert found["objects_mask"] == spaces.MultiBinary(5)
     assert worlds(flat=True).observation_space().shape == (7 + 25 + 5 + 4,)
     assert worlds().action_space() == spaces.Box(-1.0, 1.0, (2,))
@@ -39,10 +38,12 @@ def test_results_of_steps_and_the_episode_that_follows() -> None:
     for over in (False, True):
         several.act(torch.zeros(3, 2, 2))
         observation, reward, terminated, truncated, info = several.result(1)
-        assert observation in spaces.Dict({
-            name: spaces.Box(-np.inf, np.inf, (3, *each.shape), each.dtype)
-            for name, each in several.observation_space().items()
-        })  # fmt: skip
+        assert observation in spaces.Dict(
+            {
+                name: spaces.Box(-np.inf, np.inf, (3, *each.shape), each.dtype)
+                for name, each in several.observation_space().items()
+            }
+        )
         assert [reward.shape, info["energy"].shape] == [(3,), (3,)]
         assert (truncated | terminated).tolist() == [over] * 3
     several.begin_next(np.array([True, False, True]))
@@ -122,9 +123,7 @@ def test_restarts_without_a_seed_go_on_with_the_stream(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("mode", [None, "rgb_array", "human"])
-def test_pictures_are_drawn_as_the_mode_says(
-    mode: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pictures_are_drawn_as_the_mode_says(mode: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     one = NumpyWorlds(WorldConfig(), PAIR, True, False, mode, render_fps=12.0)
     calls: list[tuple[Any, ...]] = []
 
@@ -142,9 +141,7 @@ def test_pictures_are_drawn_as_the_mode_says(
 
 
 def test_a_robot_that_collides_says_so() -> None:
-    given = simple_episode(
-        [(20.0, 20.0, 0.0), (5.0, 5.0, 0.0)], [(50.0, 50.0), (6.0, 5.0)], [(21.0, 20.0, 1.0)]
-    )
+    given = simple_episode([(20.0, 20.0, 0.0), (5.0, 5.0, 0.0)], [(50.0, 50.0), (6.0, 5.0)], [(21.0, 20.0, 1.0)])
     one = NumpyWorlds(None, [given], True, True, None)
     one.restart(seed=0)
     one.act(torch.ones(1, 2, 2))

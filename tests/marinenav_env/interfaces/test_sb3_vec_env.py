@@ -23,30 +23,26 @@ def make() -> Callable[..., Any]:
     pytest.importorskip("stable_baselines3", reason="needs the extra sb3")
     from marinenav_env.interfaces.sb3_vec_env import MarineNavVecEnv
 
-    return lambda count=3, **options: MarineNavVecEnv(
-        count, **{"config": SHORT, "scenarios": PAIR} | options
-    )
+    return lambda count=3, **options: MarineNavVecEnv(count, **{"config": SHORT, "scenarios": PAIR} | options)
 
 
 @pytest.mark.heavy
 def test_without_stable_baselines3_it_says_what_to_install() -> None:
-    code = (
-        "import sys; sys.modules['stable_baselines3'] = None; import "
-        "marinenav_env.interfaces.sb3_vec_env"
-    )
+    code = "import sys; sys.modules['stable_baselines3'] = None; import marinenav_env.interfaces.sb3_vec_env"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
         env={"PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     assert "pip install 'marinenav[sb3]'" in done.stderr
 
 
 @pytest.mark.parametrize("scaled", [True, False])
 @pytest.mark.parametrize("flat", [True, False])
 @pytest.mark.parametrize("continuous", [True, False])
-def test_worlds_are_those_of_gymnasium_but_for_scales(
-    make: Any, continuous: bool, flat: bool, scaled: bool
-) -> None:
+def test_worlds_are_those_of_gymnasium_but_for_scales(make: Any, continuous: bool, flat: bool, scaled: bool) -> None:
     options: dict[str, Any] = {"continuous": continuous, "flat": flat}
     ours = make(scaled=scaled, **options)
     theirs = MarineNavVectorEnv(3, SHORT, scenarios=PAIR, **options)
@@ -77,9 +73,10 @@ def test_worlds_are_those_of_gymnasium_but_for_scales(
                 assert mine["terminal_observation"] in ours.observation_space
         assert all(
             {key: each[row] for key, each in seen.items()} in ours.observation_space
-            if isinstance(seen, dict) else seen[row] in ours.observation_space
+            if isinstance(seen, dict)
+            else seen[row] in ours.observation_space
             for row in range(3)
-        )  # fmt: skip
+        )
 
 
 def test_scaled_numbers_are_about_one(make: Any) -> None:

@@ -12,9 +12,7 @@ QUICK = {"pool_size": 8, "refresh_size": 8}
 
 def make_env(continuous=True):
     alone = Curriculum((Level(1, 0, 0, 30.0),), **QUICK)
-    return MarineNavEnv(
-        WorldConfig(max_steps=200), 8, scenarios=alone, continuous=continuous, seed=0
-    )
+    return MarineNavEnv(WorldConfig(max_steps=200), 8, scenarios=alone, continuous=continuous, seed=0)
 
 
 @pytest.mark.parametrize("continuous", [True, False])
@@ -29,8 +27,7 @@ def test_straight_arrives_when_nothing_is_in_the_way(continuous):
 def test_straight_arrives_with_vessels_that_differ():
     vessel = VesselConfig(m=(300.0, 500.0), width=(2.0, 3.0))
     pairs = Curriculum((Level(2, 0, 0, 30.0),), **QUICK)
-    env = MarineNavEnv(WorldConfig(vessel=vessel, ends_at_first_collision=False), 8,
-                       scenarios=pairs, seed=0)  # fmt: skip
+    env = MarineNavEnv(WorldConfig(vessel=vessel, ends_at_first_collision=False), 8, scenarios=pairs, seed=0)
     step = env.reset()
     for _ in range(150):
         step = env.step(write_actions(step, env, "straight")).get("next").exclude((GROUP, "reward"))
@@ -77,8 +74,9 @@ def test_straight_makes_its_speed_towards_the_goal():
 
 
 def test_sides_may_have_other_commands():
-    vessel = VesselConfig(left_thrust_change=(-900.0, 0.0, 900.0), right_thrust_change=(0.0, 400.0),
-                          max_thrust_rate=800.0)  # fmt: skip
+    vessel = VesselConfig(
+        left_thrust_change=(-900.0, 0.0, 900.0), right_thrust_change=(0.0, 400.0), max_thrust_rate=800.0
+    )
     alone = Curriculum((Level(1, 0, 0, 30.0),), **QUICK)
     env = MarineNavEnv(WorldConfig(vessel=vessel), scenarios=alone, continuous=False, seed=0)
     step = env.reset()

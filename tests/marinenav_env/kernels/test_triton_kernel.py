@@ -10,8 +10,7 @@ from marinenav_env import Curriculum, MarineNavEnv
 from marinenav_env.config import MODERATE, Level, RewardConfig, WorldConfig
 
 BY_ROLE = RewardConfig(give_way_penalty=-1.0)
-TRAFFIC = Curriculum((Level(4, 0, 0, encounter=True, traffic=0.5, weather=1.0),), pool_size=64,
-                     refresh_size=64)  # fmt: skip
+TRAFFIC = Curriculum((Level(4, 0, 0, encounter=True, traffic=0.5, weather=1.0),), pool_size=64, refresh_size=64)
 
 
 @pytest.mark.slow
@@ -26,9 +25,7 @@ TRAFFIC = Curriculum((Level(4, 0, 0, encounter=True, traffic=0.5, weather=1.0),)
     ],
     ids=["published", "discrete", "by role", "weather", "all of it"],
 )
-def test_registers_hold_everything(
-    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_registers_hold_everything(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton")
     from marinenav_env.kernels import triton_operator, triton_world
     from tools.count_kernels import h200, resources
@@ -53,8 +50,9 @@ def test_registers_hold_everything(
     now, parameters = env.world_state
     with h200():
         world.advance(now, parameters, action, env.next_source())
-        world.advance(now, parameters, action, env.next_source(), env.reset_pool.states, None,
-                   env.reset_pool.next_index())  # fmt: skip
+        world.advance(
+            now, parameters, action, env.next_source(), env.reset_pool.states, None, env.reset_pool.next_index()
+        )
     assert len(binaries) == 2
     for used in map(resources, binaries):
         assert 32 < used["REG"] <= 112, used

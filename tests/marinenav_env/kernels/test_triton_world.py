@@ -43,8 +43,13 @@ BY_ROLE = RewardConfig(
     passing_margin=4.0,
 )  # fmt: skip
 ROUGH = WeatherConfig(
-    wind_speed=9.0, wind_direction=0.7, wave_height=0.5, wave_direction=2.0, delay=2, missed=0.3,
-)  # fmt: skip
+    wind_speed=9.0,
+    wind_direction=0.7,
+    wave_height=0.5,
+    wave_direction=2.0,
+    delay=2,
+    missed=0.3,
+)
 PENALTIES = [item.name for item in fields(BY_ROLE) if item.name.endswith("_penalty")][3:]
 """Those by role."""
 CONTINUOUS = ["ep011", "ep013", "ep032", "ep100", "ep103", "ep105", "ep107"]
@@ -70,9 +75,7 @@ def test_what_the_kernel_does_not_know_is_refused(setting: dict[str, Any]) -> No
 
 def test_a_cpu_is_refused() -> None:
     pytest.importorskip("triton")
-    with pytest.raises(
-        ConfigError, match=r"execution.kernel='triton': must be compiled where there is"
-    ):
+    with pytest.raises(ConfigError, match=r"execution.kernel='triton': must be compiled where there is"):
         MarineNavEnv(seed=0, kernel="triton")
 
 
@@ -123,9 +126,7 @@ def differences(
         source.step.add_(1)
         begin = ours if weather is None else theirs
         nothing = TensorDict({}, begin.batch_size)
-        now = ResetState(
-            scenario=scenario, state=begin, observation=nothing, batch_size=begin.batch_size
-        )
+        now = ResetState(scenario=scenario, state=begin, observation=nothing, batch_size=begin.batch_size)
         after, _, seen, _, outcome = kernel.advance(now, *rest)
         other, _, *expected = world.advance(now.replace(state=theirs), *rest)
         ours, found, theirs, expected = after.state, (seen, outcome), other.state, expected[::2]
@@ -147,8 +148,7 @@ def differences(
                 largest = (mine - other).abs()[~tied].amax().item()
                 worst[name] = max(worst[name], largest)
     delays = [] if weather is None else weather.delay.unique().tolist()
-    return {"worst": worst, "tied": int(tied.sum()), "envs": envs, "happened": happened,
-            "delays": delays}  # fmt: skip
+    return {"worst": worst, "tied": int(tied.sum()), "envs": envs, "happened": happened, "delays": delays}
 
 
 def wilfully(seed: int) -> Act:
@@ -250,9 +250,7 @@ def any_weather(device: str = "cpu") -> dict[str, Any]:
 
 def recorded_episodes() -> dict[str, Any]:
     """Recorded actions in the recorded scenarios."""
-    env = MarineNavEnv(
-        scenarios=parse_scenarios([recordings()[key][0] for key in CONTINUOUS]), seed=0
-    )
+    env = MarineNavEnv(scenarios=parse_scenarios([recordings()[key][0] for key in CONTINUOUS]), seed=0)
     steps = max(recordings()[key][0]["steps"] for key in CONTINUOUS)
     actions = torch.zeros(steps, *env.state.thrust.shape)
     for e, key in enumerate(CONTINUOUS):
@@ -266,8 +264,7 @@ def any_vessels() -> dict[str, Any]:
     drawn = random_world(3, [(5, 3, 3), (4, 4, 0), (6, 0, 2), (1, 1, 1)] * 16, inactive=0.1)
     parts = (drawn.state, drawn.scenario, drawn.parameters)
     state, scenario, parameters = (
-        part.apply(lambda each: each.float() if each.is_floating_point() else each)
-        for part in parts
+        part.apply(lambda each: each.float() if each.is_floating_point() else each) for part in parts
     )
     world = World(WorldConfig(dt=0.04, substeps=7), drawn.quantiles.float())
     return differences(world, state, scenario, parameters, towards_goals, 10)
@@ -278,17 +275,13 @@ def compiled_whole() -> dict[str, Any]:
     curriculum = Curriculum(levels=(Level(2, 0, 0, 30.0),), pool_size=8, refresh_size=8)
     same = []
     for setting in ({}, {"weather": ROUGH, "reward": BY_ROLE}):
-        env = MarineNavEnv(WorldConfig(max_steps=1, **setting), 8, kernel="triton",
-                           scenarios=curriculum, seed=0)  # fmt: skip
+        env = MarineNavEnv(WorldConfig(max_steps=1, **setting), 8, kernel="triton", scenarios=curriculum, seed=0)
         given = env.world_state, torch.ones(8, 2, 2), env.next_source()
         starts = WorldState(env.reset_pool.states, env.constants)
         for arguments in (given, (*given, NewEpisodes(starts, torch.arange(8)))):
             torch.compiler.reset()
             whole = torch.compile(env.world.step, backend="aot_eager", fullgraph=True)
-            found, expected = (
-                function(*arguments).world.now.to_tensordict()
-                for function in (whole, env.world.step)
-            )
+            found, expected = (function(*arguments).world.now.to_tensordict() for function in (whole, env.world.step))
             same.append(equal(found, expected))
     return {"equal": same}
 
@@ -348,9 +341,10 @@ def episodes_of(kind: str, device: str) -> dict[str, Any]:
         exact &= equal(now.state[done].to_tensordict(), expected_now.state[done].to_tensordict())
         exact &= equal(ours.constants.to_tensordict(), theirs.constants.to_tensordict())
         for (name, mine), (_, other) in zip(
-            sorted(row.items(True, True), key=str), sorted(expected.items(True, True), key=str),
+            sorted(row.items(True, True), key=str),
+            sorted(expected.items(True, True), key=str),
             strict=True,
-        ):  # fmt: skip
+        ):
             assert (mine.shape, mine.dtype) == (other.shape, other.dtype), name
             difference = (mine.double() - other.double()).abs().flatten()
             worst = max(worst, *difference.tolist(), 0.0)
@@ -359,9 +353,17 @@ def episodes_of(kind: str, device: str) -> dict[str, Any]:
 
 
 CASES = (
-    whole_episodes, everything_else, by_role, plain_penalties, rough, any_weather,
-    recorded_episodes, any_vessels, compiled_whole, new_episodes,
-)  # fmt: skip
+    whole_episodes,
+    everything_else,
+    by_role,
+    plain_penalties,
+    rough,
+    any_weather,
+    recorded_episodes,
+    any_vessels,
+    compiled_whole,
+    new_episodes,
+)
 
 
 @pytest.fixture(scope="module")
@@ -378,8 +380,7 @@ def test_the_kernel_equals_advance(found: dict[str, Any], case: str) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("case", [whole_episodes, rough, any_weather],
-                         ids=lambda case: case.__name__)  # fmt: skip
+@pytest.mark.parametrize("case", [whole_episodes, rough, any_weather], ids=lambda case: case.__name__)
 def test_the_kernel_equals_advance_on_a_gpu(case: Callable[[str], dict[str, Any]]) -> None:
     check(case("cuda"))
 

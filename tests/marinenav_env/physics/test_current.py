@@ -16,22 +16,15 @@ def test_equals_the_oracle_inside_and_outside_of_cores(shared_radius: bool) -> N
     episodes = [random_episode(rng, 1, 0, rng.randint(0, slots)) for _ in range(envs)]
     radii = [1.5 if shared_radius else episode.world.scenario.core_radius for episode in episodes]
     vortices = torch.tensor(
-        [
-            [*episode.cores, *[[9.0, 9.0, 0.0]] * (slots - len(episode.cores))]
-            for episode in episodes
-        ],
+        [[*episode.cores, *[[9.0, 9.0, 0.0]] * (slots - len(episode.cores))] for episode in episodes],
         dtype=torch.float64,
     )
     generator = torch.Generator().manual_seed(0)
     at = torch.rand(envs, points, 2, generator=generator, dtype=torch.float64) * 30.0
-    at[:, :slots] = vortices[..., :2] + 2.0 * torch.rand(
-        envs, slots, 2, generator=generator, dtype=torch.float64
-    )
+    at[:, :slots] = vortices[..., :2] + 2.0 * torch.rand(envs, slots, 2, generator=generator, dtype=torch.float64)
     at[:, 0] = vortices[:, 0, :2]  # the very centre
     distance = torch.linalg.vector_norm(at[:, :, None] - vortices[:, None, :, :2], dim=-1)
-    inside = (distance < torch.tensor(radii, dtype=torch.float64)[:, None, None]) & (
-        vortices[:, None, :, 2] != 0.0
-    )
+    inside = (distance < torch.tensor(radii, dtype=torch.float64)[:, None, None]) & (vortices[:, None, :, 2] != 0.0)
     assert inside.any() and not inside.all()
 
     core_radius = torch.tensor(radii[:1] if shared_radius else radii, dtype=torch.float64)

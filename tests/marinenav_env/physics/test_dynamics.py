@@ -56,9 +56,7 @@ def test_wrapping_equals_the_oracle() -> None:
         (dynamics.wrap_to_two_pi(angle), [angles.wrap_two_pi(a) for a in angle.tolist()]),
         (dynamics.wrap_to_pi(angle), [angles.wrap_pi(a) for a in angle.tolist()]),
     ):
-        torch.testing.assert_close(
-            got, torch.tensor(expected, dtype=torch.float64), atol=1e-13, rtol=0
-        )
+        torch.testing.assert_close(got, torch.tensor(expected, dtype=torch.float64), atol=1e-13, rtol=0)
 
 
 def test_continuous_actions_are_clipped_and_scaled() -> None:
@@ -120,16 +118,20 @@ def test_control_step_equals_the_oracle(world: World, newton: float) -> None:
     """Also under forces of wind and waves."""
     state, vessel = world.state, world.parameters.vessel
     generator = torch.Generator().manual_seed(1)
-    rates = (
-        4000.0 * torch.rand(*state.thrust.shape, generator=generator, dtype=torch.float64) - 2000.0
-    )
+    rates = 4000.0 * torch.rand(*state.thrust.shape, generator=generator, dtype=torch.float64) - 2000.0
     episode = world.episodes[0]
     core_radius = world.parameters.rules.core_radius
     force = newton * torch.randn(3, *state.active.shape, generator=generator, dtype=torch.float64)
     moved = dynamics.control_step(
-        state, rates, world.scenario, vessel, core_radius, episode.world.dt, episode.world.substeps,
+        state,
+        rates,
+        world.scenario,
+        vessel,
+        core_radius,
+        episode.world.dt,
+        episode.world.substeps,
         (force[0], force[1], force[2]) if newton else None,
-    )  # fmt: skip
+    )
     got = torch.cat(moved, -1)
     thrust = moved[3]
     assert (thrust == vessel.min_thrust[..., None]).any()

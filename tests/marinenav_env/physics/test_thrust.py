@@ -20,8 +20,7 @@ def test_controller_tracks_a_velocity(wanted):
     for _ in range(100):
         theta = env.state.pose[..., 2]
         cos, sin = theta.cos(), theta.sin()
-        body = torch.stack((cos * course[0] + sin * course[1],
-                            cos * course[1] - sin * course[0]), -1)  # fmt: skip
+        body = torch.stack((cos * course[0] + sin * course[1], cos * course[1] - sin * course[0]), -1)
         action = controller(step[GROUP, "observation", "self_state"], body)
         assert action.abs().max() <= 1.0
         step = env.step(step.set((GROUP, "action"), action))["next"].exclude((GROUP, "reward"))
@@ -56,8 +55,7 @@ def scalar_commands(own, wanted, vessel, seconds):
     total = max(force, 2.0 * least + abs(difference))
     total = min(total, 2.0 * most - abs(difference))
     change = vessel.max_thrust_rate * seconds
-    sides = (((total + sign * difference) / 2.0 - now) / change
-             for sign, now in ((1.0, left), (-1.0, right)))  # fmt: skip
+    sides = (((total + sign * difference) / 2.0 - now) / change for sign, now in ((1.0, left), (-1.0, right)))
     return [min(max(each, -1.0), 1.0) for each in sides]
 
 
@@ -87,7 +85,5 @@ def test_the_controller_of_a_world_commands_for_its_control_steps():
 
 def test_vessels_of_one_controller_are_equal_in_what_it_uses():
     ThrustController.of(WorldConfig(vessel=VesselConfig(radius=(1.0, 2.0), length=(4.0, 5.0))))
-    with pytest.raises(
-        ConfigError, match=r"^world\.vessel\.m=\(300\.0, 400\.0\): must be one number"
-    ):
+    with pytest.raises(ConfigError, match=r"^world\.vessel\.m=\(300\.0, 400\.0\): must be one number"):
         ThrustController.of(WorldConfig(vessel=VesselConfig(m=(300.0, 400.0))))

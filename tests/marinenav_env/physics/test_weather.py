@@ -28,11 +28,19 @@ from tests.oracle import weather as oracle
 
 DOUBLE = torch.float64
 STORMS = [
-    WeatherConfig(wind_speed=3.0 + number, wind_direction=number, wave_height=0.2 + 0.1 * number,
-                  wave_period=2.5 + 0.3 * number, wave_direction=2.0 * number, wave_seed=number,
-                  hull_height=0.8, delay=number % 3, missed=0.1)
+    WeatherConfig(
+        wind_speed=3.0 + number,
+        wind_direction=number,
+        wave_height=0.2 + 0.1 * number,
+        wave_period=2.5 + 0.3 * number,
+        wave_direction=2.0 * number,
+        wave_seed=number,
+        hull_height=0.8,
+        delay=number % 3,
+        missed=0.1,
+    )
     for number in range(3)
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")
@@ -45,15 +53,17 @@ def storm():
 def test_wind_equals_the_oracle(storm):
     world, weather = storm
     state, vessel = world.state, world.parameters.vessel
-    got = torch.stack(wind_force(state.velocity_ground[..., :2], state.pose[..., 2], vessel,
-                                 weather), -1)  # fmt: skip
+    got = torch.stack(wind_force(state.velocity_ground[..., :2], state.pose[..., 2], vessel, weather), -1)
     for e in range(len(STORMS)):
         for i in range(2):
             expected = oracle.wind_force(
-                weather.wind[e].tolist(), state.velocity_ground[e, i].tolist(),
-                float(state.pose[e, i, 2]), float(vessel.length[e, i]),
-                float(vessel.width[e, i]), 0.8,
-            )  # fmt: skip
+                weather.wind[e].tolist(),
+                state.velocity_ground[e, i].tolist(),
+                float(state.pose[e, i, 2]),
+                float(vessel.length[e, i]),
+                float(vessel.width[e, i]),
+                0.8,
+            )
             assert got[e, i].tolist() == pytest.approx(expected, rel=1e-9)
 
 
@@ -77,8 +87,9 @@ def test_waves_equal_the_oracle(storm):
 
 def test_strengths_are_those_of_the_formulas():
     # Beam wind of 8 m/s on 5 m x 1 m, at rest: 0.8 * 0.6125 * 64 * 5 = 157 N to starboard.
-    parameters, _ = build_parameters([WorldConfig(weather=replace(
-        MODERATE, wind_direction=math.pi / 2))], 1, CPU, DOUBLE)  # fmt: skip
+    parameters, _ = build_parameters(
+        [WorldConfig(weather=replace(MODERATE, wind_direction=math.pi / 2))], 1, CPU, DOUBLE
+    )
     zero = torch.zeros(1, 1, 2, dtype=DOUBLE)
     force = wind_force(zero, zero[..., 0], parameters.vessel, parameters.weather)
     assert [float(each) for each in force] == pytest.approx([0.0, 156.8, 0.0], abs=1e-9)
@@ -87,10 +98,12 @@ def test_strengths_are_those_of_the_formulas():
     variance = 0.5 * weather.wave_amplitude.square().sum()
     assert 4.0 * float(variance.sqrt()) == pytest.approx(0.4)
     pose = torch.zeros(1, 1, 3, dtype=DOUBLE)
-    pushed = torch.stack([
-        torch.stack(wave_force(pose, torch.tensor([0.5 * step], dtype=DOUBLE), parameters.vessel,
-                               weather)) for step in range(400)
-    ])  # fmt: skip
+    pushed = torch.stack(
+        [
+            torch.stack(wave_force(pose, torch.tensor([0.5 * step], dtype=DOUBLE), parameters.vessel, weather))
+            for step in range(400)
+        ]
+    )
     assert pushed.mean(0).abs().max() < 15.0 and 80.0 < pushed[:, 0].std() < 200.0
 
 
@@ -100,9 +113,7 @@ def test_the_force_of_the_weather_is_that_of_wind_and_waves(storm):
     wind = wind_force(state.velocity_ground[..., :2], state.pose[..., 2], vessel, weather)
     waves = wave_force(state.pose, 0.5 * state.steps, vessel, weather)
     expected = [one + other for one, other in zip(wind, waves, strict=True)]
-    assert [*weather_force(state, vessel, weather, 0.5)] == [
-        pytest.approx(each) for each in expected
-    ]
+    assert [*weather_force(state, vessel, weather, 0.5)] == [pytest.approx(each) for each in expected]
 
 
 def test_commands_take_effect_after_the_delay_of_their_environment():
@@ -131,8 +142,15 @@ def test_a_calm_world_has_no_weather():
 
 def test_the_world_applies_all_of_it():
     calm = WeatherConfig()
-    env = world_of([calm, replace(calm, delay=2), replace(calm, wind_speed=8.0), replace(
-        calm, wave_height=0.4), replace(calm, missed=1.0)])  # fmt: skip
+    env = world_of(
+        [
+            calm,
+            replace(calm, delay=2),
+            replace(calm, wind_speed=8.0),
+            replace(calm, wave_height=0.4),
+            replace(calm, missed=1.0),
+        ]
+    )
     td, thrust, seen = env.reset(), [], []
     for _ in range(4):
         td["robots", "action"] = torch.ones_like(env.rand_action(td)["robots", "action"])
@@ -178,8 +196,7 @@ def test_a_rollout_in_weather_goes_on_from_a_saved_state():
     other.load_state_dict(first.state_dict())
     assert first.state.pending.any() and torch.equal(first.state.pending, other.state.pending)
     action = first.rand_action(td)
-    ends = [env.step(action.clone())["next"]["robots", "observation", "objects_state"]
-            for env in (first, other)]  # fmt: skip
+    ends = [env.step(action.clone())["next"]["robots", "observation", "objects_state"] for env in (first, other)]
     assert torch.equal(*ends)
 
 
@@ -188,15 +205,11 @@ def test_weather_compiles_into_one_graph_for_all_episodes(monkeypatch):
     counter = CompileCounter()
     monkeypatch.setattr(
         "marinenav_env.stepping.world.compiled",
-        lambda call, device, checks_all=True: torch.compile(
-            call, backend=counter, fullgraph=True, dynamic=False
-        ),
+        lambda call, device, checks_all=True: torch.compile(call, backend=counter, fullgraph=True, dynamic=False),
     )
     levels = (Level(3, 0, 0, 30.0), Level(3, 0, 2, 30.0, weather=1.0))
     curriculum = Curriculum(levels, pool_size=64, refresh_size=16, refresh_interval=2)
-    env = MarineNavEnv(
-        WorldConfig(max_steps=6), 16, scenarios=curriculum, seed=1, compile_step=True
-    )
+    env = MarineNavEnv(WorldConfig(max_steps=6), 16, scenarios=curriculum, seed=1, compile_step=True)
     td = env.reset()
     for _ in range(20):
         td = env.maybe_reset(env.step(env.rand_action(td))["next"])
@@ -207,8 +220,10 @@ def test_waves_have_the_energies_of_a_spectrum():
     """Pierson and Moskowitz: S ~ r^-5 exp(-5/4 r^-4), of frequencies over that of the peak."""
     ratios = (0.7, 0.85, 1.0, 1.2, 1.5, 1.9)
     edges = [0.7, 0.775, 0.925, 1.1, 1.35, 1.7, 1.9]
-    energy = [ratio**-5 * math.exp(-1.25 * ratio**-4) * (high - low)
-              for ratio, low, high in zip(ratios, edges[:-1], edges[1:], strict=True)]  # fmt: skip
+    energy = [
+        ratio**-5 * math.exp(-1.25 * ratio**-4) * (high - low)
+        for ratio, low, high in zip(ratios, edges[:-1], edges[1:], strict=True)
+    ]
     weather = build_weather([WeatherConfig(wave_height=2.0, wave_period=5.0)], CPU, DOUBLE)
     peak = 2.0 * math.pi / 5.0
     assert weather.wave_frequency[0].tolist() == pytest.approx([peak * each for each in ratios])
@@ -227,8 +242,9 @@ def test_long_waves_turn_the_hull_by_the_slope_of_the_water():
     seconds = torch.zeros(1, dtype=DOUBLE)
     moment = wave_force(torch.zeros(1, 1, 3, dtype=DOUBLE), seconds, vessel, weather)[2]
     waves = (weather.wave_amplitude, weather.wave_frequency, weather.wave_phase)
-    slopes = [amplitude * frequency**4 / 9.81 * math.cos(phase)
-              for amplitude, frequency, phase in zip(*(each[0].tolist() for each in waves),
-                                                     strict=True)]  # fmt: skip
+    slopes = [
+        amplitude * frequency**4 / 9.81 * math.cos(phase)
+        for amplitude, frequency, phase in zip(*(each[0].tolist() for each in waves), strict=True)
+    ]
     expected = 400.0 * 5.0**2 / 12.0 * math.cos(0.7) * math.sin(0.7) * sum(slopes)
     assert float(moment) == pytest.approx(expected, rel=1e-3)

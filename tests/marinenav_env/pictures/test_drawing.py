@@ -19,11 +19,16 @@ def voyage(cores=()):
     collided = np.zeros((6, 2), np.bool_)
     collided[5, 0] = True
     return drawing.Voyage(
-        poses=np.stack((first, second), 1), thrust=np.full((6, 2, 2), 400.0, np.float32),
-        active=~collided, collided=collided, goals=np.float32([[58.0, 12.0], [40.0, 50.0]]),
-        hulls=np.float32([[5.0, 2.5], [5.0, 2.5]]), obstacles=np.float32([[20.0, 40.0, 1.5]]),
-        cores=np.float32(cores).reshape(-1, 4), map_size=(55.0, 55.0),
-    )  # fmt: skip
+        poses=np.stack((first, second), 1),
+        thrust=np.full((6, 2, 2), 400.0, np.float32),
+        active=~collided,
+        collided=collided,
+        goals=np.float32([[58.0, 12.0], [40.0, 50.0]]),
+        hulls=np.float32([[5.0, 2.5], [5.0, 2.5]]),
+        obstacles=np.float32([[20.0, 40.0, 1.5]]),
+        cores=np.float32(cores).reshape(-1, 4),
+        map_size=(55.0, 55.0),
+    )
 
 
 WITH_CORE = voyage([[30.0, 20.0, 9.4, 0.5]])

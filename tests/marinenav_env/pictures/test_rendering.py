@@ -129,9 +129,7 @@ def test_a_window_that_never_waits_leaves_pictures_out(clock):
 
 def test_the_border_is_of_the_map_of_the_level(monkeypatch):
     maps, draw = [], rendering.draw_map
-    monkeypatch.setattr(
-        rendering, "draw_map", lambda axes, *given: maps.append(axes) or draw(axes, *given)
-    )
+    monkeypatch.setattr(rendering, "draw_map", lambda axes, *given: maps.append(axes) or draw(axes, *given))
     levels = (Level(1, 0, 0, 20.0, map_size=80.0),)
     env = MarineNavEnv(scenarios=Curriculum(levels, pool_size=4, refresh_size=4), seed=0)
     env.reset()
@@ -151,10 +149,13 @@ def test_a_window_that_never_waits_leaves_time_for_training(clock):
     assert window.due()
 
 
-@pytest.mark.parametrize(("mode", "fps", "message"), [
-    ("ansi", 10.0, "mode='ansi': must be rgb_array or human"),
-    ("human", 0.0, "render_fps=0.0: must be above 0, or None"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("mode", "fps", "message"),
+    [
+        ("ansi", 10.0, "mode='ansi': must be rgb_array or human"),
+        ("human", 0.0, "render_fps=0.0: must be above 0, or None"),
+    ],
+)
 def test_what_cannot_be_shown_is_refused(mode, fps, message):
     env = world()
     env.reset()

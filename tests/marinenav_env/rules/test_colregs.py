@@ -87,12 +87,18 @@ def test_equals_the_oracle_on_every_branch() -> None:
                     first = alone[1] == expected[1]
                     branches[f"{'first' if first else 'later'} in slot {slot}"] += 1
     names = {
-        "masked", "own too slow", "other too slow", "clear", "cut corner", "inside the margin",
-        "crossing to port", "crossing", "head-on to port", "head-on",
-    }  # fmt: skip
-    names |= {f"first in slot {k}" for k in range(slots)} | {
-        f"later in slot {k}" for k in range(1, slots)
+        "masked",
+        "own too slow",
+        "other too slow",
+        "clear",
+        "cut corner",
+        "inside the margin",
+        "crossing to port",
+        "crossing",
+        "head-on to port",
+        "head-on",
     }
+    names |= {f"first in slot {k}" for k in range(slots)} | {f"later in slot {k}" for k in range(1, slots)}
     assert {name for name, count in branches.items() if count >= 10} == names, branches
 
 
@@ -149,7 +155,7 @@ def branch(thing: list[float], real: bool, own: tuple[float, float], own_radius:
         (17.0, 0.0, (-0.5, 0.0), True),
         (17.0, 0.0, (-0.499999, 0.0), False),
     ],
-)  # fmt: skip
+)
 def test_edges_of_the_zones(x: float, y: float, own: tuple[float, float], expected: bool) -> None:
     """The object is at the origin of its frame and sails along x, so nothing is rounded."""
     thing = [-x, -y, 0.5, 0.0, 0.1]

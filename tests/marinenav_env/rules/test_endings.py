@@ -32,9 +32,7 @@ def test_equals_the_oracle(steps: int, evaluation: bool) -> None:
         each = [oracle.endings(f == "collided", f == "arrived", steps, 10) for f in present]
         collisions = [fate == "collided" for fate in present]
         terminated = oracle.episode_over([x.terminated for x in each], collisions, evaluation)
-        over = oracle.episode_over(
-            [x.terminated or x.truncated for x in each], collisions, evaluation
-        )
+        over = oracle.episode_over([x.terminated or x.truncated for x in each], collisions, evaluation)
         assert bool(got.episode_terminated[e]) == terminated, row
         assert bool(got.episode_done[e]) == over, row
         for r, fate in enumerate(row):

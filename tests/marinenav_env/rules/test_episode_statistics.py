@@ -13,8 +13,7 @@ from tests.marinenav_env.env_helpers import ACTION, KINDS, SHORT, actions_of, eq
 from tests.own_parts import allow_only
 
 OWN = ("return", "length", "success", "collision")
-PUBLISHED = tuple(f"reward/{name}" for name in
-                  ("timestep", "progress", "COLREGs", "collision", "goal"))  # fmt: skip
+PUBLISHED = tuple(f"reward/{name}" for name in ("timestep", "progress", "COLREGs", "collision", "goal"))
 BY_ROLE = RewardConfig(give_way_penalty=-1.0, astern_penalty=-0.2, off_course_penalty=-0.3)
 CLOSE = replace(SHORT, vessel=replace(SHORT.vessel, goal_distance=30.0, radius=8.0))
 """Robots arrive, collide and run out of time within a few steps."""
@@ -56,9 +55,7 @@ def expected_statistics(env: MarineNavEnv, steps: list[tuple[Any, Any, Any]]) ->
                 collided, arrived = bool(outcome.collided[e, r]), bool(outcome.arrived[e, r])
                 own["return"] += share * float(row["next", GROUP, "reward"][e, r])
                 own["reward/timestep"] += share * float(rules.timestep_penalty)
-                own["reward/COLREGs"] += (
-                    share * float(rules.COLREGs_penalty) * float(outcome.phi[e, r])
-                )
+                own["reward/COLREGs"] += share * float(rules.COLREGs_penalty) * float(outcome.phi[e, r])
                 own["reward/collision"] += share * float(rules.collision_penalty) * collided
                 own["reward/goal"] += share * float(rules.goal_reward) * arrived
                 if collided or arrived:

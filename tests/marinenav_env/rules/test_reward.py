@@ -36,9 +36,7 @@ def test_equals_the_oracle(shared: bool) -> None:
     columns = torch.tensor(weights, dtype=torch.float64).unbind(-1)
     rules = Rules(**dict(zip(FIELDS, columns, strict=True)), batch_size=[len(weights)])
     generator = torch.Generator().manual_seed(0)
-    before, after, phi = 50.0 * torch.rand(
-        3, envs, robots, generator=generator, dtype=torch.float64
-    )
+    before, after, phi = 50.0 * torch.rand(3, envs, robots, generator=generator, dtype=torch.float64)
     collided, arrived = torch.rand(2, envs, robots, generator=generator) < 0.5
     assert {(True, True), (True, False), (False, True), (False, False)} == set(
         zip(collided.flatten().tolist(), arrived.flatten().tolist(), strict=True)
@@ -105,8 +103,7 @@ def config(name: str) -> WorldConfig:
 
 @pytest.fixture(autouse=True)
 def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("again", "everything", "too_wide", "double", "faulty", "number", "summed",
-             "constant")  # fmt: skip
+    names = ("again", "everything", "too_wide", "double", "faulty", "number", "summed", "constant")
     allow_only(monkeypatch, *(f"{__name__}:{name}" for name in names))
 
 
@@ -136,9 +133,7 @@ def test_a_reward_is_kept_by_name_and_not_in_scenario_files(tmp_path: Any) -> No
     write_scenarios(path, episodes_of(env.scenario, env.config))
     assert "function" not in path.read_text()
     assert read_scenarios(path)[0].world.reward == RewardConfig()
-    plain, own = (
-        sail(MarineNavEnv(config(name), scenarios=path, seed=0), 3) for name in ("", "everything")
-    )
+    plain, own = (sail(MarineNavEnv(config(name), scenarios=path, seed=0), 3) for name in ("", "everything"))
     assert not torch.equal(plain["next", GROUP, "reward"], own["next", GROUP, "reward"])
 
 
@@ -169,13 +164,19 @@ def test_what_is_no_reward_is_refused(name: str, message: str) -> None:
 @pytest.mark.slow
 def test_it_is_compiled_with_the_world() -> None:
     eager, compiled = (
-        sail(MarineNavEnv(config("everything"), 3, scenarios=replace(LEVELS, refresh_size=8),
-                          dtype=torch.float64, compile_step=flag, seed=0))
+        sail(
+            MarineNavEnv(
+                config("everything"),
+                3,
+                scenarios=replace(LEVELS, refresh_size=8),
+                dtype=torch.float64,
+                compile_step=flag,
+                seed=0,
+            )
+        )
         for flag in (False, True)
-    )  # fmt: skip
-    torch.testing.assert_close(
-        eager["next", GROUP, "reward"], compiled["next", GROUP, "reward"], atol=1e-9, rtol=1e-9
     )
+    torch.testing.assert_close(eager["next", GROUP, "reward"], compiled["next", GROUP, "reward"], atol=1e-9, rtol=1e-9)
 
 
 # Penalties by role --------------------------------------------------------------------------------
@@ -195,9 +196,12 @@ BY_ROLE = RewardConfig(
 def sea(envs: int, robots: int, reward: RewardConfig = BY_ROLE) -> RewardInputs:
     """A step of vessels close to each other that turn and change speed."""
     env = MarineNavEnv(
-        WorldConfig(reward=reward, sensor=SensorConfig(range=RANGES[:robots])), envs,
-        scenarios=Curriculum((Level(robots, 0, 0, 0.0),)), dtype=torch.float64, seed=0,
-    )  # fmt: skip
+        WorldConfig(reward=reward, sensor=SensorConfig(range=RANGES[:robots])),
+        envs,
+        scenarios=Curriculum((Level(robots, 0, 0, 0.0),)),
+        dtype=torch.float64,
+        seed=0,
+    )
     env.step(env.rand_step(env.reset()))
     generator = torch.Generator().manual_seed(1)
 
@@ -214,15 +218,21 @@ def sea(envs: int, robots: int, reward: RewardConfig = BY_ROLE) -> RewardInputs:
     never = torch.zeros_like(active)
     zero = torch.zeros(envs, robots, dtype=torch.float64)
     seen = {"objects_mask": drawn(envs, robots, 3) > 0.8}
-    return RewardInputs(zero, zero, never, never, active, before, after, env.scenario,
-                        env.constants, seen, env.config)  # fmt: skip
+    return RewardInputs(zero, zero, never, never, active, before, after, env.scenario, env.constants, seen, env.config)
 
 
 @pytest.mark.parametrize(
     ("passing", "margin", "steerage"),
-    [(0.0, 0.0, 0.0), (11.0, 0.0, 0.0), (12.0, 3.0, 0.0), (0.0, 1.0, 0.0), (9.0, 20.0, 0.0),
-     (11.0, 3.0, 0.5), (0.0, 0.0, 1.5)],
-)  # fmt: skip
+    [
+        (0.0, 0.0, 0.0),
+        (11.0, 0.0, 0.0),
+        (12.0, 3.0, 0.0),
+        (0.0, 1.0, 0.0),
+        (9.0, 20.0, 0.0),
+        (11.0, 3.0, 0.5),
+        (0.0, 0.0, 1.5),
+    ],
+)
 def test_penalties_by_role_equal_the_oracle(passing: float, margin: float, steerage: float) -> None:
     envs, robots = 60, 4
     distances = {"passing_distance": passing, "passing_margin": margin}
@@ -239,11 +249,9 @@ def test_penalties_by_role_equal_the_oracle(passing: float, margin: float, steer
             others = [two for two in range(robots) if two != one and step.active[e, two]]
             reach = RANGES[one] + step.config.vessel.detect_radius  # type: ignore[operator]
             met = [roles.meet_under_way(rows[one], rows[two], steerage) for two in others]
-            duty = max((roles.duty(each, reach, rules.horizon, domain, margin) for each in met),
-                       default=0.0)  # fmt: skip
+            duty = max((roles.duty(each, reach, rules.horizon, domain, margin) for each in met), default=0.0)
             stands = duty == 0.0 and any(
-                roles.stands_on(each, reach, rules.horizon, domain, rules.stand_on_until)
-                for each in met
+                roles.stands_on(each, reach, rules.horizon, domain, rules.stand_on_until) for each in met
             )
             before, after = (
                 (float(state.pose[e, one, 2]), *state.velocity_water[e, one, :2].tolist())
@@ -255,8 +263,7 @@ def test_penalties_by_role_equal_the_oracle(passing: float, margin: float, steer
             keeps = any(roles.keeps_speed(each, reach, rules.horizon, domain) for each in met)
             slower = roles.slowing(before, after) if keeps else 0.0
             if not keeps and roles.slowing(before, after) > 0.0:
-                wide += any(roles.keeps_speed(each, reach, rules.horizon, 2.0 * domain)
-                            for each in met)  # fmt: skip
+                wide += any(roles.keeps_speed(each, reach, rules.horizon, 2.0 * domain) for each in met)
             alone = not step.observation["objects_mask"][e, one].any()
             goal = step.scenario.goal[e, one].tolist()
             across = roles.off_course(rows[one][:5], goal) if alone else 0.0
@@ -273,12 +280,8 @@ def test_penalties_by_role_equal_the_oracle(passing: float, margin: float, steer
     assert 1.0 in strayed and wide > 0
 
 
-@pytest.mark.parametrize(
-    ("steerage", "turn", "pays"), [(0.0, 0.0, False), (0.5, 0.0, True), (0.5, 60.0, False)]
-)
-def test_vessels_that_stop_head_on_still_have_to_turn(
-    steerage: float, turn: float, pays: bool
-) -> None:
+@pytest.mark.parametrize(("steerage", "turn", "pays"), [(0.0, 0.0, False), (0.5, 0.0, True), (0.5, 60.0, False)])
+def test_vessels_that_stop_head_on_still_have_to_turn(steerage: float, turn: float, pays: bool) -> None:
     reward = RewardConfig(give_way_penalty=-1.0, steerage_speed=steerage)
     step = sea(1, 2, reward)
     step.active.fill_(True)
@@ -291,8 +294,7 @@ def test_vessels_that_stop_head_on_still_have_to_turn(
     assert float(sum(role_terms(step).values())[0, 0]) == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize("name", ["give_way", "stand_on", "port_turn", "slowing", "astern",
-                                  "off_course"])  # fmt: skip
+@pytest.mark.parametrize("name", ["give_way", "stand_on", "port_turn", "slowing", "astern", "off_course"])
 def test_one_penalty_by_role_is_enough(name: str) -> None:
     reward = RewardConfig(**{f"{name}_penalty": -1.0})  # type: ignore[arg-type]
     assert reward_function(WorldConfig(reward=reward)) is reward_by_role
@@ -322,9 +324,7 @@ def approach(x: float, y: float, course: float, speed: float, reward: RewardConf
     return float(sum(role_terms(step).values())[0, 0])
 
 
-@pytest.mark.parametrize(
-    ("distance", "pays"), [(10.0, False), (10.0 + 1e-6, True), (22.79, True), (22.8, False)]
-)
+@pytest.mark.parametrize(("distance", "pays"), [(10.0, False), (10.0 + 1e-6, True), (22.79, True), (22.8, False)])
 def test_who_stands_on_may_act_within_a_distance(distance: float, pays: bool) -> None:
     """Overtaken by a vessel right astern, which is detected 20 m and its radius of 2.795 m away."""
     reward = RewardConfig(stand_on_penalty=-0.5)

@@ -74,10 +74,16 @@ def counting(made):
 def made(monkeypatch):
     """Numbers of inputs of the graphs that are made, without generated code."""
     compile, made = torch.compile, []
-    monkeypatch.setattr(torch, "compile", lambda *args, options, **rest: compile(
-        *args, **rest, backend=counting(made),
-        options={key: value for key, value in options.items() if key == "guard_filter_fn"},
-    ))  # fmt: skip
+    monkeypatch.setattr(
+        torch,
+        "compile",
+        lambda *args, options, **rest: compile(
+            *args,
+            **rest,
+            backend=counting(made),
+            options={key: value for key, value in options.items() if key == "guard_filter_fn"},
+        ),
+    )
     torch.compiler.reset()
     yield made
     torch.compiler.reset()
@@ -93,9 +99,7 @@ def test_what_a_function_refers_to_need_not_be_checked(made):
             torch.testing.assert_close(function(value), layer.call(value))
     assert len(made) == 2
     layers[0].factor = 5.0  # against the contract
-    torch.testing.assert_close(
-        functions[0](torch.ones(3, 2)), 2.0 * layers[0].layer(torch.ones(3, 2))
-    )
+    torch.testing.assert_close(functions[0](torch.ones(3, 2)), 2.0 * layers[0].layer(torch.ones(3, 2)))
     functions[0](torch.ones(4, 2))
     assert len(made) == 3
     with torch.no_grad():

@@ -18,8 +18,6 @@ from marinenav_env.runtime.execution import Execution
         ({"precision": "tf32"}, r"^execution\.precision='tf32': must be one of auto, fp32, bf16, "),
     ],
 )
-def test_what_cannot_be_used_is_refused_by_its_setting(
-    setting: dict[str, Any], sentence: str
-) -> None:
+def test_what_cannot_be_used_is_refused_by_its_setting(setting: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         Execution(**setting)

@@ -38,9 +38,7 @@ def some_rows() -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_gathering_few_rows_equals_choosing_everywhere(
-    share: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gathering_few_rows_equals_choosing_everywhere(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a CPU does, against what every other device does."""
     index, pool, old = some_rows()
     mask = torch.rand(20, generator=torch.Generator().manual_seed(4)) < share

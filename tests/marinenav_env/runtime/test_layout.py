@@ -56,9 +56,7 @@ class Outer(TensorClass):
 def outer(number: int) -> Outer:
     """Everything in it depends on a number; one field has environments innermost."""
     value = environments_innermost(torch.full((4, 3), -0.0 if number == 0 else float(number)))
-    inner = Inner(
-        flag=torch.full((4,), number % 2 == 1), count=torch.full((4,), number), batch_size=[4]
-    )
+    inner = Inner(flag=torch.full((4,), number % 2 == 1), count=torch.full((4,), number), batch_size=[4])
     return Outer(value=value, inner=inner, batch_size=[4])
 
 

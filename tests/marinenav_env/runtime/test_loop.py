@@ -63,8 +63,9 @@ def begin(device=CPU):
 def loop_of(recorder=None, device=CPU, **options):
     """A loop, and the generator that it draws from."""
     generator = torch.Generator(device).manual_seed(0)
-    loop = Loop(counting(generator, device), begin(device), device, generators=[generator],
-                recorder=recorder, **options)  # fmt: skip
+    loop = Loop(
+        counting(generator, device), begin(device), device, generators=[generator], recorder=recorder, **options
+    )
     return loop, generator
 
 
@@ -97,9 +98,14 @@ def test_without_a_recorder_it_is_the_function():
 
 def test_draws_are_arguments_of_the_step():
     generator, other = torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
-    loop = Loop(lambda state, noise: (state + noise, noise), torch.zeros(3), CPU,
-                draws=lambda: (torch.rand(3, generator=generator),), generators=[generator],
-                recorder=Tape())  # fmt: skip
+    loop = Loop(
+        lambda state, noise: (state + noise, noise),
+        torch.zeros(3),
+        CPU,
+        draws=lambda: (torch.rand(3, generator=generator),),
+        generators=[generator],
+        recorder=Tape(),
+    )
     for _ in range(WARM_UPS + 3):
         assert torch.equal(loop(), torch.rand(3, generator=other))
 
@@ -244,9 +250,13 @@ def test_loops_that_share_a_generator_with_a_failed_capture_are_captured_again()
     outcomes(other)
     said = []
     failing = Loop(
-        lambda state, value: (state, value + torch.rand(2, generator=shared)), (), CPU,
-        generators=[shared], say=said.append, recorder=Tape(RuntimeError("broken")),
-    )  # fmt: skip
+        lambda state, value: (state, value + torch.rand(2, generator=shared)),
+        (),
+        CPU,
+        generators=[shared],
+        say=said.append,
+        recorder=Tape(RuntimeError("broken")),
+    )
     for _ in range(WARM_UPS + 2):
         failing(torch.ones(2))
     assert len(said) == 1 and not failing.captures
@@ -287,8 +297,11 @@ class FakeCuda:
         cuda = torch.cuda
         generator = self.generator("default")
         for owner, name, value in (
-            (cuda, "CUDAGraph", lambda: SimpleNamespace(
-                register_generator_state=lambda each: self.calls.append(("registered", each)))),
+            (
+                cuda,
+                "CUDAGraph",
+                lambda: SimpleNamespace(register_generator_state=lambda each: self.calls.append(("registered", each))),
+            ),
             (cuda, "graph_pool_handle", lambda: (0, 7)),
             (cuda, "Stream", lambda device: SimpleNamespace(device_index=0)),
             (cuda, "current_stream", lambda device: self.current),
@@ -298,7 +311,7 @@ class FakeCuda:
             (cuda, "graph", self.graph),
             (cuda.memory, "_cuda_endAllocateToPool", self.end),
             (cuda.memory, "_cuda_releasePool", lambda *given: self.calls.append(("freed", given))),
-        ):  # fmt: skip
+        ):
             monkeypatch.setattr(owner, name, value, raising=False)
         return generator
 
@@ -331,9 +344,11 @@ def test_a_failed_capture_leaves_the_device_as_it_was(monkeypatch, left):
         recorder.record(lambda: None, [generator])
     pool = [("ended", (0, (0, 7))), ("freed", (0, (0, 7)))]
     assert cuda.calls == [
-        ("registered", generator), *(pool if left else []), ("own", "state of own"),
+        ("registered", generator),
+        *(pool if left else []),
+        ("own", "state of own"),
         ("default", "state of default"),
-    ]  # fmt: skip
+    ]
     assert cuda.current == "usual"
 
 
@@ -430,7 +445,10 @@ print("fine")
 def test_a_failed_capture_spoils_nothing_in_its_process():
     """In a process of its own: what is left behind would spoil the tests after it."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", BREAK], capture_output=True, text=True,
-        cwd=Path(__file__).parents[3], check=False,
-    )  # fmt: skip
+        [sys.executable, "-W", "ignore", "-c", BREAK],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[3],
+        check=False,
+    )
     assert done.stdout == "fine\n", done.stderr

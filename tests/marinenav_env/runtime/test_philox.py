@@ -22,10 +22,9 @@ def of_hex(text: str) -> list[int]:
     [
         ("0 0 0 0", "0 0", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
         (" ".join(["ffffffff"] * 4), "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
-        ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0",
-         "d16cfe09 94fdcceb 5001e420 24126ea1"),
+        ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
     ],
-)  # fmt: skip
+)
 def test_known_answers_of_random123(counter: str, key: str, expected: str) -> None:
     a, b, c, d = torch.tensor(of_hex(counter))
     lower, upper = torch.tensor(of_hex(key))
@@ -76,8 +75,7 @@ def test_an_environment_does_not_depend_on_the_others() -> None:
 @pytest.mark.slow
 def test_numbers_are_the_same_compiled() -> None:
     def draw(source: RandomSource) -> tuple[torch.Tensor, ...]:
-        return (*source.words(7), source.normal((33, 3), torch.float32),
-                source.uniform((33, 5), torch.float32))  # fmt: skip
+        return (*source.words(7), source.normal((33, 3), torch.float32), source.uniform((33, 5), torch.float32))
 
     source = RandomSource.seeded(2**50 + 9, 33, CPU)
     compiled = torch.compile(draw, fullgraph=True, dynamic=False)
@@ -96,8 +94,7 @@ def test_numbers_follow_from_counter_and_key() -> None:
     key = torch.tensor(3), torch.tensor(9)
     for number, environment in itertools.product(range(3), range(2)):
         words, normals, uniforms = (
-            philox((*map(torch.tensor, (number, environment + 7, 6, 20 + kind)),), key)
-            for kind in (1, 2, 3)
+            philox((*map(torch.tensor, (number, environment + 7, 6, 20 + kind)),), key) for kind in (1, 2, 3)
         )
         drawn = source.words(3)
         assert [int(word[number, environment]) for word in drawn] == [*map(int, words)]
@@ -118,8 +115,9 @@ def test_each_step_takes_the_next_source() -> None:
     taken = [source.take() for _ in range(3)]
     assert [int(each.step) for each in taken] == [0, 1, 2] and int(source.step) == 3
     assert {name: each.tolist() for name, each in source.state().items()} == {
-        "seed": [3, 0], "step": 3,
-    }  # fmt: skip
+        "seed": [3, 0],
+        "step": 3,
+    }
     source.restart(4)
     assert int(source.step) == 0 and int(taken[2].step) == 2
 
@@ -160,9 +158,12 @@ def test_neighbours_are_not_correlated() -> None:
     """Steps, purposes, seeds and environments that follow one another, and their slots."""
     source = RandomSource.seeded(5, COUNT, CPU)
     variants = [
-        source, source._replace(step=source.step + 1), source.of(1),
-        source._replace(environment=source.environment + 1), RandomSource.seeded(6, COUNT, CPU),
-    ]  # fmt: skip
+        source,
+        source._replace(step=source.step + 1),
+        source.of(1),
+        source._replace(environment=source.environment + 1),
+        RandomSource.seeded(6, COUNT, CPU),
+    ]
     drawn = [each.normal((COUNT, 3, 2), torch.float64).flatten(1) for each in variants]
     drawn[3][-1] = torch.randn(6, generator=torch.Generator().manual_seed(0))
     columns = torch.cat([drawn[0], *drawn[1:3], drawn[4]], 1).T

@@ -32,13 +32,14 @@ WITH_CORES = (*LEVELS, Level(6, 8, 8, 40.0), Level(3, 2, 2, 30.0, encounter=True
 
 
 def drawn(
-    kind: type[ScenarioSampler], config: ScenarioConfig, levels: tuple[Level, ...], count: int,
+    kind: type[ScenarioSampler],
+    config: ScenarioConfig,
+    levels: tuple[Level, ...],
+    count: int,
     by_counter: bool,
-) -> Scenario:  # fmt: skip
+) -> Scenario:
     sampler = kind(config, levels, CPU, torch.float32)
-    seeded: Any = (
-        RandomSource.seeded(3, count, CPU) if by_counter else torch.Generator().manual_seed(3)
-    )
+    seeded: Any = RandomSource.seeded(3, count, CPU) if by_counter else torch.Generator().manual_seed(3)
     return sampler.sample(torch.arange(count) % len(levels), seeded)
 
 
@@ -53,18 +54,14 @@ def same_rows(first: Scenario, second: Scenario) -> Tensor:
 @pytest.mark.parametrize("by_counter", [False, True])
 def test_what_the_published_loops_complete_stays_bit_for_bit(by_counter: bool) -> None:
     published, ours = (
-        drawn(kind, ScenarioConfig(), WITH_CORES, 160, by_counter)
-        for kind in (ScenarioSampler, CompleteSampler)
+        drawn(kind, ScenarioConfig(), WITH_CORES, 160, by_counter) for kind in (ScenarioSampler, CompleteSampler)
     )
     assert same_rows(published, ours).all()
 
 
 @pytest.mark.parametrize("by_counter", [False, True])
 def test_the_few_that_lack_something_are_drawn_again(by_counter: bool) -> None:
-    published, ours = (
-        drawn(kind, FEW_DRAWS, TIGHT, 300, by_counter)
-        for kind in (ScenarioSampler, CompleteSampler)
-    )
+    published, ours = (drawn(kind, FEW_DRAWS, TIGHT, 300, by_counter) for kind in (ScenarioSampler, CompleteSampler))
     asked = ASKED[ours.level]
     lacking = (counts_of(published) < asked).any(-1)
     assert 0 < lacking.sum() < 75  # less than half of the first level
@@ -155,9 +152,7 @@ def test_the_next_complete_one_of_the_level(
     samplers = [CompleteSampler(ScenarioConfig(), LEVELS[:2], CPU, torch.float32) for _ in "ab"]
     for sampler, flags in zip(samplers, (torch.ones_like(given), given), strict=True):
         monkeypatch.setattr(sampler, "is_complete", lambda scenario, flags=flags: flags)
-    usual, found = (
-        sampler.sample(every, RandomSource.seeded(3, len(level), CPU)) for sampler in samplers
-    )
+    usual, found = (sampler.sample(every, RandomSource.seeded(3, len(level), CPU)) for sampler in samplers)
     assert same_rows(found, usual[expected]).all()
     assert not same_rows(usual, usual.roll(1)).any()
 

@@ -82,9 +82,7 @@ def test_the_first_candidates_are_the_same_of_any_number(sizes: tuple[int, ...])
     other = replace(source, source=source.source._replace(step=torch.tensor(1)))
     for one, two in ((6, source), (5, other)):
         again = two.candidates(one, 40, sizes)
-        assert not any(
-            torch.equal(a, b) for a, b in zip(again[1:], many[1:], strict=True) if len(a)
-        )
+        assert not any(torch.equal(a, b) for a, b in zip(again[1:], many[1:], strict=True) if len(a))
 
 
 def test_numbers_of_every_shape_differ() -> None:

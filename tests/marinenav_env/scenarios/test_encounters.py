@@ -67,9 +67,7 @@ def test_smallest_angle_is_that_of_vessels_that_are_there() -> None:
 
 
 @pytest.mark.parametrize(("candidates", "least"), [(256, 20.0), (2, 20.0), (256, 7.0)])
-def test_courses_equal_scalar_code(
-    monkeypatch: pytest.MonkeyPatch, candidates: int, least: float
-) -> None:
+def test_courses_equal_scalar_code(monkeypatch: pytest.MonkeyPatch, candidates: int, least: float) -> None:
     """Of two draws none may keep the separation: then the one that comes closest to it."""
     monkeypatch.setattr("marinenav_env.scenarios.encounters.CANDIDATES", candidates)
     present = [[slot < 1 + row % 6 for slot in range(6)] for row in range(24)]
@@ -81,10 +79,9 @@ def test_courses_equal_scalar_code(
     found = draw_courses(torch.tensor(present), draws(24), separation).tolist()
     for row, there in enumerate(present):
         options = [
-            [0.0, *(math.radians(middle[k] + spread[k] * (2.0 * u - 1.0))
-                    for k, u in zip(*each, strict=True))]
+            [0.0, *(math.radians(middle[k] + spread[k] * (2.0 * u - 1.0)) for k, u in zip(*each, strict=True))]
             for each in zip(kinds[row], vary[row], strict=True)
-        ]  # fmt: skip
+        ]
         apart = [min(closest_courses(each, there), math.radians(least)) for each in options]
         best = next(i for i, each in enumerate(apart) if each >= max(apart) - 1e-12)
         assert found[row] == pytest.approx(options[best]), row
@@ -129,9 +126,7 @@ def test_a_level_of_encounters_beside_a_published_one() -> None:
     assert off[:, :2].cos().min() > math.cos(0.2)
 
 
-def test_encounters_equal_scalar_code(
-    monkeypatch: pytest.MonkeyPatch, drawn_numbers: list[Tensor]
-) -> None:
+def test_encounters_equal_scalar_code(monkeypatch: pytest.MonkeyPatch, drawn_numbers: list[Tensor]) -> None:
     """Starts, goals, courses, speeds and traffic, from the random numbers that were drawn."""
     levels = (Level(3, 0, 0, 0.0, encounter=True, map_size=80.0),
               Level(3, 0, 0, 0.0, encounter=True, traffic=0.5),
@@ -164,8 +159,7 @@ def test_encounters_equal_scalar_code(
             if slow:
                 course[1] = math.radians(20.0 * (2.0 * turn[1] - 1.0))
                 speed[1], kept[1] = 0.8, not steered
-            velocity = [(v * math.cos(c), v * math.sin(c))
-                        for c, v in zip(course, speed, strict=True)][: sum(there)]  # fmt: skip
+            velocity = [(v * math.cos(c), v * math.sin(c)) for c, v in zip(course, speed, strict=True)][: sum(there)]
             pairs = combinations(velocity, 2)
             time = max(before / 2.0, 13.0 / min(math.dist(*pair) for pair in pairs))
             times.add("long" if time > 30.0 else "close" if time > before / 2.0 else "usual")
@@ -175,10 +169,8 @@ def test_encounters_equal_scalar_code(
                 assert not drawn.robot_mask[row, r] and not drawn.scripted[row, r]
                 continue
             ahead = (math.cos(course[r]), math.sin(course[r]))
-            start = [centre - ahead_of[r] * ahead[k] + 1.5 * (2.0 * jitter[0][row][r][k] - 1.0)
-                     for k in range(2)]  # fmt: skip
-            goal = [centre + beyond * ahead[k] + 1.5 * (2.0 * jitter[1][row][r][k] - 1.0)
-                    for k in range(2)]  # fmt: skip
+            start = [centre - ahead_of[r] * ahead[k] + 1.5 * (2.0 * jitter[0][row][r][k] - 1.0) for k in range(2)]
+            goal = [centre + beyond * ahead[k] + 1.5 * (2.0 * jitter[1][row][r][k] - 1.0) for k in range(2)]
             assert drawn.start[row, r].tolist() == pytest.approx(start)
             assert drawn.goal[row, r].tolist() == pytest.approx(goal)
             assert drawn.heading[row, r].item() == pytest.approx(course[r])
@@ -195,8 +187,9 @@ def test_levels_have_separations_of_their_own() -> None:
     )
     level = torch.arange(3).repeat(200)
     drawn = ScenarioSampler(ScenarioConfig(), levels, CPU, DOUBLE).sample(level, seeded())
-    apart = [smallest_angle(own.heading, own.robot_mask).amin() for own in
-             (drawn[level == number] for number in range(2))]  # fmt: skip
+    apart = [
+        smallest_angle(own.heading, own.robot_mask).amin() for own in (drawn[level == number] for number in range(2))
+    ]
     assert SEPARATION <= apart[0] < SEPARATION + 0.05 and 0.1 <= apart[1] < 0.15
     fast = drawn[(level == 2) & (drawn.velocity[:, 1].norm(dim=-1) > 1.0)]
     assert smallest_angle(fast.heading, fast.robot_mask).amin() < 0.2
@@ -237,8 +230,7 @@ def test_traffic_is_under_way_and_one_vessel_may_be_overtaken() -> None:
 
 def test_traffic_keeps_course_and_speed_whatever_it_is_told() -> None:
     levels = (Level(3, 0, 0, 0.0, encounter=True, traffic=0.7),)
-    env = MarineNavEnv(num_envs=40, scenarios=Curriculum(levels, pool_size=40, refresh_size=40),
-                       dtype=DOUBLE, seed=0)  # fmt: skip
+    env = MarineNavEnv(num_envs=40, scenarios=Curriculum(levels, pool_size=40, refresh_size=40), dtype=DOUBLE, seed=0)
     td, before = env.reset(), env.state.clone()
     scripted = env.scenario.scripted
     assert scripted is not None and scripted.any()

@@ -19,9 +19,7 @@ DOUBLE = torch.float64
 
 
 def test_shared_values_take_one_slot_and_per_robot_values_one_each() -> None:
-    config = WorldConfig(
-        vessel=VesselConfig(m=(1.0, 2.0, 3.0, 4.0)), sensor=SensorConfig(max_objects=(2, 3, 1, 9))
-    )
+    config = WorldConfig(vessel=VesselConfig(m=(1.0, 2.0, 3.0, 4.0)), sensor=SensorConfig(max_objects=(2, 3, 1, 9)))
     parameters, _ = build_parameters([config], 3, CPU, DOUBLE)
     vessel, sensor = parameters.vessel, parameters.sensor
     assert parameters.batch_size == torch.Size([1])

@@ -34,9 +34,7 @@ def draw(
 ) -> Scenario:
     """Scenarios of all levels in turn."""
     sampler = ScenarioSampler(config, levels, CPU, dtype)
-    source = (
-        RandomSource.seeded(seed, count, CPU) if by_counter else torch.Generator().manual_seed(seed)
-    )
+    source = RandomSource.seeded(seed, count, CPU) if by_counter else torch.Generator().manual_seed(seed)
     return sampler.sample(torch.arange(count) % len(levels), source)
 
 
@@ -45,11 +43,17 @@ def plain(scenario: Scenario) -> list[oracle.Scenario]:
     robots, starts, goals, headings, cores, gammas, obstacles, centres, radii = (
         tensor.tolist()
         for tensor in (
-            scenario.robot_mask, scenario.start, scenario.goal, scenario.heading,
-            scenario.core_position, scenario.core_circulation,
-            scenario.obstacle_mask, scenario.obstacle_position, scenario.obstacle_radius,
+            scenario.robot_mask,
+            scenario.start,
+            scenario.goal,
+            scenario.heading,
+            scenario.core_position,
+            scenario.core_circulation,
+            scenario.obstacle_mask,
+            scenario.obstacle_position,
+            scenario.obstacle_radius,
         )
-    )  # fmt: skip
+    )
 
     def kept(values: list[Any], mask: list[bool]) -> list[Any]:
         return [value for value, real in zip(values, mask, strict=True) if real]
@@ -60,15 +64,11 @@ def plain(scenario: Scenario) -> list[oracle.Scenario]:
             "goals": [tuple(point) for point in kept(goals[e], robots[e])],
             "headings": kept(headings[e], robots[e]),
             "cores": [
-                (x, y, gamma > 0.0, abs(gamma))
-                for (x, y), gamma in zip(cores[e], gammas[e], strict=True)
-                if gamma
+                (x, y, gamma > 0.0, abs(gamma)) for (x, y), gamma in zip(cores[e], gammas[e], strict=True) if gamma
             ],
             "obstacles": [
                 (x, y, radius)
-                for (x, y), radius in zip(
-                    kept(centres[e], obstacles[e]), kept(radii[e], obstacles[e]), strict=True
-                )
+                for (x, y), radius in zip(kept(centres[e], obstacles[e]), kept(radii[e], obstacles[e]), strict=True)
             ],
         }
         for e in range(len(robots))
@@ -76,9 +76,7 @@ def plain(scenario: Scenario) -> list[oracle.Scenario]:
 
 
 def oracle_level(level: Level) -> oracle.Level:
-    return oracle.Level(
-        level.num_robots, level.num_cores, level.num_obstacles, level.min_start_goal_dis
-    )
+    return oracle.Level(level.num_robots, level.num_cores, level.num_obstacles, level.min_start_goal_dis)
 
 
 def oracle_params(config: ScenarioConfig) -> oracle.ScenarioParams:
@@ -108,9 +106,13 @@ def oracle_params(config: ScenarioConfig) -> oracle.ScenarioParams:
     ids=["published levels", "mixed with cores", "crowded"],
 )
 def test_every_constraint_holds(
-    config: ScenarioConfig, levels: tuple[Level, ...], count: int, dtype: torch.dtype, slack: float,
+    config: ScenarioConfig,
+    levels: tuple[Level, ...],
+    count: int,
+    dtype: torch.dtype,
+    slack: float,
     by_counter: bool,
-) -> None:  # fmt: skip
+) -> None:
     """10,000 scenarios in all."""
     params = oracle_params(config)
     chunk = 400
@@ -155,11 +157,20 @@ def test_scenarios_start_at_rest_and_missing_slots_are_empty() -> None:
 def test_blank_scenarios_are_zero() -> None:
     blank = blank_scenarios(2, 3, 4, 5, CPU, torch.float64)
     for name, shape in {
-        "goal": [3, 2], "start": [3, 2], "heading": [3], "velocity": [3, 3], "thrust": [3, 2],
-        "thruster_angle": [3, 2], "robot_mask": [3], "obstacle_position": [4, 2],
-        "obstacle_radius": [4], "obstacle_mask": [4], "core_position": [5, 2],
-        "core_circulation": [5], "level": [],
-    }.items():  # fmt: skip
+        "goal": [3, 2],
+        "start": [3, 2],
+        "heading": [3],
+        "velocity": [3, 3],
+        "thrust": [3, 2],
+        "thruster_angle": [3, 2],
+        "robot_mask": [3],
+        "obstacle_position": [4, 2],
+        "obstacle_radius": [4],
+        "obstacle_mask": [4],
+        "core_position": [5, 2],
+        "core_circulation": [5],
+        "level": [],
+    }.items():
         tensor = blank.get(name)
         kind = torch.bool if "mask" in name else torch.int64 if name == "level" else torch.float64
         assert list(tensor.shape) == [2, *shape] and tensor.dtype == kind, name
@@ -169,9 +180,7 @@ def test_blank_scenarios_are_zero() -> None:
 @pytest.mark.parametrize("by_counter", [False, True])
 def test_the_seed_decides(by_counter: bool) -> None:
     before = torch.get_rng_state()
-    first, again, other = (
-        draw(VARIED, WITH_CORES, 20, seed, by_counter=by_counter) for seed in (1, 1, 2)
-    )
+    first, again, other = (draw(VARIED, WITH_CORES, 20, seed, by_counter=by_counter) for seed in (1, 1, 2))
     assert torch.equal(before, torch.get_rng_state())
     assert (first == again).all()
     for name in ("start", "goal", "heading", "core_position", "obstacle_position"):
@@ -188,9 +197,7 @@ def test_slots_may_be_absent_altogether() -> None:
 # The loops, one candidate after another ---------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("level", "draws"), [(WITH_CORES[0], 500), (WITH_CORES[1], 60), (CROWDED, 150), (CROWDED, 1)]
-)
+@pytest.mark.parametrize(("level", "draws"), [(WITH_CORES[0], 500), (WITH_CORES[1], 60), (CROWDED, 150), (CROWDED, 1)])
 def test_accepts_what_the_loops_accept_of_the_same_candidates(
     level: Level, draws: int, drawn_numbers: list[Tensor]
 ) -> None:
@@ -202,9 +209,7 @@ def test_accepts_what_the_loops_accept_of_the_same_candidates(
     p, asked = oracle_params(config), oracle_level(level)
 
     def point(unit: list[float], margin: float) -> tuple[float, float]:
-        x, y = (
-            margin + u * (size - 2.0 * margin) for u, size in zip(unit, (55.0, 55.0), strict=True)
-        )
+        x, y = (margin + u * (size - 2.0 * margin) for u, size in zip(unit, (55.0, 55.0), strict=True))
         return x, y
 
     def accept(candidates: list[Any], wanted: int, fits: Callable[[Any, list[Any]], bool]) -> list:
@@ -215,15 +220,11 @@ def test_accepts_what_the_loops_accept_of_the_same_candidates(
         return accepted
 
     for e, found in enumerate(plain(scenarios)):
-        starts, goals, core_points, turns, speeds, obstacle_points, sizes = (
-            column[e] for column in numbers[:7]
-        )
+        starts, goals, core_points, turns, speeds, obstacle_points, sizes = (column[e] for column in numbers[:7])
         robots = accept(
             [(point(s, 2.0), point(g, 2.0)) for s, g in zip(starts, goals, strict=True)],
             level.num_robots,
-            lambda c, taken: oracle.robot_fits(
-                *c, [t[0] for t in taken], [t[1] for t in taken], asked, p
-            ),
+            lambda c, taken: oracle.robot_fits(*c, [t[0] for t in taken], [t[1] for t in taken], asked, p),
         )
         ends = [robot[0] for robot in robots] + [robot[1] for robot in robots]
         cores = accept(
@@ -235,10 +236,7 @@ def test_accepts_what_the_loops_accept_of_the_same_candidates(
             lambda c, taken, ends=ends: oracle.core_fits(c, ends, taken, p),
         )
         obstacles = accept(
-            [
-                (*point(at, 5.0), 0.5 + 2.0 * size)
-                for at, (size,) in zip(obstacle_points, sizes, strict=True)
-            ],
+            [(*point(at, 5.0), 0.5 + 2.0 * size) for at, (size,) in zip(obstacle_points, sizes, strict=True)],
             level.num_obstacles,
             lambda c, taken, ends=ends, cores=cores: oracle.obstacle_fits(c, ends, cores, taken, p),
         )
@@ -274,22 +272,15 @@ FEATURES: dict[str, Callable[[oracle.Scenario], float]] = {
 
 
 @pytest.mark.parametrize("by_counter", [False, True])
-@pytest.mark.parametrize(
-    ("level", "count"), [(Level(5, 3, 4, 40.0), 2000), (CROWDED, 1000)], ids=["usual", "crowded"]
-)
-def test_distribution_is_that_of_the_rejection_loops(
-    level: Level, count: int, by_counter: bool
-) -> None:
+@pytest.mark.parametrize(("level", "count"), [(Level(5, 3, 4, 40.0), 2000), (CROWDED, 1000)], ids=["usual", "crowded"])
+def test_distribution_is_that_of_the_rejection_loops(level: Level, count: int, by_counter: bool) -> None:
     """Two-sample Kolmogorov-Smirnov at 0.1 % for each feature."""
     rng, params, asked = random.Random(0), oracle_params(VARIED), oracle_level(level)
     expected = [oracle.sample(asked, rng, params) for _ in range(count)]
     part = count // 4
     parts = [draw(VARIED, (level,), part, seed, by_counter=by_counter) for seed in range(4)]
     got = [s for each in parts for s in plain(each)]
-    complete = [
-        [s for s in side if s["obstacles"] and s["cores"] and len(s["starts"]) > 2]
-        for side in (got, expected)
-    ]
+    complete = [[s for s in side if s["obstacles"] and s["cores"] and len(s["starts"]) > 2] for side in (got, expected)]
     bound = ks_bound(*(len(side) for side in complete))
     assert min(map(len, complete)) > 0.9 * count
     distances = {
@@ -324,9 +315,7 @@ def test_an_encounter_has_at_most_six_robots() -> None:
 # Encounters -------------------------------------------------------------------------------------
 
 
-def met(
-    monkeypatch: pytest.MonkeyPatch, courses: list[list[float]], *levels: Level, **sides: float
-) -> Scenario:
+def met(monkeypatch: pytest.MonkeyPatch, courses: list[list[float]], *levels: Level, **sides: float) -> Scenario:
     """Encounters of vessels on given courses, without random offsets."""
     given = torch.tensor(courses, dtype=torch.float64)
     monkeypatch.setattr("marinenav_env.scenarios.scenario.draw_courses", lambda *_: given)
@@ -406,9 +395,7 @@ def test_vessels_in_motion_reach_the_centre_together(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("traffic", [0.0, 1.0])
-def test_only_vessels_that_are_there_start_farther_off(
-    monkeypatch: pytest.MonkeyPatch, traffic: float
-) -> None:
+def test_only_vessels_that_are_there_start_farther_off(monkeypatch: pytest.MonkeyPatch, traffic: float) -> None:
     """The third would be on nearly the course of the first."""
     levels = encounter(3, traffic), encounter(2, traffic)
     drawn = met(monkeypatch, [[0.0, 2.0, 0.05]] * 100, *levels)

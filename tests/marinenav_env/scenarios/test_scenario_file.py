@@ -72,8 +72,7 @@ def test_reads_what_the_recordings_say() -> None:
 
 def assert_same_world(first: list[Episode], second: list[Episode]) -> None:
     """Equal tensors."""
-    for a, b in zip(stack_episodes(first, CPU, torch.float64),
-                    stack_episodes(second, CPU, torch.float64), strict=True):  # fmt: skip
+    for a, b in zip(stack_episodes(first, CPU, torch.float64), stack_episodes(second, CPU, torch.float64), strict=True):
         if isinstance(a, torch.Tensor):
             assert torch.equal(a, b)
             continue
@@ -93,10 +92,7 @@ def test_what_is_written_reads_back_the_same(kind: str, tmp_path: Path) -> None:
     assert_same_world(episodes, again)
     # The format has no place for one number that all robots share.
     vessels = [replace(e.world.vessel, max_thrust_rate=(1000.0,) * len(e.start)) for e in episodes]
-    spread = [
-        replace(e, world=replace(e.world, vessel=vessel))
-        for e, vessel in zip(episodes, vessels, strict=True)
-    ]
+    spread = [replace(e, world=replace(e.world, vessel=vessel)) for e, vessel in zip(episodes, vessels, strict=True)]
     assert again == spread
     write_scenarios(path, again)
     assert read_scenarios(path) == again
@@ -179,8 +175,16 @@ def test_drawn_scenarios_can_be_written(tmp_path: Path) -> None:
     ]
     assert {(episode.world.dt, episode.seed) for episode in again} == {(0.1, 7)}
     tensors, _, _ = stack_episodes(again, CPU, torch.float64)
-    for name in ("start", "goal", "robot_mask", "obstacle_position", "obstacle_radius",
-                 "obstacle_mask", "core_position", "core_circulation"):  # fmt: skip
+    for name in (
+        "start",
+        "goal",
+        "robot_mask",
+        "obstacle_position",
+        "obstacle_radius",
+        "obstacle_mask",
+        "core_position",
+        "core_circulation",
+    ):
         assert torch.equal(tensors.get(name), scenarios.get(name)), name
     mask = scenarios.robot_mask
     assert torch.equal(tensors.heading[mask], scenarios.heading[mask])
@@ -248,83 +252,142 @@ BAD: dict[str, tuple[Callable[[Entry], Any], str]] = {
     "no obstacles": (changed("env", "obstacles", drop=True), r".*the key 'obstacles' is missing"),
     "env a list": (changed("env", to=[1, 2]), r"a\[1\]\.env=\[1, 2\]: must be a JSON object"),
     "cores a list": (changed("env", "cores", to=[1]), r"a\[1\]\.env\.cores=\[1\]: .*JSON object"),
-    "zero robots": (changed("robots", "start", to=[]),
-                    r"a\[1\]\.robots\.start=\[\]: .*at least one robot"),
-    "start a number": (changed("robots", "start", to=3.0),
-                       r"a\[1\]\.robots\.start=3\.0: must be a list.*"),
-    "a robot too few": (changed("robots", "goal", to=shorter),
-                        r"a\[1\]\.robots\.goal=\[.*: must be a list of 6 lists of 2 finite.*"),
-    "start in 3D": (changed("robots", "start", to=first([1.0, 2.0, 3.0])),
-                    r"a\[1\]\.robots\.start=\[\[1\.0, 2\.0, 3\.0\],.*lists of 2 finite numbers"),
-    "start not finite": (changed("robots", "start", to=first([1.0, float("nan")])),
-                         r"a\[1\]\.robots\.start=\[\[1\.0, nan\],.*finite numbers"),
-    "start in words": (changed("robots", "start", to=first(["here", "there"])),
-                       r"a\[1\]\.robots\.start=\[\['here', 'there'\],.*finite numbers"),
+    "zero robots": (changed("robots", "start", to=[]), r"a\[1\]\.robots\.start=\[\]: .*at least one robot"),
+    "start a number": (changed("robots", "start", to=3.0), r"a\[1\]\.robots\.start=3\.0: must be a list.*"),
+    "a robot too few": (
+        changed("robots", "goal", to=shorter),
+        r"a\[1\]\.robots\.goal=\[.*: must be a list of 6 lists of 2 finite.*",
+    ),
+    "start in 3D": (
+        changed("robots", "start", to=first([1.0, 2.0, 3.0])),
+        r"a\[1\]\.robots\.start=\[\[1\.0, 2\.0, 3\.0\],.*lists of 2 finite numbers",
+    ),
+    "start not finite": (
+        changed("robots", "start", to=first([1.0, float("nan")])),
+        r"a\[1\]\.robots\.start=\[\[1\.0, nan\],.*finite numbers",
+    ),
+    "start in words": (
+        changed("robots", "start", to=first(["here", "there"])),
+        r"a\[1\]\.robots\.start=\[\['here', 'there'\],.*finite numbers",
+    ),
     "seed in words": (changed("env", "seed", to="x"), r"a\[1\]\.env\.seed='x': .*whole number.*"),
-    "heading in a list": (changed("robots", "init_theta", to=first([1.0])),
-                          r"a\[1\]\.robots\.init_theta=\[\[1\.0\],.*a list of 6 finite numbers"),
-    "velocity in 2D": (changed("robots", "init_velocity_r", to=first([0.0, 0.0])),
-                       r"a\[1\]\.robots\.init_velocity_r=.*lists of 3 finite numbers"),
-    "thrust missing": (changed("robots", "init_left_thrust", to=None),
-                       r"a\[1\]\.robots\.init_left_thrust=None: must be a list of 6 .*"),
-    "length of one number": (changed("robots", "length", to=5.0),
-                             r"a\[1\]\.robots\.length=5\.0: must be a list with one value.*"),
-    "a length too few": (changed("robots", "length", to=shorter),
-                         r"a\[1\]\.robots\.length=\[.*one value for each of 6"),
-    "length in words": (changed("robots", "length", to=first("long")),
-                        r"a\[1\]: world\.vessel\.length=\['long', .*: must be a number or .*"),
-    "length negative": (changed("robots", "length", to=first(-5.0)),
-                        r"a\[1\]: world\.vessel\.length=\[-5\.0, .*: must be above 0"),
-    "range too few": (changed(*SEEN, "range", to=shorter),
-                      r"a\[1\]\.robots\.perception\.range=\[.*one value for each of 6"),
-    "range negative": (changed(*SEEN, "range", to=first(-1.0)),
-                       r"a\[1\]: world\.sensor\.range=\[-1\.0, .*: must be above 0"),
-    "half an object": (changed(*SEEN, "max_obj_num", to=first(0.5)),
-                       r"a\[1\]: world\.sensor\.max_objects=\[0\.5, .*: must be a whole number.*"),
-    "unequal dt": (changed("robots", "dt", to=first(0.1)),
-                   r"a\[1\]\.robots\.dt=\[0\.1, 0\.05,.*: must be equal for all robots"),
+    "heading in a list": (
+        changed("robots", "init_theta", to=first([1.0])),
+        r"a\[1\]\.robots\.init_theta=\[\[1\.0\],.*a list of 6 finite numbers",
+    ),
+    "velocity in 2D": (
+        changed("robots", "init_velocity_r", to=first([0.0, 0.0])),
+        r"a\[1\]\.robots\.init_velocity_r=.*lists of 3 finite numbers",
+    ),
+    "thrust missing": (
+        changed("robots", "init_left_thrust", to=None),
+        r"a\[1\]\.robots\.init_left_thrust=None: must be a list of 6 .*",
+    ),
+    "length of one number": (
+        changed("robots", "length", to=5.0),
+        r"a\[1\]\.robots\.length=5\.0: must be a list with one value.*",
+    ),
+    "a length too few": (
+        changed("robots", "length", to=shorter),
+        r"a\[1\]\.robots\.length=\[.*one value for each of 6",
+    ),
+    "length in words": (
+        changed("robots", "length", to=first("long")),
+        r"a\[1\]: world\.vessel\.length=\['long', .*: must be a number or .*",
+    ),
+    "length negative": (
+        changed("robots", "length", to=first(-5.0)),
+        r"a\[1\]: world\.vessel\.length=\[-5\.0, .*: must be above 0",
+    ),
+    "range too few": (
+        changed(*SEEN, "range", to=shorter),
+        r"a\[1\]\.robots\.perception\.range=\[.*one value for each of 6",
+    ),
+    "range negative": (
+        changed(*SEEN, "range", to=first(-1.0)),
+        r"a\[1\]: world\.sensor\.range=\[-1\.0, .*: must be above 0",
+    ),
+    "half an object": (
+        changed(*SEEN, "max_obj_num", to=first(0.5)),
+        r"a\[1\]: world\.sensor\.max_objects=\[0\.5, .*: must be a whole number.*",
+    ),
+    "unequal dt": (
+        changed("robots", "dt", to=first(0.1)),
+        r"a\[1\]\.robots\.dt=\[0\.1, 0\.05,.*: must be equal for all robots",
+    ),
     "negative dt": (changed("robots", "dt", to=[-0.1] * 6), r"a\[1\]: world\.dt=-0\.1: must be .*"),
-    "half a substep": (changed("robots", "N", to=[2.5] * 6),
-                       r"a\[1\]: world\.substeps=2\.5: must be a whole number.*"),
-    "unequal commands": (changed("robots", "left_thrust_change", to=first([1.0])),
-                         r"a\[1\]\.robots\.left_thrust_change=.*: must be equal for all robots"),
-    "no commands": (changed("robots", "left_thrust_change", to=[[]] * 6),
-                    r"a\[1\]: world\.vessel\.left_thrust_change=\[\]: must be one or .*"),
-    "another number of robots": (changed("env", "num_robots", to=7),
-                                 r"a\[1\]\.env\.num_robots=7: must be 6, .*"),
-    "v_range of one": (changed("env", "v_range", to=[1.0]),
-                       r"a\[1\]: world\.scenario\.v_range=\[1\.0\]: must be a list of 2 numbers"),
-    "v_range reversed": (changed("env", "v_range", to=[2.0, 1.0]),
-                         r"a\[1\]: world\.scenario\.v_range=\[2\.0, 1\.0\]: must be a range, .*"),
-    "core radius zero": (changed("env", "r", to=0.0),
-                         r"a\[1\]: world\.scenario\.core_radius=0\.0: must be above 0"),
-    "reward in words": (changed("env", "goal_reward", to="much"),
-                        r"a\[1\]: world\.reward\.goal_reward='much': must be a number"),
-    "obstacle positions a number": (changed("env", "obstacles", "positions", to=1),
-                                    r"a\[1\]\.env\.obstacles\.positions=1: must be a list.*"),
-    "an obstacle radius too few": (changed("env", "obstacles", "r", to=shorter),
-                                   r"a\[1\]\.env\.obstacles\.r=\[.*a list of 8 finite numbers"),
-    "obstacle radius negative": (changed("env", "obstacles", "r", to=first(-1.0)),
-                                 r"a\[1\]\.env\.obstacles\.r=\[-1\.0, .*: must be at least 0"),
-    "a circulation too few": (changed("env", "cores", "Gamma", to=shorter),
-                              r"a\[1\]\.env\.cores\.Gamma=\[.*a list of 8 finite numbers"),
-    "a rotation too few": (changed("env", "cores", "clockwise", to=shorter),
-                           r"a\[1\]\.env\.cores\.clockwise=\[.*a list of 8 truth values"),
-    "rotation in words": (changed("env", "cores", "clockwise", to=first("yes")),
-                          r"a\[1\]\.env\.cores\.clockwise=\['yes', .*truth values"),
-    "core in 3D": (changed("env", "cores", "positions", to=first([1.0, 2.0, 3.0])),
-                   r"a\[1\]\.env\.cores\.positions=.*a list of lists of 2 finite numbers"),
-    "clearance in a list": (changed("env", "clear_r", to=[1.0]),
-                            r"a\[1\]: world\.scenario\.clear_r=\[1\.0\]: must be a number"),
-    "a start far away": (changed("robots", "start", to=first([1e7, 0.0])),
-                         r"a\[1\]\.robots\.start=.*must be at most 1000, of numbers up to .*"),
-    "thousands of cores": (changed("env", "cores", "positions", to=[[1.0, 2.0]] * 2000),
-                           r"a\[1\]\.env\.cores\.positions=.*must be at most 1000, .*"),
-    "commands of one number": (changed("robots", "left_thrust_change", to=[3.0] * 6),
-                               r"a\[1\]\.robots\.left_thrust_change\[0\]=3\.0: must be a list.*"),
-    "command in words": (changed("robots", "right_thrust_change", to=[[1.0, "x"]] * 6),
-                         r"a\[1\]\.robots\.right_thrust_change\[0\]=\[1\.0, 'x'\]: must be .*"),
-}  # fmt: skip
+    "half a substep": (changed("robots", "N", to=[2.5] * 6), r"a\[1\]: world\.substeps=2\.5: must be a whole number.*"),
+    "unequal commands": (
+        changed("robots", "left_thrust_change", to=first([1.0])),
+        r"a\[1\]\.robots\.left_thrust_change=.*: must be equal for all robots",
+    ),
+    "no commands": (
+        changed("robots", "left_thrust_change", to=[[]] * 6),
+        r"a\[1\]: world\.vessel\.left_thrust_change=\[\]: must be one or .*",
+    ),
+    "another number of robots": (changed("env", "num_robots", to=7), r"a\[1\]\.env\.num_robots=7: must be 6, .*"),
+    "v_range of one": (
+        changed("env", "v_range", to=[1.0]),
+        r"a\[1\]: world\.scenario\.v_range=\[1\.0\]: must be a list of 2 numbers",
+    ),
+    "v_range reversed": (
+        changed("env", "v_range", to=[2.0, 1.0]),
+        r"a\[1\]: world\.scenario\.v_range=\[2\.0, 1\.0\]: must be a range, .*",
+    ),
+    "core radius zero": (changed("env", "r", to=0.0), r"a\[1\]: world\.scenario\.core_radius=0\.0: must be above 0"),
+    "reward in words": (
+        changed("env", "goal_reward", to="much"),
+        r"a\[1\]: world\.reward\.goal_reward='much': must be a number",
+    ),
+    "obstacle positions a number": (
+        changed("env", "obstacles", "positions", to=1),
+        r"a\[1\]\.env\.obstacles\.positions=1: must be a list.*",
+    ),
+    "an obstacle radius too few": (
+        changed("env", "obstacles", "r", to=shorter),
+        r"a\[1\]\.env\.obstacles\.r=\[.*a list of 8 finite numbers",
+    ),
+    "obstacle radius negative": (
+        changed("env", "obstacles", "r", to=first(-1.0)),
+        r"a\[1\]\.env\.obstacles\.r=\[-1\.0, .*: must be at least 0",
+    ),
+    "a circulation too few": (
+        changed("env", "cores", "Gamma", to=shorter),
+        r"a\[1\]\.env\.cores\.Gamma=\[.*a list of 8 finite numbers",
+    ),
+    "a rotation too few": (
+        changed("env", "cores", "clockwise", to=shorter),
+        r"a\[1\]\.env\.cores\.clockwise=\[.*a list of 8 truth values",
+    ),
+    "rotation in words": (
+        changed("env", "cores", "clockwise", to=first("yes")),
+        r"a\[1\]\.env\.cores\.clockwise=\['yes', .*truth values",
+    ),
+    "core in 3D": (
+        changed("env", "cores", "positions", to=first([1.0, 2.0, 3.0])),
+        r"a\[1\]\.env\.cores\.positions=.*a list of lists of 2 finite numbers",
+    ),
+    "clearance in a list": (
+        changed("env", "clear_r", to=[1.0]),
+        r"a\[1\]: world\.scenario\.clear_r=\[1\.0\]: must be a number",
+    ),
+    "a start far away": (
+        changed("robots", "start", to=first([1e7, 0.0])),
+        r"a\[1\]\.robots\.start=.*must be at most 1000, of numbers up to .*",
+    ),
+    "thousands of cores": (
+        changed("env", "cores", "positions", to=[[1.0, 2.0]] * 2000),
+        r"a\[1\]\.env\.cores\.positions=.*must be at most 1000, .*",
+    ),
+    "commands of one number": (
+        changed("robots", "left_thrust_change", to=[3.0] * 6),
+        r"a\[1\]\.robots\.left_thrust_change\[0\]=3\.0: must be a list.*",
+    ),
+    "command in words": (
+        changed("robots", "right_thrust_change", to=[[1.0, "x"]] * 6),
+        r"a\[1\]\.robots\.right_thrust_change\[0\]=\[1\.0, 'x'\]: must be .*",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -396,8 +459,6 @@ def test_stacking_pads_to_the_largest() -> None:
         assert scenario.start[e, :count].tolist() == episode.start
         assert not scenario.start[e, count:].any()
         assert parameters.vessel.m[e, :count].tolist() == list(episode.world.vessel.m)
-        assert parameters.sensor.max_objects[e, :count].tolist() == list(
-            episode.world.sensor.max_objects
-        )
+        assert parameters.sensor.max_objects[e, :count].tolist() == list(episode.world.sensor.max_objects)
         assert parameters.rules.goal_reward[e] == episode.world.reward.goal_reward
         assert parameters.rules.core_radius[e] == episode.world.scenario.core_radius

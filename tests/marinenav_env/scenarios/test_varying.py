@@ -49,9 +49,7 @@ def test_only_the_slow_vessel_is_weaker_ahead() -> None:
     slow = replace(usual, slow_vessel=True)
     levels = (usual, slow, replace(slow, vessel_spread=2.0))
     level = torch.arange(3).repeat(20)
-    drawn = ParameterSampler(shared, levels, 3).sample(
-        level, RandomSource.seeded(0, len(level), CPU)
-    )
+    drawn = ParameterSampler(shared, levels, 3).sample(level, RandomSource.seeded(0, len(level), CPU))
     ahead = drawn.vessel.max_thrust / drawn.vessel.min_thrust
     base = shared.vessel.max_thrust / shared.vessel.min_thrust
     for number, factor in enumerate((1.0, 0.12, 0.12)):
@@ -92,10 +90,13 @@ def test_parameters_of_a_pool_of_one_hold_for_the_whole_episode() -> None:
 @pytest.mark.parametrize(
     ("varied", "spread"),
     [
-        ({}, 1.0), ({"noise": 2.0}, 1.0), ({"vessel_spread": 3.0}, 3.0), ({"weather": 1.0}, 1.0),
+        ({}, 1.0),
+        ({"noise": 2.0}, 1.0),
+        ({"vessel_spread": 3.0}, 3.0),
+        ({"weather": 1.0}, 1.0),
         ({"encounter": True, "traffic": 0.1, "slow_vessel": True}, 1.0),
     ],
-)  # fmt: skip
+)
 def test_any_difference_from_the_world_varies(varied: dict[str, Any], spread: float) -> None:
     shared, _ = build_parameters([WorldConfig()], 3, CPU, DOUBLE)
     sampler = ParameterSampler(shared, (LEVELS[0], Level(3, 0, 0, 30.0, **varied)), 3)
@@ -113,9 +114,7 @@ def test_weather_equals_scalar_code() -> None:
     strengths = (0.0, 0.4, 1.0, 9.0)
     levels = tuple(Level(3, 0, 0, 30.0, weather=each) for each in strengths)
     level = torch.arange(4).repeat(30)
-    found = ParameterSampler(shared, levels, 3).sample(
-        level, RandomSource.seeded(7, len(level), CPU)
-    )
+    found = ParameterSampler(shared, levels, 3).sample(level, RandomSource.seeded(7, len(level), CPU))
     draws = CounterDraws(RandomSource.seeded(7, 120, CPU), DOUBLE)
     chance = draws.uniform(WEATHER, (6 + len(RATIOS),), ()).T.tolist()
     weather = found.weather
@@ -145,9 +144,7 @@ def test_calm_levels_have_the_weather_of_the_world() -> None:
     shared, _ = build_parameters([WorldConfig(weather=own)], 2, CPU, DOUBLE)
     levels = (Level(2, 0, 0, 30.0), Level(2, 0, 0, 30.0, weather=1.0))
     level = torch.arange(2).repeat(10)
-    drawn = ParameterSampler(shared, levels, 2).sample(
-        level, RandomSource.seeded(0, len(level), CPU)
-    )
+    drawn = ParameterSampler(shared, levels, 2).sample(level, RandomSource.seeded(0, len(level), CPU))
     assert drawn.weather is not None and shared.weather is not None
     for name, value in shared.weather.items():
         calm, stormy = (drawn.weather.get(name)[level == each] for each in (0, 1))

@@ -129,8 +129,7 @@ def test_the_standard_entries() -> None:
 
 
 def test_flat_observations_have_all_entries_one_after_another() -> None:
-    entries = {"first": Entry("first", "vector", (2, 2), ""), "second": Entry("second", "mask",
-               (1,), "")}  # fmt: skip
+    entries = {"first": Entry("first", "vector", (2, 2), ""), "second": Entry("second", "mask", (1,), "")}
     given = {
         "second": torch.tensor([[[True], [False]]]),
         "first": torch.arange(8.0).view(1, 2, 2, 2),
@@ -143,9 +142,7 @@ def test_flat_observations_have_all_entries_one_after_another() -> None:
 def test_users_sensors_add_entries(dtype: torch.dtype) -> None:
     env = MarineNavEnv(config("Current", "Alone"), 4, scenarios=CURRICULUM, dtype=dtype, seed=0)
     assert list(env.entries) == [*STANDARD, "current", "alone"]
-    assert env.entries["current"] == Entry(
-        "current", "vector", (2, 2), "velocity of the water (m/s, world frame)"
-    )
+    assert env.entries["current"] == Entry("current", "vector", (2, 2), "velocity of the water (m/s, world frame)")
     check_env_specs(env)
     seen, active = full_ahead(env, 9)
     assert seen["current"].shape == (4, 9, 3, 2, 2) and seen["current"].dtype == dtype
@@ -163,8 +160,7 @@ def test_the_noise_of_further_sensors_follows_from_the_worlds_seed() -> None:
 
 
 def test_a_world_without_further_sensors_draws_what_it_always_did() -> None:
-    env, other = (MarineNavEnv(config(*names), 2, scenarios=CURRICULUM, seed=1)
-                  for names in ((), ("Alone",)))  # fmt: skip
+    env, other = (MarineNavEnv(config(*names), 2, scenarios=CURRICULUM, seed=1) for names in ((), ("Alone",)))
     first, second = (full_ahead(each, 5)[0] for each in (env, other))
     for name in STANDARD:
         assert torch.equal(first[name], second[name])
@@ -217,10 +213,11 @@ def test_scenario_files_leave_the_entries_of_a_world_alone(tmp_path: Any) -> Non
 @pytest.mark.slow
 def test_users_sensors_are_compiled_with_the_world() -> None:
     eager, compiled = (
-        MarineNavEnv(config("Current", "Alone"), 3, scenarios=CURRICULUM, dtype=torch.float64,
-                     compile_step=flag, seed=0)
+        MarineNavEnv(
+            config("Current", "Alone"), 3, scenarios=CURRICULUM, dtype=torch.float64, compile_step=flag, seed=0
+        )
         for flag in (False, True)
-    )  # fmt: skip
+    )
     first, second = (full_ahead(each, 5)[0] for each in (eager, compiled))
     torch.testing.assert_close(first["current"], second["current"], atol=1e-9, rtol=1e-9)
     assert torch.equal(first["alone"], second["alone"])

@@ -72,9 +72,7 @@ def test_equals_the_oracle(world: World, slots: int) -> None:
             kept = min(slots, sensor.max_objects)
             objects, mask = objects[:kept], mask[:kept]
             got = row.objects_state[i]
-            torch.testing.assert_close(
-                got[:kept], torch.tensor(objects, dtype=torch.float64), atol=1e-11, rtol=0
-            )
+            torch.testing.assert_close(got[:kept], torch.tensor(objects, dtype=torch.float64), atol=1e-11, rtol=0)
             assert row.objects_mask[i].tolist() == mask + [False] * (slots - kept)
             assert not got[kept:].any()
 
@@ -117,16 +115,13 @@ def test_float32_sees_nearly_the_same(world: World) -> None:
     got = look(narrow, Noise([each.float() for each in noise.normal], noise.uniform.float()))
     assert got.objects_state.dtype == torch.float32
     assert torch.equal(got.objects_mask, expected.objects_mask)
-    torch.testing.assert_close(
-        got.objects_state.double(), expected.objects_state, atol=2e-5, rtol=1e-5
-    )
+    torch.testing.assert_close(got.objects_state.double(), expected.objects_state, atol=2e-5, rtol=1e-5)
 
 
 def test_noise_comes_from_its_source_alone() -> None:
     state = torch.get_rng_state()
     first, again, other = (
-        perception.draw_noise(RandomSource.seeded(seed, 3, CPU), 2, 4, torch.float32)
-        for seed in (5, 5, 6)
+        perception.draw_noise(RandomSource.seeded(seed, 3, CPU), 2, 4, torch.float32) for seed in (5, 5, 6)
     )
     assert torch.equal(state, torch.get_rng_state())
     columns = ((*each.normal, each.uniform) for each in (first, again, other))
@@ -234,9 +229,7 @@ def test_radius_noise_is_von_mises(kappa: float, mean_cosine: float) -> None:
 
 
 @pytest.mark.parametrize(("kappa", "mean_cosine"), KAPPAS)
-def test_quantile_table_is_the_inverse_of_the_distribution_function(
-    kappa: float, mean_cosine: float
-) -> None:
+def test_quantile_table_is_the_inverse_of_the_distribution_function(kappa: float, mean_cosine: float) -> None:
     table = perception.von_mises_quantiles([kappa])
     uniform = (torch.arange(1_000_000, dtype=torch.float64) + 0.5) / 1e6
     angle = perception.look_up_quantile(table, torch.tensor(0), uniform)
@@ -275,8 +268,7 @@ def test_the_nearest_come_first_then_by_number(objects: int) -> None:
     episodes = []
     for row in gaps:
         sides = torch.randint(2, (objects,), generator=generator).tolist()
-        places = [(gap + radius) * (-1.0) ** side
-                  for gap, radius, side in zip(row, radii, sides, strict=True)]  # fmt: skip
+        places = [(gap + radius) * (-1.0) ** side for gap, radius, side in zip(row, radii, sides, strict=True)]
         obstacles = [(x, 0.0, radius) for x, radius in zip(places, radii, strict=True)]
         episodes.append(simple_episode([(0.0, 0.0, 0.0)], [(9.0, 9.0)], obstacles, sensor))
     scenario, parameters, quantiles = stack_episodes(episodes, CPU, torch.float64)

@@ -91,9 +91,7 @@ def test_beams_share_the_field_evenly() -> None:
     assert beam_angles(4, math.pi).tolist() == pytest.approx(expected)
     around = beam_angles(7, 2.0 * math.pi).tolist()
     assert around == pytest.approx(oracle.beam_angles(7, 2.0 * math.pi))
-    gaps = [
-        (b - a) % (2.0 * math.pi) for a, b in zip(around, [*around[1:], around[0]], strict=True)
-    ]
+    gaps = [(b - a) % (2.0 * math.pi) for a, b in zip(around, [*around[1:], around[0]], strict=True)]
     assert gaps == pytest.approx([2.0 * math.pi / 7] * 7)
 
 
@@ -106,8 +104,10 @@ def test_equals_the_oracle(beams: int, field: float) -> None:
     single = cast_rays(
         world.state.apply(lambda t: t.float() if t.is_floating_point() else t),
         world.scenario.apply(lambda t: t.float() if t.is_floating_point() else t),
-        radius.float(), angles, longest,
-    )  # fmt: skip
+        radius.float(),
+        angles,
+        longest,
+    )
     assert got.shape == (*world.state.active.shape, beams) and single.dtype == torch.float32
     hits, inside, apart = 0, 0, 0
     for e, episode in enumerate(world.episodes):
@@ -184,10 +184,11 @@ def test_noise() -> None:
     std, longest = 0.5, 15.0
     sensor = {"scan_beams": 64, "scan_range": longest}
     quiet, noisy = (
-        MarineNavEnv(world(**sensor, scan_std=value), 400, scenarios=LEVELS, seed=1,
-                     dtype=torch.float64).reset()[GROUP, "observation"]
+        MarineNavEnv(world(**sensor, scan_std=value), 400, scenarios=LEVELS, seed=1, dtype=torch.float64).reset()[
+            GROUP, "observation"
+        ]
         for value in (0.0, std)
-    )  # fmt: skip
+    )
     assert torch.equal(quiet["objects_state"], noisy["objects_state"])
     truth, measured = quiet["scan"], noisy["scan"]
     free = truth == longest
@@ -224,9 +225,7 @@ def test_kinds_of_noise_share_no_numbers(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_scan_leaves_everything_else_as_it_is() -> None:
     """Its noise has a purpose of its own."""
     given = simple_episode([EGO, (30.0, 20.0, 0.0)], [(50.0, 50.0)] * 2, sensor=SensorConfig())
-    plain, scanning = (
-        MarineNavEnv(world(scan_beams=beams), scenarios=[given], seed=2).reset() for beams in (0, 8)
-    )
+    plain, scanning = (MarineNavEnv(world(scan_beams=beams), scenarios=[given], seed=2).reset() for beams in (0, 8))
     for name in ("self_state", "objects_state", "objects_mask"):
         first, second = (each[GROUP, "observation", name] for each in (plain, scanning))
         assert torch.equal(first, second)
@@ -234,9 +233,17 @@ def test_a_scan_leaves_everything_else_as_it_is() -> None:
 
 @pytest.mark.parametrize(
     ("setting", "value"),
-    [("scan_beams", -1), ("scan_beams", 2000), ("scan_beams", 1.5), ("scan_angle", 0.0),
-     ("scan_angle", 7.0), ("scan_range", 0.0), ("scan_std", -1.0), ("scan_std", math.nan)],
-)  # fmt: skip
+    [
+        ("scan_beams", -1),
+        ("scan_beams", 2000),
+        ("scan_beams", 1.5),
+        ("scan_angle", 0.0),
+        ("scan_angle", 7.0),
+        ("scan_range", 0.0),
+        ("scan_std", -1.0),
+        ("scan_std", math.nan),
+    ],
+)
 def test_settings_out_of_range_are_refused(setting: str, value: float) -> None:
     with pytest.raises(ConfigError, match=f"world.sensor.{setting}="):
         world(**{setting: value})
@@ -246,13 +253,7 @@ def test_settings_out_of_range_are_refused(setting: str, value: float) -> None:
 def test_the_compiled_scan_equals_the_eager_one() -> None:
     config = replace(world(scan_beams=16), max_steps=20)
     eager, compiled = (
-        sail(
-            MarineNavEnv(
-                config, 8, scenarios=LEVELS, dtype=torch.float64, compile_step=flag, seed=0
-            )
-        )
+        sail(MarineNavEnv(config, 8, scenarios=LEVELS, dtype=torch.float64, compile_step=flag, seed=0))
         for flag in (False, True)
     )
-    torch.testing.assert_close(
-        eager["observation", "scan"], compiled["observation", "scan"], atol=1e-9, rtol=1e-9
-    )
+    torch.testing.assert_close(eager["observation", "scan"], compiled["observation", "scan"], atol=1e-9, rtol=1e-9)

@@ -18,9 +18,7 @@ from tests.marinenav_env.helpers import simple_episode
 STEPS: dict[str, Callable[[MarineNavEnv, Any], Any]] = {
     "step": lambda env, td: env.step(td),
     "step_and_maybe_reset": lambda env, td: env.step_and_maybe_reset(td),
-    "rollout": lambda env, td: env.rollout(
-        1, lambda each: each.update(td.select(ACTION, strict=False))
-    ),
+    "rollout": lambda env, td: env.rollout(1, lambda each: each.update(td.select(ACTION, strict=False))),
 }
 SHAPE = (4, 3)
 NUMBER, WHOLE = r"must be finite$", r"must be an index from 0 to 24$"
@@ -47,13 +45,11 @@ REFUSED = {
     "flags": (commands().bool(), r"^action\.dtype=torch\.bool: must be a floating-point type$"),
     "too large": (indices(25), r"^action\[2, 0\]=25: " + WHOLE),
     "negative": (indices(-1), r"^action\[2, 0\]=-1: " + WHOLE),
-    "a fraction": (
-        indices(12.7, torch.float32), r"^action\.dtype=torch\.float32: must be an integer type$"
-    ),
+    "a fraction": (indices(12.7, torch.float32), r"^action\.dtype=torch\.float32: must be an integer type$"),
     "commands": (commands(), r"^action\.shape=\[4, 3, 2\]: must be \[4, 3\]$"),
     "flags as indices": (indices(1).bool(), r"^action\.dtype=torch\.bool: must be an integer "),
     "nothing": (None, r"^action=.*: must be a tensor under \(robots, action\)$"),
-}  # fmt: skip
+}
 DISCRETE = ("too large", "negative", "a fraction", "commands", "flags as indices")
 
 
@@ -131,9 +127,7 @@ def test_where_reading_costs_time_it_is_told_at_the_next_full_reset(
     td = env.reset()
     STEPS[step](env, td.clone().set(ACTION, wrong))
     STEPS[step](env, td.clone().set(ACTION, torch.zeros_like(wrong)))
-    message = r"^an action since the last check: must be " + (
-        "finite$" if continuous else "an index from 0 to 24$"
-    )
+    message = r"^an action since the last check: must be " + ("finite$" if continuous else "an index from 0 to 24$")
     with pytest.raises(ConfigError, match=message):
         env.reset()
     env.reset()
@@ -156,9 +150,7 @@ READERS: dict[str, Callable[[MarineNavEnv], Any]] = {
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_where_reading_costs_time_whatever_ends_a_loop_tells_it(
-    reader: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_reading_costs_time_whatever_ends_a_loop_tells_it(reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
     env = make(seed=1)
     stepped(env, wrong=True)

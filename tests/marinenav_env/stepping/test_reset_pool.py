@@ -25,9 +25,7 @@ from tests.marinenav_env.helpers import CPU
 LEVELS = (Level(1, 0, 0, 10.0), Level(2, 0, 1, 10.0), Level(3, 1, 0, 10.0))
 
 
-def make_reset_state(
-    scenario: Scenario, index: Tensor, source: RandomSource | None = None
-) -> ResetState:
+def make_reset_state(scenario: Scenario, index: Tensor, source: RandomSource | None = None) -> ResetState:
     """Observations are the numbers of the entries."""
     count = scenario.batch_size[0]
     numbers = index[:, None, None].float().expand(*scenario.robot_mask.shape, 1).clone()
@@ -174,9 +172,7 @@ def test_more_environments_than_fixed_scenarios() -> None:
     ("scenarios", "num_envs"),
     [(4, 1), (4, 4), (4, 8), (8, 4), (6, 4), (4, 6), (5, 3), (3, 5), (1, 3)],
 )
-def test_every_environment_takes_every_fixed_scenario_equally_often(
-    scenarios: int, num_envs: int
-) -> None:
+def test_every_environment_takes_every_fixed_scenario_equally_often(scenarios: int, num_envs: int) -> None:
     pool = fixed(scenarios, num_envs)
     always = torch.ones(num_envs, dtype=torch.bool)
     taken = [entries(pool, None)] + [entries(pool, always) for _ in range(2 * scenarios - 1)]
@@ -220,9 +216,7 @@ def test_entries_are_adjacent_where_a_step_reads_them_in_its_kernels(
 class Ring:
     """Robots on a circle, each bound for the other side; the level decides how many there are."""
 
-    def __init__(
-        self, config: ScenarioConfig, levels: tuple[Level, ...], device: Any, dtype: Any
-    ) -> None:
+    def __init__(self, config: ScenarioConfig, levels: tuple[Level, ...], device: Any, dtype: Any) -> None:
         self.max_robots, self._counts = 4, torch.tensor([level.num_robots for level in levels])
         self._options = {"device": device, "dtype": dtype}
         self._middle = config.width / 2
@@ -252,17 +246,13 @@ NAME = f"{__name__}:Ring"
 
 
 @pytest.mark.parametrize("kind", ["name", "class", "object", "scenarios"])
-def test_a_sampler_of_the_users_draws_the_scenarios(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sampler_of_the_users_draws_the_scenarios(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugins, "_allowed", {NAME})
     ring = Ring(ScenarioConfig(), LEVELS * 2, CPU, torch.float32)
     sampler: Any = {"name": NAME, "class": Ring, "object": ring, "scenarios": ring}[kind]
     settings: Any = {"pool_size": 12, "refresh_size": 4, "refresh_interval": 3}
     given = Curriculum(LEVELS, timesteps=(0, 40, 80), sampler=sampler, **settings)
-    env = MarineNavEnv(
-        WorldConfig(max_steps=5), 4, scenarios=ring if kind == "scenarios" else given, seed=0
-    )
+    env = MarineNavEnv(WorldConfig(max_steps=5), 4, scenarios=ring if kind == "scenarios" else given, seed=0)
     rollout = env.rollout(20, break_when_any_done=False)
     assert env.num_robots == 4 and rollout.batch_size == (4, 20)
     centre = (env.scenario.start + env.scenario.goal) / 2
@@ -319,11 +309,14 @@ def test_state_dict_is_a_snapshot_that_restores_everything(kind: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
-        ("level", 3, "one that there is"), ("level", -2, "one that there is"),
-        ("cursor", 12, "a multiple of 4 below 12"), ("cursor", 5, "a multiple of 4 below 12"),
-        ("cursor", -4, "a multiple of 4 below 12"), ("ticks", -1, "a whole number, at least 0"),
+        ("level", 3, "one that there is"),
+        ("level", -2, "one that there is"),
+        ("cursor", 12, "a multiple of 4 below 12"),
+        ("cursor", 5, "a multiple of 4 below 12"),
+        ("cursor", -4, "a multiple of 4 below 12"),
+        ("ticks", -1, "a whole number, at least 0"),
     ],
-)  # fmt: skip
+)
 def test_counters_that_cannot_be_are_refused(name: str, value: int, allowed: str) -> None:
     pool = sampled()
     saved = pool.state_dict()
@@ -398,9 +391,7 @@ def test_scenarios_of_the_users_have_a_robot_or_are_refused(first: int) -> None:
     sampler = Empty(ScenarioConfig(), LEVELS, CPU, torch.float32)
     sampler.first = first
     given = Curriculum(LEVELS, sampler=sampler, pool_size=12, refresh_size=4, refresh_interval=1)
-    with pytest.raises(
-        ConfigError, match=r"^curriculum.sampler: \d of \d+ scenarios have no robot$"
-    ):
+    with pytest.raises(ConfigError, match=r"^curriculum.sampler: \d of \d+ scenarios have no robot$"):
         MarineNavEnv(num_envs=2, scenarios=given).refresh_pool()
 
 
@@ -425,9 +416,7 @@ def test_given_scenarios_have_a_robot_or_are_refused() -> None:
         (Level(1000, 0, 40, 40.0), 8, 1),
     ],
 )
-def test_the_default_pool_is_smaller_for_large_fleets(
-    level: Level, pool: int, refreshed: int
-) -> None:
+def test_the_default_pool_is_smaller_for_large_fleets(level: Level, pool: int, refreshed: int) -> None:
     found = Curriculum((LEVELS[0], level))
     assert (found.pool_size, found.refresh_size) == (pool, refreshed)
     given = Curriculum((level,), pool_size=512)

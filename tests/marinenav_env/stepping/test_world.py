@@ -72,9 +72,17 @@ def frame(env: MarineNavEnv, step: TensorDict) -> dict[str, torch.Tensor]:
             "energy": outcome.energy,
         }
     else:
-        tensors = dict(zip(("self_state", "objects_state", "objects_mask"), (
-            observation["self_state"], observation["objects_state"], observation["objects_mask"],
-        ), strict=True))  # fmt: skip
+        tensors = dict(
+            zip(
+                ("self_state", "objects_state", "objects_mask"),
+                (
+                    observation["self_state"],
+                    observation["objects_state"],
+                    observation["objects_mask"],
+                ),
+                strict=True,
+            )
+        )
         seen = Observation(**tensors, batch_size=env.batch_size)
         radius = env.constants.vessel.radius
         found["colregs"], found["phi"] = required_turn(seen, radius, env.config.colregs)
@@ -213,9 +221,7 @@ def test_control_steps_equal_the_oracle(busy: World, tmp_path: Path) -> None:
             rows = other.step(t + 1, actions[t, e].tolist(), STEPS)
             after, outcome = moments[t][0][e], moments[t][2][e]
             observation = {name: value[e] for name, value in moments[t][1].items()}
-            states = torch.cat(
-                (after.pose, after.velocity_water, after.velocity_ground, after.thrust), -1
-            )
+            states = torch.cat((after.pose, after.velocity_water, after.velocity_ground, after.thrust), -1)
             for i, row in enumerate(rows):
                 near = partial(pytest.approx, abs=1e-9)
                 assert states[i].tolist() == near(list(other.robots[i].state))
@@ -312,8 +318,7 @@ def test_what_users_parts_give_is_checked() -> None:
     action = torch.zeros(1, 1, 2)
     env.world.check(env.world_state, action)
     entries = env.world.entries
-    for entry in (replace(entries["self_state"], shape=(8,)),
-                  replace(entries["self_state"], kind="mask")):  # fmt: skip
+    for entry in (replace(entries["self_state"], shape=(8,)), replace(entries["self_state"], kind="mask")):
         env.world.entries = entries | {"self_state": entry}
         with pytest.raises(ConfigError, match=r"robots/observation/self_state=.*\[1, 1, 7\]"):
             env.world.check(env.world_state, action)
@@ -335,10 +340,18 @@ def test_wind_and_waves_push_who_is_steered_and_nobody_who_keeps_course_and_spee
     force = weather_force(before, vessel, weather, config.dt * config.substeps)
     assert all(each.abs().min() > 0.0 for each in force)
     expected = [
-        control_step(before, torch.zeros_like(before.thrust), env.scenario, vessel,
-                     env.constants.rules.core_radius, config.dt, config.substeps, pushed)
+        control_step(
+            before,
+            torch.zeros_like(before.thrust),
+            env.scenario,
+            vessel,
+            env.constants.rules.core_radius,
+            config.dt,
+            config.substeps,
+            pushed,
+        )
         for pushed in (force, None)
-    ]  # fmt: skip
+    ]
     still = torch.zeros(4, 2, 2, dtype=torch.float64)
     for number in range(5):
         td = env.step(td.set((GROUP, "action"), still))["next"]
@@ -376,10 +389,7 @@ def test_who_is_run_into_keeps_course_and_speed_without_a_collision() -> None:
 
 
 def test_a_vessel_that_collides_at_its_goal_has_not_arrived() -> None:
-    given = [
-        simple_episode([(20.0, 20.0, 0.0)], [(21.0, 20.0)], obstacles)
-        for obstacles in ([(22.0, 20.0, 1.0)], [])
-    ]
+    given = [simple_episode([(20.0, 20.0, 0.0)], [(21.0, 20.0)], obstacles) for obstacles in ([(22.0, 20.0, 1.0)], [])]
     env = MarineNavEnv(scenarios=given, seed=0)
     env.rollout(1)
     assert env.outcome.collided.tolist() == [[True], [False]]

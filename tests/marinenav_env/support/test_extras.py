@@ -17,6 +17,4 @@ def test_what_is_not_is_told_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError) as caught:
         need("ray.util", "ray")
-    assert str(caught.value) == (
-        "ray is not installed, and this needs it: pip install 'marinenav[ray]'"
-    )
+    assert str(caught.value) == ("ray is not installed, and this needs it: pip install 'marinenav[ray]'")

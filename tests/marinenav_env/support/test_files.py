@@ -34,9 +34,7 @@ def test_what_could_block_or_is_too_large_is_refused(tmp_path: Path) -> None:
     assert "null" in refusal("a\0b")
 
 
-@pytest.mark.parametrize(
-    "content", [b"\xff", b"[1,", b"[" * 100_000, b'[{"a": 1, "b": 2, "a": 1}]']
-)
+@pytest.mark.parametrize("content", [b"\xff", b"[1,", b"[" * 100_000, b'[{"a": 1, "b": 2, "a": 1}]'])
 def test_what_is_no_json_is_refused_in_a_sentence(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bad.json"
     path.write_bytes(content)

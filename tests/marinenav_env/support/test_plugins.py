@@ -71,9 +71,7 @@ def test_what_the_user_named_is_imported_when_it_is_needed() -> None:
 
 
 @pytest.mark.parametrize("reference", ["mine", NAME])
-def test_entry_points_are_found_by_name_and_by_value(
-    reference: str, register: Callable[[str, str, str], None]
-) -> None:
+def test_entry_points_are_found_by_name_and_by_value(reference: str, register: Callable[[str, str, str], None]) -> None:
     register(plugins.REWARDS, "mine", f"{NAME} [extra]")
     assert plugins.resolve(plugins.REWARDS, reference)(None) == 1
 
@@ -96,22 +94,26 @@ def test_an_entry_point_holds_for_its_group_alone(
     [
         ("users_parts.inner:Other", "the module users_parts.inner has no Other"),
         ("users_parts.inner:Part.other", "the module users_parts.inner has no Part.other"),
-        ("users_parts.absent:Part", "there is no module users_parts.absent; install its package, "
-         "or put its folder on PYTHONPATH"),
-        ("absent_parts.inner:Part", "there is no module absent_parts; install its package, or put "
-         "its folder on PYTHONPATH"),
+        (
+            "users_parts.absent:Part",
+            "there is no module users_parts.absent; install its package, or put its folder on PYTHONPATH",
+        ),
+        (
+            "absent_parts.inner:Part",
+            "there is no module absent_parts; install its package, or put its folder on PYTHONPATH",
+        ),
         ("users_parts.needy:Part", "needs the module no_such_package_at_all, which is missing"),
-        ("users_parts.broken:Part",
-         "importing users_parts.broken failed (RuntimeError: no luck)"),
+        ("users_parts.broken:Part", "importing users_parts.broken failed (RuntimeError: no luck)"),
     ],
-)  # fmt: skip
+)
 def test_one_sentence_says_what_is_missing(reference: str, expected: str) -> None:
     plugins.allow(reference)
     assert refusal(reference) == f"{reference}: {expected}"
 
 
-@pytest.mark.parametrize("text", ["", "a", "a:", ":b", "a:b:c", "a b:c", "a..b:c", "../a:b",
-                                  "a:b\n", "a\0:b", "x" * 500 + ":y", "1a:b"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text", ["", "a", "a:", ":b", "a:b:c", "a b:c", "a..b:c", "../a:b", "a:b\n", "a\0:b", "x" * 500 + ":y", "1a:b"]
+)
 def test_only_references_are_allowed(text: str) -> None:
     with pytest.raises(ConfigError, match=re.escape("must be package.module:Name")):
         plugins.allow(text)

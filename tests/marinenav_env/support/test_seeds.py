@@ -14,9 +14,7 @@ from tests.marinenav_env.env_helpers import equal, make
 REFUSED = [-1, 2**64, True, np.True_, 1.0, np.float64(1.0), "1", [1], np.array([1, 2])]
 
 
-@pytest.mark.parametrize(
-    "seed", [np.int64(7), np.uint8(7), np.array(7), torch.tensor(7)], ids=lambda seed: repr(seed)
-)
+@pytest.mark.parametrize("seed", [np.int64(7), np.uint8(7), np.array(7), torch.tensor(7)], ids=lambda seed: repr(seed))
 def test_whole_numbers_of_any_kind_are_seeds(seed: Any) -> None:
     assert as_seed(seed) == 7
     expected = make(seed=7).reset()

@@ -218,12 +218,20 @@ def test_messages_of_up_to_380_characters_are_shown_whole() -> None:
 @pytest.mark.parametrize(
     ("value", "number", "count"),
     [
-        (0, True, True), (2**63 - 1, True, True), (2**63, True, False), (-1, True, False),
-        (1.5, True, False), (np.float32(2.0), True, False), (True, False, False),
-        (math.nan, False, False), (math.inf, False, False), (10**400, False, False),
-        ("1", False, False), (None, False, False),
+        (0, True, True),
+        (2**63 - 1, True, True),
+        (2**63, True, False),
+        (-1, True, False),
+        (1.5, True, False),
+        (np.float32(2.0), True, False),
+        (True, False, False),
+        (math.nan, False, False),
+        (math.inf, False, False),
+        (10**400, False, False),
+        ("1", False, False),
+        (None, False, False),
     ],
-)  # fmt: skip
+)
 def test_what_is_a_number_and_what_a_count(value: Any, number: bool, count: bool) -> None:
     assert (is_number(value), is_count(value)) == (number, count)
 
@@ -241,9 +249,7 @@ def test_other_text_is_kept(text: str) -> None:
     assert is_text(text) and Settings(name=text).name == text
 
 
-@pytest.mark.parametrize(
-    ("name", "largest", "words"), [("count", 2**53, "9.0072e+15"), ("free", 1e30, "1e+30")]
-)
+@pytest.mark.parametrize(("name", "largest", "words"), [("count", 2**53, "9.0072e+15"), ("free", 1e30, "1e+30")])
 def test_numbers_that_are_too_large_are_refused(name: str, largest: float, words: str) -> None:
     assert getattr(Settings(**{name: largest}), name) == largest
     for sign in (1, -1):

@@ -59,12 +59,17 @@ class Squashed(TransformedDistribution):
 def oracle_networks(agent):
     """TorchRL's actor and critic, on the very parameters of an agent."""
     outputs = ["loc", "scale"] if agent.continuous else ["logits"]
-    kind = {"categorical": torch.distributions.Categorical, "gaussian": Squashed,
-            "clipped_gaussian": IndependentNormal}[agent.config.actions]  # fmt: skip
+    kind = {
+        "categorical": torch.distributions.Categorical,
+        "gaussian": Squashed,
+        "clipped_gaussian": IndependentNormal,
+    }[agent.config.actions]
     actor = ProbabilisticActor(
         TensorDictModule(Policy(agent), in_keys=NAMES, out_keys=outputs),
-        in_keys=outputs, distribution_class=kind, return_log_prob=True,
-    )  # fmt: skip
+        in_keys=outputs,
+        distribution_class=kind,
+        return_log_prob=True,
+    )
     critic = TensorDictModule(Value(agent), in_keys=NAMES, out_keys=["state_value"])
     return actor, critic
 

@@ -63,10 +63,7 @@ def agent_with(actor, *formulas, target=None, **settings):
 
 def test_published_architecture_by_name():
     config = ACIQNConfig(embedding="published", critics=1, layer_norm=False, features="raw")
-    shapes = {
-        name: tuple(value.shape)
-        for name, value in ACIQN(config).networks["critic_0"].named_parameters()
-    }
+    shapes = {name: tuple(value.shape) for name, value in ACIQN(config).networks["critic_0"].named_parameters()}
     assert shapes == {
         "self_encoder.0.weight": (56, 7),
         "self_encoder.0.bias": (56,),
@@ -108,9 +105,10 @@ def test_one_fraction_from_each_stratum():
 def batch_of(reward, discount, action=(0.0, 0.0)):
     batch = make_transitions(ACIQN(ACIQNConfig()), 1, seeded())
     return batch._replace(
-        reward=torch.tensor([reward]), discount=torch.tensor([discount]),
+        reward=torch.tensor([reward]),
+        discount=torch.tensor([discount]),
         action=torch.tensor([action]),
-    )  # fmt: skip
+    )
 
 
 NO_NOISE = torch.zeros(1, 2), torch.zeros(1, 2)
@@ -118,8 +116,10 @@ NO_NOISE = torch.zeros(1, 2), torch.zeros(1, 2)
 
 @pytest.mark.parametrize("dropped", [0, 1])
 def test_targets_pool_the_quantiles_but_the_highest(dropped):
-    targets = [lambda left, right, taus: 10.0 * taus + 0.0 * left,
-            lambda left, right, taus: 5.0 + 0.0 * taus + 0.0 * left]  # fmt: skip
+    targets = [
+        lambda left, right, taus: 10.0 * taus + 0.0 * left,
+        lambda left, right, taus: 5.0 + 0.0 * taus + 0.0 * left,
+    ]
     agent = agent_with((0.0, 0.0), *targets, quantiles=2, dropped=dropped, kappa=1.0)
     taus = torch.tensor([[0.1, 0.6], [0.2, 0.9]])
     losses = agent.loss(batch_of(1.0, 0.5), (taus, *NO_NOISE))
@@ -185,8 +185,10 @@ def test_noise_on_target_actions_is_scaled_and_clipped():
 
 
 def test_actor_climbs_the_critic_that_says_less():
-    peak = [lambda left, right, taus: 2.0 * taus - (left - 0.5) ** 2 - (right + 0.25) ** 2,
-            lambda left, right, taus: 100.0 + left + 0.0 * taus]  # fmt: skip
+    peak = [
+        lambda left, right, taus: 2.0 * taus - (left - 0.5) ** 2 - (right + 0.25) ** 2,
+        lambda left, right, taus: 100.0 + left + 0.0 * taus,
+    ]
     agent = agent_with((0.0, 0.0), *peak, quantiles=4)
     taus = torch.tensor([[0.0, 0.2, 0.4, 0.6]] * 2)
     losses = agent.loss(batch_of(0.0, 0.0), (taus, *NO_NOISE))
@@ -200,8 +202,10 @@ def test_actor_climbs_the_critic_that_says_less():
 
 
 def test_actor_climbs_the_lower_mean_of_every_row_and_not_the_lower_quantiles():
-    formulas = [lambda left, right, taus: 4.0 * taus + 0.0 * left,
-                lambda left, right, taus: 2.5 + 0.0 * taus + 0.0 * left]  # fmt: skip
+    formulas = [
+        lambda left, right, taus: 4.0 * taus + 0.0 * left,
+        lambda left, right, taus: 2.5 + 0.0 * taus + 0.0 * left,
+    ]
     agent = agent_with((0.0, 0.0), *formulas, quantiles=4)
     losses = agent.loss(batch_of(0.0, 0.0), (torch.full((2, 4), 0.5), *NO_NOISE))
     assert losses["loss_actor"].item() == close(-2.0)
@@ -234,8 +238,7 @@ def test_actor_climbs_for_its_share_of_the_rows():
 
 
 def test_actor_climbs_under_noise_and_pays_for_saturation():
-    agent = agent_with((0.5, 0.0), lambda left, right, taus: left + 0.0 * taus,
-                       actor_noise=0.3, saturation_penalty=0.1)  # fmt: skip
+    agent = agent_with((0.5, 0.0), lambda left, right, taus: left + 0.0 * taus, actor_noise=0.3, saturation_penalty=0.1)
     noise = torch.zeros(1, 2), torch.tensor([[2.0, 0.0]])
     losses = agent.loss(batch_of(0.0, 0.0), (torch.full((2, 16), 0.5), *noise))
     # tan(pi / 4) = 1 becomes action 0.5.
@@ -301,8 +304,12 @@ def test_refinement_can_be_left_out():
 
 
 def test_quantiles_of_the_return_are_the_critics_mean_in_order():
-    agent = agent_with((0.0, 0.0), lambda left, right, taus: left - 4.0 * taus,
-                       lambda left, right, taus: right + 0.0 * taus, quantiles=2)  # fmt: skip
+    agent = agent_with(
+        (0.0, 0.0),
+        lambda left, right, taus: left - 4.0 * taus,
+        lambda left, right, taus: right + 0.0 * taus,
+        quantiles=2,
+    )
     action = torch.tensor([[[1.0, 3.0], [0.0, 0.5]], [[-1.0, 0.0], [0.5, 0.5]]])
     found = agent.return_quantiles(make_inputs(2, 2, generator=seeded()), action)
     # At 1/4 and 3/4 the first says left - 1 and left - 3.
@@ -321,9 +328,17 @@ def test_collection_follows_the_actor_alone():
 
 @pytest.mark.parametrize(
     "settings",
-    [{"quantiles": 0}, {"critics": 0}, {"critics": 11}, {"target_noise": -0.1}, {"actor_share": 0},
-     {"target_noise": 1.1}, {"kappa": 0.0}, {"quantiles": float("nan")}],
-)  # fmt: skip
+    [
+        {"quantiles": 0},
+        {"critics": 0},
+        {"critics": 11},
+        {"target_noise": -0.1},
+        {"actor_share": 0},
+        {"target_noise": 1.1},
+        {"kappa": 0.0},
+        {"quantiles": float("nan")},
+    ],
+)
 def test_impossible_settings_are_refused(settings):
     with pytest.raises(ConfigError, match=rf"agent\.{next(iter(settings))}"):
         ACIQNConfig(**settings)

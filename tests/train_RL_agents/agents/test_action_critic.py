@@ -38,8 +38,9 @@ def linear(layer, features):
 @pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize("action_input", ["early", "published"])
 def test_critic_by_hand(critic, layer_norm, action_input):
-    config = ActionCriticConfig(critic=critic, quantiles=5, layer_norm=layer_norm,
-                                action_input=action_input, hidden_sizes=(12, 9))  # fmt: skip
+    config = ActionCriticConfig(
+        critic=critic, quantiles=5, layer_norm=layer_norm, action_input=action_input, hidden_sizes=(12, 9)
+    )
     net, given = ActionCritic(config, SPEC), make_inputs(4, generator=seeded())
     features = net.encode(given)
     if action_input == "early":
@@ -61,9 +62,7 @@ def test_critic_by_hand(critic, layer_norm, action_input):
 
 
 def implicit(embedding):
-    return ImplicitQuantileCritic(
-        QuantileConfig(embedding=embedding, hidden_sizes=(12, 9, 7)), SPEC
-    )
+    return ImplicitQuantileCritic(QuantileConfig(embedding=embedding, hidden_sizes=(12, 9, 7)), SPEC)
 
 
 @pytest.mark.parametrize("own_taus", [False, True])
@@ -98,8 +97,7 @@ def test_implicit_critic_with_any_leading_shape(embedding):
     given, taus = make_inputs(4, 3, generator=seeded()), torch.rand(4, 3, 6, generator=seeded())
     got = critic(given, action, taus)
     assert got.shape == (4, 3, 6)
-    flat = critic(each_entry(given, lambda each: each.flatten(0, 1)), action.flatten(0, 1),
-                  taus.flatten(0, 1))  # fmt: skip
+    flat = critic(each_entry(given, lambda each: each.flatten(0, 1)), action.flatten(0, 1), taus.flatten(0, 1))
     torch.testing.assert_close(got.flatten(0, 1), flat)
     shared = critic(given, action, taus[0, 0])
     each = critic(given, action, taus[0, 0].expand(4, 3, 6))

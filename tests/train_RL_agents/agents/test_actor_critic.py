@@ -98,8 +98,7 @@ def test_entropy_of_squashed_numbers_is_right_on_average():
         noise = agent.exploration_noise(torch.Size((50_000,)), seeded(1))
         action, extras = agent.explore(many, noise)
         batch = make_rollout(agent, 1, generator=seeded())
-        batch = batch._replace(observation=many, action=action, extras=extras,
-                               weight=torch.ones(50_000))  # fmt: skip
+        batch = batch._replace(observation=many, action=action, extras=extras, weight=torch.ones(50_000))
         log_prob, entropy, _ = agent.evaluate(batch)
     assert entropy.mean().item() == close(-log_prob.mean().item(), abs=0.02)
 
@@ -126,10 +125,14 @@ def test_the_best_action_is_the_most_probable():
     assert torch.equal(clipped.act(given), mean.clamp(-1.0, 1.0))
 
 
-@pytest.mark.parametrize(("actions", "rule"), [
-    ("categorical", "the index of the highest logit"), ("gaussian", "(2 / pi) atan(mu)"),
-    ("clipped_gaussian", "mu, clipped"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("actions", "rule"),
+    [
+        ("categorical", "the index of the highest logit"),
+        ("gaussian", "(2 / pi) atan(mu)"),
+        ("clipped_gaussian", "mu, clipped"),
+    ],
+)
 def test_what_outputs_mean_is_told(actions, rule):
     agent = agent_of(NAMES[0], actions=actions)
     assert agent.selection_rule == rule
@@ -144,9 +147,10 @@ def test_normal_numbers_of_a_fleet_are_those_of_its_robots(actions):
     flat = make_rollout(agent, 12, generator=seeded())
     fleets = flat._replace(
         observation=each_entry(flat.observation, lambda each: each.unflatten(0, (4, 3))),
-        action=flat.action.view(4, 3, 2), weight=flat.weight.view(4, 3),
+        action=flat.action.view(4, 3, 2),
+        weight=flat.weight.view(4, 3),
         extras={name: each.unflatten(0, (4, 3)) for name, each in flat.extras.items()},
-    )  # fmt: skip
+    )
     for ours, theirs in zip(agent.evaluate(fleets), agent.evaluate(flat), strict=True):
         torch.testing.assert_close(ours, theirs.view(4, 3))
     torch.testing.assert_close(
@@ -198,9 +202,7 @@ def test_rows_of_inactive_robots_have_no_influence(name, settings):
         },
     )
     torch.testing.assert_close(losses_of(agent, changed), losses_of(agent, batch))
-    ours, theirs = (
-        gradients(agent, minimised(agent.loss(each, None))) for each in (batch, changed)
-    )
+    ours, theirs = (gradients(agent, minimised(agent.loss(each, None))) for each in (batch, changed))
     torch.testing.assert_close(theirs, ours, rtol=1e-4, atol=1e-6)
 
 
@@ -212,10 +214,12 @@ def test_rows_of_inactive_robots_may_as_well_be_missing(name, settings):
     there = batch.active
     fewer = batch._replace(
         observation=each_entry(batch.observation, lambda each: each[there]),
-        action=batch.action[there], advantage=batch.advantage[there],
-        target=batch.target[there], weight=batch.weight[there],
+        action=batch.action[there],
+        advantage=batch.advantage[there],
+        target=batch.target[there],
+        weight=batch.weight[there],
         extras=each_entry(batch.extras, lambda each: each[there]),
-    )  # fmt: skip
+    )
     torch.testing.assert_close(losses_of(agent, fewer), losses_of(agent, batch))
 
 
@@ -254,13 +258,10 @@ def test_parts_add_up_to_the_batch(name, settings, sizes):
     added = [
         sum(pieces)
         for pieces in zip(
-            *(gradients(agent, share * minimised(each))
-              for share, each in zip(shares, split, strict=True)), strict=True
+            *(gradients(agent, share * minimised(each)) for share, each in zip(shares, split, strict=True)), strict=True
         )
-    ]  # fmt: skip
-    torch.testing.assert_close(
-        added, list(gradients(agent, minimised(whole))), rtol=1e-3, atol=1e-6
-    )
+    ]
+    torch.testing.assert_close(added, list(gradients(agent, minimised(whole))), rtol=1e-3, atol=1e-6)
     halves = parts[-1].part(slice(0, 1)), parts[-1].part(slice(1, None))
     if parts[-1].size > 1:  # parts of parts are parts of the batch
         assert torch.equal(halves[0].mean_weight, batch.weight.mean())
@@ -294,12 +295,10 @@ def test_gradients_reach_every_parameter_in_every_style(name):
     actions = [("categorical", False), ("gaussian", False), ("clipped_gaussian", True)]
     inputs = [("own", "concat"), ("fleet", "max"), ("own", "attention")]
     for (kind, dependent), (critic, encoder) in product(actions, inputs):
-        settings = {"actions": kind, "state_dependent_std": dependent, "critic": critic,
-                    "encoder": encoder}  # fmt: skip
+        settings = {"actions": kind, "state_dependent_std": dependent, "critic": critic, "encoder": encoder}
         agent = spread_out(agent_of(name, **settings), 10.0)
         losses = agent.loss(rollout(agent), None)
-        named = zip(agent.networks.named_parameters(), gradients(agent, minimised(losses)),
-                    strict=True)  # fmt: skip
+        named = zip(agent.networks.named_parameters(), gradients(agent, minimised(losses)), strict=True)
         for (key, _), gradient in named:
             assert gradient.any(), (settings, key)
             assert gradient.isfinite().all(), (settings, key)
@@ -314,9 +313,16 @@ def test_return_quantiles_are_not_estimated(name):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"log_std": 3.0}, {"log_std": -11.0}, {"value_coef": -1.0}, {"entropy": -0.1},
-     {"entropy_final": -0.1}, {"entropy": float("nan")}, {"hidden_sizes": (0,)}],
-)  # fmt: skip
+    [
+        {"log_std": 3.0},
+        {"log_std": -11.0},
+        {"value_coef": -1.0},
+        {"entropy": -0.1},
+        {"entropy_final": -0.1},
+        {"entropy": float("nan")},
+        {"hidden_sizes": (0,)},
+    ],
+)
 @every_agent
 def test_impossible_settings_are_refused(name, settings):
     with pytest.raises(ConfigError, match=rf"agent\.{next(iter(settings))}"):

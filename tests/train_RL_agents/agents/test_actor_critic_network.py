@@ -118,9 +118,7 @@ def test_any_number_of_robots_even_none_that_is_active():
 def test_each_robot_acts_on_its_own_observation():
     agent, given = fleet()
     alone = each_entry(given, lambda each: each[:, :1])
-    torch.testing.assert_close(
-        agent.outputs(given)["logits"][:, :1], agent.outputs(alone)["logits"]
-    )
+    torch.testing.assert_close(agent.outputs(given)["logits"][:, :1], agent.outputs(alone)["logits"])
     assert agent.joint
     assert not agent_of(NAMES[0]).joint
 

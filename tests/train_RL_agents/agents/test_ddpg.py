@@ -47,9 +47,11 @@ def batch_of(rewards, discounts, actions):
 
 def test_losses_of_scalar_critics():
     agent = agent_with(
-        (0.0, 0.0), [Formula(lambda left, right: left + 10.0 * right), always(4.0)],
-        [always(7.0), always(3.0)], critic="scalar",
-    )  # fmt: skip
+        (0.0, 0.0),
+        [Formula(lambda left, right: left + 10.0 * right), always(4.0)],
+        [always(7.0), always(3.0)],
+        critic="scalar",
+    )
     batch = batch_of([1.0, -2.0], [0.5, 0.0], [[0.5, 0.25], [-0.5, 0.1]])
     losses = agent.loss(batch, torch.zeros(2, 2))
     # The lower target says 3: targets are 1 + 0.5 x 3 and -2; the critics say 3, 0.5 and 4, 4.
@@ -71,8 +73,9 @@ def test_losses_of_quantile_critics():
 
 
 def test_noise_on_target_actions_is_scaled_and_clipped():
-    agent = agent_with((0.2, -0.9), [Formula(lambda left, right: left + 10.0 * right)],
-                       critic="scalar", target_noise=0.2)  # fmt: skip
+    agent = agent_with(
+        (0.2, -0.9), [Formula(lambda left, right: left + 10.0 * right)], critic="scalar", target_noise=0.2
+    )
 
     def target(*noise):
         return agent.loss(batch_of([0.0], [1.0], [[0.0, 0.0]]), torch.tensor([noise]))["target"]
@@ -88,8 +91,9 @@ def test_noise_on_target_actions_is_scaled_and_clipped():
 
 def test_actor_climbs_the_first_critic_and_pays_for_saturation():
     peak = Formula(lambda left, right: 3.0 - (left - 0.75) ** 2 - (right + 0.25) ** 2)
-    agent = agent_with((0.5, 0.0), [peak, Formula(lambda left, right: -100.0 * left)],
-                       critic="scalar", saturation_penalty=0.1)  # fmt: skip
+    agent = agent_with(
+        (0.5, 0.0), [peak, Formula(lambda left, right: -100.0 * left)], critic="scalar", saturation_penalty=0.1
+    )
     losses = agent.loss(batch_of([0.0, 0.0], [0.0, 0.0], [[0.0, 0.0]] * 2), torch.zeros(2, 2))
     # tan(pi / 4) = 1 becomes action 0.5: mean square of 1 and 0.
     assert losses["loss_actor"].item() == close(0.1 * 0.5 - (3.0 - 0.0625 - 0.0625))

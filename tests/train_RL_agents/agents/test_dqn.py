@@ -121,10 +121,7 @@ def test_dueling_heads_by_hand():
 
 def test_published_architecture_by_name():
     config = DQNConfig(double=False, dueling=False, critics=1, layer_norm=False, features="raw")
-    shapes = {
-        name: tuple(value.shape)
-        for name, value in DQN(config).networks["critic_0"].named_parameters()
-    }
+    shapes = {name: tuple(value.shape) for name, value in DQN(config).networks["critic_0"].named_parameters()}
     assert shapes == {
         "self_encoder.0.weight": (56, 7),
         "self_encoder.0.bias": (56,),

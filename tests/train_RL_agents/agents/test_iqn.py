@@ -90,8 +90,7 @@ def test_loss_by_hand(double):
         agent.targets[f"critic_{index}"] = Lines(*target)
     losses = agent.loss(transition(0.5, 0.5), torch.tensor([TAUS, TARGET_TAUS]))
     choice = 0 if double else 1
-    ahead = [[low + slope * tau for tau in TARGET_TAUS]
-             for low, slope in (each[1][choice] for each in TARGETS)]  # fmt: skip
+    ahead = [[low + slope * tau for tau in TARGET_TAUS] for low, slope in (each[1][choice] for each in TARGETS)]
     targets = [0.5 + 0.5 * min(pair) for pair in zip(*ahead, strict=True)]
     assert losses["target"].item() == pytest.approx(sum(targets) / 3)
     error = 0.0

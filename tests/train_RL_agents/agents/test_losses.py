@@ -28,10 +28,7 @@ def scalar_quantile_huber(quantiles, targets, taus, kappa):
             tau = taus[b][i] if isinstance(taus[0], list) else taus[i]
             for target in targets[b]:
                 delta = target - quantile
-                if abs(delta) <= kappa:
-                    huber = 0.5 * delta * delta
-                else:
-                    huber = kappa * (abs(delta) - 0.5 * kappa)
+                huber = 0.5 * delta * delta if abs(delta) <= kappa else kappa * (abs(delta) - 0.5 * kappa)
                 below = 1.0 if delta < 0.0 else 0.0
                 total += abs(tau - below) * huber / kappa / len(targets[b])
     return total / len(quantiles)
@@ -99,9 +96,7 @@ def test_squared_error_refuses_shapes():
     ],
 )
 def test_quantile_huber_of_one_pair(target, tau, kappa, expected):
-    loss = quantile_huber(
-        torch.zeros(1, 1), torch.tensor([[target]]), torch.tensor([tau]), kappa=kappa
-    )
+    loss = quantile_huber(torch.zeros(1, 1), torch.tensor([[target]]), torch.tensor([tau]), kappa=kappa)
     assert float(loss) == close(expected)
 
 
@@ -142,9 +137,7 @@ def test_quantile_regression_finds_the_quantiles():
         optimizer.zero_grad()
         quantile_huber(quantiles, samples, taus, kappa=0.01).backward()
         optimizer.step()
-    torch.testing.assert_close(
-        quantiles[0].detach(), torch.quantile(samples[0], taus), atol=0.05, rtol=0.0
-    )
+    torch.testing.assert_close(quantiles[0].detach(), torch.quantile(samples[0], taus), atol=0.05, rtol=0.0)
 
 
 def test_gradient_of_the_quantile_loss_reaches_quantiles_only_through_the_error():
@@ -171,9 +164,7 @@ def test_quantile_huber_refuses_shapes(targets, taus, name):
 def test_pessimistic_by_hand():
     scalar = torch.tensor([[[1.0], [5.0]], [[2.0], [4.0]]])  # two critics, two robots
     assert truncated_targets(scalar, 3).tolist() == [[1.0], [4.0]]
-    quantiles = torch.tensor(
-        [[[3.0, 1.0, 2.0], [0.0, 0.0, 9.0]], [[9.0, 8.0, 0.0], [1.0, 2.0, 3.0]]]
-    )
+    quantiles = torch.tensor([[[3.0, 1.0, 2.0], [0.0, 0.0, 9.0]], [[9.0, 8.0, 0.0], [1.0, 2.0, 3.0]]])
     assert truncated_targets(quantiles, 0).sort(-1).values.tolist() == [
         [0, 1, 2, 3, 8, 9],
         [0, 0, 1, 2, 3, 9],
@@ -259,6 +250,4 @@ def test_categorical_error_is_the_cross_entropy():
 )
 def test_categorical_targets_refuse_shapes(reward, discount, support, name):
     with pytest.raises(ValueError, match=name):
-        categorical_targets(
-            torch.ones(reward), torch.ones(discount), torch.ones(3, 4), torch.ones(support)
-        )
+        categorical_targets(torch.ones(reward), torch.ones(discount), torch.ones(3, 4), torch.ones(support))

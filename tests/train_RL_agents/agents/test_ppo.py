@@ -37,9 +37,16 @@ def scripted_ppo(ratios, advantages, values=(0.0,), targets=(0.0,), weights=None
 
 @pytest.mark.parametrize(
     ("ratio", "advantage", "gain"),
-    [(1.0, 2.0, 2.0), (1.1, 2.0, 2.2), (1.5, 2.0, 2.4), (0.5, 2.0, 1.0),
-     (1.5, -2.0, -3.0), (0.5, -2.0, -1.6), (0.9, -2.0, -1.8)],
-)  # fmt: skip
+    [
+        (1.0, 2.0, 2.0),
+        (1.1, 2.0, 2.2),
+        (1.5, 2.0, 2.4),
+        (0.5, 2.0, 1.0),
+        (1.5, -2.0, -3.0),
+        (0.5, -2.0, -1.6),
+        (0.9, -2.0, -1.8),
+    ],
+)
 def test_surrogate_by_hand(ratio, advantage, gain):
     agent, batch = scripted_ppo([ratio], [advantage])
     losses = agent.loss(batch, None)
@@ -113,8 +120,9 @@ def test_actions_that_were_replaced_cannot_spoil_the_loss():
 @pytest.mark.parametrize("value_clip", [0.0, 0.2])
 @pytest.mark.parametrize("actions", ACTIONS)
 def test_losses_and_gradients_equal_torchrl(actions, value_clip):
-    agent = agent_of("PPO", actions=actions, entropy=0.02, entropy_final=0.02, value_coef=0.7,
-                     clip=0.15, value_clip=value_clip)  # fmt: skip
+    agent = agent_of(
+        "PPO", actions=actions, entropy=0.02, entropy_final=0.02, value_coef=0.7, clip=0.15, value_clip=value_clip
+    )
     batch = make_rollout(agent, 48, generator=seeded())
     extras = dict(batch.extras)
     extras["log_prob"] = extras["log_prob"] + 0.2 * torch.randn(48, generator=seeded(5))
@@ -122,10 +130,16 @@ def test_losses_and_gradients_equal_torchrl(actions, value_clip):
     batch = batch._replace(weight=torch.ones(48), extras=extras)
     actor, critic = oracle_networks(agent)
     theirs = ClipPPOLoss(
-        actor, critic, clip_epsilon=0.15, entropy_coeff=0.02, critic_coeff=0.7,
-        loss_critic_type="l2", clip_value=value_clip or None, normalize_advantage=False,
+        actor,
+        critic,
+        clip_epsilon=0.15,
+        entropy_coeff=0.02,
+        critic_coeff=0.7,
+        loss_critic_type="l2",
+        clip_value=value_clip or None,
+        normalize_advantage=False,
         functional=False,
-    )  # fmt: skip
+    )
     theirs.set_keys(value_target="target")
     expected, ours = theirs(oracle_data(agent, batch)), agent.loss(batch, None)
     torch.testing.assert_close(-ours["policy_gain"], expected["loss_objective"])
@@ -138,9 +152,10 @@ def test_losses_and_gradients_equal_torchrl(actions, value_clip):
         policy, ours_policy = policy + expected["loss_entropy"], ours["loss_policy"]
     parameters = parameters_of(agent)
     for one, other in ((ours_policy, policy), (ours["loss_value"], expected["loss_critic"])):
-        got, wanted = (torch.autograd.grad(each, parameters, retain_graph=True, allow_unused=True,
-                                           materialize_grads=True)
-                       for each in (one, other))  # fmt: skip
+        got, wanted = (
+            torch.autograd.grad(each, parameters, retain_graph=True, allow_unused=True, materialize_grads=True)
+            for each in (one, other)
+        )
         torch.testing.assert_close(got, wanted, rtol=1e-3, atol=1e-6)
         assert any(each.any() for each in got)
 

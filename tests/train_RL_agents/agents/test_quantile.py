@@ -78,8 +78,7 @@ def test_quantiles_have_the_mean_that_the_action_was_chosen_by(name):
         for parameter in agent.networks.parameters():
             if parameter.ndim == 2:  # new networks hardly tell actions apart
                 parameter.mul_(2.0)
-        every = [agent.return_quantiles(given, torch.full((40,), action)).mean(-1)
-                 for action in range(25)]  # fmt: skip
+        every = [agent.return_quantiles(given, torch.full((40,), action)).mean(-1) for action in range(25)]
         chosen = agent.return_quantiles(given, agent.act(given)).mean(-1)
     # Rainbow's quantiles are atoms: their mean is off by less than half the distance of two.
     slack = 1e-5 if name == "IQN" else 0.5 * float(agent.support[1] - agent.support[0])

@@ -68,8 +68,7 @@ def test_loss_by_hand():
     """One network chooses the next action under a draw of its own, the target values it."""
     # Under noise 0 the learned network says EVEN of state 0, action 1; under 1 it would choose
     # action 1 in state 1, under 0 and 2 action 0. The target network's noise is 2.
-    learned = Distributions([[LOW, EVEN], [HIGH, LOW]], [[LOW, LOW], [LOW, HIGH]],
-                            [[LOW, LOW], [HIGH, LOW]])  # fmt: skip
+    learned = Distributions([[LOW, EVEN], [HIGH, LOW]], [[LOW, LOW], [LOW, HIGH]], [[LOW, LOW], [HIGH, LOW]])
     target = Distributions([[LOW] * 2, [LOW] * 2], [[LOW] * 2, [LOW] * 2],
                            [[LOW] * 2, [LOW, [0.5, 0.0, 0.5]]])  # fmt: skip
     noise = torch.tensor([[0.0], [1.0], [2.0]])
@@ -88,8 +87,9 @@ def test_loss_by_hand():
 def test_importance_weights_multiply_the_errors():
     agent = agent_with(*[Distributions([[LOW, EVEN], [LOW, LOW]])] * 2)
     one = transition(reward=-2.0, discount=0.0)
-    both = type(one)(states(0.0, 0.0), torch.tensor([0, 1]), one.reward.repeat(2),
-                     one.discount.repeat(2), states(1.0, 1.0))  # fmt: skip
+    both = type(one)(
+        states(0.0, 0.0), torch.tensor([0, 1]), one.reward.repeat(2), one.discount.repeat(2), states(1.0, 1.0)
+    )
     noise = torch.zeros(3, 1)
     plain = agent.loss(both, noise)
     first, second = -torch.tensor([0.8, 0.2]).log()

@@ -258,9 +258,10 @@ def test_terminal_transitions_do_not_bootstrap(name):
 
     def losses(discount, following, bonus=0.0):
         changed = batch._replace(
-            discount=torch.full((32,), discount), next_observation=following,
+            discount=torch.full((32,), discount),
+            next_observation=following,
             reward=batch.reward + bonus,
-        )  # fmt: skip
+        )
         return torch.stack(list(minimised(agent.loss(changed, noise)).values()))
 
     ended = losses(0.0, batch.next_observation)
@@ -307,8 +308,6 @@ def test_compiled_losses_equal_eager_ones(name):
     flat, factor = FlatWeights(agent.networks), torch.tensor(2.0)
     plain = gradients_of(agent, agent.loss, flat)
     fast = compiled_gradients(agent, agent.loss, flat, torch.device("cpu"))
-    (gradient, losses), (expected, eager) = (
-        function(batch, noise, factor) for function in (fast, plain)
-    )
+    (gradient, losses), (expected, eager) = (function(batch, noise, factor) for function in (fast, plain))
     torch.testing.assert_close(losses, eager, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(gradient, expected, rtol=1e-3, atol=1e-5)

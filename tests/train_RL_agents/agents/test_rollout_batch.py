@@ -11,8 +11,9 @@ NUMBERS = torch.tensor([1.0, 100.0, 2.0, 6.0])
 
 def batch(weight=WEIGHT):
     rows = torch.arange(4.0)
-    return RolloutBatch({"self_state": rows[:, None]}, rows.long(), {"value": rows}, rows, rows,
-                        weight, torch.tensor(0.25))  # fmt: skip
+    return RolloutBatch(
+        {"self_state": rows[:, None]}, rows.long(), {"value": rows}, rows, rows, weight, torch.tensor(0.25)
+    )
 
 
 def test_means_are_over_active_robots():
@@ -32,8 +33,13 @@ def test_means_of_parts_add_up_to_that_of_the_batch():
 
 def test_rows_are_selected_from_everything_that_has_rows():
     taken = batch().take(torch.tensor([3, 0]))
-    for each in (taken.observation["self_state"][:, 0], taken.action, taken.extras["value"],
-                 taken.advantage, taken.target):  # fmt: skip
+    for each in (
+        taken.observation["self_state"][:, 0],
+        taken.action,
+        taken.extras["value"],
+        taken.advantage,
+        taken.target,
+    ):
         assert each.tolist() == [3, 0]
     assert taken.active.tolist() == [True, True]
     assert batch().active.tolist() == [True, False, True, True]

@@ -51,8 +51,9 @@ def weighted(left, right):
 
 
 def test_losses_by_hand():
-    agent = agent_with([Formula(weighted), always(0.5)], [Formula(weighted), always(100.0)],
-                       temperature=0.1, target_entropy=-1.5)  # fmt: skip
+    agent = agent_with(
+        [Formula(weighted), always(0.5)], [Formula(weighted), always(100.0)], temperature=0.1, target_entropy=-1.5
+    )
     actions, discounts = torch.tensor([[0.5, 0.25], [-0.5, 0.1]]), torch.tensor([0.5, 0.9])
     batch = batch_of([1.0, -2.0], discounts.tolist(), actions.tolist())
     losses = agent.loss(batch, NOISE)

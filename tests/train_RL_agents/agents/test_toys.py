@@ -29,8 +29,11 @@ def uniform(*shape, generator):
 
 def of_kind(algorithm, continuous=None):
     """Names of the agents that learn from transitions or from rollouts."""
-    return [name for name, kind in KNOWN.items() if kind.algorithm == algorithm
-            and continuous in (None, getattr(kind, "continuous", None))]  # fmt: skip
+    return [
+        name
+        for name, kind in KNOWN.items()
+        if kind.algorithm == algorithm and continuous in (None, getattr(kind, "continuous", None))
+    ]
 
 
 CONTINUOUS, DISCRETE = (of_kind("off-policy", flag) for flag in (True, False))
@@ -44,9 +47,7 @@ def in_both_precisions(names, *marks):
     return [(name, "fp32") for name in names] + rounded
 
 
-@pytest.mark.parametrize(
-    ("name", "precision"), in_both_precisions(CONTINUOUS + DISCRETE, pytest.mark.slow)
-)
+@pytest.mark.parametrize(("name", "precision"), in_both_precisions(CONTINUOUS + DISCRETE, pytest.mark.slow))
 def test_learns_a_contextual_bandit(name, precision):
     """One step, and the best action depends on the observation.
 
@@ -86,8 +87,7 @@ def test_learns_a_contextual_bandit_from_its_own_actions(name, precision, action
     reward.
     """
     settings = {"learning_rate": 3e-3, "learning_rate_final": 3e-3, "max_grad_norm": 10.0}
-    learner = learner_of(name, ema_decay=0.8, acting={"precision": precision},
-                         agent={"actions": actions}, **settings)  # fmt: skip
+    learner = learner_of(name, ema_decay=0.8, acting={"precision": precision}, agent={"actions": actions}, **settings)
     generator, agent = seeded(1), learner.agent
     bound, updates = -0.02 if agent.continuous else 0.6, 0
     assert bandit_score(learner.ema) < bound
@@ -98,16 +98,14 @@ def test_learns_a_contextual_bandit_from_its_own_actions(name, precision, action
         with torch.no_grad():
             noise = agent.exploration_noise(torch.Size((256,)), generator)
             action, extras = agent.explore(observation, noise)
-        if agent.continuous:
-            reward = -(action - target).square().sum(-1)
-        else:
-            reward = (action == target).float()
+        reward = -(action - target).square().sum(-1) if agent.continuous else (action == target).float()
         active = torch.arange(256) % 4 > 0
         reward = torch.where(active, reward, -100.0)
         advantage = reward - extras["value"]
         spread, mean = torch.std_mean(advantage[active])
-        batch = RolloutBatch(observation, action, extras, (advantage - mean) / spread, reward,
-                             active.float(), torch.zeros(()))  # fmt: skip
+        batch = RolloutBatch(
+            observation, action, extras, (advantage - mean) / spread, reward, active.float(), torch.zeros(())
+        )
         learner.update(batch)
     assert bandit_score(learner.ema) >= bound
     value = agent.evaluate(batch)[2][active]

@@ -14,9 +14,7 @@ def crowds(count, others, spread):
     shape = (count, 1 + others, 2)
     position = spread * (torch.rand(shape, generator=generator, dtype=torch.float64) - 0.5)
     velocity, wanted = (
-        torch.nn.functional.normalize(
-            torch.randn(shape, generator=generator, dtype=torch.float64), dim=-1
-        )
+        torch.nn.functional.normalize(torch.randn(shape, generator=generator, dtype=torch.float64), dim=-1)
         * TOP_SPEED
         * torch.rand((*shape[:-1], 1), generator=generator, dtype=torch.float64)
         for _ in range(2)
@@ -33,8 +31,7 @@ def pyrvo():
 def reference(pyrvo, position, velocity, wanted):
     """The first agent's next velocity, as RVO2 computes it."""
     world = pyrvo.RVOSimulator(STEP, 1e3, 10, HORIZON, HORIZON, RADIUS, TOP_SPEED)
-    for place, course, wish in zip(*map(torch.Tensor.tolist, (position, velocity, wanted)),
-                                   strict=True):  # fmt: skip
+    for place, course, wish in zip(*map(torch.Tensor.tolist, (position, velocity, wanted)), strict=True):
         number = world.add_agent(list(place))
         world.set_agent_velocity(number, list(course))
         world.set_agent_pref_velocity(number, list(wish))
@@ -47,9 +44,15 @@ def ours(position, velocity, wanted, share=0.5):
     """The same by our functions, for all crowds at once."""
     relative = position[:, 1:] - position[:, :1]
     sizes = torch.full(relative.shape[:-1], 2.0 * RADIUS, dtype=torch.float64)
-    planes = half_planes(velocity[:, 0], relative, velocity[:, 1:], sizes,
-                         torch.full_like(sizes, share), torch.full_like(sizes, HORIZON),
-                         STEP)  # fmt: skip
+    planes = half_planes(
+        velocity[:, 0],
+        relative,
+        velocity[:, 1:],
+        sizes,
+        torch.full_like(sizes, share),
+        torch.full_like(sizes, HORIZON),
+        STEP,
+    )
     return best_velocity(wanted[:, 0], *planes, TOP_SPEED), planes
 
 

@@ -13,9 +13,16 @@ FACTS = {"processor": "some", "threads": 2, "torch": "2.15", "agent": "DQN", "ro
 
 
 def rate(mode, environments, median, **notes):
-    return {"part": "loop" if notes else "world", "mode": mode, "unit": "env-steps/s",
-            "environments": environments, "lowest": median - 10, "median": median,
-            "highest": median + 10, "notes": notes}  # fmt: skip
+    return {
+        "part": "loop" if notes else "world",
+        "mode": mode,
+        "unit": "env-steps/s",
+        "environments": environments,
+        "lowest": median - 10,
+        "median": median,
+        "highest": median + 10,
+        "notes": notes,
+    }
 
 
 def test_a_panel_for_each_part_with_its_lines_or_bars(tmp_path):

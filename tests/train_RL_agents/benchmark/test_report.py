@@ -9,9 +9,18 @@ from train_RL_agents.benchmark.report import growth, setting_table, show
 
 
 def row(mode, notes):
-    return {"part": "loop", "mode": mode, "unit": "env-steps/s", "batch": 512, "median": 12345.6,
-            "lowest": 98.76, "highest": 20000.0, "ms_per_step": 1.234,
-            "compile_seconds": 4.56, "notes": notes}  # fmt: skip
+    return {
+        "part": "loop",
+        "mode": mode,
+        "unit": "env-steps/s",
+        "batch": 512,
+        "median": 12345.6,
+        "lowest": 98.76,
+        "highest": 20000.0,
+        "ms_per_step": 1.234,
+        "compile_seconds": 4.56,
+        "notes": notes,
+    }
 
 
 def printed(call):
@@ -22,8 +31,7 @@ def printed(call):
 
 def test_rates_have_three_digits_and_shares_a_table_of_their_own():
     shares = {"updates/s": 12.345, "share world": 0.5, "share outside": 0.125}
-    text = printed(lambda console: show(console, [row("eager", shares), row("captured", {
-        "updates/s": 7.0})]))  # fmt: skip
+    text = printed(lambda console: show(console, [row("eager", shares), row("captured", {"updates/s": 7.0})]))
     for word in ("12,346", "98.8 to 20,000", "1.23", "4.6", "12.3", "512", "50.0%", "12.5%"):
         assert word in text
     # Within a CUDA graph nothing is told apart.

@@ -21,8 +21,7 @@ def test_what_was_measured_before_an_interruption_is_kept(tmp_path, monkeypatch)
             yield row
 
     monkeypatch.setattr(run, "measured", cut_off)
-    options = Options(from_dict(TINY), parts=("update",), modes=("eager",), batch=(4, 8),
-                      seconds=0.001, repeats=1)  # fmt: skip
+    options = Options(from_dict(TINY), parts=("update",), modes=("eager",), batch=(4, 8), seconds=0.001, repeats=1)
     with pytest.raises(KeyboardInterrupt):
         run.benchmark(options, out)
     assert [row["batch"] for row in json.loads(out.read_text())["rows"]] == [4]

@@ -8,9 +8,7 @@ from train_RL_agents.benchmark.setting import machine
 
 def test_processor_is_read_from_its_description(tmp_path, monkeypatch):
     file = tmp_path / "cpuinfo"
-    file.write_text(
-        "model name\t: Fast One\nflags\t\t: fpu avx2 amx_bf16 avx512f\n\nmodel name: B\n"
-    )
+    file.write_text("model name\t: Fast One\nflags\t\t: fpu avx2 amx_bf16 avx512f\n\nmodel name: B\n")
     monkeypatch.setattr(setting, "CPU_INFO", file)
     found = machine(torch.device("cpu"))
     assert found["processor"] == "Fast One"

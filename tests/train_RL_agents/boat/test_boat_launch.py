@@ -14,10 +14,9 @@ def test_launch_starts_the_node_with_its_topics(monkeypatch):
 
     modules = {
         "launch": {"LaunchDescription": kind("description")},
-        "launch.actions": {"DeclareLaunchArgument": kind("argument"),
-                           "ExecuteProcess": kind("process")},
+        "launch.actions": {"DeclareLaunchArgument": kind("argument"), "ExecuteProcess": kind("process")},
         "launch.substitutions": {"LaunchConfiguration": lambda name: f"<{name}>"},
-    }  # fmt: skip
+    }
     for name, content in modules.items():
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
         vars(sys.modules[name]).update(content)
@@ -31,7 +30,5 @@ def test_launch_starts_the_node_with_its_topics(monkeypatch):
     arguments = {each.given[0] for each in described[:-1]}
     topics = {"odometry", "tracks", "goal", "left_thrust", "right_thrust"}
     assert arguments == {"policy", "frame"} | topics
-    used = {
-        word[0].removesuffix(":="): word[1] for word in process["cmd"] if isinstance(word, list)
-    }
+    used = {word[0].removesuffix(":="): word[1] for word in process["cmd"] if isinstance(word, list)}
     assert used == {name: f"<{name}>" for name in arguments}

@@ -81,8 +81,7 @@ TRACKED = {
     "bool object_classified\ngeometry_msgs/Pose pose\ngeometry_msgs/Twist twist\n"
     "geometry_msgs/Accel accel\ngeometry_msgs/Polygon polygon\nshape_msgs/SolidPrimitive shape\n"
     "uint8 classification\nuint8 classification_certainty\nuint32 classification_age\n",
-    "derived_object_msgs/msg/ObjectArray": "std_msgs/Header header\n"
-    "derived_object_msgs/Object[] objects\n",
+    "derived_object_msgs/msg/ObjectArray": "std_msgs/Header header\nderived_object_msgs/Object[] objects\n",
 }
 """Definitions that are no part of ROS 2 itself."""
 
@@ -110,12 +109,9 @@ def test_messages_of_ros_2s_definitions_reach_the_pilot(module):
     store = typesys.get_typestore(typesys.Stores.ROS2_HUMBLE)
     for kind, text in TRACKED.items():
         store.register(typesys.get_types_from_msg(text, kind))
-    module.Float64, module.String = (store.types[f"std_msgs/msg/{each}"]
-                                     for each in ("Float64", "String"))  # fmt: skip
+    module.Float64, module.String = (store.types[f"std_msgs/msg/{each}"] for each in ("Float64", "String"))
     solids = store.types["shape_msgs/msg/SolidPrimitive"]
-    assert (module.BOX, module.SPHERE, module.CYLINDER) == (
-        solids.BOX, solids.SPHERE, solids.CYLINDER
-    )  # fmt: skip
+    assert (module.BOX, module.SPHERE, module.CYLINDER) == (solids.BOX, solids.SPHERE, solids.CYLINDER)
 
     def travelled(message):
         kind = message.__msgtype__
@@ -124,10 +120,9 @@ def test_messages_of_ros_2s_definitions_reach_the_pilot(module):
     ros, node, sent = boat(module)
     for topic, kind, message in (
         ("odometry", "nav_msgs/msg/Odometry", ros_2.odometry(6.9, 1.0, 2.0, -2.5, 0.3, -0.1, 0.05)),
-        ("tracks", "derived_object_msgs/msg/ObjectArray",
-         ros_2.tracks(6.8, [(9.0, 8.0, 0.5, -0.5, 1.5)])),
+        ("tracks", "derived_object_msgs/msg/ObjectArray", ros_2.tracks(6.8, [(9.0, 8.0, 0.5, -0.5, 1.5)])),
         ("goal", "geometry_msgs/msg/PoseStamped", ros_2.goal(30.0, 40.0)),
-    ):  # fmt: skip
+    ):
         ros.publish(topic, travelled(defined(store, kind, message)))
     ros.subscriptions["left_thrust"].append(travelled)
     ros.subscriptions["status"].append(travelled)
@@ -180,8 +175,7 @@ def test_yaw_and_radius_of_messages(module):
         assert module.yaw_of(ros_2.quaternion(yaw)) == pytest.approx(yaw)
     assert math.isnan(module.yaw_of(SimpleNamespace(x=0.0, y=0.0, z=0.0, w=0.0)))
     shapes = [(1, [5.0, 2.5, 1.0]), (2, [3.0]), (3, [1.0, 4.0]), (1, []), (4, [1.0, 2.0])]
-    radii = [module.radius_of(SimpleNamespace(type=kind, dimensions=sizes))
-             for kind, sizes in shapes]  # fmt: skip
+    radii = [module.radius_of(SimpleNamespace(type=kind, dimensions=sizes)) for kind, sizes in shapes]
     assert radii[:3] == pytest.approx([0.5 * math.hypot(5.0, 2.5), 3.0, 4.0])
     assert all(math.isnan(radius) for radius in radii[3:])
 

@@ -66,9 +66,7 @@ def tracks_of(env, e, r, stamp=0.0):
         )
         if n != r
     ]
-    obstacles = zip(
-        scenario.obstacle_position[e].tolist(), scenario.obstacle_radius[e].tolist(), strict=True
-    )
+    obstacles = zip(scenario.obstacle_position[e].tolist(), scenario.obstacle_radius[e].tolist(), strict=True)
     return Tracks(stamp, np.array(rows + [[y, x, 0.0, 0.0, size] for (x, y), size in obstacles]))
 
 
@@ -81,9 +79,13 @@ def decisions(policy, pilots, steps=12):
     """Pairs (runtime, environment) of inputs by name and thrusts, while the policy steers."""
     schedule = Curriculum((Level(5, 0, 4, 30.0),), pool_size=16, refresh_size=1)
     env = MarineNavEnv(
-        policy.config.world, len(pilots), scenarios=schedule, dtype=torch.float64, seed=3,
+        policy.config.world,
+        len(pilots),
+        scenarios=schedule,
+        dtype=torch.float64,
+        seed=3,
         continuous=policy.agent.continuous,
-    )  # fmt: skip
+    )
     wrapper = PolicyWrapper(copy.deepcopy(policy.agent).double(), len(pilots))
     now, tensordict = 0.0, env.reset()
     for _ in range(steps):
@@ -102,8 +104,7 @@ def decisions(policy, pilots, steps=12):
         tensordict = env.step(tensordict)["next"]
         for (e, r), command in commands.items():
             assert not command.stopped
-            yield ({"thrust": np.array([[command.left, command.right]])},
-                   {"thrust": env.state.thrust[e, r].numpy()})  # fmt: skip
+            yield ({"thrust": np.array([[command.left, command.right]])}, {"thrust": env.state.thrust[e, r].numpy()})
         now += 0.5
 
 
@@ -152,16 +153,12 @@ def test_risk_is_the_policys_own_or_the_one_asked_for(make_pilot):
 
 
 def test_thrust_keeps_to_limits_and_rate(make_pilot):
-    pilot = make_pilot(
-        settings=replace(PATIENT, max_thrust=300.0, min_thrust=-100.0, max_rate=400.0)
-    )
+    pilot = make_pilot(settings=replace(PATIENT, max_thrust=300.0, min_thrust=-100.0, max_rate=400.0))
     given = replace(OWN), Tracks(0.0, ROWS), GOAL
     for n, thrust in enumerate((200.0, 300.0, 300.0)):
         command = pilot.command(0.5 * n, replace(OWN, stamp=0.5 * n), *given[1:])
         assert (command.left, command.right, command.stopped) == (thrust, thrust, "")
-    back = make_pilot(
-        settings=replace(PATIENT, min_thrust=-100.0), network=lambda inputs: np.array([12])
-    )
+    back = make_pilot(settings=replace(PATIENT, min_thrust=-100.0), network=lambda inputs: np.array([12]))
     assert back.command(0.0, *given).left == -100.0
 
 
@@ -311,9 +308,7 @@ class Faults:
         return (now, *given, goal), "s ago, less than 0.25 s"
 
     def fault_policy(self, now, own, tracks, goal):
-        self.action = np.array(
-            self.rng.choice([[25], [-1], [12.7], [[3]], [math.nan], [-math.inf]])
-        )
+        self.action = np.array(self.rng.choice([[25], [-1], [12.7], [[3]], [math.nan], [-math.inf]]))
         return (now, own, tracks, goal), "the policy"
 
     def fault_error(self, now, own, tracks, goal):
@@ -362,9 +357,12 @@ def test_two_hundred_faults_each_end_in_a_stop_and_a_sentence(make_pilot, monkey
 
 def python(*words, cwd):
     done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, cwd=cwd,
+        [sys.executable, *words],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
         env={"PATH": "", "PYTHONPATH": ""},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 

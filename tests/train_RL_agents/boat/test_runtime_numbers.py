@@ -18,9 +18,12 @@ def test_numbers_of_numpy_are_those_of_python(make_pilot, number):
     seen, rows = [], np.array([[15, 25, 1, 0, 2], [18, 20, 0, 0, 1]])
     own, now = Odometry(*map(number, (2, 10, 20, 1, 2, 0, 0))), number(2)
     for given, there in (
-        (rows, GOAL), (rows.tolist(), list(GOAL)), (np.float32(rows), np.array(GOAL)),
-        (np.asfortranarray(rows), np.float32(GOAL)), (np.repeat(rows, 2, 0)[::2], GOAL),
-    ):  # fmt: skip
+        (rows, GOAL),
+        (rows.tolist(), list(GOAL)),
+        (np.float32(rows), np.array(GOAL)),
+        (np.asfortranarray(rows), np.float32(GOAL)),
+        (np.repeat(rows, 2, 0)[::2], GOAL),
+    ):
         pilot = make_pilot(network=network)
         for later in (0.0, 0.5):
             assert pilot.command(now + later, own, Tracks(now, given), there).stopped == ""
@@ -37,9 +40,7 @@ def test_a_clock_in_single_precision_is_not_rounded_further(make_pilot):
     now = np.float32(100_000.3)
     own = replace(OWN, stamp=float(now) - 0.9)
     assert pilot.command(now, own, Tracks(now, ROWS), GOAL).stopped == ""
-    command = make_pilot().command(
-        now, replace(own, stamp=float(now) - 1.001), Tracks(now, ROWS), GOAL
-    )
+    command = make_pilot().command(now, replace(own, stamp=float(now) - 1.001), Tracks(now, ROWS), GOAL)
     assert command.stopped == "odometry: 1.00 s old, more than 1 s"
 
 

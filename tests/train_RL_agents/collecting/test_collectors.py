@@ -15,9 +15,14 @@ def collector_of(path, *words):
     return TorchRLTrainer(new_run(path, *words), quiet=True).collector
 
 
-@pytest.mark.parametrize(("words", "steps"), [
-    ((), 1), (("trainer.steps_per_batch=3",), 3), (("agent_type=PPO",), 2),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "steps"),
+    [
+        ((), 1),
+        (("trainer.steps_per_batch=3",), 3),
+        (("agent_type=PPO",), 2),
+    ],
+)
 @pytest.mark.parametrize("by_graphs", [False, True])
 def test_steps_have_torchrls_keys_and_are_counted(tmp_path, words, steps, by_graphs):
     collector = collector_of(tmp_path, *words)
@@ -36,10 +41,17 @@ def test_steps_have_torchrls_keys_and_are_counted(tmp_path, words, steps, by_gra
 def test_steps_are_those_that_torchrls_collector_yields(tmp_path, steps):
     words = f"trainer.steps_per_batch={steps}", "seed=3"
     ours, other = (collector_of(tmp_path / name, *words) for name in "ab")
-    reference = iter(Collector(
-        other.env, other.policy, frames_per_batch=8 * steps, total_frames=-1, use_buffers=False,
-        track_traj_ids=False, auto_register_policy_transforms=False,
-    ))  # fmt: skip
+    reference = iter(
+        Collector(
+            other.env,
+            other.policy,
+            frames_per_batch=8 * steps,
+            total_frames=-1,
+            use_buffers=False,
+            track_traj_ids=False,
+            auto_register_policy_transforms=False,
+        )
+    )
     for _ in range(30):
         found, expected = ours.collect(), next(reference)
         assert {*found.keys(True, True)} == {*expected.keys(True, True)}
@@ -60,8 +72,7 @@ def test_active_robots_are_counted(tmp_path):
 
 
 def test_exploration_with_uniform_actions_is_a_setting_of_off_policy_agents(tmp_path):
-    assert collector_of(tmp_path / "a", "agent_type=SAC", "trainer.exploration=uniform")\
-        .policy.uniform  # fmt: skip
+    assert collector_of(tmp_path / "a", "agent_type=SAC", "trainer.exploration=uniform").policy.uniform
     assert not collector_of(tmp_path / "b", "agent_type=SAC").policy.uniform
     assert not collector_of(tmp_path / "c", "agent_type=PPO").policy.uniform
 

@@ -24,10 +24,13 @@ from train_RL_agents.collecting.graphs import GraphCollector
 from train_RL_agents.config.schema import with_execution
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
-KINDS = [("agent_type=AC-IQN", "trainer.n_steps=3"), ("agent_type=DQN",),
-         ("agent_type=IQN", "trainer.steps_per_batch=2", "trainer.n_steps=2"),
-         ("agent_type=Rainbow", "trainer.prioritized=true"),
-         ("agent_type=SAC", "training_schedule.timesteps=0,80")]  # fmt: skip
+KINDS = [
+    ("agent_type=AC-IQN", "trainer.n_steps=3"),
+    ("agent_type=DQN",),
+    ("agent_type=IQN", "trainer.steps_per_batch=2", "trainer.n_steps=2"),
+    ("agent_type=Rainbow", "trainer.prioritized=true"),
+    ("agent_type=SAC", "training_schedule.timesteps=0,80"),
+]
 LONG = ("total_timesteps=1600", "eval_freq=1600", "trainer.buffer_size=1000")
 """200 vector steps of 8 environments."""
 
@@ -50,8 +53,7 @@ def values(state):
 @pytest.mark.parametrize("words", [(*KINDS[0], *LONG), *KINDS[1:]], ids=" ".join)
 def test_everything_is_as_with_the_collector(tmp_path, tiny, words):
     """Replay, world, windows, weights and generators."""
-    collected, placed = (trained(tmp_path / str(by_graphs), *words, by_graphs=by_graphs)
-                         for by_graphs in (False, True))  # fmt: skip
+    collected, placed = (trained(tmp_path / str(by_graphs), *words, by_graphs=by_graphs) for by_graphs in (False, True))
     assert int(placed["replay"]["filled"]) > 100
     assert placed["learner"]["updates"] == (placed["env_steps"] - 16) // 8
     assert differences(collected, placed) == []
@@ -59,16 +61,14 @@ def test_everything_is_as_with_the_collector(tmp_path, tiny, words):
 
 ROLLOUTS = [
     ("agent_type=PPO", "trainer.rollout_steps=5"),
-    ("agent_type=A2C", "trainer.scale_returns=true", "agent.critic=fleet",
-     "agent.actions=gaussian"),
-]  # fmt: skip
+    ("agent_type=A2C", "trainer.scale_returns=true", "agent.critic=fleet", "agent.actions=gaussian"),
+]
 
 
 @pytest.mark.parametrize("words", ROLLOUTS, ids=" ".join)
 def test_rollouts_are_those_of_the_collector(tmp_path, tiny, words):
     """World, weights, statistics and generators."""
-    collected, placed = (trained(tmp_path / str(by_graphs), *words, by_graphs=by_graphs)
-                         for by_graphs in (False, True))  # fmt: skip
+    collected, placed = (trained(tmp_path / str(by_graphs), *words, by_graphs=by_graphs) for by_graphs in (False, True))
     assert placed["learner"]["updates"] > 20
     assert differences(collected, placed) == []
 
@@ -99,8 +99,7 @@ def after_turns(trainer, count):
 @pytest.mark.parametrize(("freq", "replays"), [(8, 7), (4, 17), (1, 77)])
 def test_updates_are_graphs_that_draw_their_batches(tmp_path, tiny, freq, replays):
     """Ten turns learn; the first calls are none. All is as of updates without graphs."""
-    words = ("agent_type=Rainbow", "trainer.prioritized=true", f"trainer.train_freq={freq}", *LONG,
-             "log_freq=1600")  # fmt: skip
+    words = ("agent_type=Rainbow", "trainer.prioritized=true", f"trainer.train_freq={freq}", *LONG, "log_freq=1600")
     expected = after_turns(begin_in_graphs(new_run(tmp_path / "single", *words)), 12)
     with replayed() as notes:
         trainer = begin_in_graphs(new_run(tmp_path / "graphs", *words))
@@ -112,8 +111,7 @@ def test_updates_are_graphs_that_draw_their_batches(tmp_path, tiny, freq, replay
 
 def test_replay_on_the_host_gets_the_same_rows(tmp_path, tiny):
     words = (*KINDS[0], "trainer.replay_storage=host")
-    collected, placed = (trained(tmp_path / str(by_graphs), *words, by_graphs=by_graphs)
-                         for by_graphs in (False, True))  # fmt: skip
+    collected, placed = (trained(tmp_path / str(by_graphs), *words, by_graphs=by_graphs) for by_graphs in (False, True))
     assert differences(collected, placed) == []
 
 
@@ -132,16 +130,19 @@ def memory(trainer):
     """Where everything is that a captured step reads and writes."""
     env, replay, collector = trainer.collector.env, trainer.algorithm.replay, trainer.collector
     windows = tensors_of(trainer.algorithm._store.state)
-    single = [replay._cursor, replay.filled, collector.policy.exploration,
-              *replay._packed.values()]  # fmt: skip
+    single = [replay._cursor, replay.filled, collector.policy.exploration, *replay._packed.values()]
     states = tensors_of((env.world_state.now, env.reset_pool.states))
     return [tensor.data_ptr() for tensor in (*states, *windows, *single)]
 
 
 @pytest.mark.parametrize("steps", [1, 3])
 def test_all_state_stays_where_it_is(tmp_path, tiny, steps):
-    words = ("trainer.n_steps=3", "training_schedule.timesteps=0,80",
-             "trainer.buffer_size=300", f"trainer.steps_per_batch={steps}")  # fmt: skip
+    words = (
+        "trainer.n_steps=3",
+        "training_schedule.timesteps=0,80",
+        "trainer.buffer_size=300",
+        f"trainer.steps_per_batch={steps}",
+    )
     with replayed():
         trainer = begin_in_graphs(new_run(tmp_path, *words))
         turn(trainer)
@@ -173,15 +174,11 @@ class Uniform(TensorDictModuleBase):
 def fixed_world(**settings):
     """A world of given episodes, every one with parameters of its own."""
     rng = random.Random(0)
-    episodes = [
-        random_episode(rng, *sizes, size=50.0) for sizes in [(3, 2, 1), (1, 0, 0), (2, 1, 2)]
-    ]
+    episodes = [random_episode(rng, *sizes, size=50.0) for sizes in [(3, 2, 1), (1, 0, 0), (2, 1, 2)]]
     return MarineNavEnv(WorldConfig(max_steps=4), scenarios=episodes, **settings)
 
 
-@pytest.mark.parametrize(
-    ("steps", "interval"), [(1, 3), (3, 3), (3, 4), (1, None), (3, None)], ids=str
-)
+@pytest.mark.parametrize(("steps", "interval"), [(1, 3), (3, 3), (3, 4), (1, None), (3, None)], ids=str)
 def test_batches_are_those_of_the_collector(steps, interval):
     """Every key of every step, and the state that is saved, also when it is saved in between."""
 
@@ -194,12 +191,18 @@ def test_batches_are_those_of_the_collector(steps, interval):
 
     env, other, policy = make(), make(), Uniform()
     with replayed() as notes:
-        collector = GraphCollector(
-            env, policy, [policy.generator], Execution(compile=False), steps=steps
+        collector = GraphCollector(env, policy, [policy.generator], Execution(compile=False), steps=steps)
+    reference = iter(
+        Collector(
+            other,
+            Uniform(),
+            frames_per_batch=4 * steps,
+            total_frames=-1,
+            track_traj_ids=False,
+            use_buffers=False,
+            auto_register_policy_transforms=False,
         )
-    reference = iter(Collector(other, Uniform(), frames_per_batch=4 * steps, total_frames=-1,
-                               track_traj_ids=False, use_buffers=False,
-                               auto_register_policy_transforms=False))  # fmt: skip
+    )
     for number in range(12):
         batch, expected = collector.collect(), next(reference)
         assert batch.batch_size == expected.batch_size == (4, steps)
@@ -230,9 +233,7 @@ def test_generated_code_makes_the_same_steps_and_rows(tmp_path, tiny, monkeypatc
     monkeypatch.setattr("tensordict.base._RecordDeviceTransfer.mark", lambda recorder: None)
     states = []
     for compile in ("false", "true"):
-        trainer = begin_in_graphs(
-            new_run(tmp_path / compile, *KINDS[0], f"execution.compile={compile}")
-        )
+        trainer = begin_in_graphs(new_run(tmp_path / compile, *KINDS[0], f"execution.compile={compile}"))
         for _ in range(12):
             turn(trainer)
         states.append(trainer.algorithm.replay.state_dict() | trainer.collector.state_dict())

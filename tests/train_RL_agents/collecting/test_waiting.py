@@ -31,8 +31,7 @@ def watched():
     yield make
     for each in watches:
         each.kill()
-    assert not any(each.exitcode is None for each in multiprocessing.active_children()
-                   if not each.join(5.0))  # fmt: skip
+    assert not any(each.exitcode is None for each in multiprocessing.active_children() if not each.join(5.0))
 
 
 def start(target, *arguments):
@@ -59,10 +58,13 @@ def test_workers_that_do_nothing_are_noticed(watched):
         watch.call(partial(start, time.sleep, 3600))
 
 
-@pytest.mark.parametrize(("end", "said"), [
-    (lambda: os.kill(os.getpid(), signal.SIGKILL), "was ended by SIGKILL"),
-    (lambda: os._exit(3), "ended with status 3"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "was ended by SIGKILL"),
+        (lambda: os._exit(3), "ended with status 3"),
+    ],
+)
 def test_workers_that_end_are_noticed(watched, end, said):
     def end_later():
         time.sleep(0.2)

@@ -40,11 +40,10 @@ pytestmark = pytest.mark.usefixtures("surroundings")
     ("words", "message"),
     [
         (["trainer.collectors=2"], "trainer.collectors=2: must be 1 with trainer.collector=local"),
-        (["trainer.collector=ray", "trainer.collectors=3"],
-         "trainer.collectors=3: must be a divisor of num_envs, 256"),
+        (["trainer.collector=ray", "trainer.collectors=3"], "trainer.collectors=3: must be a divisor of num_envs, 256"),
         (["trainer.collector=threads"], "trainer.collector='threads': must be "),
     ],
-)  # fmt: skip
+)
 def test_settings_that_do_not_fit_are_refused(words, message):
     with pytest.raises(ConfigError) as caught:
         from_dict({}, words)
@@ -60,15 +59,17 @@ def noise():
 
 
 def test_each_worker_has_its_share_of_one_world():
-    config = from_dict({"training_schedule.timesteps": [0, 5, 9, 10, 11, 12]},
-                       ["trainer.num_envs=8", *TWO, "execution.compile=false"])  # fmt: skip
+    config = from_dict(
+        {"training_schedule.timesteps": [0, 5, 9, 10, 11, 12]}, ["trainer.num_envs=8", *TWO, "execution.compile=false"]
+    )
     made = [make() for make in workers._worlds(config, True, 0, noise(), 12)]
     made += [make() for make in workers._worlds(config, True, 0, noise(), 0)]
     assert [env.num_envs for env in made] == [4] * 4
     assert [env.env_steps for env in made] == [6, 6, 0, 0]
     assert made[0].reset_pool._curriculum.timesteps == (0, 3, 5, 5, 6, 6)
-    steps, environments = zip(*((env.next_source().step.item(), env._noise.environment.tolist())
-                                for env in made), strict=True)  # fmt: skip
+    steps, environments = zip(
+        *((env.next_source().step.item(), env._noise.environment.tolist()) for env in made), strict=True
+    )
     assert steps == (1, 1, 0, 0)
     assert environments[:2] == ([8, 9, 10, 11], [12, 13, 14, 15])
     goals = {tuple(env.scenario.goal.flatten().tolist()) for env in made}
@@ -110,9 +111,7 @@ def test_without_workers_the_run_goes_on_in_this_process(tmp_path, monkeypatch, 
     monkeypatch.setattr(workers, "MultiSyncCollector", refuse)
     run = new_run(tmp_path / "two", *TWO)
     TorchRLTrainer(run, bar=False).train()
-    message = (
-        "no workers by processes (Resource temporarily unavailable); collecting in this process"
-    )
+    message = "no workers by processes (Resource temporarily unavailable); collecting in this process"
     assert message in capsys.readouterr().out
     alone = new_run(tmp_path / "one")
     train(alone)
@@ -168,10 +167,14 @@ def test_workers_train_a_policy_and_resume_with_fresh_worlds(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "said"), [
-    (signal.SIGKILL, "worker 0 was ended by SIGKILL"), (signal.SIGSTOP, "workers did nothing"),
-    (signal.SIGTERM, ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (signal.SIGKILL, "worker 0 was ended by SIGKILL"),
+        (signal.SIGSTOP, "workers did nothing"),
+        (signal.SIGTERM, ""),
+    ],
+)
 def test_a_run_goes_on_without_its_workers(tmp_path, capsys, number, said):
     run = new_run(tmp_path, *TWO, "trainer.n_steps=3")
     trainer = TorchRLTrainer(run, bar=False)
@@ -189,8 +192,12 @@ def test_a_run_goes_on_without_its_workers(tmp_path, capsys, number, said):
 @pytest.mark.slow
 def test_workers_act_with_the_latest_weights(tmp_path):
     """Without exploration, what workers did is what the policy of that moment does."""
-    words = ("agent_type=DQN", "trainer.exploration_initial_eps=0.0",
-             "trainer.exploration_final_eps=0.0", "trainer.learning_rate=0.05")  # fmt: skip
+    words = (
+        "agent_type=DQN",
+        "trainer.exploration_initial_eps=0.0",
+        "trainer.exploration_final_eps=0.0",
+        "trainer.learning_rate=0.05",
+    )
     trainer = TorchRLTrainer(new_run(tmp_path, *TWO, *words), quiet=True)
     observe, seen = trainer.algorithm.observe, []
 

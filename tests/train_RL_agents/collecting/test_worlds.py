@@ -24,8 +24,13 @@ from train_RL_agents.config.reading import (
 from train_RL_agents.config.schema import TRAINED, TrainingReward
 from train_RL_agents.tuning.search import changed
 
-WORDS = ["training.reward.collision_penalty=-7", "world.max_steps=9", "trainer.num_envs=3",
-         "trainer.learning_starts=0", "execution.compile=false"]  # fmt: skip
+WORDS = [
+    "training.reward.collision_penalty=-7",
+    "world.max_steps=9",
+    "trainer.num_envs=3",
+    "trainer.learning_starts=0",
+    "execution.compile=false",
+]
 
 
 def test_collisions_cost_what_the_trainer_says_while_training():
@@ -39,9 +44,7 @@ def test_collisions_cost_what_the_trainer_says_while_training():
 def test_episodes_of_one_world_are_changed_once(tmp_path):
     write_scenarios(tmp_path / "two.json", 2 * [simple_episode([(0, 0, 0)], [(9, 9)])])
     config = from_dict({}, [*WORDS, f"training_schedule.scenarios={tmp_path / 'two.json'}"])
-    with pytest.warns(
-        UserWarning, match=r"training.reward.collision_penalty=-7.0 replaces the penalty"
-    ):
+    with pytest.warns(UserWarning, match=r"training.reward.collision_penalty=-7.0 replaces the penalty"):
         first, second = (each.world for each in training_scenarios(config))
     assert first is second
     assert first.reward.collision_penalty == -7.0
@@ -66,9 +69,7 @@ def test_rewards_of_training_are_trained_on_alone():
     assert (world.reward.passing_distance, config.world.reward.passing_distance) == (11.0, 0.0)
     assert (world.reward.passing_margin, config.world.reward.passing_margin) == (3.0, 0.0)
     assert (world.reward.steerage_speed, config.world.reward.steerage_speed) == (0.5, 0.0)
-    assert training_world(from_dict({}, WORDS)).reward == replace(
-        config.world.reward, collision_penalty=-7.0
-    )
+    assert training_world(from_dict({}, WORDS)).reward == replace(config.world.reward, collision_penalty=-7.0)
 
 
 def test_a_world_has_all_environments_and_the_actions_of_the_agent():
@@ -84,10 +85,14 @@ def test_a_world_has_all_environments_and_the_actions_of_the_agent():
         assert not torch.equal(env.scenario.goal, other.scenario.goal)
 
 
-@pytest.mark.parametrize(("words", "captured"), [
-    ((), False), (("trainer.collector=processes",), True),
-    (("trainer.collector=processes", "execution.capture=false"), False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "captured"),
+    [
+        ((), False),
+        (("trainer.collector=processes",), True),
+        (("trainer.collector=processes", "execution.capture=false"), False),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
 def test_its_step_is_captured_where_no_graph_collector_is(words, captured):
     config = from_dict({}, [*WORDS, *words])
@@ -146,13 +151,9 @@ def test_the_default_is_trained_on_where_it_is_stated(tmp_path):
     assert trained().collision_penalty == TrainingReward.collision_penalty == -50.0
     # Not in an argument beside what contradicts it; a whole configuration that was saved has both.
     both = ["world.reward.collision_penalty=-5", "training.reward.collision_penalty=-50"]
-    with pytest.raises(
-        ConfigError, match=r"training.reward.collision_penalty=-50.0: must be -5.0, as worl"
-    ):
+    with pytest.raises(ConfigError, match=r"training.reward.collision_penalty=-50.0: must be -5.0, as worl"):
         trained(both)
-    with pytest.raises(
-        ConfigError, match=r"training.reward.collision_penalty=-100.0: must be -5.0, as wor"
-    ):
+    with pytest.raises(ConfigError, match=r"training.reward.collision_penalty=-100.0: must be -5.0, as wor"):
         load_config(tmp_path / "ppo.json", both[:1])
     settings = {"world": {"reward": {"collision_penalty": -5.0}}}
     whole = from_dict(settings | {"trainer": {"collision_penalty": -50.0}})
@@ -161,10 +162,16 @@ def test_the_default_is_trained_on_where_it_is_stated(tmp_path):
     assert trained(world).collision_penalty == -500.0
 
 
-@pytest.mark.parametrize("words", [
-    [], ["world.reward.collision_penalty=-500"], ["training.reward.collision_penalty=-7"],
-    ["training.reward.collision_penalty=null"], ["training_schedule.scenarios=FILE"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["world.reward.collision_penalty=-500"],
+        ["training.reward.collision_penalty=-7"],
+        ["training.reward.collision_penalty=null"],
+        ["training_schedule.scenarios=FILE"],
+    ],
+)
 def test_a_saved_configuration_trains_on_the_same_rewards(tmp_path, words):
     config = load_config(None, words)
     saved = to_dict(config)
@@ -185,9 +192,7 @@ def test_a_configuration_with_the_former_names_is_the_same():
     config = saved_config(former)
     reward = TrainingReward(collision_penalty=0.0, give_way_penalty=-2.0)
     assert config.training.reward == reward  # what is as in the world is not stated
-    assert training_world(config).reward == replace(
-        config.world.reward, collision_penalty=0.0, give_way_penalty=-2.0
-    )
+    assert training_world(config).reward == replace(config.world.reward, collision_penalty=0.0, give_way_penalty=-2.0)
 
 
 def test_a_search_tries_rewards_of_the_world_while_training():
@@ -235,9 +240,15 @@ def test_a_scenario_file_has_no_penalties_by_role(tmp_path, name):
         penalty_of_file(file)
 
 
-@pytest.mark.parametrize("name", [
-    "sensor.range=3", "vessel.m=500", "dt=0.1", "vessel.left_thrust_change=-1,0,1",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sensor.range=3",
+        "vessel.m=500",
+        "dt=0.1",
+        "vessel.left_thrust_change=-1,0,1",
+    ],
+)
 def test_stated_settings_that_a_scenario_file_replaces_are_named(tmp_path, name):
     file = scenario_file(tmp_path / "file.json")
     with pytest.warns(UserWarning, match=rf"on with world.{name.partition('=')[0]} of the file"):

@@ -10,8 +10,25 @@ from train_RL_agents.benchmark import MODES, PARTS
 from train_RL_agents.cli import main
 
 pytestmark = pytest.mark.usefixtures("tiny")
-QUICK = ["--seconds", "0.001", "--repeats", "2", "--robots", "2", "--obstacles", "1",
-         "--envs", "2", "4", "--batch", "4", "8", "--replay", "20", "40"]  # fmt: skip
+QUICK = [
+    "--seconds",
+    "0.001",
+    "--repeats",
+    "2",
+    "--robots",
+    "2",
+    "--obstacles",
+    "1",
+    "--envs",
+    "2",
+    "4",
+    "--batch",
+    "4",
+    "8",
+    "--replay",
+    "20",
+    "40",
+]
 ROOMY = TINY | {"world": TINY["world"] | {"scenario": {}}}
 """TINY on the published map, on which the benchmark's level has room."""
 
@@ -25,8 +42,18 @@ def config(tmp_path):
 
 def test_command_measures_every_part_and_writes_it(tmp_path, config, capsys):
     out = tmp_path / "bench.json"
-    argv = ["bench", "-C", str(config), *QUICK, "--modes", "eager", "captured",
-            "--json", str(out), "trainer.train_freq=16"]  # fmt: skip
+    argv = [
+        "bench",
+        "-C",
+        str(config),
+        *QUICK,
+        "--modes",
+        "eager",
+        "captured",
+        "--json",
+        str(out),
+        "trainer.train_freq=16",
+    ]
     assert main(argv) == 0
     text = capsys.readouterr().out
     assert "captured left out: CUDA graphs need a CUDA device" in text
@@ -42,9 +69,7 @@ def test_command_measures_every_part_and_writes_it(tmp_path, config, capsys):
     facts = content["setting"]
     assert (facts["robots"], facts["obstacles"], facts["agent"]) == ("2", "1", "DQN")
     assert facts["modes"] == "eager"
-    assert {"processor", "instructions", "cores", "threads", "torch", "commit", "dtype"} <= set(
-        facts
-    )
+    assert {"processor", "instructions", "cores", "threads", "torch", "commit", "dtype"} <= set(facts)
     assert content["config"]["trainer"]["train_freq"] == 16
     assert [each["of"] for each in content["growth"]] == ["world", "replay"]
 
@@ -53,8 +78,19 @@ def test_command_draws_rates_and_shares(tmp_path, config, capsys):
     pytest.importorskip("matplotlib", reason="needs the extra plot")
     for kind, start in (("png", b"\x89PNG"), ("pdf", b"%PDF")):
         plot = tmp_path / f"bench.{kind}"
-        argv = ["bench", "-C", str(config), *QUICK, "--modes", "eager", "--parts", "sampling",
-                "loop", "--plot", str(plot)]  # fmt: skip
+        argv = [
+            "bench",
+            "-C",
+            str(config),
+            *QUICK,
+            "--modes",
+            "eager",
+            "--parts",
+            "sampling",
+            "loop",
+            "--plot",
+            str(plot),
+        ]
         assert main(argv) == 0
         assert capsys.readouterr().out.splitlines()[-1] == str(plot)
         assert plot.read_bytes().startswith(start)
@@ -97,7 +133,7 @@ def test_an_on_policy_agent_is_measured_but_for_replay(tmp_path, capsys):
         (["--robots", "0"], "level.num_robots=0: must be"),
         (["trainer.tow=1"], "trainer.tow='1': there is no such setting"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_refused_in_one_sentence(capsys, argv, expected):
     if "--plot" in argv:
         pytest.importorskip("matplotlib", reason="needs the extra plot")

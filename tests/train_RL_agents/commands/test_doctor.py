@@ -32,9 +32,22 @@ def test_a_machine_that_is_fine(tmp_path, capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     assert all(line.startswith("ok   ") for line in lines)
     names = [line[5:].partition(":")[0] for line in lines]
-    assert names == ["Python", "torch", "tensordict", "torchrl", "numpy", "gymnasium",
-                     "tensorboard", "pairing", "C++ compiler", "GPU", "memory", "disk", "runs",
-                     "code cache"]  # fmt: skip
+    assert names == [
+        "Python",
+        "torch",
+        "tensordict",
+        "torchrl",
+        "numpy",
+        "gymnasium",
+        "tensorboard",
+        "pairing",
+        "C++ compiler",
+        "GPU",
+        "memory",
+        "disk",
+        "runs",
+        "code cache",
+    ]
     assert not (tmp_path / "runs").exists()
 
 
@@ -48,8 +61,7 @@ def test_what_is_wrong_comes_with_what_to_do(tmp_path, monkeypatch, capsys):
     assert main(["doctor", str(tmp_path / "file" / "runs")]) == 1
     assert "     -> use 3.11 or later" in capsys.readouterr().out.splitlines()
     found = advised(tmp_path / "file" / "runs")
-    assert set(found) == {"Python", "gymnasium", "C++ compiler", "memory", "disk", "runs",
-                          "code cache"}  # fmt: skip
+    assert set(found) == {"Python", "gymnasium", "C++ compiler", "memory", "disk", "runs", "code cache"}
     assert found["gymnasium"].endswith("pip install --force-reinstall 'gymnasium>=1.0'")
     assert "apt install g++" in found["C++ compiler"]
     assert "TORCHINDUCTOR_CACHE_DIR" in found["code cache"]
@@ -82,8 +94,7 @@ def test_a_gpu_runs_a_kernel(tmp_path, monkeypatch, fails):
 
 @pytest.mark.slow
 def test_it_runs_where_packages_cannot_be_imported():
-    code = ("import sys\nsys.modules['torchrl'] = None\nfrom train_RL_agents.cli import main\n"
-            "sys.exit(main(['doctor']))")  # fmt: skip
+    code = "import sys\nsys.modules['torchrl'] = None\nfrom train_RL_agents.cli import main\nsys.exit(main(['doctor']))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (1, "")
     assert "FIX  torchrl: " in done.stdout

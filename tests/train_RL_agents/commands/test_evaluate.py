@@ -93,9 +93,13 @@ def test_evaluate_a_scenario_file(capsys, tmp_path, policy):
     assert written["setting"]["scenarios"] == str(path)
 
 
-@pytest.mark.parametrize(("name", "option", "key", "value"), [
-    ("iqn", ["--risk", "0.25"], "risk", "0.25"), ("ppo", ["--stochastic"], "stochastic", "True"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "option", "key", "value"),
+    [
+        ("iqn", ["--risk", "0.25"], "risk", "0.25"),
+        ("ppo", ["--stochastic"], "stochastic", "True"),
+    ],
+)
 def test_what_is_written_names_another_way_to_act(capsys, tmp_path, name, option, key, value):
     written = {each: tmp_path / each for each in ("csv", "markdown")}
     words = [word for each, path in written.items() for word in (f"--{each}", str(path))]
@@ -111,15 +115,18 @@ def test_what_is_written_names_another_way_to_act(capsys, tmp_path, name, option
     assert content["figures"]["overall"] != usual["figures"]["overall"]
 
 
-@pytest.mark.parametrize(("names", "option", "expected"), [
-    (["dqn"], "--risk=0.5", "--risk=0.5: must be left out: dqn takes no risk level"),
-    (["ppo"], "--risk=adaptive", "--risk='adaptive': must be left out: ppo takes no risk level"),
-    (["iqn", "orca"], "--risk=0.5", "--risk=0.5: must be left out: orca takes no risk level"),
-    (["ac_iqn"], "--stochastic", "--stochastic=True: must be left out: ac_iqn acts the same"),
-    (["ppo", "dqn"], "--stochastic", "--stochastic=True: must be left out: dqn acts the same"),
-    (["orca", "apf"], "--which=best", "--which='best': must be left out: a baseline has no check"),
-    (["straight"], "--stochastic", "--stochastic=True: must be left out: straight acts the same"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("names", "option", "expected"),
+    [
+        (["dqn"], "--risk=0.5", "--risk=0.5: must be left out: dqn takes no risk level"),
+        (["ppo"], "--risk=adaptive", "--risk='adaptive': must be left out: ppo takes no risk level"),
+        (["iqn", "orca"], "--risk=0.5", "--risk=0.5: must be left out: orca takes no risk level"),
+        (["ac_iqn"], "--stochastic", "--stochastic=True: must be left out: ac_iqn acts the same"),
+        (["ppo", "dqn"], "--stochastic", "--stochastic=True: must be left out: dqn acts the same"),
+        (["orca", "apf"], "--which=best", "--which='best': must be left out: a baseline has no check"),
+        (["straight"], "--stochastic", "--stochastic=True: must be left out: straight acts the same"),
+    ],
+)
 def test_an_option_that_changes_nothing_is_refused(capsys, tmp_path, names, option, expected):
     path = tmp_path / "out.json"
     assert refused(capsys, "evaluate", *names, option, "--json", str(path)).startswith(expected)
@@ -199,22 +206,21 @@ def test_a_suite_is_reported_by_group(capsys, tmp_path, policy):
     path = tmp_path / "out.json"
     written(capsys, policy, "--suite", "noise", "--episodes", "1", "--json", path)
     content = json.loads(path.read_text())
-    assert list(content["figures"]) == ["noise x 0", "noise x 1", "noise x 2", "noise x 4",
-                                        "overall"]  # fmt: skip
+    assert list(content["figures"]) == ["noise x 0", "noise x 1", "noise x 2", "noise x 4", "overall"]
     assert content["figures"]["noise x 4"]["episodes"] == 6
     assert content["setting"]["suite"] == "noise"
 
 
 def test_rules_are_scored(capsys, tmp_path, policy):
     path = tmp_path / "out.json"
-    text = written(capsys, policy, "straight", "--suite", "rules", "--episodes", "2",
-                   "--json", path, "--csv", tmp_path / "out.csv")  # fmt: skip
+    text = written(
+        capsys, policy, "straight", "--suite", "rules", "--episodes", "2", "--json", path, "--csv", tmp_path / "out.csv"
+    )
     assert "Rules of the sea" in text
     assert "compliance" in text
     content = json.loads(path.read_text())
     conduct = content["policies"][1]["conduct"]
-    assert list(conduct) == ["head-on", "crossing from starboard", "crossing from port",
-                             "overtaking"]  # fmt: skip
+    assert list(conduct) == ["head-on", "crossing from starboard", "crossing from port", "overtaking"]
     assert set(conduct["head-on"]) == set(CONDUCT)
     assert "compliance" in (tmp_path / "out.csv").read_text().splitlines()[0]
 

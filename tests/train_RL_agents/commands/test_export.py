@@ -40,18 +40,15 @@ def test_what_cannot_be_exported_is_refused_in_one_sentence(tmp_path, capsys, mo
 
     out = tmp_path / "out"
     assert refusal(tmp_path / "none", "--out", out).count("\n") == 1
-    assert "argument --format: invalid choice: 'tflite'" in refusal(
-        path, "--out", out, "--format", "tflite"
-    )
-    assert "argument --dtype: float32 is for --format onnx" in refusal(
-        path, "--out", out, "--dtype", "float32"
-    )
+    assert "argument --format: invalid choice: 'tflite'" in refusal(path, "--out", out, "--format", "tflite")
+    assert "argument --dtype: float32 is for --format onnx" in refusal(path, "--out", out, "--dtype", "float32")
     assert not out.exists()
     assert "the folder cannot be made" in refusal(path, "--out", path)
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     message = refusal(path, "--out", out, "--format", "onnx")
-    assert message == ("marinenav: error: onnxscript is not installed, and this needs it: "
-                       "pip install 'marinenav[export]'\n")  # fmt: skip
+    assert message == (
+        "marinenav: error: onnxscript is not installed, and this needs it: pip install 'marinenav[export]'\n"
+    )
 
 
 def test_every_format_is_offered():
@@ -81,11 +78,7 @@ def test_what_cannot_be_checked_is_refused_in_one_sentence(exported, tmp_path, c
     assert "x.pt': must be beside the contract.json" in refusal("--check", model)
     (tmp_path / CONTRACT).write_text(json.dumps(written))
     (tmp_path / "x.tflite").touch()
-    assert "x.tflite: must end in .pt, .pt2, .onnx or .json" in refusal(
-        "--check", tmp_path / "x.tflite"
-    )
+    assert "x.tflite: must end in .pt, .pt2, .onnx or .json" in refusal("--check", tmp_path / "x.tflite")
     written = {key: each for key, each in written.items() if key != "examples"} | {"version": 1}
     (tmp_path / CONTRACT).write_text(json.dumps(written))
-    assert "contract.json: holds no examples, as it was written by another version" in refusal(
-        "--check", model
-    )
+    assert "contract.json: holds no examples, as it was written by another version" in refusal("--check", model)

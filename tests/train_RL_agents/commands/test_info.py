@@ -8,8 +8,7 @@ from train_RL_agents.run.checkpoint import STATE
 def test_info_about_the_machine(capsys):
     assert main(["info"]) == 0
     text = capsys.readouterr().out
-    for word in ("python: ", "torch: ", "torchrl: ", "tensordict: ", "device: cpu", "threads: ",
-                 "agent: AC-IQN"):  # fmt: skip
+    for word in ("python: ", "torch: ", "torchrl: ", "tensordict: ", "device: cpu", "threads: ", "agent: AC-IQN"):
         assert word in text
 
 

@@ -12,10 +12,13 @@ from train_RL_agents.commands import COMMANDS
 
 FEW = ("--levels", "1", "--episodes", "1")
 WRITERS = {
-    "evaluate": [("evaluate", "iqn", *FEW, f"--{name}")
-                 for name in ("json", "csv", "markdown", "record")],
-    "play": [("play", "iqn", *FEW, "--html"), ("play", "iqn", *FEW, "--overview"),
-             ("play", "iqn", *FEW, "--out"), ("play", "iqn", *FEW, "--frames", "0", "--out")],
+    "evaluate": [("evaluate", "iqn", *FEW, f"--{name}") for name in ("json", "csv", "markdown", "record")],
+    "play": [
+        ("play", "iqn", *FEW, "--html"),
+        ("play", "iqn", *FEW, "--overview"),
+        ("play", "iqn", *FEW, "--out"),
+        ("play", "iqn", *FEW, "--frames", "0", "--out"),
+    ],
     "demo": [("demo", "iqn", "--no-open", "--out")],
     "export": [("export", "iqn", "--out")],
     "import": [("import", "weights.npz", "--agent", "DQN", "--out")],
@@ -25,13 +28,18 @@ WRITERS = {
     "submit": [("submit", "iqn", "--out"), ("submit", "iqn", "--certificate")],
     "bench": [("bench", "--json"), ("bench", "--plot")],
     "train": [("train",)],
-}  # fmt: skip
+}
 """Command lines whose last word is to be a file or a folder."""
-_WORK = ("train_RL_agents.evaluation.episodes.evaluate", "train_RL_agents.figures.curves.read_runs",
-         "train_RL_agents.run.checkpoint.torch.load", "train_RL_agents.run.jobs.Jobs.run",
-         "train_RL_agents.evaluation.frozen.run_suite", "train_RL_agents.benchmark.run.machine",
-         "train_RL_agents.torchrl_trainer.TorchRLTrainer",
-         "train_RL_agents.tuning.search.Search.run_trial")  # fmt: skip
+_WORK = (
+    "train_RL_agents.evaluation.episodes.evaluate",
+    "train_RL_agents.figures.curves.read_runs",
+    "train_RL_agents.run.checkpoint.torch.load",
+    "train_RL_agents.run.jobs.Jobs.run",
+    "train_RL_agents.evaluation.frozen.run_suite",
+    "train_RL_agents.benchmark.run.machine",
+    "train_RL_agents.torchrl_trainer.TorchRLTrainer",
+    "train_RL_agents.tuning.search.Search.run_trial",
+)
 
 
 @pytest.mark.parametrize("line", [line for lines in WRITERS.values() for line in lines])
@@ -52,8 +60,18 @@ def test_no_work_is_done_for_what_cannot_be_written(line, where, tmp_path, monke
 
 
 def test_every_command_that_writes_is_tried():
-    outputs = {"--out", "--json", "--csv", "--markdown", "--record", "--html", "--overview",
-               "--certificate", "--plot", "--study"}  # fmt: skip
+    outputs = {
+        "--out",
+        "--json",
+        "--csv",
+        "--markdown",
+        "--record",
+        "--html",
+        "--overview",
+        "--certificate",
+        "--plot",
+        "--study",
+    }
     for name in COMMANDS:
         parser = argparse.ArgumentParser(add_help=False)
         COMMANDS[name].add_arguments(parser)
@@ -67,20 +85,23 @@ def test_two_outputs_are_two_files(capsys, tmp_path):
     assert "must be given for one file only" in refused(capsys, *line)
 
 
-@pytest.mark.parametrize(("line", "sentence"), [
-    ("export iqn", "--out DIR is needed, or --check FILE alone"),
-    ("export --out x", "a POLICY is needed, or --check FILE alone"),
-    ("export", "a POLICY and --out DIR are needed, or --check FILE alone"),
-    ("export --check x.pt2 --format onnx", "argument --format: not allowed with --check"),
-    ("play iqn --html a.html --speed 3", "argument --speed: not allowed with --html"),
-    ("play iqn --overview a --vessel 3", "argument --vessel: not allowed with --overview"),
-    ("play iqn --frames 0 --speed 3", "argument --speed: not allowed with --frames"),
-    ("play --recording a --which best", "argument --which: not allowed with --recording"),
-    ("submit --table x --episodes 3", "argument --episodes: not allowed with --table"),
-    ("submit e.json --certificate x -D cpu", "argument --device: not allowed with an entry"),
-    ("bench --schedule --robots 3", "argument --robots: not allowed with --schedule"),
-    ("train -C dqn --config ppo", "argument -C/--config: given 2 times"),
-    ("evaluate iqn --levels 1 --levels 2", "argument --levels: given 2 times"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("export iqn", "--out DIR is needed, or --check FILE alone"),
+        ("export --out x", "a POLICY is needed, or --check FILE alone"),
+        ("export", "a POLICY and --out DIR are needed, or --check FILE alone"),
+        ("export --check x.pt2 --format onnx", "argument --format: not allowed with --check"),
+        ("play iqn --html a.html --speed 3", "argument --speed: not allowed with --html"),
+        ("play iqn --overview a --vessel 3", "argument --vessel: not allowed with --overview"),
+        ("play iqn --frames 0 --speed 3", "argument --speed: not allowed with --frames"),
+        ("play --recording a --which best", "argument --which: not allowed with --recording"),
+        ("submit --table x --episodes 3", "argument --episodes: not allowed with --table"),
+        ("submit e.json --certificate x -D cpu", "argument --device: not allowed with an entry"),
+        ("bench --schedule --robots 3", "argument --robots: not allowed with --schedule"),
+        ("train -C dqn --config ppo", "argument -C/--config: given 2 times"),
+        ("evaluate iqn --levels 1 --levels 2", "argument --levels: given 2 times"),
+    ],
+)
 def test_options_that_lack_or_have_no_effect_are_refused(capsys, line, sentence):
     assert refused(capsys, *line.split()).startswith(sentence)

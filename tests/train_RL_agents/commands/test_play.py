@@ -15,9 +15,14 @@ from train_RL_agents.run.checkpoint import save_policy
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("imageio_ffmpeg")
-SMALL = {"agent_type": "IQN", "agent.critics": 1, "agent.acting_quantiles": 4,
-         "execution.device": "cpu", "world.max_steps": 3,
-         "eval_schedule.num_episodes": [1] * 6}  # fmt: skip
+SMALL = {
+    "agent_type": "IQN",
+    "agent.critics": 1,
+    "agent.acting_quantiles": 4,
+    "execution.device": "cpu",
+    "world.max_steps": 3,
+    "eval_schedule.num_episodes": [1] * 6,
+}
 
 
 @pytest.fixture(scope="module")
@@ -53,26 +58,23 @@ def played(folder, tmp_path, monkeypatch, capsys):
 
 
 def test_film_of_a_level(played):
-    paths = played(
-        "--checkpoint", "{}/policy.pt", "--levels", "2", "--vessel", "4", "--out", "films"
-    )
+    paths = played("--checkpoint", "{}/policy.pt", "--levels", "2", "--vessel", "4", "--out", "films")
     assert [path.name for path in paths] == [
-        "iqn_episode_1_vessel_4.mp4", "iqn_episode_1_vessel_4.gif",
-    ]  # fmt: skip
+        "iqn_episode_1_vessel_4.mp4",
+        "iqn_episode_1_vessel_4.gif",
+    ]
     assert {path.parent.name for path in paths} == {"films"}
 
 
 def test_stills_of_an_episode_of_a_scenario_file(played):
-    paths = played("--checkpoint", "{}/policy.pt", "--scenario", "{}/scenarios.json", "--episode",
-                   "2", "--frames", "0", "3")  # fmt: skip
-    assert [path.name for path in paths] == [
-        f"iqn_episode_2_vessel_1_frame_{frame:04}.png" for frame in (0, 3)
-    ]
+    paths = played(
+        "--checkpoint", "{}/policy.pt", "--scenario", "{}/scenarios.json", "--episode", "2", "--frames", "0", "3"
+    )
+    assert [path.name for path in paths] == [f"iqn_episode_2_vessel_1_frame_{frame:04}.png" for frame in (0, 3)]
 
 
 def test_overview_of_all_levels(played):
-    assert [path.name for path in played("--checkpoint", "{}/policy.pt", "--overview", "all.png")
-            ] == ["all.png"]  # fmt: skip
+    assert [path.name for path in played("--checkpoint", "{}/policy.pt", "--overview", "all.png")] == ["all.png"]
 
 
 def test_page_of_two_policies(played):
@@ -84,8 +86,7 @@ def test_page_of_two_policies(played):
 
 
 def test_page_of_a_baseline_on_a_suite(played):
-    (page,) = played("--checkpoint", "straight", "--suite", "currents", "--episodes", "1", "--html",
-                     "page.html")  # fmt: skip
+    (page,) = played("--checkpoint", "straight", "--suite", "currents", "--episodes", "1", "--html", "page.html")
     assert '"policy": "straight"' in page.read_text()
 
 
@@ -143,8 +144,7 @@ def test_more_episodes_than_a_page_shows(folder, tmp_path, monkeypatch, capsys):
         said = refused(capsys, "play", *words, "--html", "a.html")
         assert "--html='8 episodes': must be at most 7; --episode shows one" in said
     assert not list(tmp_path.iterdir())
-    assert main(["play", "--recording", f"{folder}/recording.npz", "--html", "a.html",
-                 "--episode", "8"]) == 0  # fmt: skip
+    assert main(["play", "--recording", f"{folder}/recording.npz", "--html", "a.html", "--episode", "8"]) == 0
 
 
 def test_missing_ffmpeg_is_said_before_the_work(folder, tmp_path, monkeypatch, capsys):

@@ -17,8 +17,11 @@ def test_command_writes_pictures_and_tables(tmp_path, capsys):
     out = tmp_path / "out"
     argv = ["plot", str(tmp_path / "IQN"), str(tmp_path / "DQN"), "--out", str(out)]
     assert main(argv) == 0
-    names = {f"{name}.{kind}" for name in ("curves", "levels", "iqm", "improvement", "profiles")
-             for kind in ("png", "pdf", "csv")}  # fmt: skip
+    names = {
+        f"{name}.{kind}"
+        for name in ("curves", "levels", "iqm", "improvement", "profiles")
+        for kind in ("png", "pdf", "csv")
+    }
     assert {path.name for path in out.iterdir()} == names
     assert set(capsys.readouterr().out.split()) == {str(out / name) for name in names}
     assert (out / "curves.png").read_bytes().startswith(b"\x89PNG")
@@ -43,7 +46,6 @@ def test_command_refuses_in_one_sentence(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert main(argv) == 2
     assert capsys.readouterr().err == (
-        "marinenav: error: matplotlib is not installed, and this needs it: "
-        "pip install 'marinenav[plot]'\n"
+        "marinenav: error: matplotlib is not installed, and this needs it: pip install 'marinenav[plot]'\n"
     )
     assert not (tmp_path / "out").exists()

@@ -17,8 +17,12 @@ def test_a_study_from_the_command_line(tmp_path, capfd):
     pytest.importorskip("matplotlib", reason="needs the extra plot")
     (tmp_path / "tiny.json").write_text(json.dumps(TINY | {"total_timesteps": 80}))
     file, out = tmp_path / "mine.json", tmp_path / "out"
-    content = {"agents": [str(tmp_path / "tiny.json")], "seeds": [0, 1],
-               "common": ROOM, "suites": {"fresh": {"episodes": 1, "seed": 0}}}  # fmt: skip
+    content = {
+        "agents": [str(tmp_path / "tiny.json")],
+        "seeds": [0, 1],
+        "common": ROOM,
+        "suites": {"fresh": {"episodes": 1, "seed": 0}},
+    }
     file.write_text(json.dumps(content))
     argv = ["study", str(file), "--out", str(out), "--jobs", "2"]
     assert main(argv) == 0
@@ -26,8 +30,10 @@ def test_a_study_from_the_command_line(tmp_path, capfd):
     first = (out / TABLE).read_text()
     assert main(argv) == 0
     assert capfd.readouterr().out.splitlines() == [
-        f"{out}: 2 runs, 0 of them to be trained", str(out / PAGE), str(out / TABLE)
-    ]  # fmt: skip
+        f"{out}: 2 runs, 0 of them to be trained",
+        str(out / PAGE),
+        str(out / TABLE),
+    ]
     assert (out / TABLE).read_text() == first
 
 

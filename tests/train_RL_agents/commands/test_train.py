@@ -40,9 +40,7 @@ def test_start_up_is_no_time_of_training_also_in_a_traced_run(tmp_path, monkeypa
             return super().collect()
 
     monkeypatch.setattr("train_RL_agents.torchrl_trainer.StepCollector", Slow)
-    monkeypatch.setattr(
-        TorchRLTrainer, "train", lambda trainer: made.append(trainer) or train(trainer)
-    )
+    monkeypatch.setattr(TorchRLTrainer, "train", lambda trainer: made.append(trainer) or train(trainer))
     config = tmp_path / "tiny.json"
     config.write_text(json.dumps(TINY | {"save_dir": str(tmp_path / "runs")}))
     words = ["--profile-trace", "2"] if traced else []
@@ -59,8 +57,14 @@ def test_start_up_is_no_time_of_training_also_in_a_traced_run(tmp_path, monkeypa
 
 def test_settings_that_a_run_of_the_original_saved_train(tmp_path, command):
     """They come with the time at which that run began."""
-    theirs = {"agent_type": "DQN", "seed": 3, "total_timesteps": 3000000, "eval_freq": 10000,
-              "save_dir": "training_data", "training_time": "2023-02-08-00-13-06"}  # fmt: skip
+    theirs = {
+        "agent_type": "DQN",
+        "seed": 3,
+        "total_timesteps": 3000000,
+        "eval_freq": 10000,
+        "save_dir": "training_data",
+        "training_time": "2023-02-08-00-13-06",
+    }
     Path(command[2]).write_text(json.dumps(TINY | theirs))
     with usual_signals():
         assert main([*command, "total_timesteps=8", "eval_freq=8"]) == 0
@@ -99,9 +103,7 @@ def test_the_first_screen_fits_80_columns(tmp_path, command, capsys, monkeypatch
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
-def test_what_takes_memory_is_shown_if_asked_for_or_if_memory_is_short(
-    command, capsys, monkeypatch
-):
+def test_what_takes_memory_is_shown_if_asked_for_or_if_memory_is_short(command, capsys, monkeypatch):
     short = [*command, "total_timesteps=8", "eval_freq=8"]
     for words, free, shows in (([], 10**12, False), (["-v"], 10**12, True), ([], 10**7, True)):
         monkeypatch.setattr("train_RL_agents.planning.plan.host_free", lambda free=free: free)
@@ -114,9 +116,9 @@ def test_what_takes_memory_is_shown_if_asked_for_or_if_memory_is_short(
 def test_a_quick_run_is_short_and_evaluated_unless_told_otherwise(monkeypatch):
     given = []
     monkeypatch.setattr(
-        "train_RL_agents.training.new_runs", lambda path, words, *rest, **options: given.append(
-            load_config(path, words)) or []
-    )  # fmt: skip
+        "train_RL_agents.training.new_runs",
+        lambda path, words, *rest, **options: given.append(load_config(path, words)) or [],
+    )
     for words in ([], ["--agent", "PPO", "--total-timesteps", "500"], ["execution.compile=true"]):
         assert main(["train", "--quick", *words]) == 0
     usual, own, compiled = given
@@ -142,9 +144,13 @@ def test_levels_without_room_are_refused_before_there_is_a_folder(tmp_path, caps
     words = [f"save_dir={tmp_path}", "training_schedule.min_start_goal_dis=80,80,80,80,80,80"]
     said = refused(capsys, "train", *words)
     assert said.startswith("training_schedule: level.min_start_goal_dis=80.0: must be below 72")
-    schedule = ("eval_schedule.num_robots=20", "eval_schedule.num_cores=0",
-                "eval_schedule.num_obstacles=0", "eval_schedule.min_start_goal_dis=40",
-                "eval_schedule.num_episodes=3")  # fmt: skip
+    schedule = (
+        "eval_schedule.num_robots=20",
+        "eval_schedule.num_cores=0",
+        "eval_schedule.num_obstacles=0",
+        "eval_schedule.min_start_goal_dis=40",
+        "eval_schedule.num_episodes=3",
+    )
     said = refused(capsys, "train", f"save_dir={tmp_path}", *schedule)
     assert said.startswith("eval_schedule: level 1: num_robots=20: there is room for 1")
     assert not list(tmp_path.iterdir())

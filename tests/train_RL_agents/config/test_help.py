@@ -47,8 +47,7 @@ def test_meanings_are_inherited():
     assert meanings(Derived) == {"first": "One thing.", "second": "Another."}
 
 
-ROWS = [["tau", "0.01", "Share of the learned weights"],
-        ["a.very.long.key.of.some.setting", "[1, 2]", "Below"]]  # fmt: skip
+ROWS = [["tau", "0.01", "Share of the learned weights"], ["a.very.long.key.of.some.setting", "[1, 2]", "Below"]]
 
 
 def test_meanings_stand_beside_or_below_their_keys():

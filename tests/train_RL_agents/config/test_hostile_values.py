@@ -16,8 +16,15 @@ from train_RL_agents.run.checkpoint import save_policy
 
 CONTENT = "what was there before"
 FLAG = "--tyro-write-completion"
-KEYS = ("seed", "trainer.batch_size", "trainer.tau", "execution.compile", "agent.features",
-        "world.vessel.m", "world.scenario.v_range")  # fmt: skip
+KEYS = (
+    "seed",
+    "trainer.batch_size",
+    "trainer.tau",
+    "execution.compile",
+    "agent.features",
+    "world.vessel.m",
+    "world.scenario.v_range",
+)
 
 
 @pytest.fixture
@@ -96,8 +103,18 @@ def test_in_a_search_space(capsys, tmp_path, victim, key):
     config.write_text(json.dumps(TINY))
     for value in hostile(victim):
         space.write_text(json.dumps({key: [value]}))
-        refused(capsys, victim, "tune", "--space", str(space), "--study", str(tmp_path / "study"),
-                "-C", str(config), "--quiet")  # fmt: skip
+        refused(
+            capsys,
+            victim,
+            "tune",
+            "--space",
+            str(space),
+            "--study",
+            str(tmp_path / "study"),
+            "-C",
+            str(config),
+            "--quiet",
+        )
 
 
 def test_where_text_is_wanted_it_is_text(victim):

@@ -46,12 +46,17 @@ def test_defaults_are_the_published_levels():
 
 
 def test_levels_and_columns_make_the_same_configuration():
-    columns = {"num_robots": [4, 3], "num_cores": [0, 1], "num_obstacles": [0, 4],
-               "min_start_goal_dis": [0, 40], "encounter": [True, False], "weights": [3, 1],
-               "noise": [], "timesteps": []}  # fmt: skip
-    assert from_dict({"training_schedule": columns}) == from_dict(
-        {"training_schedule": {"levels": TWO}}
-    )
+    columns = {
+        "num_robots": [4, 3],
+        "num_cores": [0, 1],
+        "num_obstacles": [0, 4],
+        "min_start_goal_dis": [0, 40],
+        "encounter": [True, False],
+        "weights": [3, 1],
+        "noise": [],
+        "timesteps": [],
+    }
+    assert from_dict({"training_schedule": columns}) == from_dict({"training_schedule": {"levels": TWO}})
 
 
 def test_columns_are_laid_over_levels_of_a_file_and_new_levels_replace_columns():
@@ -85,10 +90,14 @@ OTHER = [1, 1, 1, 1, 1, 2, 2, 5, 5, 5, 1, 0.5, 0.5, 16, 9, 9, 4, 4, 4, 5, 5]
 LAST = [1, 1, 1, 1, 1, 2, 2, 7, 7, 7, 1, 0.5, 0.5, 16, 13, 13, 4, 5, 5, 14, 14]
 
 
-@pytest.mark.parametrize(("name", "weights", "more"), [
-    *((name, SEA["weights"], []) for name in ("ac_iqn", "ddpg", "dqn", "iqn", "rainbow", "sac")),
-    ("a2c", OTHER, [3, 2]), ("ppo", LAST, [3, 8]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "weights", "more"),
+    [
+        *((name, SEA["weights"], []) for name in ("ac_iqn", "ddpg", "dqn", "iqn", "rainbow", "sac")),
+        ("a2c", OTHER, [3, 2]),
+        ("ppo", LAST, [3, 8]),
+    ],
+)
 def test_levels_of_shipped_configurations_are_what_they_were_as_columns(name, weights, more):
     shipped = list(levels(json.loads((CONFIGS / f"{name}_sea.json").read_text())))
     expected = list(levels({"training_schedule": SEA | {"weights": weights}}))
@@ -97,8 +106,9 @@ def test_levels_of_shipped_configurations_are_what_they_were_as_columns(name, we
         expected[17:17] = [between]
         expected[20:20] = [narrow]
     if name == "ppo":
-        slow = [replace(level, slow_vessel=True, weight=weight)
-                for level, weight in zip(expected[-2:], (6, 8), strict=True)]  # fmt: skip
+        slow = [
+            replace(level, slow_vessel=True, weight=weight) for level, weight in zip(expected[-2:], (6, 8), strict=True)
+        ]
         expected += slow
     assert shipped == expected
 
@@ -115,29 +125,37 @@ def test_a_saved_configuration_holds_levels_and_makes_the_same_one():
     config = from_dict({"training_schedule": {"levels": TWO}})
     saved = to_dict(config)
     assert saved["training_schedule"]["levels"] == [
-        {"num_robots": 4, "num_cores": 0, "num_obstacles": 0, "min_start_goal_dis": 0.0,
-         "encounter": True, "weight": 3.0},
+        {
+            "num_robots": 4,
+            "num_cores": 0,
+            "num_obstacles": 0,
+            "min_start_goal_dis": 0.0,
+            "encounter": True,
+            "weight": 3.0,
+        },
         {"num_robots": 3, "num_cores": 1, "num_obstacles": 4, "min_start_goal_dis": 40.0},
-    ]  # fmt: skip
+    ]
     assert from_dict({}, saved=saved) == config
     other = override(config, ["training_schedule.num_cores=0,2"])
     assert changes(flatten(saved), flatten(to_dict(other))) == [
         "training_schedule.levels: level 2: num_cores=2 (was 1)"
     ]
     other = override(config, ['training_schedule.levels={"like": "traffic"}'])
-    assert changes(flatten(saved), flatten(to_dict(other))) == [
-        "training_schedule.levels: 1 long (was 2)"
-    ]
+    assert changes(flatten(saved), flatten(to_dict(other))) == ["training_schedule.levels: 1 long (was 2)"]
 
 
-@pytest.mark.parametrize(("level", "said"), [
-    ({"like": "crosing"}, "level 2: like='crosing': must be one of published_1, "),
-    ({"num_robot": 3}, "level 2: num_robot=3: there is no such setting; the closest: num_robots"),
-    ({"num_robots": 0}, "level 2: num_robots=0: must be at least 1"),
-    ({"like": "crossing", "num_robots": 7}, "level 2: num_robots=7: must be at most 6 in an"),
-    ({"weight": -1}, "level 2: weight=-1"), (5, "level 2=5: must be an object such as"),
-    ({"starts_at": 4}, "weight=(3.0, 1.0): must be left out beside starts_at"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("level", "said"),
+    [
+        ({"like": "crosing"}, "level 2: like='crosing': must be one of published_1, "),
+        ({"num_robot": 3}, "level 2: num_robot=3: there is no such setting; the closest: num_robots"),
+        ({"num_robots": 0}, "level 2: num_robots=0: must be at least 1"),
+        ({"like": "crossing", "num_robots": 7}, "level 2: num_robots=7: must be at most 6 in an"),
+        ({"weight": -1}, "level 2: weight=-1"),
+        (5, "level 2=5: must be an object such as"),
+        ({"starts_at": 4}, "weight=(3.0, 1.0): must be left out beside starts_at"),
+    ],
+)
 def test_mistakes_in_a_level(level, said):
     file = {"training_schedule": {"levels": [TWO[0], level]}}
     assert refused(file).startswith(f"training_schedule.levels: {said}")

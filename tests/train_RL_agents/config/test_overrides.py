@@ -13,11 +13,19 @@ def test_a_word_has_a_key_and_a_value():
             split(word)
 
 
-@pytest.mark.parametrize(("text", "kind", "value"), [
-    ("5", str, "5"), ("5", int, 5), ("1,2", tuple[int, ...], [1, 2]), ("True", bool, True),
-    ("", tuple[float, ...], []), ('{"like": "crossing"}', tuple[object, ...], {"like": "crossing"}),
-    ("a, b", tuple[str, ...], ["a", "b"]), ("big", int, "big"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("5", str, "5"),
+        ("5", int, 5),
+        ("1,2", tuple[int, ...], [1, 2]),
+        ("True", bool, True),
+        ("", tuple[float, ...], []),
+        ('{"like": "crossing"}', tuple[object, ...], {"like": "crossing"}),
+        ("a, b", tuple[str, ...], ["a", "b"]),
+        ("big", int, "big"),
+    ],
+)
 def test_a_value_is_json_or_nearly_so(text, kind, value):
     assert read_word(text, kind) == value
 

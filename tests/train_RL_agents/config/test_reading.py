@@ -137,8 +137,7 @@ def test_values_on_the_command_line(text, expected):
 
 
 def test_the_command_line_is_laid_over_the_file_and_the_last_word_counts():
-    config = from_dict({"trainer": {"batch_size": 64, "tau": 0.5}},
-                       ["trainer.batch_size=32", "trainer.batch_size=16"])  # fmt: skip
+    config = from_dict({"trainer": {"batch_size": 64, "tau": 0.5}}, ["trainer.batch_size=32", "trainer.batch_size=16"])
     assert (config.trainer.batch_size, config.trainer.tau) == (16, 0.5)
 
 
@@ -151,8 +150,16 @@ def test_a_saved_configuration_keeps_what_was_done_before_a_setting_existed():
         assert from_dict(saved).agent.kappa == 10.0
 
 
-OTHER = {"device": "cpu", "threads": 2, "compile": False, "capture": False, "precision": "bf16",
-         "tf32": True, "fused_optimizer": False, "world.kernel": "triton"}  # fmt: skip
+OTHER = {
+    "device": "cpu",
+    "threads": 2,
+    "compile": False,
+    "capture": False,
+    "precision": "bf16",
+    "tf32": True,
+    "fused_optimizer": False,
+    "world.kernel": "triton",
+}
 """Settings of the execution under their former names, none at its default."""
 
 
@@ -188,10 +195,7 @@ def test_a_setting_is_not_given_under_two_names():
 
 @pytest.mark.parametrize("name", MOVED)
 def test_the_command_line_has_the_present_names_only(name):
-    assert (
-        refused({"agent_type": "DQN"}, f"{name}=1")
-        == f"{name}='1': the setting is called {MOVED[name]} now"
-    )
+    assert refused({"agent_type": "DQN"}, f"{name}=1") == f"{name}='1': the setting is called {MOVED[name]} now"
 
 
 def test_override_keeps_the_rest():
@@ -203,10 +207,11 @@ def test_override_keeps_the_rest():
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ({"trainer": {"batchsize": 5}}, "trainer.batchsize=5: there is no such setting; "
-         "the closest: trainer.batch_size"),
-        ({"batch_size": 64}, "batch_size=64: there is no such setting; "
-         "the closest: trainer.batch_size"),
+        (
+            {"trainer": {"batchsize": 5}},
+            "trainer.batchsize=5: there is no such setting; the closest: trainer.batch_size",
+        ),
+        ({"batch_size": 64}, "batch_size=64: there is no such setting; the closest: trainer.batch_size"),
         ({"qqqqqqqqq": 1}, "qqqqqqqqq=1: there is no such setting; see marinenav train --help"),
         ({"trainer": {"batch_size": {}}}, "trainer.batch_size={}: must be a whole number"),
         ({"world": {"kernel": {"a": {}}}}, "world.kernel.a={}: there is no such setting; the"),
@@ -243,17 +248,20 @@ def test_override_keeps_the_rest():
         ({"world.sensor.max_objects": 65}, "world.sensor.max_objects=65: must be at least 1 and"),
         ({"trainer": {"gamma": 1.5}}, "trainer.gamma=1.5: must be"),
         ({"training_schedule": {"num_robots": [0] * 6}}, "training_schedule.num_robots=0: must be"),
-        ({"training_schedule": {"num_robots": [3]}}, "training_schedule.num_robots=(3,): must be 6 "
-         "long, as num_cores is, or num_cores stated with it"),
-        ({"training_schedule": {"num_robots": []}}, "training_schedule.num_robots=(): must be of "
-         "one level or more"),
-        ({"training_schedule": {"num_cores": [3]}}, "training_schedule.num_cores=(3,): must be as "
-         "long as num_robots, 6 long"),
+        (
+            {"training_schedule": {"num_robots": [3]}},
+            "training_schedule.num_robots=(3,): must be 6 long, as num_cores is, or num_cores stated with it",
+        ),
+        ({"training_schedule": {"num_robots": []}}, "training_schedule.num_robots=(): must be of one level or more"),
+        (
+            {"training_schedule": {"num_cores": [3]}},
+            "training_schedule.num_cores=(3,): must be as long as num_robots, 6 long",
+        ),
         ({"eval_schedule": {"num_robots": [0] * 6}}, "eval_schedule.num_robots=0: must be"),
         ({"training_schedule": {"timesteps": [1]}}, "training_schedule.timesteps=(1,): must be as"),
         ({"trainer": {"tau": 1}, "trainer.tau": 1}, "trainer.tau=1: must be given once"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_in_files(values, expected):
     assert refused(values).startswith(expected)
 
@@ -272,19 +280,22 @@ def test_texts_of_a_list_need_no_quotes(text):
 
 def test_mistakes_on_the_command_line():
     assert refused({}, "agent=ppo").endswith("; or is it agent_type=ppo?")
-    assert refused({}, "trainer.batch_size=big") == (
-        "trainer.batch_size='big': must be a whole number"
-    )
+    assert refused({}, "trainer.batch_size=big") == ("trainer.batch_size='big': must be a whole number")
     assert refused({}, "words").startswith("'words': must be key=value")
     assert "agent.critics" in refused({"agent_type": "DQN"}, "agent.critic=3")
     # A setting of another agent.
     assert refused({"agent_type": "DQN"}, "agent.quantiles=8").startswith("agent.quantiles='8'")
 
 
-@pytest.mark.parametrize("word, number", [
-    ("total_timesteps=100k", "100000"), ("trainer.batch_size=2K", "2000"),
-    ("total_timesteps=1.5M", "1500000"), ("trainer.learning_rate=3k", "3000"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "word, number",
+    [
+        ("total_timesteps=100k", "100000"),
+        ("trainer.batch_size=2K", "2000"),
+        ("total_timesteps=1.5M", "1500000"),
+        ("trainer.learning_rate=3k", "3000"),
+    ],
+)
 def test_a_number_with_a_letter_is_proposed_in_full(word, number):
     assert refused({}, word).endswith(f"; did you mean {number}?")
     assert "did you mean" not in refused({}, "total_timesteps=k")
@@ -295,8 +306,7 @@ def test_a_file_for_another_agent_is_told_in_a_sentence():
     with pytest.raises(ConfigError) as told:
         load_config(Path("dqn"), ["agent_type=PPO"])
     assert str(told.value) == (
-        "agent_type=PPO: dqn is a configuration of DQN, with settings that PPO lacks; ppo is one "
-        "of PPO"
+        "agent_type=PPO: dqn is a configuration of DQN, with settings that PPO lacks; ppo is one of PPO"
     )
 
 
@@ -307,17 +317,26 @@ def test_a_mistake_in_a_file_is_told_with_another_agent_too(tmp_path):
         load_config(file, ["agent_type=PPO"])
 
 
-@pytest.mark.parametrize("values, words", [
-    ({"world.reward.collision_penalty": 5}, ()), ({}, ("world.reward.collision_penalty=5",)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "values, words",
+    [
+        ({"world.reward.collision_penalty": 5}, ()),
+        ({}, ("world.reward.collision_penalty=5",)),
+    ],
+)
 def test_a_reward_that_is_trained_on_is_refused_under_the_name_that_was_written(values, words):
     sentence = "world.reward.collision_penalty=5.0: must be at most 0"
     assert refused(values, *words).startswith(sentence)
 
 
-@pytest.mark.parametrize("name, value", [
-    ("num_robots", [5] * 6), ("weights", [1.0, 2.0] * 3), ("sampler", "mine:Sampler"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("num_robots", [5] * 6),
+        ("weights", [1.0, 2.0] * 3),
+        ("sampler", "mine:Sampler"),
+    ],
+)
 def test_levels_beside_a_scenario_file_are_refused(name, value):
     file = {"training_schedule.scenarios": "file.json"}
     key = f"training_schedule.{name}"
@@ -339,10 +358,19 @@ def nested(depth, value):
     return value
 
 
-@pytest.mark.parametrize("values", [
-    {"x" * 10_000: 1}, {"a\nb": 1}, {"trainer.tau": "x" * 10_000}, {"trainer.tau": [[[[]]]] * 1000},
-    {"seed": ["x"] * 10_000}, {"x": list(range(10_000))}, nested(500, 1), {"agent_type": [0] * 999},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"x" * 10_000: 1},
+        {"a\nb": 1},
+        {"trainer.tau": "x" * 10_000},
+        {"trainer.tau": [[[[]]]] * 1000},
+        {"seed": ["x"] * 10_000},
+        {"x": list(range(10_000))},
+        nested(500, 1),
+        {"agent_type": [0] * 999},
+    ],
+)
 def test_mistakes_are_told_in_short(values):
     refused(values)
 

@@ -19,8 +19,10 @@ def test_changes_are_told_in_order_with_both_values():
     changed = settings(**{"trainer.gamma": 0.9, "save_dir": "elsewhere", "agent.critics": 1})
     del changed["world.dt"]
     assert changes(settings(), changed) == [
-        "agent.critics=1 (was 2)", "trainer.gamma=0.9 (was 0.99)", "world.dt=None (was 0.25)"
-    ]  # fmt: skip
+        "agent.critics=1 (was 2)",
+        "trainer.gamma=0.9 (was 0.99)",
+        "world.dt=None (was 0.25)",
+    ]
 
 
 @pytest.mark.parametrize("key", [*RESUMABLE, "save_dir", "load_model"])

@@ -24,30 +24,35 @@ def test_published_schedule_is_the_published_one():
 def test_levels_of_encounters_on_maps_of_their_own():
     schedule = {"num_robots": [5, 2], "num_cores": [0, 1], "num_obstacles": [4, 0],
                 "min_start_goal_dis": [40, 0], "encounter": [False, True]}  # fmt: skip
-    words = ["training_schedule.map_size=0,80", "training_schedule.core_speed=0,1.5",
-             "training_schedule.traffic=0,0.5"]  # fmt: skip
+    words = ["training_schedule.map_size=0,80", "training_schedule.core_speed=0,1.5", "training_schedule.traffic=0,0.5"]
     levels = from_dict({"training_schedule": schedule}, words).training_schedule.curriculum().levels
     assert levels == (Level(5, 0, 4, 40.0), Level(2, 1, 0, 0.0, True, 80.0, 1.5, 0.5))
     with pytest.raises(ConfigError, match=r"encounter=\(True,\): must be as long as num_robots"):
         from_dict({"training_schedule": schedule | {"encounter": [True]}})
 
 
-@pytest.mark.parametrize(("loggers", "sentence"), [
-    (["board"], "must be some of tensorboard, csv, wandb, mlflow, or package.module:Class"),
-    (["csv", "csv"], "must be different from one another"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("loggers", "sentence"),
+    [
+        (["board"], "must be some of tensorboard, csv, wandb, mlflow, or package.module:Class"),
+        (["csv", "csv"], "must be different from one another"),
+    ],
+)
 def test_loggers_are_known_and_named_once(loggers, sentence):
     with pytest.raises(ConfigError, match=f": {sentence}$"):
         TrainConfig(loggers=loggers)
 
 
-@pytest.mark.parametrize(("agent", "trainer", "sentence"), [
-    ("PPO", OffPolicyConfig(), "trainer='OffPolicyConfig': must be OnPolicyConfig for this agent"),
-    ("DQN", OnPolicyConfig(), "trainer='OnPolicyConfig': must be OffPolicyConfig for this agent"),
-    ("DQN", OffPolicyConfig(prioritized=True), "trainer.prioritized=True: must be false for DQN"),
-    ("DQN", OffPolicyConfig(learning_starts=0), "trainer.learning_starts=0: must be at least num"),
-    ("DQN", OffPolicyConfig(buffer_size=9), "trainer.buffer_size=9: must be at least 3840, what"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("agent", "trainer", "sentence"),
+    [
+        ("PPO", OffPolicyConfig(), "trainer='OffPolicyConfig': must be OnPolicyConfig for this agent"),
+        ("DQN", OnPolicyConfig(), "trainer='OnPolicyConfig': must be OffPolicyConfig for this agent"),
+        ("DQN", OffPolicyConfig(prioritized=True), "trainer.prioritized=True: must be false for DQN"),
+        ("DQN", OffPolicyConfig(learning_starts=0), "trainer.learning_starts=0: must be at least num"),
+        ("DQN", OffPolicyConfig(buffer_size=9), "trainer.buffer_size=9: must be at least 3840, what"),
+    ],
+)
 def test_settings_that_do_not_go_together(agent, trainer, sentence):
     own = default_config(agent).agent
     with pytest.raises(ConfigError) as caught:

@@ -52,9 +52,7 @@ CPU_PATH = type("P", (), {"resolve": lambda self: "there", "__str__": lambda sel
 
 
 def two_parts():
-    first, second = (
-        draw_scenarios(WORLD, (Level(robots, 0, robots, 20.0),), (2,), robots) for robots in (3, 2)
-    )
+    first, second = (draw_scenarios(WORLD, (Level(robots, 0, robots, 20.0),), (2,), robots) for robots in (3, 2))
     second.level = torch.ones_like(second.level)
     return ScenarioSet("two", ("a", "b"), (Part(WORLD, first), Part(WORLD, second)), 0)
 
@@ -88,9 +86,11 @@ def test_files_that_do_not_fit_a_policy_are_refused():
     with pytest.raises(ConfigError, match="max_obj_num=8: must be at most 5"):
         run(contender("DDPG"), sensor=many)
     fewer = replace(WORLD.sensor, max_objects=3)
-    for found, changed in ((Contender("apf"), {"sensor": many, "vessel": few}),
-                           (contender("DDPG"), {"vessel": few}),
-                           (contender("DQN"), {"sensor": fewer})):  # fmt: skip
+    for found, changed in (
+        (Contender("apf"), {"sensor": many, "vessel": few}),
+        (contender("DDPG"), {"vessel": few}),
+        (contender("DQN"), {"sensor": fewer}),
+    ):
         assert len(run(found, **changed)[0].success) == 1
 
 
@@ -108,8 +108,7 @@ def test_worlds_must_be_alike():
 def test_policies_with_other_numbers_of_slots_meet_the_same_scenarios():
     policies = [contender("DQN", f"world.sensor.max_objects={slots}") for slots in (5, 2)]
     chosen = two_parts()
-    together = [run_set(each, chosen, common_world(policies, WORLD), ActingOptions(), CPU)[0]
-                for each in policies]  # fmt: skip
+    together = [run_set(each, chosen, common_world(policies, WORLD), ActingOptions(), CPU)[0] for each in policies]
     for each, seen in zip(policies, together, strict=True):
         alone, _ = run_set(each, chosen, each.trained.config.world, ActingOptions(), CPU)
         assert torch.equal(seen.returns, alone.returns)
@@ -154,8 +153,7 @@ def test_a_part_takes_memory_by_its_episodes_vessels_and_obstacles(from_file, mo
 def test_episodes_without_names_of_groups_are_one_group():
     part = two_parts().parts[1]
     file = Part(WORLD, episodes_of(part.scenarios, WORLD, 0))
-    for names, each, expected in ((("a", "b"), part, "b"), ((), part, "all"),
-                                  (("a", "b"), file, "all")):  # fmt: skip
+    for names, each, expected in ((("a", "b"), part, "b"), ((), part, "all"), (("a", "b"), file, "all")):
         chosen = ScenarioSet("one", names, (each,), 0)
         _, recording = run_set(STRAIGHT, chosen, WORLD, ActingOptions(), CPU, "straight")
         assert recording.groups == (expected, expected)
@@ -173,9 +171,7 @@ def test_all_episodes_of_a_file_take_as_much_as_the_largest(monkeypatch):
 @pytest.mark.parametrize(("agent_type", "count"), [("AC-IQN", 16), ("IQN", 16), ("DQN", None)])
 def test_estimates_are_recorded_where_they_are_known(agent_type, count):
     loaded = untrained(agent_type)
-    _, recording = run_set(
-        Contender.of(loaded), two_parts(), WORLD, ActingOptions(estimates=True), CPU, "x"
-    )
+    _, recording = run_set(Contender.of(loaded), two_parts(), WORLD, ActingOptions(estimates=True), CPU, "x")
     if count is None:
         assert recording.quantiles is None
     else:
@@ -200,8 +196,9 @@ def of_robots(**entries):
 
 
 def test_vessels_that_are_not_steered_hold_their_thrust():
-    vessel = replace(WORLD.vessel, left_thrust_change=(-500.0, 1000.0, 0.0),
-                     right_thrust_change=(10.0, -1000.0, 500.0, 0.5))  # fmt: skip
+    vessel = replace(
+        WORLD.vessel, left_thrust_change=(-500.0, 1000.0, 0.0), right_thrust_change=(10.0, -1000.0, 500.0, 0.5)
+    )
     indices = only_own(lambda step: step, vessel)(of_robots(action=torch.tensor([[5, 6, 7]])))
     # The least change is the third to the left and the last of four to the right.
     assert indices.get(ACTION).tolist() == [[5, 11, 11]]

@@ -121,8 +121,7 @@ def test_times_to_meet_equal_scalar_code():
             parts = (one.velocity[:, :2], one.start, one.goal)
             velocity, start, goal = (each[there].tolist() for each in parts)
             assert {round(math.hypot(*each), 6) for each in velocity} <= {2.0, 0.78}
-            closing = {(i, j): math.dist(velocity[i], velocity[j])
-                       for i, j in combinations(range(len(velocity)), 2)}  # fmt: skip
+            closing = {(i, j): math.dist(velocity[i], velocity[j]) for i, j in combinations(range(len(velocity)), 2)}
             own = max(25.0 / each for (i, _), each in closing.items() if i == 0)
             clear = max(10.0 / each for each in closing.values() if each > 0.0)
             time = max(min(max(own, 12.0), 30.0), clear)

@@ -37,10 +37,10 @@ def test_episodes_give_the_figures_that_they_had():
 def test_numbers_of_episodes_are_rounded():
     """Travel time and return to hundredths, energy to newton seconds."""
     own = result("s")
-    exact = replace(own.episodes, time=torch.tensor([20.256]), energy=torch.tensor([2999.6]),
-                    returns=torch.tensor([11.504]))  # fmt: skip
-    found = SuiteResult.of(exact, scenarios=own.scenarios, seed=1, groups=("all",), astern=0.0,
-                           conduct={})  # fmt: skip
+    exact = replace(
+        own.episodes, time=torch.tensor([20.256]), energy=torch.tensor([2999.6]), returns=torch.tensor([11.504])
+    )
+    found = SuiteResult.of(exact, scenarios=own.scenarios, seed=1, groups=("all",), astern=0.0, conduct={})
     assert (found.time, found.energy, found.returns) == ((20.26,), (3000,), (11.5,))
 
 

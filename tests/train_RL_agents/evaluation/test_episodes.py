@@ -61,9 +61,7 @@ EPISODES = [
     # Head-on: the first two collide; the third arrives long after that.
     episode([(5, 5), (25, 5), (5, 40)], [(30, 5), (0, 5), (30, 40)], [0.0, math.pi, 0.0]),
     # The first arrives before the second hits an obstacle; the third would arrive after that.
-    episode(
-        [(5, 5), (5, 25), (5, 45)], [(10, 5), (40, 25), (30, 45)], [0.0, 0.0, 0.0], [(22, 25, 1.0)]
-    ),
+    episode([(5, 5), (5, 25), (5, 45)], [(10, 5), (40, 25), (30, 45)], [0.0, 0.0, 0.0], [(22, 25, 1.0)]),
     # One arrives, the other has no time to.
     episode([(5, 5), (5, 25)], [(12, 5), (90, 25)], [0.0, 0.0]),
     # A single robot, at its goal soon after a turn.
@@ -122,10 +120,7 @@ def play(one, policy, world, stop_at_collision):
 @pytest.fixture(scope="module")
 def slow():
     """Per episode: as published (stops at the first collision), and with the world going on."""
-    return [
-        (play(one, to_the_goal, WORLD, True), play(one, to_the_goal, WORLD, False))
-        for one in EPISODES
-    ]
+    return [(play(one, to_the_goal, WORLD, True), play(one, to_the_goal, WORLD, False)) for one in EPISODES]
 
 
 @pytest.fixture(scope="module")
@@ -188,9 +183,13 @@ def test_report_of_the_set(fast, slow):
 def test_the_worlds_own_stop_makes_no_difference(fast):
     """Evaluation looks beyond the first collision whatever the world says."""
     other = evaluate(
-        to_the_goal, EPISODES, replace(WORLD, ends_at_first_collision=True),
-        continuous=True, device=CPU, dtype=torch.float64,
-    )  # fmt: skip
+        to_the_goal,
+        EPISODES,
+        replace(WORLD, ends_at_first_collision=True),
+        continuous=True,
+        device=CPU,
+        dtype=torch.float64,
+    )
     for name, value in fast.state_dict().items():
         assert torch.equal(other.state_dict()[name], value), name
 
@@ -198,9 +197,7 @@ def test_the_worlds_own_stop_makes_no_difference(fast):
 def test_padding_makes_no_difference(fast):
     """An episode alone gives what it gives among others with more robots and obstacles."""
     for index in (0, 4):
-        alone = evaluate(
-            to_the_goal, [EPISODES[index]], WORLD, continuous=True, device=CPU, dtype=torch.float64
-        )
+        alone = evaluate(to_the_goal, [EPISODES[index]], WORLD, continuous=True, device=CPU, dtype=torch.float64)
         for name, value in fast.state_dict().items():
             torch.testing.assert_close(alone.state_dict()[name][0], value[index])
 
@@ -270,9 +267,13 @@ def test_episodes_round_trip():
 
 @pytest.mark.parametrize(
     "damage",
-    [{"time": torch.zeros(4)}, {"success": torch.zeros(4, dtype=torch.int64)},
-     {"level": torch.zeros(4)}, {"robots": torch.ones(4, 1, dtype=torch.int64)}],
-)  # fmt: skip
+    [
+        {"time": torch.zeros(4)},
+        {"success": torch.zeros(4, dtype=torch.int64)},
+        {"level": torch.zeros(4)},
+        {"robots": torch.ones(4, 1, dtype=torch.int64)},
+    ],
+)
 def test_tensors_of_other_types_or_shapes_are_refused(damage):
     (name,) = damage
     with pytest.raises(ValueError, match=f"{name} is [12]-dimensional"):
@@ -297,14 +298,12 @@ def scenarios():
 
 
 def same(one, other):
-    return all(torch.equal(value, other.state_dict()[name])
-               for name, value in one.state_dict().items())  # fmt: skip
+    return all(torch.equal(value, other.state_dict()[name]) for name, value in one.state_dict().items())
 
 
 def test_same_arguments_same_numbers(scenarios):
     first, again, other = (
-        evaluate(shy, scenarios, WORLD, continuous=True, device=CPU, seed=seed)
-        for seed in (3, 3, 4)
+        evaluate(shy, scenarios, WORLD, continuous=True, device=CPU, seed=seed) for seed in (3, 3, 4)
     )
     assert same(first, again)
     assert not torch.equal(first.returns, other.returns)  # other measurement noise
@@ -321,10 +320,9 @@ def test_a_learned_policy_repeats_too(scenarios):
         torch.manual_seed(0)
         agent = AGENTS["DQN"](AGENTS["DQN"].config_type())
     first, again = (
-        evaluate(PolicyWrapper(agent), scenarios, WorldConfig(max_steps=10), continuous=False,
-                 device=CPU)
+        evaluate(PolicyWrapper(agent), scenarios, WorldConfig(max_steps=10), continuous=False, device=CPU)
         for _ in range(2)
-    )  # fmt: skip
+    )
     assert same(first, again)
     assert first.returns.isfinite().all()
 
@@ -379,10 +377,7 @@ def noisy(step):
 def test_episodes_that_have_ended_leave_the_batch_and_change_nothing(monkeypatch):
     """Of 40 episodes those with noise see others' noise if it does not follow their number."""
     monkeypatch.setattr(episodes_module, "SMALLEST_BATCH", 2)
-    pair = [
-        replace(each, world=replace(each.world, sensor=SensorConfig()))
-        for each in (EPISODES[6], EPISODES[2])
-    ]
+    pair = [replace(each, world=replace(each.world, sensor=SensorConfig())) for each in (EPISODES[6], EPISODES[2])]
     many = [*EPISODES[4:6] * 10, *pair * 10]
     sizes, seen = [], []
 
@@ -497,9 +492,7 @@ def test_actions_of_another_shape_are_refused_at_once(scenarios):
 
 def test_draw_scenarios_counts_and_repeats():
     counts = (2, 0, 3, 1, 1, 2)
-    first, again, other = (
-        draw_scenarios(WorldConfig(), LEVELS, counts, seed) for seed in (7, 7, 8)
-    )
+    first, again, other = (draw_scenarios(WorldConfig(), LEVELS, counts, seed) for seed in (7, 7, 8))
     assert first.batch_size == (9,)
     assert first.level.tolist() == [0, 0, 2, 2, 2, 3, 4, 5, 5]
     for name in ("goal", "start", "heading", "obstacle_position", "robot_mask"):

@@ -33,9 +33,9 @@ SLOW = ("fresh", "vessels", "weather", "faults")
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each
-             for each in FROZEN],
-)  # fmt: skip
+    "name",
+    [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in FROZEN],
+)
 def test_scenarios_are_those_of_the_benchmark(name):
     chosen = make_set(name, WorldConfig(), FROZEN[name].episodes, SEED)
     assert hash_of(chosen) == FROZEN[name].scenarios, "raise entry.BENCHMARK"
@@ -44,10 +44,19 @@ def test_scenarios_are_those_of_the_benchmark(name):
 def test_numbers_of_episodes_are_those_of_the_benchmark():
     """Of each level or group."""
     assert {name: each.episodes for name, each in FROZEN.items()} == {
-        "fresh": 500, "currents": 300, "crowd": 100, "noise": 50, "vessels": 100, "weather": 100,
-        "faults": 100, "rules": 100, "encounters": 25, "imazu": 20, "encounters_own": 25,
+        "fresh": 500,
+        "currents": 300,
+        "crowd": 100,
+        "noise": 50,
+        "vessels": 100,
+        "weather": 100,
+        "faults": 100,
+        "rules": 100,
+        "encounters": 25,
+        "imazu": 20,
+        "encounters_own": 25,
         "imazu_own": 20,
-    }  # fmt: skip
+    }
 
 
 def test_a_hash_depends_on_the_world_but_not_on_who_steers():
@@ -60,8 +69,11 @@ def test_a_hash_depends_on_the_world_but_not_on_who_steers():
     assert hash_of(chosen) == own
     chosen.parts[0].scenarios.goal[0, 0, 0] += 1e-3
     other = replace(world, sensor=replace(world.sensor, pos_std=0.06))
-    hashes = {hash_of(chosen), hash_of(make_set("rules", world, 2, SEED + 1)),
-              hash_of(make_set("rules", other, 2, SEED))}  # fmt: skip
+    hashes = {
+        hash_of(chosen),
+        hash_of(make_set("rules", world, 2, SEED + 1)),
+        hash_of(make_set("rules", other, 2, SEED)),
+    }
     assert len(hashes | {own}) == 4
 
 
@@ -131,10 +143,16 @@ def test_tracks_have_the_positions_of_every_second_and_the_last(monkeypatch, dt,
     active = torch.ones(6, 3, 2, dtype=torch.bool)
     active[5], active[2:, 2, 1] = False, False
     recording = SimpleNamespace(
-        poses=poses, active=active, groups=("a", "a", "b"), dt=dt, velocities=None,
+        poses=poses,
+        active=active,
+        groups=("a", "a", "b"),
+        dt=dt,
+        velocities=None,
         robot_mask=torch.tensor([[True, False], [True, True], [True, True]]),
-        collided=torch.zeros(5, 3, 2, dtype=torch.bool), vessel_radius=None, sensor_range=None,
-    )  # fmt: skip
+        collided=torch.zeros(5, 3, 2, dtype=torch.bool),
+        vessel_radius=None,
+        sensor_range=None,
+    )
     groups = ("a", "b")
     ended = result("sct", groups).episodes
     monkeypatch.setattr(frozen, "run_scored", lambda *given: (ended, recording, marked(groups)))

@@ -45,9 +45,7 @@ def test_generated_code_leads_to_the_same(name: str, monkeypatch: pytest.MonkeyP
             moments += [part.to_tensordict().clone() for part in parts]
 
         env = evaluation_world(scenarios, world, agent.continuous, CPU, torch.float32, 0)
-        evaluation = RepeatedEvaluation(
-            PolicyWrapper(agent), env, 0, execution=Execution(compile=compile)
-        )
+        evaluation = RepeatedEvaluation(PolicyWrapper(agent), env, 0, execution=Execution(compile=compile))
         results = evaluation.run(watch).state_dict()
         found.append([dict(each.items(True, True)) for each in moments] + [results])
     assert len(found[0]) == 4 * 12 + 1

@@ -113,8 +113,7 @@ def test_an_evaluation_tells_how_far_it_is(history, agent):
 
 
 def test_a_compiled_world_runs_the_fixed_set(history, agent, tmp_path):
-    env = MarineNavEnv(CONFIG.world, 2, scenarios=Curriculum(CONFIG.training_schedule.levels),
-                       continuous=False, seed=0)  # fmt: skip
+    env = MarineNavEnv(CONFIG.world, 2, scenarios=Curriculum(CONFIG.training_schedule.levels), continuous=False, seed=0)
     steps = []
     step = env.world.step
     env.world.step = lambda *given: steps.append(len(given[0].now)) or step(*given)
@@ -142,14 +141,18 @@ def test_a_record_has_figures_arrays_and_the_policy(history, run, agent):
     assert run.all("log_end") == [[160]]
     table = history.episodes[1].table()
     assert overall == table["overall"] and overall["avg_time"] is None
-    levels = {f"success_rate_level_{number}": table[f"level {number}"]["success_rate"]
-              for number in (1, 2)}  # fmt: skip
+    levels = {f"success_rate_level_{number}": table[f"level {number}"]["success_rate"] for number in (1, 2)}
     row = {"env_steps": 160, "wall_time": 1.5, **overall, **levels}
     assert [each["env_steps"] for each in history.rows] == [80, 160] and history.rows[1] == row
     rows, arrays = run.all("write_evaluations")[1]
     assert rows is history.rows and arrays["timesteps"] == [80, 160]
-    for name, ours in (("successes", "success"), ("rewards", "returns"), ("times", "time"),
-                       ("energies", "energy"), ("collisions", "collision")):  # fmt: skip
+    for name, ours in (
+        ("successes", "success"),
+        ("rewards", "returns"),
+        ("times", "time"),
+        ("energies", "energy"),
+        ("collisions", "collision"),
+    ):
         expected = [getattr(each, ours).tolist() for each in history.episodes]
         assert arrays[name].tolist() == expected, name
     scalars, at = run.all("log")[1]
@@ -162,9 +165,7 @@ def test_a_record_has_figures_arrays_and_the_policy(history, run, agent):
 
 
 @pytest.mark.parametrize(("agents", "made"), [((0, 0), 1), ((0, 1, 1, 0), 3)])
-def test_on_a_gpu_an_agent_is_evaluated_by_one_captured_step(
-    history, agent, monkeypatch, agents, made
-):
+def test_on_a_gpu_an_agent_is_evaluated_by_one_captured_step(history, agent, monkeypatch, agents, made):
     evaluations, used = [], []
     history.evaluate(agent, 40)
     (episodes,) = history.episodes

@@ -53,8 +53,7 @@ def test_every_vessel_is_run_alone(monkeypatch):
         for part, mask in zip(each.parts, masks, strict=True):
             for kept, present in zip(part.scenarios.robot_mask, mask, strict=True):
                 assert kept.nonzero().tolist() == [[min(slot, int(present.sum()) - 1)]]
-    assert all(torch.equal(part.scenarios.robot_mask, mask)
-               for part, mask in zip(chosen.parts, masks, strict=True))  # fmt: skip
+    assert all(torch.equal(part.scenarios.robot_mask, mask) for part, mask in zip(chosen.parts, masks, strict=True))
     sets = sets_run(monkeypatch, some("imazu_own", 1, [0]))
     assert [each.parts[0].only_own for each in sets] == [True, True]  # the others are not marked
 
@@ -73,9 +72,7 @@ def test_who_goes_straight_keeps_no_rule_but_to_stand_on():
 
 def test_an_avoiding_policy_is_later_than_alone():
     chosen = some("imazu", 1, [1])
-    _, _, table = run_marked(
-        Contender("apf"), chosen, replace(WORLD, max_steps=300), ACTING, CPU, "x"
-    )
+    _, _, table = run_marked(Contender("apf"), chosen, replace(WORLD, max_steps=300), ACTING, CPU, "x")
     row = table["case 2"]
     assert row["safety"] > 0.0 and row["delay"] > 0.0 and row["detour"] > 0.0
     assert 0.0 <= row["astern"] < 1.0
@@ -107,8 +104,7 @@ def test_others_that_nobody_steers_hit_nobody_but_the_own_vessel(name):
             points[:, 0] -= 500.0  # the own vessel is not in their way
         episodes += episodes_of(away, part.world)
     together = replace(chosen, parts=(Part(WORLD, episodes, True),))
-    run_set(STRAIGHT, together, WORLD, ACTING, CPU,
-            watch=lambda moment, env: hit.append(moment.outcome.collided.any()))  # fmt: skip
+    run_set(STRAIGHT, together, WORLD, ACTING, CPU, watch=lambda moment, env: hit.append(moment.outcome.collided.any()))
     assert len(hit) > 70 and not any(hit)
 
 

@@ -23,8 +23,9 @@ def test_interval_of_the_difference_is_scipys():
     first, other = (torch.rand(80, generator=generator) < share for share in (0.6, 0.8))
     found = paired_difference(episodes(first.tolist()), episodes(other.tolist()))
     gain = other.double().numpy() - first.double().numpy()
-    expected = stats.bootstrap((gain,), lambda x, axis: x.mean(axis), method="percentile",
-                               n_resamples=10_000, rng=1).confidence_interval  # fmt: skip
+    expected = stats.bootstrap(
+        (gain,), lambda x, axis: x.mean(axis), method="percentile", n_resamples=10_000, rng=1
+    ).confidence_interval
     assert found.difference == pytest.approx(gain.mean())
     assert found.difference_low == pytest.approx(expected.low, abs=0.02)
     assert found.difference_high == pytest.approx(expected.high, abs=0.02)

@@ -13,8 +13,7 @@ def test_each_is_compared_to_the_best_of_the_suite():
     rows = [dict(zip(table.titles, row, strict=True)) for row in table.cells]
     names = [(row[""], row["entry"]) for row in rows]
     # Equally good ones are in the order of their names.
-    assert names == [("currents", "b"), ("", "a"), ("rules", "a"), ("", "b"), ("imazu", "b"),
-                     ("", "a")]  # fmt: skip
+    assert names == [("currents", "b"), ("", "a"), ("rules", "a"), ("", "b"), ("imazu", "b"), ("", "a")]
     assert rows[0]["success"].startswith("0.750 [") and rows[0]["than the best"] == "-"
     assert rows[1]["than the best"].startswith("-0.750 [")
     assert rows[4]["rules kept"] == "0.75" and rows[0]["rules kept"] == "-"
@@ -39,10 +38,6 @@ def test_the_page_has_every_suite_with_its_groups():
     assert "| a | 0.50 | 0.50 |" in rules and "| a | 0.75 | 0.75 |" in imazu
     # One group alone is not shown again; the best comes first.
     assert "by group" not in currents and currents.index("| b | 4 |") < currents.index("| a | 4 |")
-    assert (
-        "| b | 0.00 (" in rules
-        and rules.count("\n| b | ") == 2
-        and "Rules kept (encounters" in rules
-    )
+    assert "| b | 0.00 (" in rules and rules.count("\n| b | ") == 2 and "Rules kept (encounters" in rules
     assert "Rules kept (vessels with a duty" in imazu
     assert all(f"- {name}: {about}" in columns for name, about in MEANINGS.items())

@@ -29,8 +29,9 @@ OUTCOMES = ["success", "collision", "collision", "timeout", "success", "timeout"
 
 
 def recorded(episodes, policy=to_the_goal, groups=GROUPS):
-    return record(policy, episodes, WORLD, name="to the goal", groups=groups[: len(episodes)],
-                  continuous=True, device=CPU)  # fmt: skip
+    return record(
+        policy, episodes, WORLD, name="to the goal", groups=groups[: len(episodes)], continuous=True, device=CPU
+    )
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +60,7 @@ def test_one_recording_joined_is_itself(whole):
 def test_drawn_scenarios_have_the_map_of_the_world():
     world = replace(WORLD, max_steps=1, scenario=ScenarioConfig(width=70.0, height=60.0))
     drawn = draw_scenarios(world, (Level(2, 0, 0, 20.0),), (2,), 0)
-    recording = record(to_the_goal, drawn, world, name="x", groups=["all"] * 2, continuous=True,
-                       device=CPU)[1]  # fmt: skip
+    recording = record(to_the_goal, drawn, world, name="x", groups=["all"] * 2, continuous=True, device=CPU)[1]
     assert recording.map_size.tolist() == [[70.0, 60.0]] * 2
 
 
@@ -85,8 +85,7 @@ def test_outcomes_and_lengths(whole):
     assert spent.tolist() == pytest.approx((episodes.energy * episodes.robots).tolist(), rel=1e-5)
     discount = 0.99 ** torch.arange(len(recording.reward))
     returns = (discount[:, None] * recording.reward.sum(-1)).sum(0)
-    assert returns.tolist() == pytest.approx((episodes.returns * episodes.robots).tolist(),
-                                             rel=1e-4)  # fmt: skip
+    assert returns.tolist() == pytest.approx((episodes.returns * episodes.robots).tolist(), rel=1e-4)
 
 
 @pytest.mark.parametrize("index", range(len(EPISODES)))
@@ -96,8 +95,10 @@ def test_every_step_is_that_of_the_world(whole, index):
     env = MarineNavEnv(WORLD, scenarios=[EPISODES[index]], seed=0)
     step = env.reset()
     for number in range(steps):
-        part = {name: getattr(recording, name)[number, index, :robots] for name in
-                ("self_state", "poses", "thrust", "velocities", "active", "actions")}  # fmt: skip
+        part = {
+            name: getattr(recording, name)[number, index, :robots]
+            for name in ("self_state", "poses", "thrust", "velocities", "active", "actions")
+        }
         own = step[GROUP, "observation", "self_state"][0]
         assert torch.allclose(part["self_state"], own, atol=1e-4)
         assert torch.allclose(part["poses"], env.state.pose[0], atol=1e-4)
@@ -143,8 +144,9 @@ def test_things(whole):
 def test_cores_are_those_of_the_scenarios():
     cores = [[40.0, 41.0, -3.0], [10.0, 45.0, 0.75]]
     episodes = [replace(EPISODES[4], cores=cores), replace(EPISODES[4], cores=cores[1:])]
-    recording = record(to_the_goal, episodes, replace(WORLD, max_steps=1), name="x",
-                       groups=GROUPS[:2], continuous=True, device=CPU)[1]  # fmt: skip
+    recording = record(
+        to_the_goal, episodes, replace(WORLD, max_steps=1), name="x", groups=GROUPS[:2], continuous=True, device=CPU
+    )[1]
     assert recording.core_mask.tolist() == [[True, True], [True, False]]
     assert recording.core_circulation.tolist() == [[-3.0, 0.75], [0.75, 0.0]]
     assert recording.core_position[0].tolist() == [each[:2] for each in cores]
@@ -205,8 +207,7 @@ def test_files_of_version_1_open(whole, tmp_path):
 
 
 def test_parts_are_joined_to_the_whole(whole):
-    parts = [recorded(EPISODES[index : index + 1], groups=GROUPS[index:])[1]
-             for index in range(len(EPISODES))]  # fmt: skip
+    parts = [recorded(EPISODES[index : index + 1], groups=GROUPS[index:])[1] for index in range(len(EPISODES))]
     joined = concatenate(parts)
     expected = whole[1]
     assert joined.groups == expected.groups
@@ -223,8 +224,15 @@ def test_round_trip(whole, tmp_path):
 
 @pytest.mark.parametrize("dt", [1e-4, 1e3])
 def test_the_shortest_recording_is_one_step_of_one_episode(tmp_path, dt):
-    recording = record(to_the_goal, EPISODES[4:5], replace(WORLD, max_steps=1), name="x",
-                       groups=GROUPS[:1], continuous=True, device=CPU)[1]  # fmt: skip
+    recording = record(
+        to_the_goal,
+        EPISODES[4:5],
+        replace(WORLD, max_steps=1),
+        name="x",
+        groups=GROUPS[:1],
+        continuous=True,
+        device=CPU,
+    )[1]
     assert (recording.steps.tolist(), recording.seed) == ([1], 0)
     save(replace(recording, dt=dt), tmp_path / "a.npz")
     same(load(tmp_path / "a.npz"), replace(recording, dt=dt))
@@ -232,8 +240,9 @@ def test_the_shortest_recording_is_one_step_of_one_episode(tmp_path, dt):
 
 def test_a_recording_without_episodes_is_refused(whole, tmp_path):
     tensors = {name: getattr(whole[1], name) for name in TENSORS}
-    none = {name: each.narrow(each.shape.index(len(EPISODES)), 0, 0)
-            for name, each in tensors.items() if each is not None}  # fmt: skip
+    none = {
+        name: each.narrow(each.shape.index(len(EPISODES)), 0, 0) for name, each in tensors.items() if each is not None
+    }
     save(replace(whole[1], **none, groups=()), tmp_path / "a.npz")
     with pytest.raises(ConfigError, match="steps are out of range"):
         load(tmp_path / "a.npz")
@@ -242,9 +251,14 @@ def test_a_recording_without_episodes_is_refused(whole, tmp_path):
 def test_a_recording_holds_the_rules_of_its_world(tmp_path):
     rules = ColregsConfig(crossing_x=(-5.0, 8.0), clearance=2.0)
     recording = record(
-        to_the_goal, EPISODES[:1], replace(WORLD, colregs=rules, max_steps=2), name="to the goal",
-        groups=GROUPS[:1], continuous=True, device=CPU,
-    )[1]  # fmt: skip
+        to_the_goal,
+        EPISODES[:1],
+        replace(WORLD, colregs=rules, max_steps=2),
+        name="to the goal",
+        groups=GROUPS[:1],
+        continuous=True,
+        device=CPU,
+    )[1]
     assert recording.rules == rules
     save(concatenate([recording, recording]), tmp_path / "a.npz")
     assert load(tmp_path / "a.npz").rules == rules

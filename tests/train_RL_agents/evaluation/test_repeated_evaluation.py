@@ -33,8 +33,9 @@ def agent_of(name):
 
 def training_env(agent, num_envs, **options):
     levels = Curriculum(LEVELS[:4], pool_size=16, refresh_size=16)
-    return MarineNavEnv(TRAINING, num_envs, scenarios=levels, continuous=agent.continuous, seed=9,
-                        episode_statistics=True, **options)  # fmt: skip
+    return MarineNavEnv(
+        TRAINING, num_envs, scenarios=levels, continuous=agent.continuous, seed=9, episode_statistics=True, **options
+    )
 
 
 def world_of(agent, config=WORLD, scenarios=SCENARIOS):
@@ -46,8 +47,7 @@ def batched(agent, env, config=WORLD):
 
 
 def in_one_batch(agent, **options):
-    return evaluate(PolicyWrapper(agent), SCENARIOS, WORLD, continuous=agent.continuous, device=CPU,
-                    seed=3, **options)  # fmt: skip
+    return evaluate(PolicyWrapper(agent), SCENARIOS, WORLD, continuous=agent.continuous, device=CPU, seed=3, **options)
 
 
 @pytest.mark.parametrize("name", ["AC-IQN", "PPO"])
@@ -77,8 +77,7 @@ def test_training_scenarios_may_be_of_another_kind(kind):
     agent = agent_of("PPO")
     robots = SCENARIOS.robot_mask.shape[-1]
     levels = Curriculum((replace(OTHERS[kind], num_robots=robots),), pool_size=16, refresh_size=16)
-    env = MarineNavEnv(TRAINING, 9, scenarios=levels, continuous=agent.continuous, seed=9,
-                       episode_statistics=True)  # fmt: skip
+    env = MarineNavEnv(TRAINING, 9, scenarios=levels, continuous=agent.continuous, seed=9, episode_statistics=True)
     own = world_of(agent)
     assert same_code(env, own)
     found = RepeatedEvaluation(PolicyWrapper(agent), own, 3, env).run().state_dict()
@@ -164,8 +163,9 @@ def test_scenarios_with_other_noise_or_without_weather_have_code_of_their_own():
         episodes = episodes_of(SCENARIOS, replace(WORLD, sensor=sensor), 0)
         assert same_code(env_of(scenarios=episodes), evaluation) is same
     stormy = replace(WORLD, weather=WeatherConfig(missed=0.5))
-    assert not same_code(env_of(stormy, scenarios=episodes_of(SCENARIOS, WORLD, 0)),
-                         world_of(agent_of("AC-IQN"), stormy))  # fmt: skip
+    assert not same_code(
+        env_of(stormy, scenarios=episodes_of(SCENARIOS, WORLD, 0)), world_of(agent_of("AC-IQN"), stormy)
+    )
 
 
 def test_the_policy_sees_whole_fleets_in_evaluation_mode():

@@ -79,9 +79,13 @@ def test_conduct_of_each_encounter_is_that_of_its_own_episodes():
     # Distance of the centres less two radii of half the diagonal of a hull.
     assert gaps == {
         name: pytest.approx(centres - 5.59, abs=3.0)
-        for name, centres in (("head-on", 36.0 - 8.0), ("crossing from starboard", crossing),
-                              ("crossing from port", crossing), ("overtaking", 12.0 - 2.4))
-    }  # fmt: skip
+        for name, centres in (
+            ("head-on", 36.0 - 8.0),
+            ("crossing from starboard", crossing),
+            ("crossing from port", crossing),
+            ("overtaking", 12.0 - 2.4),
+        )
+    }
     assert found.recording is None
     assert found.content()["conduct"] == found.results[0].conduct
     assert found.content()["conduct_columns"] == CONDUCT
@@ -103,9 +107,7 @@ def test_random_numbers_of_a_policy_are_not_those_of_the_noise(monkeypatch):
 def test_progress_counts_the_episodes_of_every_policy(suite):
     told = []
     given = {"episodes": 2} | ({"suite": suite} if suite else {})
-    evaluation = evaluate_all(
-        {"a": STRAIGHT, "b": STRAIGHT}, given, CPU, lambda *given: told.append(given)
-    )
+    evaluation = evaluate_all({"a": STRAIGHT, "b": STRAIGHT}, given, CPU, lambda *given: told.append(given))
     episodes = evaluation.setting["episodes"]
     assert dict.fromkeys(name for name, _, _ in told) == {"a": None, "b": None}
     assert {total for _, _, total in told} == {episodes}

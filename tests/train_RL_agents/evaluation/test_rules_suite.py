@@ -45,16 +45,14 @@ def track(start, course, speed, changes=()):
 
 def recorded(own, other, collided_at=None):
     """A recording of one encounter."""
-    poses, velocities = (torch.tensor(each).transpose(0, 1)[:, None]
-                         for each in zip(own, other, strict=True))  # fmt: skip
+    poses, velocities = (torch.tensor(each).transpose(0, 1)[:, None] for each in zip(own, other, strict=True))
     active = torch.ones(STEPS + 1, 1, 2, dtype=torch.bool)
     collided = torch.zeros(STEPS, 1, 2, dtype=torch.bool)
     if collided_at is not None:
         active[collided_at + 1 :] = False
         collided[collided_at] = True
     radius = torch.full((1, 2), 2.8)
-    return SimpleNamespace(poses=poses, velocities=velocities, active=active,
-                           collided=collided, vessel_radius=radius)  # fmt: skip
+    return SimpleNamespace(poses=poses, velocities=velocities, active=active, collided=collided, vessel_radius=radius)
 
 
 def seen(*encounter):
@@ -101,9 +99,12 @@ def test_scenarios_equal_scalar_code(encounter):
 
 
 def test_every_encounter_has_the_role_of_its_name():
-    expected = {"head-on": ("head-on", "head-on"), "overtaking": ("overtaking", "overtaken"),
-                "crossing from starboard": ("give-way", "stand-on"),
-                "crossing from port": ("stand-on", "give-way")}  # fmt: skip
+    expected = {
+        "head-on": ("head-on", "head-on"),
+        "overtaking": ("overtaking", "overtaken"),
+        "crossing from starboard": ("give-way", "stand-on"),
+        "crossing from port": ("stand-on", "give-way"),
+    }
     courses = {name: math.degrees(each.course) for name, each in ENCOUNTERS.items()}
     assert list(courses.values()) == pytest.approx([180.0, -90.0, 90.0, 0.0])
     for name, encounter in ENCOUNTERS.items():
@@ -151,17 +152,25 @@ def test_conduct_equals_scalar_code():
     for _ in range(60):
         tracks = []
         for course in (0.0, draw.uniform(-3.0, 3.0)):
-            start = (20.0 - draw.uniform(5.0, 25.0) * math.cos(course),
-                     20.0 - draw.uniform(5.0, 25.0) * math.sin(course))  # fmt: skip
-            changes = {draw.randrange(1, 30): (draw.uniform(-0.6, 0.6), draw.uniform(0.8, 2.5))
-                       for _ in range(draw.randrange(3))}  # fmt: skip
+            start = (
+                20.0 - draw.uniform(5.0, 25.0) * math.cos(course),
+                20.0 - draw.uniform(5.0, 25.0) * math.sin(course),
+            )
+            changes = {
+                draw.randrange(1, 30): (draw.uniform(-0.6, 0.6), draw.uniform(0.8, 2.5))
+                for _ in range(draw.randrange(3))
+            }
             tracks.append(track(start, course, draw.uniform(1.0, 2.5), changes))
         encounters.append((*tracks, draw.choice([None, None, 8, 20])))
     parts = [vars(recorded(*each)) for each in encounters]
-    found = conduct(SimpleNamespace(**{
-        name: torch.cat([each[name] for each in parts], 0 if name == "vessel_radius" else 1)
-        for name in parts[0]
-    }))  # fmt: skip
+    found = conduct(
+        SimpleNamespace(
+            **{
+                name: torch.cat([each[name] for each in parts], 0 if name == "vessel_radius" else 1)
+                for name in parts[0]
+            }
+        )
+    )
     for row, encounter in enumerate(encounters):
         gap, turns, gave_way, ahead = scalar_conduct(*encounter)
         assert found.gap[row].item() == pytest.approx(gap, abs=1e-4), row
@@ -218,8 +227,7 @@ def test_give_way_vessel_hurries_past_ahead():
     assert not complies(CROSSING, found).any()
 
 
-@pytest.mark.parametrize(("own_turn", "other_turn", "kept"),
-                         [(0.4, 0.4, True), (0.4, 0.0, False), (-0.4, -0.4, False)])  # fmt: skip
+@pytest.mark.parametrize(("own_turn", "other_turn", "kept"), [(0.4, 0.4, True), (0.4, 0.0, False), (-0.4, -0.4, False)])
 def test_head_on_both_turn_to_starboard(own_turn, other_turn, kept):
     own = track((0.0, 0.0), 0.0, 2.0, {4: (own_turn, 2.0)})
     other = track((40.0, 0.0), math.pi, 2.0, {4: (other_turn, 2.0)})
@@ -229,9 +237,7 @@ def test_head_on_both_turn_to_starboard(own_turn, other_turn, kept):
 def test_every_encounter_is_judged_by_itself():
     turns = track((0.0, 0.0), 0.0, 2.0, {4: (0.4, 2.0)})
     other = track((40.0, 0.0), math.pi, 2.0, {4: (0.4, 2.0)})
-    assert complies(HEAD_ON, joined(seen(turns, other), seen(turns, FROM_AHEAD))).tolist() == [
-        True, False
-    ]  # fmt: skip
+    assert complies(HEAD_ON, joined(seen(turns, other), seen(turns, FROM_AHEAD))).tolist() == [True, False]
     astern = track((0.0, 0.0), 0.0, 2.0, {5: (0.9, 2.0), 28: (-0.9, 2.0)})
     straight = track((0.0, 0.0), 0.0, 2.0)
     hurried = track((0.0, 0.0), 0.0, 2.0, {2: (-0.3, 4.0)})
@@ -274,8 +280,12 @@ def test_summary_counts_only_its_rows_and_means_over_them():
     to_port = track((0.0, 0.0), 0.0, 2.0, {5: (-0.5, 2.0)})
     straight = track((0.0, 0.0), 0.0, 2.0)
     other_turns = track((20.0, 20.0), -math.pi / 2, 2.0, {5: (0.9, 2.0)})
-    found = [seen(turning, FROM_STARBOARD), seen(straight, other_turns),
-             seen(to_port, other_turns), seen(straight, FROM_STARBOARD, 19)]  # fmt: skip
+    found = [
+        seen(turning, FROM_STARBOARD),
+        seen(straight, other_turns),
+        seen(to_port, other_turns),
+        seen(straight, FROM_STARBOARD, 19),
+    ]
     row = summary(CROSSING, joined(*found, found[0]), [True] * 4 + [False])
     assert row["compliance"] == 0.5
     names = ("only_own_gave_way", "only_other_gave_way", "both_gave_way", "nobody_gave_way")
@@ -289,9 +299,7 @@ def test_summary_counts_only_its_rows_and_means_over_them():
 
 def test_going_straight_breaks_every_rule():
     chosen = make_set("rules", WorldConfig(max_steps=60), 4)
-    _, recording = run_set(
-        Contender("straight"), chosen, WorldConfig(), ActingOptions(), torch.device("cpu"), "x"
-    )
+    _, recording = run_set(Contender("straight"), chosen, WorldConfig(), ActingOptions(), torch.device("cpu"), "x")
     found = conduct(recording)
     for name, encounter in ENCOUNTERS.items():
         rows = [group == name for group in recording.groups]

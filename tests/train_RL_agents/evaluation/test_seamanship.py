@@ -50,8 +50,14 @@ def tracks(*vessels):
     shape = table.shape[1:3]
     velocity = torch.cat((table[..., 3:], torch.zeros_like(table[..., :1])), -1)
     there = torch.ones(table.shape[:3], dtype=torch.bool)
-    return Tracks(table[..., :3], velocity, there, torch.zeros(shape, dtype=torch.bool),
-                  torch.full(shape, RADIUS), torch.full(shape, RANGE))  # fmt: skip
+    return Tracks(
+        table[..., :3],
+        velocity,
+        there,
+        torch.zeros(shape, dtype=torch.bool),
+        torch.full(shape, RADIUS),
+        torch.full(shape, RANGE),
+    )
 
 
 NORTH = ((0.0, 0.0), 0.0, 2.0)
@@ -89,8 +95,7 @@ def test_why_a_give_way_vessel_broke_the_rule():
     late = found(track(*NORTH, ((16, (60.0, 2.0)),)), FROM_STARBOARD)[0]
     flags = ("substantial", "early", "right_side", "crossed_ahead")
     rows = [[bool(getattr(each, name)[0, 0, 1]) for name in flags] for each in (port, fast, late)]
-    assert rows == [[True, True, False, True], [False, False, True, True],
-                    [True, False, True, False]]  # fmt: skip
+    assert rows == [[True, True, False, True], [False, False, True, True], [True, False, True, False]]
 
 
 @pytest.mark.parametrize(
@@ -121,9 +126,7 @@ def test_stands_on_no_longer_when_the_risk_is_over():
     [(30.0, 30.0, [False, False]), (30.0, 0.0, [False, True]), (-30.0, -30.0, [True, True])],
 )
 def test_head_on(own, other, broken):
-    did, roles = found(
-        track(*NORTH, ((10, (own, 2.0)),)), track(*FROM_AHEAD, ((10, (other, 2.0)),))
-    )
+    did, roles = found(track(*NORTH, ((10, (own, 2.0)),)), track(*FROM_AHEAD, ((10, (other, 2.0)),)))
     assert roles == ["head-on", "head-on"]
     assert did.broken[0, [0, 1], [1, 0]].tolist() == broken
 
@@ -259,9 +262,7 @@ def test_marks_by_hand(monkeypatch, keeps):
     recording = SimpleNamespace(seen=seen, arrived=arrived, dt=0.5, rules=RULES)
     alone = torch.tensor([[36, 40]]), torch.tensor([[32.0, 40.0]])
     both = torch.ones(1, 2, dtype=torch.bool)
-    given = {
-        name: each[0].tolist() for name, each in vars(marks(recording, alone, both, RULES)).items()
-    }
+    given = {name: each[0].tolist() for name, each in vars(marks(recording, alone, both, RULES)).items()}
     nan, kept = math.nan, float(keeps)
     assert given["rules_kept"] == [kept, 1.0]
     for name, own in (("substantial", kept), ("early", kept), ("right_side", 1.0)):
@@ -287,9 +288,7 @@ def test_summary_counts_encounters_and_vessels():
     rows["stood_on"] = rows["stood_on"] * nan
     seen = summary(Marks(**rows), torch.tensor([True, True, False]))
     assert seen["all_kept"] == 0.5 and seen["rules_kept"] == pytest.approx(2 / 3)
-    assert seen["delay"] == 2.0 and seen["delay_low"] == pytest.approx(
-        2.0 - 1.96 * (2 / 9) ** 0.5, abs=1e-3
-    )
+    assert seen["delay"] == 2.0 and seen["delay_low"] == pytest.approx(2.0 - 1.96 * (2 / 9) ** 0.5, abs=1e-3)
     assert seen["delay_high"] - seen["delay"] == pytest.approx(seen["delay"] - seen["delay_low"])
     assert seen["stood_on"] is None and 0.0 < seen["rules_kept_low"] < 2 / 3
 
@@ -302,9 +301,15 @@ def test_share_of_steps_astern_is_that_of_the_recording():
     world, counter = WorldConfig(max_steps=20), AsternShare()
     chosen = make_set("rules", world, 2, 0).parts[0]
     _, recording = record(
-        backwards, chosen.scenarios, chosen.world, name="x", groups=["all"] * 2, continuous=True,
-        device=torch.device("cpu"), watch=counter,
-    )  # fmt: skip
+        backwards,
+        chosen.scenarios,
+        chosen.world,
+        name="x",
+        groups=["all"] * 2,
+        continuous=True,
+        device=torch.device("cpu"),
+        watch=counter,
+    )
     steps, _, astern = sailed(seamanship.tracks(recording))
     assert not recording.collided.any()
     assert AsternShare().value == 0.0  # of no steps
@@ -316,9 +321,7 @@ def test_the_share_astern_counts_active_vessels_by_their_speed_along_the_bow():
     third = math.pi / 3
     state = SimpleNamespace(
         pose=torch.tensor([[[0.0, 0.0, angle] for angle in (third, third, third, 0.0, 0.0)]]),
-        velocity_ground=torch.tensor(
-            [[[0.4, -0.3], [-0.4, 0.3], [0.4, -0.3], [-0.04, -1.0], [-0.06, 1.0]]]
-        ),
+        velocity_ground=torch.tensor([[[0.4, -0.3], [-0.4, 0.3], [0.4, -0.3], [-0.04, -1.0], [-0.06, 1.0]]]),
         active=torch.tensor([[True, True, False, True, True]]),
     )
     world = SimpleNamespace(now=SimpleNamespace(state=state))

@@ -16,9 +16,7 @@ from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.evaluation.selection import choose_set, defaults
 
 WORLD = WorldConfig()
-SCHEDULE = from_dict(
-    {"eval_schedule": {"num_episodes": [2, 1, 0, 1, 1, 1], "seed": 7}}
-).eval_schedule
+SCHEDULE = from_dict({"eval_schedule": {"num_episodes": [2, 1, 0, 1, 1, 1], "seed": 7}}).eval_schedule
 
 
 def test_without_options_it_is_the_fixed_set():
@@ -26,8 +24,13 @@ def test_without_options_it_is_the_fixed_set():
     (part,) = chosen.parts
     assert (chosen.seed, len(part.scenarios)) == (7, 6)
     assert {name: each["episodes"] for name, each in described.items()} == {
-        "level 1": 2, "level 2": 1, "level 3": 0, "level 4": 1, "level 5": 1, "level 6": 1
-    }  # fmt: skip
+        "level 1": 2,
+        "level 2": 1,
+        "level 3": 0,
+        "level 4": 1,
+        "level 5": 1,
+        "level 6": 1,
+    }
 
 
 def test_levels_are_counted_from_one():
@@ -43,10 +46,13 @@ def test_fresh_seeds_differ():
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [({"levels": [0]}, "--levels=0: must be from 1 to 6"), ({"seed": -1}, "--seed=-1: must be"),
-     ({"scenarios": "x.json", "episodes": 2}, "--episodes=2: must be left out: x.json has its own"),
-     ({"suite": "none"}, "--suite='none': must be one of")],
-)  # fmt: skip
+    [
+        ({"levels": [0]}, "--levels=0: must be from 1 to 6"),
+        ({"seed": -1}, "--seed=-1: must be"),
+        ({"scenarios": "x.json", "episodes": 2}, "--episodes=2: must be left out: x.json has its own"),
+        ({"suite": "none"}, "--suite='none': must be one of"),
+    ],
+)
 def test_what_cannot_be_chosen_is_refused(given, message):
     with pytest.raises(ConfigError) as caught:
         choose_set(WORLD, SCHEDULE, given)

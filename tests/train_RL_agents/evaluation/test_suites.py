@@ -69,10 +69,20 @@ def test_crowds_have_the_density_of_the_published_map():
 def test_numbers_of_episodes_by_default():
     """Of each level or group."""
     assert {name: suite.episodes for name, suite in SUITES.items()} == {
-        "paper": 10, "fresh": 100, "currents": 60, "crowd": 10, "noise": 10, "vessels": 100,
-        "weather": 100, "faults": 100, "rules": 25, "imazu": 20, "encounters": 25,
-        "imazu_own": 20, "encounters_own": 25,
-    }  # fmt: skip
+        "paper": 10,
+        "fresh": 100,
+        "currents": 60,
+        "crowd": 10,
+        "noise": 10,
+        "vessels": 100,
+        "weather": 100,
+        "faults": 100,
+        "rules": 25,
+        "imazu": 20,
+        "encounters": 25,
+        "imazu_own": 20,
+        "encounters_own": 25,
+    }
 
 
 def test_without_a_seed_one_of_31_bits_is_drawn(monkeypatch):
@@ -124,9 +134,7 @@ def test_rules_are_two_vessels_each():
 
 def test_encounters_of_each_kind_have_a_seed_of_their_own():
     chosen = make_set("rules", WORLD, 2, 5)
-    for seed, (encounter, part) in enumerate(
-        zip(ENCOUNTERS.values(), chosen.parts, strict=True), 5
-    ):
+    for seed, (encounter, part) in enumerate(zip(ENCOUNTERS.values(), chosen.parts, strict=True), 5):
         drawn = encounter_scenarios(encounter, WORLD.vessel, 2, seed)
         assert torch.equal(part.scenarios.start, drawn.start)
 
@@ -134,20 +142,16 @@ def test_encounters_of_each_kind_have_a_seed_of_their_own():
 def test_who_overtakes_has_the_strongest_thrusters_there_are():
     strong = replace(WORLD, vessel=replace(WORLD.vessel, max_thrust=(900.0, 1100.0)))
     parts = make_set("rules", strong, 1).parts
-    assert [part.world.vessel.max_thrust for part in parts] == [
-        *[(900.0, 1100.0)] * 3, (1100.0, 120.0)
-    ]  # fmt: skip
+    assert [part.world.vessel.max_thrust for part in parts] == [*[(900.0, 1100.0)] * 3, (1100.0, 120.0)]
 
 
-@pytest.mark.parametrize(("name", "first", "last", "groups"),
-                         [("imazu", "case 1", "case 22", 22),
-                          ("encounters", "head-on", "6 vessels", 9)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "first", "last", "groups"), [("imazu", "case 1", "case 22", 22), ("encounters", "head-on", "6 vessels", 9)]
+)
 def test_all_vessels_are_steered_unless_the_name_says_other(name, first, last, groups):
     chosen = make_set(name, WORLD, 1)
     assert (chosen.groups[0], chosen.groups[-1], len(chosen.groups)) == (first, last, groups)
-    assert {int(level) for part in chosen.parts for level in part.scenarios.level} == {
-        *range(groups)
-    }
+    assert {int(level) for part in chosen.parts for level in part.scenarios.level} == {*range(groups)}
     assert not any(part.only_own for part in chosen.parts)
 
 
@@ -181,8 +185,12 @@ def test_what_is_refused():
 
 def test_starts_of_encounters():
     """Who sees whom where, in the body frame of the own vessel."""
-    bearings = {"head-on": 0.0, "crossing from starboard": math.pi / 4,
-                "crossing from port": -math.pi / 4, "overtaking": 0.0}  # fmt: skip
+    bearings = {
+        "head-on": 0.0,
+        "crossing from starboard": math.pi / 4,
+        "crossing from port": -math.pi / 4,
+        "overtaking": 0.0,
+    }
     for name, part in zip(ENCOUNTERS, make_set("rules", WORLD, 20).parts, strict=True):
         drawn = part.scenarios
         to_other = drawn.start[:, 1] - drawn.start[:, 0]

@@ -18,10 +18,17 @@ from train_RL_agents.evaluation.tables import (
 from train_RL_agents.results.table import Table
 
 ROW = {
-    "episodes": 10, "success_rate": 0.9, "success_low": 0.5958, "success_high": 0.9821,
-    "collision_rate": 0.1, "timeout_rate": 0.0, "robot_success_rate": 0.95, "avg_time": 20.04,
-    "avg_energy": 512.6, "avg_return": 3.456,
-}  # fmt: skip
+    "episodes": 10,
+    "success_rate": 0.9,
+    "success_low": 0.5958,
+    "success_high": 0.9821,
+    "collision_rate": 0.1,
+    "timeout_rate": 0.0,
+    "robot_success_rate": 0.95,
+    "avg_time": 20.04,
+    "avg_energy": 512.6,
+    "avg_return": 3.456,
+}
 FAILED = ROW | {"success_rate": 0.0, "avg_time": None, "avg_energy": None}
 BETTER = {"difference": 0.05, "difference_low": -0.01, "difference_high": 0.1}
 SHOWN = ["10", "0.900 [0.596, 0.982]", "0.100", "0.000", "0.950", "20.0", "513", "3.46"]
@@ -44,9 +51,7 @@ def test_cells_by_hand():
 def test_a_row_for_each_group_and_policy():
     table = figure_table(results())
     assert table.titles[:3] == ["", "policy", "episodes"]
-    assert [row[:2] for row in table.cells] == [
-        ["level 1", "a"], ["", "b"], ["overall", "a"], ["", "b"]
-    ]  # fmt: skip
+    assert [row[:2] for row in table.cells] == [["level 1", "a"], ["", "b"], ["overall", "a"], ["", "b"]]
     assert [row[-1] for row in table.cells] == [
         "-",
         "+0.050 [-0.010, +0.100]",
@@ -71,8 +76,7 @@ def test_markdown_and_csv_hold_the_same():
 
 def test_conduct_and_marks_are_told_apart_by_their_columns():
     kept = dict.fromkeys(CONDUCT) | {"compliance": 0.5}
-    marked = dict.fromkeys(MARKS) | {"safety": 1.0, "all_kept": 0.25, "all_kept_low": 0.1,
-                                     "all_kept_high": 0.55}  # fmt: skip
+    marked = dict.fromkeys(MARKS) | {"safety": 1.0, "all_kept": 0.25, "all_kept_low": 0.1, "all_kept_high": 0.55}
     for values, columns, first in ((kept, CONDUCT, "0.50"), (marked, MARKS, "0.25 [0.10, 0.55]")):
         result = Result("a", {}, {"overall": ROW}, conduct={"head-on": values})
         table = conduct_table([result])
@@ -82,9 +86,15 @@ def test_conduct_and_marks_are_told_apart_by_their_columns():
 
 def ruled():
     """Two policies, of which the second has half of the compliance."""
-    return [Result(name, {}, {"head-on": ROW}, conduct={
-        "head-on": dict.fromkeys(CONDUCT) | {"compliance": share, "starboard_turns": 0.125}
-    }) for name, share in (("a", 0.5), ("b", 0.25))]  # fmt: skip
+    return [
+        Result(
+            name,
+            {},
+            {"head-on": ROW},
+            conduct={"head-on": dict.fromkeys(CONDUCT) | {"compliance": share, "starboard_turns": 0.125}},
+        )
+        for name, share in (("a", 0.5), ("b", 0.25))
+    ]
 
 
 def test_conduct_of_a_group_names_it_once():

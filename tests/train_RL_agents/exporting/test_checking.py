@@ -51,8 +51,7 @@ def test_a_runtime_in_float32_is_within_the_tolerance(name, tmp_path):
 def test_examples_are_the_outputs_and_actions_of_the_agent(exported):
     policy, _, written = exported
     examples = written["examples"]
-    inputs = {key: torch.tensor(each, dtype=torch.float64)
-              for key, each in examples["inputs"].items()}  # fmt: skip
+    inputs = {key: torch.tensor(each, dtype=torch.float64) for key, each in examples["inputs"].items()}
     agent = copy.deepcopy(policy.agent).double()
     assert examples["action"] == agent.act(inputs).tolist()
     expected = agent.outputs(inputs)["values"]
@@ -76,9 +75,7 @@ def test_a_damaged_file_is_refused_before_it_is_read(exported, tmp_path, monkeyp
     path.write_bytes(content)
     (tmp_path / CONTRACT).write_text(json.dumps(contract))
     monkeypatch.setattr("train_RL_agents.exporting.checking.Apart", None)
-    with pytest.raises(
-        ConfigError, match=r"damaged, or not the file that contract\.json describes"
-    ):
+    with pytest.raises(ConfigError, match=r"damaged, or not the file that contract\.json describes"):
         check_file(path)
     path.unlink()
     with pytest.raises(ConfigError, match="cannot be read as an exported file"):
@@ -90,12 +87,20 @@ def test_a_damaged_file_is_refused_before_it_is_read(exported, tmp_path, monkeyp
     [
         (lambda each: each.update(tolerance=1e308), "a tolerance of 1e"),
         (lambda each: each.update(tolerance=0), "a tolerance of 0"),
-        (lambda each: [part.update({name: [] for name in part})
-                       for part in (each["inputs"], each["outputs"], each)
-                       if part is not each] and each.update(action=[]), "not 1 to 100 examples"),
+        (
+            lambda each: (
+                [
+                    part.update({name: [] for name in part})
+                    for part in (each["inputs"], each["outputs"], each)
+                    if part is not each
+                ]
+                and each.update(action=[])
+            ),
+            "not 1 to 100 examples",
+        ),
     ],
     ids=["wide", "none", "no examples"],
-)  # fmt: skip
+)
 def test_examples_that_say_nothing_are_refused(change, words, exported, tmp_path):
     contract = json.loads(json.dumps(exported[2]))
     change(contract["examples"])

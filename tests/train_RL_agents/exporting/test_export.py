@@ -156,9 +156,7 @@ def test_published_weights_compute_as_the_published_network(tmp_path):
     planner = torch.jit.load(tmp_path / file_name("SAC"))
     inputs = [torch.from_numpy(probe[key]).double() for key in ("self_obs", "objects", "mask")]
     for number, output in enumerate(planner(tuple(inputs))):
-        np.testing.assert_allclose(
-            output.numpy(), probe[f"SAC/answer/{number}"], rtol=0.0, atol=1e-6
-        )
+        np.testing.assert_allclose(output.numpy(), probe[f"SAC/answer/{number}"], rtol=0.0, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["AC-IQN", "IQN", "SAC"])
@@ -198,8 +196,9 @@ def test_onnx_in_single_precision_computes_as_the_agent_does(name, tmp_path):
     policy, path = make_policy(name), tmp_path / f"{name}.onnx"
     written = export(policy, tmp_path, ["onnx", "torchscript"], torch.float32)
     assert {key: each["dtype"] for key, each in written["files"].items()} == {
-        "onnx": "float32", "torchscript": "float64"
-    }  # fmt: skip
+        "onnx": "float32",
+        "torchscript": "float64",
+    }
     assert written["dtype"] == "float64 or float32, the mask included"
     session = onnxruntime.InferenceSession(path)
     assert {each.type for each in session.get_inputs()} == {"tensor(float)"}
@@ -208,9 +207,7 @@ def test_onnx_in_single_precision_computes_as_the_agent_does(name, tmp_path):
     inputs = network.inputs(50, seed=4)
     assert {each.dtype for each in inputs} == {torch.float32}
     # Exactly what the agent does where it was trained.
-    for got, wanted in zip(
-        load(path, 3)(*inputs), network.outputs_and_action(*inputs), strict=True
-    ):
+    for got, wanted in zip(load(path, 3)(*inputs), network.outputs_and_action(*inputs), strict=True):
         torch.testing.assert_close(got, wanted.to(got.dtype), rtol=1e-5, atol=1e-5)
     assert check_file(path)[1] < 1e-5
     assert check_file(tmp_path / file_name(name))[1] < 1e-6
@@ -305,10 +302,16 @@ def runner(tmp_path_factory):
     include, libraries = torch_folder / "include", torch_folder / "lib"
     abi = int(torch.compiled_with_cxx11_abi())
     return compiled(
-        "run_traced.cpp", program, f"-D_GLIBCXX_USE_CXX11_ABI={abi}", f"-I{include}",
-        f"-I{include / 'torch' / 'csrc' / 'api' / 'include'}", f"-L{libraries}",
-        f"-Wl,-rpath,{libraries}", "-ltorch_cpu", "-lc10",
-    )  # fmt: skip
+        "run_traced.cpp",
+        program,
+        f"-D_GLIBCXX_USE_CXX11_ABI={abi}",
+        f"-I{include}",
+        f"-I{include / 'torch' / 'csrc' / 'api' / 'include'}",
+        f"-L{libraries}",
+        f"-Wl,-rpath,{libraries}",
+        "-ltorch_cpu",
+        "-lc10",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -317,8 +320,7 @@ def onnx_runner(tmp_path_factory):
     onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra export")
     pytest.importorskip("onnxscript", reason="needs the extra export")
     # The wheel has no headers.
-    given = [os.environ.get("ONNXRUNTIME_INCLUDE"), "/usr/include/onnxruntime",
-             "/usr/local/include/onnxruntime"]  # fmt: skip
+    given = [os.environ.get("ONNXRUNTIME_INCLUDE"), "/usr/include/onnxruntime", "/usr/local/include/onnxruntime"]
     found = [each for each in given if each and Path(each, "onnxruntime_cxx_api.h").exists()]
     if not found:
         pytest.skip("no headers of ONNX Runtime: see docs/export.md, From C++")
@@ -327,8 +329,9 @@ def onnx_runner(tmp_path_factory):
         pytest.skip("this wheel of onnxruntime has no library of its own")
     folder = tmp_path_factory.mktemp("onnx")
     (folder / "libonnxruntime.so.1").symlink_to(libraries[0])
-    return compiled("run_onnx.cpp", folder / "run", f"-I{found[0]}", f"-L{folder}",
-                    f"-Wl,-rpath,{folder}", "-l:libonnxruntime.so.1")  # fmt: skip
+    return compiled(
+        "run_onnx.cpp", folder / "run", f"-I{found[0]}", f"-L{folder}", f"-Wl,-rpath,{folder}", "-l:libonnxruntime.so.1"
+    )
 
 
 def outputs_of(program, model, inputs, folder):

@@ -24,14 +24,17 @@ def test_a_file_steers_as_its_policy(name, tmp_path):
     found = find(str(tmp_path / file_name(name)), "best", CPU)
     world = WorldConfig(max_steps=6)
     chosen = make_set("rules", world, 1, 3)
-    runs = [run_set(each, chosen, world, ActingOptions(estimates=True), CPU, "x")
-            for each in (Contender.of(policy), found)]  # fmt: skip
+    runs = [
+        run_set(each, chosen, world, ActingOptions(estimates=True), CPU, "x") for each in (Contender.of(policy), found)
+    ]
     torch.testing.assert_close(runs[0][1].poses, runs[1][1].poses, rtol=0.0, atol=1e-3)
     assert torch.allclose(runs[0][0].returns, runs[1][0].returns, atol=1e-3)
     with pytest.raises(ConfigError, match="left out for an exported file"):
         run_set(found, chosen, world, ActingOptions(risk=0.5), CPU)
-    for option, message in (({"risk": 0.5}, "takes no risk level"),
-                            ({"stochastic": True}, "acts the same while training")):  # fmt: skip
+    for option, message in (
+        ({"risk": 0.5}, "takes no risk level"),
+        ({"stochastic": True}, "acts the same while training"),
+    ):
         with pytest.raises(ConfigError, match=f"left out: exported {message}"):
             evaluate_all({"exported": found}, option, CPU)
 
@@ -58,7 +61,5 @@ def test_a_contract_of_a_larger_agent_is_refused_before_it_is_made(tmp_path):
     contract = json.loads((tmp_path / CONTRACT).read_text())
     contract["config"]["agent"]["hidden_sizes"] = [4096] * 100
     (tmp_path / CONTRACT).write_text(json.dumps(contract))
-    with pytest.raises(
-        ConfigError, match=r"contract\.json: config\.agent=.* bytes'?: must be that of"
-    ):
+    with pytest.raises(ConfigError, match=r"contract\.json: config\.agent=.* bytes'?: must be that of"):
         find(str(tmp_path / file_name("DQN")), "best", CPU)

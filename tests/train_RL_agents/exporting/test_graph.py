@@ -15,8 +15,7 @@ from train_RL_agents.exporting.graph import policy_graphs
 
 def graphs_of(agent_type, **settings):
     torch.manual_seed(0)
-    agent = make_agent(from_dict({"agent_type": agent_type, "agent": settings}), 25,
-                       torch.device("cpu"))  # fmt: skip
+    agent = make_agent(from_dict({"agent_type": agent_type, "agent": settings}), 25, torch.device("cpu"))
     return agent, policy_graphs(agent)
 
 
@@ -43,9 +42,7 @@ def test_graphs_and_their_outputs(agent_type, names, outputs):
 def references(argument):
     if isinstance(argument, dict):
         return [argument["at"]] if "at" in argument else []
-    return (
-        [at for each in argument for at in references(each)] if isinstance(argument, list) else []
-    )
+    return [at for each in argument for at in references(each)] if isinstance(argument, list) else []
 
 
 def test_nodes_use_only_what_comes_before_them():

@@ -58,9 +58,14 @@ def test_own_programs_pass(name, tmp_path):
 
 @pytest.mark.parametrize(
     "line",
-    ["torch.save(1, 'victim')", "y = torch.from_file('victim', True, 4, dtype=0)", "while True: 1",
-     "ops.debugprims.load_tensor('victim', [1], [1])", "z = __torch__.torch.classes.a.B()"],
-)  # fmt: skip
+    [
+        "torch.save(1, 'victim')",
+        "y = torch.from_file('victim', True, 4, dtype=0)",
+        "while True: 1",
+        "ops.debugprims.load_tensor('victim', [1], [1])",
+        "z = __torch__.torch.classes.a.B()",
+    ],
+)
 def test_scripts_that_act_are_refused(line, files, tmp_path):
     def change(name, content):
         return content.replace(b"    return", f"    {line}\n    return".encode())
@@ -116,13 +121,22 @@ CALL = "__import__('os').system('touch victim')"
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("expr_str", CALL), ("expr_str", "exec(chr(95))"), ("guards_code", [CALL]),
-     ("target", "torch.serialization.os.system"), ("target", "torch.ops.aten.from_file.default"),
-     ("in_spec", '[1, {"type":"collections.defaultdict", "context": "{}", "children_spec": []}]'),
-     ("out_spec", '[1, {"\\u0074ype": "a.B", "context": "null", "children_spec": []}]'),
-     ("in_spec", json.dumps([1, {"type": "builtins.dict", "children_spec": [],
-                                 "context": '{"\\u005f_enum__": true, "fqn": "a:B"}'}]))],
-)  # fmt: skip
+    [
+        ("expr_str", CALL),
+        ("expr_str", "exec(chr(95))"),
+        ("guards_code", [CALL]),
+        ("target", "torch.serialization.os.system"),
+        ("target", "torch.ops.aten.from_file.default"),
+        ("in_spec", '[1, {"type":"collections.defaultdict", "context": "{}", "children_spec": []}]'),
+        ("out_spec", '[1, {"\\u0074ype": "a.B", "context": "null", "children_spec": []}]'),
+        (
+            "in_spec",
+            json.dumps(
+                [1, {"type": "builtins.dict", "children_spec": [], "context": '{"\\u005f_enum__": true, "fqn": "a:B"}'}]
+            ),
+        ),
+    ],
+)
 def test_programs_that_name_more_than_arithmetic_are_refused(key, value, files, tmp_path):
     path = changed(files["torch"], tmp_path, put(key, value))
     with pytest.raises(ConfigError, match=REFUSED):
@@ -154,10 +168,10 @@ def test_programs_whose_example_asks_for_memory_are_refused(files, tmp_path):
     """torch makes what it asks for, of any size."""
     buffer = io.BytesIO()
     torch.save(Memory(), buffer)
-    path = changed(files["torch"], tmp_path, lambda _, content: content,
-                   {"data/sample_inputs/more.pt": buffer.getvalue()})  # fmt: skip
+    path = changed(
+        files["torch"], tmp_path, lambda _, content: content, {"data/sample_inputs/more.pt": buffer.getvalue()}
+    )
     with pytest.raises(ConfigError, match=re.escape(path.name)):
         harmless.program(path)
-    path = changed(files["torch"], tmp_path, lambda _, content: content,
-                   {"data/sample_inputs/more.pt": b"nothing"})  # fmt: skip
+    path = changed(files["torch"], tmp_path, lambda _, content: content, {"data/sample_inputs/more.pt": b"nothing"})
     harmless.program(path)

@@ -7,9 +7,15 @@ import pytest
 
 CHROMIUM = shutil.which("chromium")
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-)  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 
 @pytest.fixture(scope="session")
@@ -36,11 +42,14 @@ def open_page(browser, tmp_path):
         contexts.append(context)
         page = context.new_page()
         # Only tests read pixels back.
-        page.on("console", lambda message: complaints.append(message.text)
-                if "getImageData" not in message.text else None)  # fmt: skip
+        page.on(
+            "console", lambda message: complaints.append(message.text) if "getImageData" not in message.text else None
+        )
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: complaints.append(request.url)
-                if not request.url.startswith(("file:", "data:")) else None)  # fmt: skip
+        page.on(
+            "request",
+            lambda request: complaints.append(request.url) if not request.url.startswith(("file:", "data:")) else None,
+        )
         page.goto(file.as_uri() + address)
         return page
 

@@ -19,11 +19,8 @@ def in_node(name, argument):
     if NODE is None:
         pytest.skip("needs node")
     call = f"checks.{name}(JSON.parse(require('fs').readFileSync(0)))"
-    source = [*(read_part(part) for part in SCRIPTS[:-1]), CHECKS,
-              f"process.stdout.write(JSON.stringify({call}))"]  # fmt: skip
-    done = subprocess.run(
-        [NODE, "-e", "\n".join(source)], input=json.dumps(argument), text=True, capture_output=True
-    )
+    source = [*(read_part(part) for part in SCRIPTS[:-1]), CHECKS, f"process.stdout.write(JSON.stringify({call}))"]
+    done = subprocess.run([NODE, "-e", "\n".join(source)], input=json.dumps(argument), text=True, capture_output=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -45,13 +45,11 @@ def test_runs_that_end_before_others_begin_are_left_out_and_named():
     long, late, short = (make_run([[1], [1]], steps) for steps in ((2, 9), (4, 9), (1, 3)))
     kept, sentences = overlapping({"A": [long, short], "B": [long, late, short], "C": []})
     assert kept == {"A": [long, short], "B": [long, late], "C": []}
-    assert sentences == ["B: 1 of 3 runs left out, as they end before the first evaluation of "
-                         "another, at 4 env-steps"]  # fmt: skip
+    assert sentences == ["B: 1 of 3 runs left out, as they end before the first evaluation of another, at 4 env-steps"]
 
 
 def make_run(success, steps=(1.0, 2.0), levels=None, agent="A"):
-    return Run(agent, "here", {"steps": np.array(steps)}, {"success": np.array(success)},
-               levels or {})  # fmt: skip
+    return Run(agent, "here", {"steps": np.array(steps)}, {"success": np.array(success)}, levels or {})
 
 
 # Reading
@@ -105,9 +103,7 @@ def test_figures_of_an_evaluation_are_levels(tmp_path):
     assert (run.agent, run.levels) == ("SAC", {"level 1": (97, 100)})
 
 
-@pytest.mark.parametrize(
-    "row", [{"success_rate": 1.0, "episodes": 0}, {"success_rate": 2.0, "episodes": 5}, {}, 5]
-)
+@pytest.mark.parametrize("row", [{"success_rate": 1.0, "episodes": 0}, {"success_rate": 2.0, "episodes": 5}, {}, 5])
 def test_figures_that_cannot_be_are_refused(tmp_path, row):
     path = tmp_path / "best.json"
     content = {"setting": {"agent_type": "SAC"}, "figures": {"level 1": row}}
@@ -148,9 +144,7 @@ def ragged(*rows):
 def test_numbers_are_read_and_python_objects_are_named(tmp_path):
     path = make_folder(tmp_path / "a", actions=ragged([1], [1, 2]), times=ragged([1], [1, 2]))
     [run] = read_runs([path])
-    assert run.unread == (
-        f"{path / 'evaluations.npz'}: times, actions hold Python objects, so they are not read"
-    )
+    assert run.unread == (f"{path / 'evaluations.npz'}: times, actions hold Python objects, so they are not read")
     assert run.episodes.keys() == {"success", "return"}
     np.testing.assert_allclose(curve([run], "steps", "success").mean, [0.5, 1.0])
     [whole] = read_runs([make_folder(tmp_path / "b")])
@@ -185,11 +179,14 @@ def test_arrays_that_are_not_drawn_may_be_of_any_size(tmp_path, monkeypatch):
         read_runs([path])
 
 
-@pytest.mark.parametrize(("steps", "said"), [
-    ([1000, 2000, 3000, 1000, 2000], "1,000 follows 3,000"),
-    ([1000, 2000, 2000, 3000, 4000], "2,000 follows 2,000"),
-    ([5000, 4000, 3000, 2000, 1000], "4,000 follows 5,000"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ([1000, 2000, 3000, 1000, 2000], "1,000 follows 3,000"),
+        ([1000, 2000, 2000, 3000, 4000], "2,000 follows 2,000"),
+        ([5000, 4000, 3000, 2000, 1000], "4,000 follows 5,000"),
+    ],
+)
 def test_evaluations_that_begin_again_are_refused(tmp_path, steps, said):
     path = tmp_path / "evaluations.npz"
     np.savez(path, timesteps=steps, successes=np.ones((5, 2)))
@@ -284,11 +281,10 @@ def test_means_and_profiles_are_of_levels_that_all_have():
     assert [each.tolist() for each in counts_of([*groups.values()])] == [[[[3, 4]]], [[[4, 4]]] * 2]
     rows = iqm_table(groups)
     assert [(row["group"], row["iqm"], row["mean"], row["runs"]) for row in rows] == [
-        ("A", 0.75, 0.75, 1), ("B", 1.0, 1.0, 2)
-    ]  # fmt: skip
-    shares = {
-        row["group"]: row["share"] for row in profile_table(groups) if row["threshold"] == 0.8
-    }
+        ("A", 0.75, 0.75, 1),
+        ("B", 1.0, 1.0, 2),
+    ]
+    shares = {row["group"]: row["share"] for row in profile_table(groups) if row["threshold"] == 0.8}
     assert shares == {"A": 0.0, "B": 1.0}
     assert counts_of([[make_run([[1]], (1.0,))]])[0].shape == (1, 0, 2)
     assert iqm_table({"A": [make_run([[1]], (1.0,))]}) == []

@@ -36,18 +36,27 @@ TOLERANCE = 1e-9
 LIMIT = 2_000_000
 """Largest size of a page (bytes)."""
 VARIANTS = {
-    "AC-IQN": ({}, {"embedding": "published", "layer_norm": False, "refine": False},
-               {"features": "raw", "critics": 1, "risk": "neutral"}),
-    "IQN": ({"embedding": "published", "dueling": False}, {"encoder": "max"},
-            {"risk": "neutral", "acting_quantiles": 7}),
+    "AC-IQN": (
+        {},
+        {"embedding": "published", "layer_norm": False, "refine": False},
+        {"features": "raw", "critics": 1, "risk": "neutral"},
+    ),
+    "IQN": (
+        {"embedding": "published", "dueling": False},
+        {"encoder": "max"},
+        {"risk": "neutral", "acting_quantiles": 7},
+    ),
     "DDPG": ({}, {"critic": "scalar", "dropped": 0}, {"action_input": "published"}),
     "DQN": ({"encoder": "attention"}, {"features": "scaled", "dueling": False, "critics": 1}),
     "SAC": ({}, {"hidden_sizes": (33, 17, 6)}),
     "Rainbow": ({}, {"atoms": 11, "excluded": ("objects_state",)}),
-    "PPO": ({}, {"actions": "gaussian", "state_dependent_std": True},
-            {"actions": "clipped_gaussian", "normalize_observations": True, "critic": "fleet"}),
+    "PPO": (
+        {},
+        {"actions": "gaussian", "state_dependent_std": True},
+        {"actions": "clipped_gaussian", "normalize_observations": True, "critic": "fleet"},
+    ),
     "A2C": ({"encoder": "concat"},),
-}  # fmt: skip
+}
 """Settings under which networks differ, for each agent."""
 
 
@@ -60,14 +69,19 @@ def pretrained(name):
 def page_of(name):
     loaded = pretrained(name)
     risk = getattr(loaded.config.agent, "risk", None)
-    return write_page(loaded.config.agent_type, loaded.config.world, policy_graphs(loaded.agent),
-                      loaded.agent.continuous, risk, returns_scale(loaded),
-                      loaded.agent.scores_are_returns)  # fmt: skip
+    return write_page(
+        loaded.config.agent_type,
+        loaded.config.world,
+        policy_graphs(loaded.agent),
+        loaded.agent.continuous,
+        risk,
+        returns_scale(loaded),
+        loaded.agent.scores_are_returns,
+    )
 
 
 def data_in(page):
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>',
-                                page, re.DOTALL)[1])  # fmt: skip
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
 
 
 def in_javascript(observed):
@@ -85,9 +99,7 @@ def recorded_observations(count, slots):
             rows.append(arrays[name][active])
     for name in ("objects", "mask"):  # absent objects are zeros
         missing = slots - found[name][0].shape[1]
-        found[name] = [
-            np.pad(rows, [(0, 0), (0, missing), (0, 0)][: rows.ndim]) for rows in found[name]
-        ]
+        found[name] = [np.pad(rows, [(0, 0), (0, missing), (0, 0)][: rows.ndim]) for rows in found[name]]
     names = zip(("self_state", "objects_state", "objects_mask"), found.values(), strict=True)
     chosen = np.random.default_rng(0).permutation(sum(map(len, found["mask"])))[:count]
     return {name: torch.from_numpy(np.concatenate(rows)[chosen]).double() for name, rows in names}
@@ -104,10 +116,15 @@ def agree(check, agent, observed):
             outputs = exact.outputs(observed, risk)
             action, scores = exact.select(outputs), exact.scores(outputs)
             quantiles = exact.return_quantiles(observed, action)
-        found = check("acted", {
-            "policy": policy, "observations": seen, "actions": action.tolist(),
-            "risks": None if risk is None else risk.tolist(),
-        })  # fmt: skip
+        found = check(
+            "acted",
+            {
+                "policy": policy,
+                "observations": seen,
+                "actions": action.tolist(),
+                "risks": None if risk is None else risk.tolist(),
+            },
+        )
         expected = action.double().reshape(count, -1)
         assert close([each["action"] for each in found], expected) <= TOLERANCE
         for name, numbers in (("scores", scores), ("quantiles", quantiles)):
@@ -140,9 +157,7 @@ def test_page_needs_nothing_else_and_is_small(name):
 def test_scenarios_are_those_of_the_suites():
     scenarios = data_in(page_of("dqn"))["scenarios"]
     names = [each["name"] for each in scenarios]
-    assert names[:60] == [
-        f"level {row}, {number}" for row in range(1, 7) for number in range(1, 11)
-    ]
+    assert names[:60] == [f"level {row}, {number}" for row in range(1, 7) for number in range(1, 11)]
     assert {"head-on, 3", "overtaking, 3", "case 1", "case 22"} <= set(names)
     assert len(set(names)) == len(names)
     sixth = scenarios[names.index("level 6, 1")]["episode"]
@@ -182,10 +197,14 @@ def recorded_episodes():
             rates = action.clip(-1.0, 1.0) * WorldConfig().vessel.max_thrust_rate
         else:
             rates = np.stack((left[action // len(right)], right[action % len(right)]), -1)
-        found.append({
-            "config": asdict(episode.world), "episode": asdict(episode), "rates": rates.tolist(),
-            "recorded": {name: each.tolist() for name, each in arrays.items()},
-        })  # fmt: skip
+        found.append(
+            {
+                "config": asdict(episode.world),
+                "episode": asdict(episode),
+                "rates": rates.tolist(),
+                "recorded": {name: each.tolist() for name, each in arrays.items()},
+            }
+        )
     return found
 
 
@@ -221,9 +240,7 @@ def voyage(name, scenario, weather, steps):
     given = data_in(page_of(name))["scenarios"][scenario]["episode"]
     sensor = replace(QUIET, max_objects=loaded.config.world.sensor.max_objects)
     episode = Episode(**given, world=replace(loaded.config.world, sensor=sensor, weather=weather))
-    env = MarineNavEnv(
-        scenarios=[episode], continuous=loaded.agent.continuous, dtype=torch.float64, seed=0
-    )
+    env = MarineNavEnv(scenarios=[episode], continuous=loaded.agent.continuous, dtype=torch.float64, seed=0)
     policy = PolicyWrapper(copy.deepcopy(loaded.agent).double().eval())
     step, poses = env.reset(), [env.state.pose[0]]
     while env.state.active.any() and len(poses) <= steps:
@@ -234,12 +251,19 @@ def voyage(name, scenario, weather, steps):
 
 def voyages_agree(name, weather, steps=1000):
     scenario = 50  # the first of level 6
-    given = {"wind": weather.wind_speed, "direction": weather.wind_direction,
-             "waves": weather.wave_height}  # fmt: skip
+    given = {"wind": weather.wind_speed, "direction": weather.wind_direction, "waves": weather.wave_height}
     expected = voyage(name, scenario, weather, steps)
-    found = np.array(in_node("sailed", {
-        "data": data_in(page_of(name)), "scenario": scenario, "weather": given, "steps": steps,
-    }))  # fmt: skip
+    found = np.array(
+        in_node(
+            "sailed",
+            {
+                "data": data_in(page_of(name)),
+                "scenario": scenario,
+                "weather": given,
+                "steps": steps,
+            },
+        )
+    )
     assert found.shape == expected.shape and len(found) > min(steps, 30)
     assert np.abs(found - expected).max() <= TOLERANCE
     return expected
@@ -393,9 +417,7 @@ def test_it_plays_at_once_on_a_scene_with_currents(open_page):
     page = open_page(page_of("dqn"))
     page.wait_for_function("demo.session.at > 1")
     assert page.evaluate("demo.playing()") and len(state(page)["cores"]) == 8
-    assert page.inner_text("#hint").count(". ") == 0 and "Beat the policy" in page.inner_text(
-        "#hint"
-    )
+    assert page.inner_text("#hint").count(". ") == 0 and "Beat the policy" in page.inner_text("#hint")
     still = open_page(page_of("dqn"), reduced_motion="reduce")
     assert not still.evaluate("demo.playing()")
 
@@ -406,8 +428,7 @@ def test_the_view_fits_the_scene_and_the_window(open_demo, name):
     page = open_demo(viewport={"width": 1280, "height": 800})
     begin(page, name)
     page.wait_for_timeout(100)
-    places = [place for vessel in state(page)["vessels"]
-              for place in ([vessel["x"], vessel["y"]], vessel["goal"])]  # fmt: skip
+    places = [place for vessel in state(page)["vessels"] for place in ([vessel["x"], vessel["y"]], vessel["goal"])]
     found = np.array([page.evaluate("(at) => demo.toCanvas(...at)", each) for each in places])
     size = page.evaluate("document.getElementById('map').clientWidth")
     assert found.min() > 0 and found.max() < size
@@ -511,8 +532,7 @@ def test_pointer_moves_vessels_goals_and_obstacles(open_demo):
     box = page.locator("#map").bounding_box()
 
     def drag(place, to):
-        (x, y), (to_x, to_y) = (page.evaluate("(at) => demo.toCanvas(...at)", each)
-                                for each in (place, to))  # fmt: skip
+        (x, y), (to_x, to_y) = (page.evaluate("(at) => demo.toCanvas(...at)", each) for each in (place, to))
         page.mouse.move(box["x"] + 1 + x, box["y"] + 1 + y)
         page.mouse.down()
         page.mouse.move(box["x"] + 1 + to_x, box["y"] + 1 + to_y, steps=3)
@@ -536,7 +556,8 @@ def test_a_finger_moves_a_vessel(open_demo):
     page = open_demo(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     vessel = state(page)["vessels"][3]
-    page.evaluate("""([from, to]) => {
+    page.evaluate(
+        """([from, to]) => {
       const canvas = document.getElementById('map'), box = canvas.getBoundingClientRect();
       const send = (type, place) => {
         const [x, y] = demo.toCanvas(...place);
@@ -547,7 +568,9 @@ def test_a_finger_moves_a_vessel(open_demo):
       send('pointerdown', from);
       send('pointermove', to);
       send('pointerup', to);
-    }""", [[vessel["x"], vessel["y"]], [27, 27]])  # fmt: skip
+    }""",
+        [[vessel["x"], vessel["y"]], [27, 27]],
+    )
     moved = state(page)["vessels"][3]
     assert [moved["x"], moved["y"]] == pytest.approx([27, 27], abs=0.3)
 

@@ -178,8 +178,7 @@ def test_terms_add_up_to_the_reward(number):
     acts = recording.active[:steps, row, there].numpy()
     assert view.terms["time"][1:] == pytest.approx(-0.1 * acts)
     ends = view.terms["end"][1:]
-    came, hit = (getattr(recording, name)[:steps, row, there].numpy()
-                 for name in ("arrived", "collided"))  # fmt: skip
+    came, hit = (getattr(recording, name)[:steps, row, there].numpy() for name in ("arrived", "collided"))
     assert ends == pytest.approx(10.0 * came - 5.0 * hit, abs=2e-3)
 
 
@@ -199,8 +198,6 @@ def test_the_closest_approach_is_the_smallest_clearance():
 
 
 def test_returns_are_in_rewards_as_they_are():
-    scaled, known = (
-        view_episode(replace(small_recording(), reward_scale=scale), 1) for scale in (None, 0.1)
-    )
+    scaled, known = (view_episode(replace(small_recording(), reward_scale=scale), 1) for scale in (None, 0.1))
     assert (scaled.scaled, known.scaled) == (True, False)
     assert known.quantiles == pytest.approx(10.0 * scaled.quantiles)

@@ -16,8 +16,11 @@ def test_groups_look_different_also_without_colour():
 def test_names_of_levels_do_not_overlap(groups):
     pytest.importorskip("matplotlib", reason="needs the extra plot")
     levels = ["head-on", "crossing from starboard", "crossing from port", "overtaking", "overall"]
-    rows = [{"group": str(group), "level": level, "rate": 0.5, "low": 0.4, "high": 0.6}
-            for group in range(groups) for level in levels]  # fmt: skip
+    rows = [
+        {"group": str(group), "level": level, "rate": 0.5, "low": 0.4, "high": 0.6}
+        for group in range(groups)
+        for level in levels
+    ]
     figure = draw_levels(rows)
     figure.canvas.draw()
     boxes = [label.get_window_extent() for label in figure.axes[0].get_xticklabels()]

@@ -24,8 +24,7 @@ def views(quantiles=True):
 
 
 def data_in(page):
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>',
-                                page, re.DOTALL)[1])  # fmt: skip
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
 
 
 def arrays_in(episode):
@@ -151,9 +150,11 @@ def kept(view, frame):
 def test_browser_opens_long_episodes(open_page):
     view, times = views()[CROSSING_PAIR], 1500
     assert 4 * times * view.frames * view.vessels > 150_000, "more than a call takes arguments"
-    names = [field.name for field in fields(view)
-             if len(getattr(getattr(view, field.name), "shape", ())) > 1
-             and len(getattr(view, field.name)) == view.frames]  # fmt: skip
+    names = [
+        field.name
+        for field in fields(view)
+        if len(getattr(getattr(view, field.name), "shape", ())) > 1 and len(getattr(view, field.name)) == view.frames
+    ]
     longer = {name: np.repeat(getattr(view, name), times, 0) for name in names}
     longer["terms"] = {name: np.repeat(term, times, 0) for name, term in view.terms.items()}
     page = open_page([[replace(view, **longer)]] * 2)
@@ -168,9 +169,7 @@ def test_browser_scrubs_to_the_frame_asked_for(open_page):
     page.select_option("#episode", str(CROSSING_PAIR))
     page.fill("#frame", "9")
     assert page.evaluate("replay.frame()") == 9
-    assert page.inner_text("#clock") == f"4.5 of {0.5 * (view.frames - 1):.1f} s, " + (
-        f"step 9 of {view.frames - 1}"
-    )
+    assert page.inner_text("#clock") == f"4.5 of {0.5 * (view.frames - 1):.1f} s, " + (f"step 9 of {view.frames - 1}")
     page.evaluate("replay.seek(100000)")
     assert page.evaluate("replay.frame()") == view.frames - 1
     page.evaluate("replay.seek(-3)")
@@ -223,8 +222,9 @@ def test_browser_draws_hulls_where_the_vessels_are(open_page):
                 continue
             pixel = page.evaluate(
                 "([x, y]) => Array.from(document.querySelector('canvas.map').getContext('2d')"
-                ".getImageData(Math.round(x), Math.round(y), 1, 1).data)", [across, down],
-            )  # fmt: skip
+                ".getImageData(Math.round(x), Math.round(y), 1, 1).data)",
+                [across, down],
+            )
             assert pixel[:3] == colour
         if follow == "true":
             x, y, _ = page.evaluate("replay.positions()")[1]
@@ -354,8 +354,9 @@ def test_browser_shows_two_policies_side_by_side(open_page):
     assert mine == kept(ours[0], longer - 2)
     assert other == kept(theirs[0], longer - 2)
     assert [each.split(":")[0] for each in page.locator("h2").all_inner_texts()] == [
-        "To the goal", "Other",
-    ]  # fmt: skip
+        "To the goal",
+        "Other",
+    ]
 
 
 @pytest.mark.slow
@@ -409,9 +410,10 @@ def test_browser_shows_failures_and_near_misses_only(open_page, which, text):
     ours[first] = replace(ours[first], clearance=np.full_like(ours[first].clearance, 0.5))
     wanted = {
         "failure": [view.outcome != "success" for view in ours],
-        "near": [view.outcome != "collision" and view.closest is not None
-                 and view.closest[0] < NEAR_MISS for view in ours],
-    }[which]  # fmt: skip
+        "near": [
+            view.outcome != "collision" and view.closest is not None and view.closest[0] < NEAR_MISS for view in ours
+        ],
+    }[which]
     page = open_page([ours])
     page.select_option("#filter", which)
     shown = page.evaluate(

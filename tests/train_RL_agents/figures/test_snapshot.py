@@ -90,6 +90,7 @@ def test_a_picture_changes_no_figure(tmp_path, tiny):
         run = new_run(tmp_path / wanted, f"draw_evaluations={wanted}", "total_timesteps=80")
         train(run)
         (row,) = evaluations(run)
-        rows.append({name: value for name, value in row.items() if not name.endswith("_time")}
-                    | {"avg_time": row["avg_time"]})  # fmt: skip
+        rows.append(
+            {name: value for name, value in row.items() if not name.endswith("_time")} | {"avg_time": row["avg_time"]}
+        )
     assert rows[0] == rows[1]

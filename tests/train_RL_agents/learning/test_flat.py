@@ -12,9 +12,7 @@ from train_RL_agents.learning.flat import FlatWeights, flat_bytes
 
 def networks(seed=0):
     torch.manual_seed(seed)
-    return nn.ModuleDict(
-        {"a": nn.Linear(3, 5), "b": nn.Sequential(nn.Linear(7, 2), nn.Linear(2, 1))}
-    )
+    return nn.ModuleDict({"a": nn.Linear(3, 5), "b": nn.Sequential(nn.Linear(7, 2), nn.Linear(2, 1))})
 
 
 def values(module):

@@ -141,9 +141,7 @@ def test_what_is_computed_twice_is_computed_once():
 
 def test_other_arguments_types_and_random_numbers_stay_apart():
     def apart(value):
-        return value * 1.0 + value * 2.0 + value.sum(0) + value.sum(1), torch.rand(2) + torch.rand(
-            2
-        )
+        return value * 1.0 + value * 2.0 + value.sum(0) + value.sum(1), torch.rand(2) + torch.rand(2)
 
     graph = torch.fx.experimental.proxy_tensor.make_fx(apart)(torch.ones(2, 2))
     count = len(graph.graph.nodes)

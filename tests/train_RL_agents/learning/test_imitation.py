@@ -33,8 +33,7 @@ def teacher_of(name="PPO", world=WORLD, seed=5):
 
 def seen(count=256):
     """Different observations of one object."""
-    rows = [observations((float(x % 16), float(x // 16) - 8.0, -1.0, 0.0, 1.0))
-            for x in range(count)]  # fmt: skip
+    rows = [observations((float(x % 16), float(x // 16) - 8.0, -1.0, 0.0, 1.0)) for x in range(count)]
     return {name: torch.cat([row[name][0] for row in rows]) for name in rows[0]}
 
 
@@ -55,9 +54,7 @@ def test_actions_of_a_discrete_teacher_are_commands_of_a_continuous_agent():
 def test_of_probabilities_a_continuous_agent_imitates_the_expected_command():
     teacher = teacher_of("PPO")
     found = teacher_targets(teacher, agent_of("AC-IQN"), WORLD)(seen())
-    for action, logits in zip(
-        found.tolist(), teacher.agent.outputs(seen())["logits"].tolist(), strict=True
-    ):
+    for action, logits in zip(found.tolist(), teacher.agent.outputs(seen())["logits"].tolist(), strict=True):
         weights = [math.exp(each) for each in logits]
         for side in (0, 1):
             moments = [weight * command(index)[side] for index, weight in enumerate(weights)]
@@ -84,9 +81,7 @@ def test_errors_of_continuous_actions_are_squared_distances():
     given = torch.rand(256, 2) * 2.0 - 1.0
     pairs = zip(agent.act(seen()).tolist(), given.tolist(), strict=True)
     expected = [(a - c) ** 2 + (b - d) ** 2 for (a, b), (c, d) in pairs]
-    assert imitation_errors(agent, seen(), given).mean().item() == pytest.approx(
-        sum(expected) / 256
-    )
+    assert imitation_errors(agent, seen(), given).mean().item() == pytest.approx(sum(expected) / 256)
 
 
 def test_errors_of_discrete_actions_are_what_is_missing_of_the_margin():
@@ -94,8 +89,7 @@ def test_errors_of_discrete_actions_are_what_is_missing_of_the_margin():
     given = torch.arange(256) % 25
     rows = agent.scores(agent.outputs(seen())).tolist()
     expected = [
-        max(value + (0.05 if index != wanted else 0.0) for index, value in enumerate(row))
-        - row[wanted]
+        max(value + (0.05 if index != wanted else 0.0) for index, value in enumerate(row)) - row[wanted]
         for row, wanted in zip(rows, given.tolist(), strict=True)
     ]
     error = imitation_errors(agent, seen(), given).mean().item()
@@ -114,11 +108,8 @@ def test_errors_of_probabilities_are_cross_entropies(probable):
     expected = []
     for own, others in zip(logits, scores, strict=True):
         total = math.log(sum(math.exp(each) for each in own))
-        weights = [math.exp(each) for each in others] if probable else [
-            float(each == max(others)) for each in others
-        ]  # fmt: skip
-        expected.append(sum(weight * (total - each) for weight, each in
-                            zip(weights, own, strict=True)) / sum(weights))  # fmt: skip
+        weights = [math.exp(each) for each in others] if probable else [float(each == max(others)) for each in others]
+        expected.append(sum(weight * (total - each) for weight, each in zip(weights, own, strict=True)) / sum(weights))
     assert imitation_errors(agent, seen(), target).tolist() == pytest.approx(expected, rel=1e-4)
 
 
@@ -133,17 +124,22 @@ def test_errors_of_fleets_are_those_of_their_robots(name):
     assert torch.allclose(found, flat.view(64, 4), atol=1e-6)
 
 
-@pytest.mark.parametrize(("actions", "like"), [
-    ("gaussian", lambda mean: 2.0 / math.pi * math.atan(mean)),
-    ("clipped_gaussian", lambda mean: mean),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("actions", "like"),
+    [
+        ("gaussian", lambda mean: 2.0 / math.pi * math.atan(mean)),
+        ("clipped_gaussian", lambda mean: mean),
+    ],
+)
 def test_normal_numbers_imitate_with_their_mean(actions, like):
     """Also a mean beyond the bounds has a gradient."""
     agent, given = agent_of("PPO", actions=actions), torch.rand(256, 2) * 2.0 - 1.0
     agent.networks["policy"].output_layer.bias.data.fill_(2.0)
     means = agent.outputs(seen())["mu"].tolist()
-    expected = [sum((like(mean) - wanted) ** 2 for mean, wanted in zip(*pair, strict=True))
-                for pair in zip(means, given.tolist(), strict=True)]  # fmt: skip
+    expected = [
+        sum((like(mean) - wanted) ** 2 for mean, wanted in zip(*pair, strict=True))
+        for pair in zip(means, given.tolist(), strict=True)
+    ]
     errors = imitation_errors(agent, seen(), given)
     assert errors.tolist() == pytest.approx(expected, rel=1e-4)
     errors.sum().backward()
@@ -153,9 +149,7 @@ def test_normal_numbers_imitate_with_their_mean(actions, like):
 def test_robots_that_are_not_active_are_not_imitated_for():
     agent, teacher = agent_of("PPO"), teacher_of("PPO")
     batch = make_rollout(agent, 64, generator=torch.Generator().manual_seed(0))
-    errors = imitation_errors(
-        agent, batch.observation, teacher_targets(teacher, agent, WORLD)(batch.observation)
-    )
+    errors = imitation_errors(agent, batch.observation, teacher_targets(teacher, agent, WORLD)(batch.observation))
     found = imitating(agent, teacher, WORLD, 2.0)(batch, None)["loss_imitation"]
     assert found.item() == pytest.approx(2.0 * errors[batch.active].mean().item())
 

@@ -65,8 +65,7 @@ def test_averaged_weights_by_hand():
         # It starts as a plain average, so that the first weights are soon forgotten.
         decay = min(0.25, update / (update + 10.0))
         latest = values_of(learner.agent.networks)
-        expected = [decay * slow + (1 - decay) * new
-                    for slow, new in zip(expected, latest, strict=True)]  # fmt: skip
+        expected = [decay * slow + (1 - decay) * new for slow, new in zip(expected, latest, strict=True)]
         ours = values_of(learner.ema.networks)
         torch.testing.assert_close([v.double() for v in ours], expected, rtol=1e-4, atol=1e-6)
     assert not all_equal(ours, latest)
@@ -143,9 +142,7 @@ def test_gradients_are_clipped_to_the_norm():
     assert gradient_norm(clipped) == close(0.01, rel=1e-3)
     ratios = clipped._weights.grad / free._weights.grad
     finite = ratios[ratios.isfinite()]
-    torch.testing.assert_close(
-        finite, torch.full_like(finite, 0.01 / reported[0]), rtol=1e-3, atol=0
-    )
+    torch.testing.assert_close(finite, torch.full_like(finite, 0.01 / reported[0]), rtol=1e-3, atol=0)
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -176,9 +173,7 @@ def test_every_loss_is_minimised():
     assert len(parts) == 3
     sum(parts).backward()
     learner.update(batch)
-    for (key, theirs), ours in zip(
-        agent.networks.named_parameters(), gradients_in(learner), strict=True
-    ):
+    for (key, theirs), ours in zip(agent.networks.named_parameters(), gradients_in(learner), strict=True):
         torch.testing.assert_close(ours, theirs.grad, msg=key)
 
 
@@ -195,12 +190,12 @@ def test_a_batch_may_be_taken_in_parts(name, size):
 
 
 def test_losses_of_parts_are_joined_by_their_rows():
-    parts = [{"loss": torch.tensor(1.0), "priority": torch.tensor([1.0, 2.0, 3.0])},
-             {"loss": torch.tensor(5.0), "priority": torch.tensor([4.0])}]  # fmt: skip
+    parts = [
+        {"loss": torch.tensor(1.0), "priority": torch.tensor([1.0, 2.0, 3.0])},
+        {"loss": torch.tensor(5.0), "priority": torch.tensor([4.0])},
+    ]
     found = joined(parts, [3, 1])
-    assert {name: each.tolist() for name, each in found.items()} == {
-        "loss": 2.0, "priority": [1.0, 2.0, 3.0, 4.0]
-    }  # fmt: skip
+    assert {name: each.tolist() for name, each in found.items()} == {"loss": 2.0, "priority": [1.0, 2.0, 3.0, 4.0]}
     assert joined(parts[:1], [3]) is parts[0]
 
 
@@ -219,9 +214,7 @@ def without_room(learner, rows, text="can't allocate memory"):
 
 
 @pytest.mark.parametrize("text", ["can't allocate memory", "CUDA out of memory."])
-@pytest.mark.parametrize(
-    ("rows", "tried"), [(4, [10, 5, 3, 3, 3, 1]), (1, [10, 5, 3, 2, *[1] * 10])]
-)
+@pytest.mark.parametrize(("rows", "tried"), [(4, [10, 5, 3, 3, 3, 1]), (1, [10, 5, 3, 2, *[1] * 10])])
 def test_a_single_process_goes_on_with_smaller_parts_when_memory_is_short(rows, tried, text):
     learner = learner_of(batch_size=10, acting={"say": lambda text: None})
     found = without_room(learner, rows, text)
@@ -249,11 +242,15 @@ def test_other_errors_and_those_of_one_process_among_several_come_up(count, text
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("moved", [
-    lambda learner: learner.agent.double().float(),
-    lambda learner: Learner(learner.agent, default_config("DQN"), seeded()),
-    lambda learner: learner.agent.load_state_dict(learner.ema.state_dict(), assign=True),
-], ids=["cast", "another learner", "assigned"])  # fmt: skip
+@pytest.mark.parametrize(
+    "moved",
+    [
+        lambda learner: learner.agent.double().float(),
+        lambda learner: Learner(learner.agent, default_config("DQN"), seeded()),
+        lambda learner: learner.agent.load_state_dict(learner.ema.state_dict(), assign=True),
+    ],
+    ids=["cast", "another learner", "assigned"],
+)
 def test_weights_that_were_moved_do_not_stop_learning_in_silence(moved):
     learner = learner_of()
     batch = make_batch(learner.agent, 16, seeded())
@@ -313,9 +310,7 @@ def test_a_restored_learner_goes_on_identically(name):
         expected, got = learner.update(batch)[0], other.update(batch)[0]
         assert all(torch.equal(got[key], value) for key, value in expected.items())
     for part in ("networks", "targets"):
-        assert all_equal(
-            values_of(getattr(other.agent, part)), values_of(getattr(learner.agent, part))
-        )
+        assert all_equal(values_of(getattr(other.agent, part)), values_of(getattr(learner.agent, part)))
     assert all_equal(values_of(other.ema.networks), values_of(learner.ema.networks))
 
 

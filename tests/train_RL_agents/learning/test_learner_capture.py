@@ -67,10 +67,11 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CU
 def test_captured_updates_equal_others(name, precision):
     device, said = torch.device("cuda:0"), []
     learners = [
-        learner_of(name, device=device, ema_decay=0.5,
-                   acting={"capture": capture, "precision": precision, "say": said.append})
+        learner_of(
+            name, device=device, ema_decay=0.5, acting={"capture": capture, "precision": precision, "say": said.append}
+        )
         for capture in (True, False)
-    ]  # fmt: skip
+    ]
     batches = [on_gpu(make_batch(agent_of(name), 32, seeded(seed))) for seed in range(8)]
     for number, batch in enumerate(batches):
         results = []

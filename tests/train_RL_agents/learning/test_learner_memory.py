@@ -78,9 +78,8 @@ def test_out_of_memory_halves_the_parts_and_changes_nothing_else(name, error):
     assert tried == [16, 8, *[4] * 12]
     assert (learner.micro_batches, learner.updates) == (4, 3)
     assert said == [
-        f"out of memory: updates go on with {size} of 16 transitions at once, and the same "
-        "gradients" for size in (8, 4)
-    ]  # fmt: skip
+        f"out of memory: updates go on with {size} of 16 transitions at once, and the same gradients" for size in (8, 4)
+    ]
     # The same random numbers, drawn once.
     assert torch.equal(learner._generator.get_state(), roomy._generator.get_state())
     for part in ("networks", "targets"):

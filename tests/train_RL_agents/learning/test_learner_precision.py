@@ -57,9 +57,10 @@ def test_an_update_that_overflows_in_float16_is_undone(name):
         norm = each.update(batch)[0]["grad_norm"]
         assert norm > 0.0
     assert all(each.any() for each in state)
-    steps = [torch.cat([(new - old).flatten() for new, old in
-                        zip(values_of(each.agent), start, strict=True)]) for each in
-             (learner, exact)]  # fmt: skip
+    steps = [
+        torch.cat([(new - old).flatten() for new, old in zip(values_of(each.agent), start, strict=True)])
+        for each in (learner, exact)
+    ]
     assert torch.nn.functional.cosine_similarity(*steps, dim=0) > 0.5
     other = learner_of(name, acting={"precision": "fp16"})
     other._scale.factor.fill_(1.0)
@@ -121,9 +122,7 @@ def test_both_kinds_of_the_optimiser_make_the_same_step(fused):
     for seed in range(3):
         for each in (learner, other):
             each.update(make_batch(each.agent, 16, seeded(seed)))
-    torch.testing.assert_close(
-        values_of(learner.agent.networks), values_of(other.agent.networks), rtol=1e-4, atol=1e-6
-    )
+    torch.testing.assert_close(values_of(learner.agent.networks), values_of(other.agent.networks), rtol=1e-4, atol=1e-6)
 
 
 def test_a_restored_optimiser_computes_as_it_is_told_to_now():
@@ -167,8 +166,13 @@ def test_constants_of_the_optimisers():
     assert {name: group[name] for name in expected} == expected
     for fused in (True, False):
         (group,) = make_optimizer("adam", weights, 0.25, fused).param_groups
-        expected = {"lr": 0.25, "fused": fused or None, "foreach": None if fused else True,
-                    "betas": (0.9, 0.999), "eps": 1e-8}  # fmt: skip
+        expected = {
+            "lr": 0.25,
+            "fused": fused or None,
+            "foreach": None if fused else True,
+            "betas": (0.9, 0.999),
+            "eps": 1e-8,
+        }
         assert {name: group[name] for name in expected} == expected
         assert not group["capturable"] and not group["weight_decay"]
 
@@ -214,9 +218,7 @@ def test_a_scale_of_losses_is_no_trouble_where_there_is_none():
     assert all_equal(values_of(other.agent), values_of(learner.agent))
 
 
-@pytest.mark.parametrize(
-    "change", [{"updates": -1}, {"updates": 1.5}, {"micro_batch": 0}, {"micro_batch": 2.5}]
-)
+@pytest.mark.parametrize("change", [{"updates": -1}, {"updates": 1.5}, {"micro_batch": 0}, {"micro_batch": 2.5}])
 def test_counters_that_cannot_be_are_refused(change):
     learner = learner_of()
     with pytest.raises(ValueError, match="counters of updates that are none"):

@@ -31,8 +31,10 @@ def test_the_factor_begins_and_grows_as_that_of_torch():
 
 def test_the_factor_stays_within_its_bounds():
     scale = LossScale(CPU, interval=1)
-    for norm, factors in ((1.0, [*(2.0**k for k in range(17, 25)), 2.0**24]),
-                          (torch.nan, [*(2.0**k for k in range(23, -1, -1)), 1.0])):  # fmt: skip
+    for norm, factors in (
+        (1.0, [*(2.0**k for k in range(17, 25)), 2.0**24]),
+        (torch.nan, [*(2.0**k for k in range(23, -1, -1)), 1.0]),
+    ):
         for factor in factors:
             left = scale.undo([], [], torch.tensor(norm))
             assert scale.factor == factor and left == (norm if norm == 1.0 else 0.0)

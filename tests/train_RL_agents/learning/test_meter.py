@@ -97,11 +97,16 @@ NAMES = ("return", "length", "success", "collision", "reward/goal")
 def steps_of(envs, count, seed=0):
     """Steps [E, T] with their flags and statistics."""
     generator = seeded(seed)
-    return TensorDict({"next": {
-        "done": torch.rand(envs, count, 1, generator=generator) < 0.3,
-        "episode_statistics": torch.rand(envs, count, len(NAMES), generator=generator),
-        "robots": {"reward": torch.zeros(envs, count, 2, 1)},
-    }}, [envs, count])  # fmt: skip
+    return TensorDict(
+        {
+            "next": {
+                "done": torch.rand(envs, count, 1, generator=generator) < 0.3,
+                "episode_statistics": torch.rand(envs, count, len(NAMES), generator=generator),
+                "robots": {"reward": torch.zeros(envs, count, 2, 1)},
+            }
+        },
+        [envs, count],
+    )
 
 
 def test_episode_meter_gives_means_over_the_episodes_that_ended():
@@ -114,8 +119,11 @@ def test_episode_meter_gives_means_over_the_episodes_that_ended():
     found = meter.read(values := {"other": 1.0, **{key: float(each) for key, each in sums.items()}})
     rows = [
         each["next", "episode_statistics"][e, t].tolist()
-        for each in batches for e in range(4) for t in range(3) if each["next", "done"][e, t]
-    ]  # fmt: skip
+        for each in batches
+        for e in range(4)
+        for t in range(3)
+        if each["next", "done"][e, t]
+    ]
     tags = ("episode_return", "episode_length", "success_rate", "collision_rate", "reward/goal")
     means = {tag: sum(row[n] for row in rows) / len(rows) for n, tag in enumerate(tags)}
     assert found == close({"episodes": len(rows), **means})

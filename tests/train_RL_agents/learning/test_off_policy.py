@@ -71,11 +71,14 @@ def test_steps_of_active_robots_are_stored(tmp_path, storage):
 
 
 def test_progress_moves_exploration_and_importance_weights(tmp_path):
-    words = ("agent_type=Rainbow", "trainer.prioritized=true", "trainer.exploration_fraction=0.5",
-             "trainer.exploration_spread=0.25")  # fmt: skip
+    words = (
+        "agent_type=Rainbow",
+        "trainer.prioritized=true",
+        "trainer.exploration_fraction=0.5",
+        "trainer.exploration_spread=0.25",
+    )
     trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
-    for progress, beta, epsilon in ((0.0, 0.4, 1.0), (0.25, 0.55, 0.525), (1.0, 1.0, 0.05),
-                                    (1.5, 1.0, 0.05)):  # fmt: skip
+    for progress, beta, epsilon in ((0.0, 0.4, 1.0), (0.25, 0.55, 0.525), (1.0, 1.0, 0.05), (1.5, 1.0, 0.05)):
         trainer.algorithm.set_progress(progress, trainer.collector.policy)
         assert float(trainer.algorithm.replay.priorities.beta) == pytest.approx(beta)
         strengths = trainer.collector.policy.exploration[:, 0].tolist()
@@ -127,13 +130,9 @@ def test_the_state_knows_which_target_updates_were_made(tmp_path):
 
 def test_replay_is_demanded_where_it_is_held(tmp_path):
     for storage in ("device", "host"):
-        trainer = TorchRLTrainer(
-            new_run(tmp_path / storage, f"trainer.replay_storage={storage}"), quiet=True
-        )
+        trainer = TorchRLTrainer(new_run(tmp_path / storage, f"trainer.replay_storage={storage}"), quiet=True)
         algorithm = trainer.algorithm
-        found = algorithm.demand(
-            trainer.config, algorithm.learner.agent, trainer.collector.env.fake_tensordict()[:1]
-        )
+        found = algorithm.demand(trainer.config, algorithm.learner.agent, trainer.collector.env.fake_tensordict()[:1])
         replay, windows, saved = found.items
         assert (replay.on_host, windows.on_host, saved.on_host) == (storage == "host", False, True)
         assert replay.size == saved.size == (150 + SPARE) * found.row // 2
@@ -141,8 +140,12 @@ def test_replay_is_demanded_where_it_is_held(tmp_path):
 
 @pytest.mark.parametrize(("storage", "saved"), [("device", True), ("host", False)])
 def test_demand_by_hand(tmp_path, storage, saved):
-    words = (f"trainer.replay_storage={storage}", f"save_replay={saved}", "trainer.n_steps=3",
-             "trainer.steps_per_batch=2")  # fmt: skip
+    words = (
+        f"trainer.replay_storage={storage}",
+        f"save_replay={saved}",
+        "trainer.n_steps=3",
+        "trainer.steps_per_batch=2",
+    )
     trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
     step = trainer.collector.env.fake_tensordict()[:1]
     found = OffPolicy.demand(trainer.config, trainer.algorithm.learner.agent, step)
@@ -150,8 +153,10 @@ def test_demand_by_hand(tmp_path, storage, saved):
     # A float reward and discount, an index, and two observations with masks of a byte.
     assert row == 4 + 4 + 8 + 2 * (4 * 7 + 5 * (4 * 5 + 1))
     robots = step[GROUP, "mask"].shape[-1]
-    expected = [("replay", (150 + SPARE) * row, storage == "host", True),
-                ("open windows", 2 * 8 * 2 * 3 * robots * row, False, False)]  # fmt: skip
+    expected = [
+        ("replay", (150 + SPARE) * row, storage == "host", True),
+        ("open windows", 2 * 8 * 2 * 3 * robots * row, False, False),
+    ]
     if saved:
         expected.append(("copy of replay while saving", (150 + SPARE) * row, True, True))
     assert [(item.name, item.size, item.on_host, item.exact) for item in found.items] == expected

@@ -16,8 +16,7 @@ from train_RL_agents.networks.layers import squash
 from train_RL_agents.networks.observation import ACTIVE, observation_of
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
-LONG = ("agent_type=PPO", "trainer.rollout_steps=12", "total_timesteps=960",
-        "trainer.normalize_advantages=false")  # fmt: skip
+LONG = ("agent_type=PPO", "trainer.rollout_steps=12", "total_timesteps=960", "trainer.normalize_advantages=false")
 """Rollouts in which every environment restarts: episodes take at most 8 steps."""
 FLEET = ("agent.critic=fleet",)
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -172,9 +171,14 @@ def test_advantages_are_torchrls(tmp_path):
     settings, steps = trainer.config.trainer, rollout_of(trainer)
     value, reward, done, terminated, active = parts(steps)
     expected = vec_generalized_advantage_estimate(
-        settings.gamma, settings.gae_lambda, value, value_of(trainer, steps["next", GROUP]),
-        settings.reward_scale * reward, done, terminated,
-    )  # fmt: skip
+        settings.gamma,
+        settings.gae_lambda,
+        value,
+        value_of(trainer, steps["next", GROUP]),
+        settings.reward_scale * reward,
+        done,
+        terminated,
+    )
     for ours, theirs in zip(estimates_of(trainer, steps), expected, strict=True):
         torch.testing.assert_close(ours[active], theirs[active])
 
@@ -347,10 +351,17 @@ def test_without_host_reads_a_turn_has_none(tmp_path, on_device):
 # Updates ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", [
-    (), FLEET, ("agent.normalize_observations=true",), ("agent.actions=gaussian",),
-    ("agent.actions=clipped_gaussian", "agent.state_dependent_std=true"),
-], ids=" ".join)  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        FLEET,
+        ("agent.normalize_observations=true",),
+        ("agent.actions=gaussian",),
+        ("agent.actions=clipped_gaussian", "agent.state_dependent_std=true"),
+    ],
+    ids=" ".join,
+)
 def test_the_first_batch_of_a_rollout_finds_the_policy_that_collected_it(tmp_path, words):
     trainer = trainer_of(tmp_path, *LONG, *words)
     update, found = trainer.algorithm.learner.update, []
@@ -398,10 +409,13 @@ def test_observations_are_normalised_by_those_of_active_robots(tmp_path):
         assert ours.data_ptr() != theirs.data_ptr()
 
 
-@pytest.mark.parametrize(("agent", "names"), [
-    ("PPO", {"approx_kl", "clip_fraction", "entropy", "explained_variance", "value_error"}),
-    ("A2C", {"entropy", "explained_variance", "value_error", "policy_gain"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("agent", "names"),
+    [
+        ("PPO", {"approx_kl", "clip_fraction", "entropy", "explained_variance", "value_error"}),
+        ("A2C", {"entropy", "explained_variance", "value_error", "policy_gain"}),
+    ],
+)
 def test_tensorboard_has_what_tells_how_learning_goes(tmp_path, agent, names):
     run = new_run(tmp_path, f"agent_type={agent}")
     TorchRLTrainer(run, quiet=True).train()
@@ -415,8 +429,7 @@ def test_tensorboard_has_what_tells_how_learning_goes(tmp_path, agent, names):
 
 
 def test_what_falls_along_the_run_is_that_of_the_rollout(tmp_path):
-    trainer = trainer_of(tmp_path, "agent_type=PPO", "trainer.learning_rate=1e-3",
-                         "trainer.learning_rate_final=0.0")  # fmt: skip
+    trainer = trainer_of(tmp_path, "agent_type=PPO", "trainer.learning_rate=1e-3", "trainer.learning_rate_final=0.0")
     update, found = trainer.algorithm.learner.update, []
     trainer.algorithm.learner.update = lambda batch: found.append(batch) or update(batch)
     while not trainer.finished:

@@ -75,9 +75,7 @@ def test_a_restored_scale_goes_on_identically():
     torch.save(scale.state_dict(), stream)
     stream.seek(0)
     other = ReturnScale(GAMMA, CPU)
-    other.load_state_dict(
-        torch.load(stream, weights_only=True), torch.zeros_like(given[0][0][:, 0])
-    )
+    other.load_state_dict(torch.load(stream, weights_only=True), torch.zeros_like(given[0][0][:, 0]))
     for part in given[2:]:
         scale.update(*part)
         other.update(*part)

@@ -135,8 +135,9 @@ def test_errors_of_the_background_come_up(monkeypatch):
 @pytest.mark.parametrize("prioritized", [False, True])
 def test_settings_choose_storage_sizes_and_priorities(prioritized):
     for storage, kind in (("device", Replay), ("host", HostReplay)):
-        settings = OffPolicyConfig(replay_storage=storage, buffer_size=70, batch_size=6,
-                                   prioritized=prioritized, priority_exponent=0.5)  # fmt: skip
+        settings = OffPolicyConfig(
+            replay_storage=storage, buffer_size=70, batch_size=6, prioritized=prioritized, priority_exponent=0.5
+        )
         replay = make_replay(example(), settings, seeded(), CPU)
         assert isinstance(replay, kind) and replay.capacity == 70
         replay.extend(rows_of([1, 2], [True, True]))
@@ -172,9 +173,11 @@ def test_the_loop_waits_where_too_many_insertions_are_queued(monkeypatch):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("words", [("agent_type=AC-IQN", "trainer.n_steps=3"),
-                                   ("agent_type=Rainbow", "trainer.prioritized=true")],
-                         ids=" ".join)  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [("agent_type=AC-IQN", "trainer.n_steps=3"), ("agent_type=Rainbow", "trainer.prioritized=true")],
+    ids=" ".join,
+)
 def test_an_interrupted_run_ends_as_one_that_was_not(tmp_path, tiny, words):
     words = (*words, "trainer.replay_storage=host")
     whole, parts = new_run(tmp_path / "whole", *words), new_run(tmp_path / "parts", *words)

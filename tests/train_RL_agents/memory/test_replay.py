@@ -201,9 +201,7 @@ def test_state_holds_filled_slots_only_and_restores_everything(stored):
     leaves = list(TensorDict(state["rows"]).values(True, True))
     assert all(tensor.shape[0] == min(stored, capacity) for tensor in leaves)
     # Views of the whole storage would be written to disk in full.
-    storages = {
-        each.data_ptr(): each.nbytes() for each in map(torch.Tensor.untyped_storage, leaves)
-    }
+    storages = {each.data_ptr(): each.nbytes() for each in map(torch.Tensor.untyped_storage, leaves)}
     assert sum(storages.values()) == min(stored, capacity) * tree_bytes(example())
     stream = io.BytesIO()
     torch.save(state, stream)

@@ -74,9 +74,7 @@ class Stream:
             over = not any(alive) or self.random.random() < cut
             for step, goes_on in zip(row, alive, strict=True):
                 step.truncated = over and not step.terminated and (goes_on or not step.active)
-            env["seen"] = [
-                step.after if goes_on else None for step, goes_on in zip(row, alive, strict=True)
-            ]
+            env["seen"] = [step.after if goes_on else None for step, goes_on in zip(row, alive, strict=True)]
             if over:
                 self.now[e] = self._fresh()
             rows.append(row)
@@ -359,10 +357,7 @@ def test_resumed_streams_give_identical_rows(n, split):
     first.rows(collected([steps[split]]))  # what was saved must not follow
     second = Streams(n).begin(collected(steps[:1]))
     second.load_state_dict(torch.load(stream, weights_only=True))
-    layouts = [
-        [leaf.stride() for leaf in tree_leaves(each.windows) if leaf is not None]
-        for each in (whole, second)
-    ]
+    layouts = [[leaf.stride() for leaf in tree_leaves(each.windows) if leaf is not None] for each in (whole, second)]
     assert layouts[0] == layouts[1]
     for step, expected in zip(steps[split:], rows[split:], strict=True):
         same = stored(second, collected([step])) == expected

@@ -47,10 +47,15 @@ def test_collector_on_the_real_world(n, per_batch):
     env = MarineNavEnv(WorldConfig(max_steps=14), scenarios=episodes, seed=1)
     envs, robots, batches = 3, 2, 60 // per_batch
     collector = Collector(
-        env, full_ahead, frames_per_batch=envs * per_batch, total_frames=envs * per_batch * batches,
-        track_traj_ids=False, use_buffers=False, auto_register_policy_transforms=False,
+        env,
+        full_ahead,
+        frames_per_batch=envs * per_batch,
+        total_frames=envs * per_batch * batches,
+        track_traj_ids=False,
+        use_buffers=False,
+        auto_register_policy_transforms=False,
         trust_policy=True,
-    )  # fmt: skip
+    )
     streams, parts, rows = Streams(n), [], []
     for batch in collector:
         parts.append(batch.clone())
@@ -87,17 +92,21 @@ def test_collector_on_the_real_world(n, per_batch):
     assert ends["timed out"] >= 8
     assert len(rows) == len(expected)
     # Rows come in another order: match them by first observation, last one and reward.
-    keys = torch.stack([
-        torch.cat((
-            group["observation", "self_state"][e, start, r],
-            group["observation", "objects_state"][e, start, r].flatten(),
-            after["observation", "self_state"][e, t, r],
-            after["observation", "objects_state"][e, t, r].flatten(),
-            group["action"][e, start, r],
-            torch.tensor([reward, discount]),
-        ))
-        for e, start, t, r, reward, discount in expected
-    ])  # fmt: skip
+    keys = torch.stack(
+        [
+            torch.cat(
+                (
+                    group["observation", "self_state"][e, start, r],
+                    group["observation", "objects_state"][e, start, r].flatten(),
+                    after["observation", "self_state"][e, t, r],
+                    after["observation", "objects_state"][e, t, r].flatten(),
+                    group["action"][e, start, r],
+                    torch.tensor([reward, discount]),
+                )
+            )
+            for e, start, t, r, reward, discount in expected
+        ]
+    )
     found = torch.cat(
         (
             rows["observation", "self_state"],

@@ -188,9 +188,8 @@ def test_attention_as_torch_computes_it():
     join = net.object_join
     heads = [
         projection(each).unflatten(-1, (2, 40)).transpose(-2, -3)
-        for projection, each in ((join.query, own[:, None]), (join.key, objects),
-                                 (join.value, objects))
-    ]  # fmt: skip
+        for projection, each in ((join.query, own[:, None]), (join.key, objects), (join.value, objects))
+    ]
     allowed = given["objects_mask"][:, None, None]
     attended = nn.functional.scaled_dot_product_attention(*heads, attn_mask=allowed)
     expected = torch.cat((attended.squeeze(-2).flatten(-2), objects.amax(-2)), -1)
@@ -221,9 +220,16 @@ def test_widths_of_the_encoders(encoder):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"self_width": 0}, {"object_width": -1}, {"hidden_sizes": (8, 0)}, {"hidden_sizes": ()},
-     {"scan_width": 5000}, {"excluded": ("self_state",)}, {"entry_encoders": ("scan",)}],
-)  # fmt: skip
+    [
+        {"self_width": 0},
+        {"object_width": -1},
+        {"hidden_sizes": (8, 0)},
+        {"hidden_sizes": ()},
+        {"scan_width": 5000},
+        {"excluded": ("self_state",)},
+        {"entry_encoders": ("scan",)},
+    ],
+)
 def test_impossible_settings_are_refused(settings):
     with pytest.raises(ConfigError, match=rf"agent\.{next(iter(settings))}"):
         EncoderConfig(**settings)
@@ -284,9 +290,7 @@ def test_entries_that_are_excluded_do_not_matter():
 
 @pytest.mark.parametrize("name", ["objects", "objects_mask", "scan"])
 def test_only_entries_that_there_are_can_be_excluded(name):
-    with pytest.raises(
-        ConfigError, match=rf"agent\.excluded='{name}': must be one of objects_state"
-    ):
+    with pytest.raises(ConfigError, match=rf"agent\.excluded='{name}': must be one of objects_state"):
         network(excluded=(name,))
 
 

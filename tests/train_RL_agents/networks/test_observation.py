@@ -36,8 +36,9 @@ def test_observations_are_repeated_along_a_new_axis_without_copies():
     given = {"self_state": torch.arange(42.0).view(3, 2, 7), "objects_mask": torch.ones(3, 2, 5)}
     found = repeat(given, 1, 4)
     assert {name: tuple(each.shape) for name, each in found.items()} == {
-        "self_state": (3, 4, 2, 7), "objects_mask": (3, 4, 2, 5)
-    }  # fmt: skip
+        "self_state": (3, 4, 2, 7),
+        "objects_mask": (3, 4, 2, 5),
+    }
     for index in range(4):
         assert torch.equal(found["self_state"][:, index], given["self_state"])
     assert found["self_state"].data_ptr() == given["self_state"].data_ptr()

@@ -38,8 +38,7 @@ def trainer_of(tmp_path, *words):
 
 def held_weights(learner):
     """Bytes of all memory that weights and buffers of the agent and its average are in."""
-    held = [*learner.agent.parameters(), *learner.agent.buffers(), *learner.ema.parameters(),
-            *learner.ema.buffers()]  # fmt: skip
+    held = [*learner.agent.parameters(), *learner.agent.buffers(), *learner.ema.parameters(), *learner.ema.buffers()]
     found = {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in held}
     return sum(found.values())
 
@@ -51,8 +50,9 @@ def held_by_optimizer(learner):
 OFF_POLICY = [name for name, agent in AGENTS.items() if agent.algorithm == "off-policy"]
 
 
-@pytest.mark.parametrize("words", [(f"agent_type={name}",) for name in OFF_POLICY]
-                         + [("agent_type=Rainbow", "trainer.prioritized=true")])  # fmt: skip
+@pytest.mark.parametrize(
+    "words", [(f"agent_type={name}",) for name in OFF_POLICY] + [("agent_type=Rainbow", "trainer.prioritized=true")]
+)
 def test_exact_items_are_what_is_allocated(tmp_path, tiny, words):
     with memory_of_rows() as rows:
         trainer = trainer_of(tmp_path, *words)
@@ -60,18 +60,21 @@ def test_exact_items_are_what_is_allocated(tmp_path, tiny, words):
     found = plan(trainer.config, CPU)
     held = leaf_bytes(rows)
     priorities = replay.priorities
-    assert found.size("replay") == held + leaf_bytes(
-        vars(priorities.sums).values() if priorities else []
-    )
+    assert found.size("replay") == held + leaf_bytes(vars(priorities.sums).values() if priorities else [])
     assert found.size("networks, targets, EMA copy") == held_weights(learner)
     learner.update(batch_of(trainer.algorithm.example_row.expand(4).clone()))
     assert found.size("optimiser") == pytest.approx(held_by_optimizer(learner), rel=0.1)
 
 
-@pytest.mark.parametrize("words", [
-    ("agent_type=PPO",), ("agent_type=A2C", "trainer.optimizer=rmsprop"),
-    ("agent_type=PPO", "agent.critic=fleet", "agent.normalize_observations=true"),
-], ids=" ".join)  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("agent_type=PPO",),
+        ("agent_type=A2C", "trainer.optimizer=rmsprop"),
+        ("agent_type=PPO", "agent.critic=fleet", "agent.normalize_observations=true"),
+    ],
+    ids=" ".join,
+)
 def test_exact_items_of_on_policy_runs_are_what_is_allocated(tmp_path, tiny, words):
     trainer = trainer_of(tmp_path, *words)
     found, learner = plan(trainer.config, CPU), trainer.algorithm.learner
@@ -95,9 +98,7 @@ def test_a_rollout_has_room_for_all_its_steps():
         config = from_dict({"agent_type": "PPO", "trainer": {"rollout_steps": steps}})
         plans[steps] = plan(config, CPU)
     row = plans[8].size("rollout") / (4 * 8 * config.trainer.num_envs)
-    env = make_world(
-        replace(config, trainer=replace(config.trainer, num_envs=2)), agent_of("PPO"), CPU, 0
-    )
+    env = make_world(replace(config, trainer=replace(config.trainer, num_envs=2)), agent_of("PPO"), CPU, 0)
     assert row == leaf_bytes(env.fake_tensordict().values(True, True)) / 2
     assert plans[8].size("rollout") == 2 * plans[4].size("rollout")
 
@@ -106,8 +107,10 @@ def test_a_rollout_has_room_for_all_its_steps():
 def test_the_update_of_a_rollout_is_estimated_per_robot(critic):
     """Between what the observations of a batch take, and 150 times as much."""
     words = {"agent_type": "PPO", "agent.critic": critic}
-    sizes = {size: plan(from_dict(words | {"trainer.batch_size": size}), CPU)
-             .size("gradients and one update") for size in (1_000, 101_000)}  # fmt: skip
+    sizes = {
+        size: plan(from_dict(words | {"trainer.batch_size": size}), CPU).size("gradients and one update")
+        for size in (1_000, 101_000)
+    }
     per_row = (sizes[101_000] - sizes[1_000]) / 100_000
     features = 4 * (7 + 5 * 5)
     assert 2 * features < per_row < 150 * features
@@ -150,9 +153,12 @@ print(sum(replay_bytes(row, capacity, False)), psutil.Process().memory_info().rs
 def test_replay_takes_as_much_memory_as_was_planned():
     """In a process of its own: this one has memory to give that was used before."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FILL], capture_output=True, text=True, check=True,
+        [sys.executable, "-W", "ignore", "-c", FILL],
+        capture_output=True,
+        text=True,
+        check=True,
         cwd=Path(__file__).parents[3],
-    )  # fmt: skip
+    )
     planned, grown = map(int, done.stdout.split())
     assert planned == pytest.approx(grown, rel=0.1)
 
@@ -238,8 +244,13 @@ def test_levels_without_room_are_refused_by_the_schedule_that_has_them(section):
 
 def test_levels_that_a_scenario_file_replaces_are_not_looked_at(tmp_path):
     write_scenarios(tmp_path / "mine.json", [simple_episode([(5, 5, 0)], [(20, 20)])])
-    schedule = {"num_robots": [20], "num_cores": [0], "num_obstacles": [0],
-                "min_start_goal_dis": [40], "scenarios": str(tmp_path / "mine.json")}  # fmt: skip
+    schedule = {
+        "num_robots": [20],
+        "num_cores": [0],
+        "num_obstacles": [0],
+        "min_start_goal_dis": [40],
+        "scenarios": str(tmp_path / "mine.json"),
+    }
     assert plan(saved_config({"training_schedule": schedule}), CPU).items  # of an earlier version
 
 

@@ -73,32 +73,40 @@ def test_a_step_is_learned_from_as_often_with_every_profile(profile):
 
 @pytest.mark.parametrize(
     ("memory", "steps", "factor"),
-    [(4, 10**9, 1), (7.8, 10**9, 8), (12, 10**9, 8), (15.6, 10**9, 16), (80, 10**9, 64),
-     (141, 10**9, 64), (80, 4_000_000, 2), (80, 40_000_000, 16), (80, 1, 1)],
-)  # fmt: skip
+    [
+        (4, 10**9, 1),
+        (7.8, 10**9, 8),
+        (12, 10**9, 8),
+        (15.6, 10**9, 16),
+        (80, 10**9, 64),
+        (141, 10**9, 64),
+        (80, 4_000_000, 2),
+        (80, 40_000_000, 16),
+        (80, 1, 1),
+    ],
+)
 def test_auto_takes_what_the_gpu_holds_and_the_run_has_updates_for(gpu, memory, steps, factor):
     gpu(memory)
     trainer = apply_profile(from_dict({"total_timesteps": steps}), "auto", set(), GPU).trainer
     assert {name: getattr(trainer, name) for name in trainer.recipe} == {
-        "num_envs": 256 * factor, "batch_size": 512 * factor, "train_freq": 128 * factor
-    }  # fmt: skip
+        "num_envs": 256 * factor,
+        "batch_size": 512 * factor,
+        "train_freq": 128 * factor,
+    }
     assert trainer.buffer_size >= 1_000_000
 
 
 @pytest.mark.parametrize(
     ("memory", "rollouts", "factor"),
-    [(4, 10**6, 1), (8, 10**6, 8), (80, 10**6, 64), (80, 240, 1), (80, 500, 2), (80, 959, 2),
-     (80, 960, 4), (80, 1, 1)],
-)  # fmt: skip
+    [(4, 10**6, 1), (8, 10**6, 8), (80, 10**6, 64), (80, 240, 1), (80, 500, 2), (80, 959, 2), (80, 960, 4), (80, 1, 1)],
+)
 def test_auto_leaves_an_on_policy_run_enough_rollouts(gpu, memory, rollouts, factor):
     gpu(memory)
     default = from_dict({"agent_type": "A2C"}).trainer
     steps = rollouts * default.num_envs * default.rollout_steps
     config = from_dict({"agent_type": "A2C", "total_timesteps": steps})
     trainer = apply_profile(config, "auto", set(), GPU).trainer
-    assert trainer == replace(
-        default, num_envs=factor * default.num_envs, batch_size=factor * default.batch_size
-    )
+    assert trainer == replace(default, num_envs=factor * default.num_envs, batch_size=factor * default.batch_size)
 
 
 @pytest.mark.parametrize("agent", ["DQN", "PPO"])
@@ -128,12 +136,15 @@ def test_auto_moves_replay_that_does_not_fit_to_the_host(gpu):
 def test_what_was_chosen_and_changed_is_told_in_one_line(gpu):
     gpu(80)
     lines = [
-        planned(from_dict({"agent_type": agent, "total_timesteps": 10**8}), profile, stated, GPU)
-        .chosen for agent, profile, stated in (
-            ("DQN", "auto", set()), ("DQN", "auto", {"trainer.train_freq"}), ("DQN", "8gb", set()),
-            ("DQN", "none", set()), ("PPO", "16gb", {"trainer.num_envs"}),
+        planned(from_dict({"agent_type": agent, "total_timesteps": 10**8}), profile, stated, GPU).chosen
+        for agent, profile, stated in (
+            ("DQN", "auto", set()),
+            ("DQN", "auto", {"trainer.train_freq"}),
+            ("DQN", "8gb", set()),
+            ("DQN", "none", set()),
+            ("PPO", "16gb", {"trainer.num_envs"}),
         )
-    ]  # fmt: skip
+    ]
     auto = "profile auto (80gb, as far as the run has updates for it): "
     batch = OnPolicyConfig().batch_size
     assert lines == [
@@ -166,17 +177,22 @@ def test_stated_keys_are_those_of_file_and_arguments(tmp_path):
     file = tmp_path / "config.json"
     file.write_text('{"trainer": {"num_envs": 3}, "trainer.gamma": 0.9, "seed": 1}')
     assert stated_keys(file, ["execution.device=cpu"]) == {
-        "trainer.num_envs", "trainer.gamma", "seed", "execution.device"
-    }  # fmt: skip
+        "trainer.num_envs",
+        "trainer.gamma",
+        "seed",
+        "execution.device",
+    }
     assert stated_keys(None) == set()
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [(["--profile", "7gb"], "profile='7gb': must be one of auto, none, cpu"),
-     (["trainer.buffer_size=10000000000"], "trainer.buffer_size=10000000000: must be at most "),
-     (["imitation_learning=true", f"teacher={'t/' * 2500}"], "t/t/")],
-)  # fmt: skip
+    [
+        (["--profile", "7gb"], "profile='7gb': must be one of auto, none, cpu"),
+        (["trainer.buffer_size=10000000000"], "trainer.buffer_size=10000000000: must be at most "),
+        (["imitation_learning=true", f"teacher={'t/' * 2500}"], "t/t/"),
+    ],
+)
 def test_a_run_that_cannot_be_leaves_no_folder(tmp_path, capsys, words, message):
     assert main(["train", f"save_dir={tmp_path / 'runs'}", *words]) == 2
     errors = capsys.readouterr().err

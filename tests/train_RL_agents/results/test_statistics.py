@@ -102,9 +102,13 @@ def test_the_interval_of_a_ratio_is_that_of_scipys_bootstrap(stats):
     values = rng.binomial(counts.astype(int), 0.8).astype(float)
     found = ratio_estimate(values, counts)
     expected = stats.bootstrap(
-        (values, counts), lambda x, y, axis: x.sum(axis) / y.sum(axis), paired=True,
-        method="percentile", n_resamples=4000, rng=1,
-    ).confidence_interval  # fmt: skip
+        (values, counts),
+        lambda x, y, axis: x.sum(axis) / y.sum(axis),
+        paired=True,
+        method="percentile",
+        n_resamples=4000,
+        rng=1,
+    ).confidence_interval
     assert (found.low, found.high) == pytest.approx(tuple(expected), abs=0.002)
 
 
@@ -122,8 +126,7 @@ def test_intervals_leave_out_a_fortieth_of_the_samples_at_each_end():
 
 
 def test_every_value_has_its_own_interval_and_those_without_samples_none():
-    samples = np.stack([np.arange(41.0), np.full(41, np.nan), np.where(np.arange(41) < 1, np.nan,
-                        10.0)], 1)  # fmt: skip
+    samples = np.stack([np.arange(41.0), np.full(41, np.nan), np.where(np.arange(41) < 1, np.nan, 10.0)], 1)
     _, low, high = bootstrap(None, lambda *_: samples, 41)
     np.testing.assert_array_equal(low, [1.0, np.nan, 10.0])
     np.testing.assert_array_equal(high, [39.0, np.nan, 10.0])
@@ -198,9 +201,7 @@ def test_rliable_computes_the_same():
         assert value == pytest.approx(points[name][0])
         assert (low, high) == pytest.approx(ends[name][:, 0], abs=0.03)
     pairs = {"pair": (scores["ours"], scores["theirs"])}
-    points, ends = library.get_interval_estimates(
-        pairs, metrics.probability_of_improvement, reps=5000
-    )
+    points, ends = library.get_interval_estimates(pairs, metrics.probability_of_improvement, reps=5000)
     value, low, high = estimate(improvement, counts(OURS), counts(THEIRS), episodes=False)
     assert value == pytest.approx(points["pair"])
     assert (low, high) == pytest.approx(ends["pair"][:, 0], abs=0.05)
@@ -251,9 +252,7 @@ def test_a_profile_has_an_interval_at_every_threshold():
 
 def test_the_interquartile_mean_and_improvement_are_scipys(stats):
     scores = np.random.default_rng(0).random((2, 5, 8))
-    assert interquartile_mean(scores) == pytest.approx(
-        [stats.trim_mean(each, 0.25, axis=None) for each in scores]
-    )
+    assert interquartile_mean(scores) == pytest.approx([stats.trim_mean(each, 0.25, axis=None) for each in scores])
     ours, theirs = rates(counts(OURS)), rates(counts(THEIRS))
     shares = stats.mannwhitneyu(ours, theirs).statistic / (len(ours) * len(theirs))
     assert improvement(ours, theirs) == pytest.approx(shares.mean())
@@ -265,8 +264,9 @@ def test_the_interquartile_mean_and_improvement_are_scipys(stats):
 def test_the_band_of_a_single_run_is_scipys(stats):
     values = np.random.default_rng(0).random((2, 80)) < [[0.3], [0.8]]
     found = curve_estimate([values.astype(float)])
-    expected = stats.bootstrap((values.astype(float),), np.mean, axis=1, method="percentile",
-                               n_resamples=4000, rng=1).confidence_interval  # fmt: skip
+    expected = stats.bootstrap(
+        (values.astype(float),), np.mean, axis=1, method="percentile", n_resamples=4000, rng=1
+    ).confidence_interval
     assert found.value == pytest.approx(values.mean(1))
     assert found.low == pytest.approx(expected.low, abs=0.03)
     assert found.high == pytest.approx(expected.high, abs=0.03)
@@ -274,8 +274,7 @@ def test_the_band_of_a_single_run_is_scipys(stats):
 
 def test_the_band_of_several_runs_equals_scalar_code():
     rng = np.random.default_rng(0)
-    values = [(rng.random((2, number)) < share).astype(float)
-              for number, share in ((30, 0.4), (50, 0.9), (20, 0.6))]  # fmt: skip
+    values = [(rng.random((2, number)) < share).astype(float) for number, share in ((30, 0.4), (50, 0.9), (20, 0.6))]
     values[1][0, ::3] = np.nan
     samples = []
     for _ in range(2000):
@@ -312,8 +311,10 @@ def test_differences_of_groups_equal_scalar_code():
     samples = []
     for _ in range(2000):
         scenarios = rng.integers(60, size=60)
-        one, other = (np.mean([side[run][scenarios] for run in rng.integers(len(side),
-                      size=len(side))]) for side in (ours, theirs))  # fmt: skip
+        one, other = (
+            np.mean([side[run][scenarios] for run in rng.integers(len(side), size=len(side))])
+            for side in (ours, theirs)
+        )
         samples.append(one - other)
     found = paired_difference(ours, theirs)
     assert found.value == pytest.approx(np.mean(ours) - np.mean(theirs))

@@ -20,17 +20,21 @@ def of_texts(titles, rows, keys=1, important=()):
 
 ONE = of_texts(
     ["", "episodes", "success", "robot success", "energy"],
-    [["level 1", "100", "0.971 [0.955, 0.982]", "0.988", "31193"],
-     ["overall", "600", "1.000 [0.994, 1.000]", "0.500", "9"]],
+    [
+        ["level 1", "100", "0.971 [0.955, 0.982]", "0.988", "31193"],
+        ["overall", "600", "1.000 [0.994, 1.000]", "0.500", "9"],
+    ],
     important=("success", "robot success"),
-)  # fmt: skip
+)
 TWO = of_texts(
     ["", "policy", "episodes", "success", "than the first"],
-    [["crossing from port", "runs/a_long_name/seed_0", "25", "0.971 [0.955, 0.982]", "-"],
-     ["", "orca", "25", "0.500 [0.250, 0.750]", "-0.471 [-0.500, -0.250]"]],
+    [
+        ["crossing from port", "runs/a_long_name/seed_0", "25", "0.971 [0.955, 0.982]", "-"],
+        ["", "orca", "25", "0.500 [0.250, 0.750]", "-0.471 [-0.500, -0.250]"],
+    ],
     2,
     ("success", "than the first"),
-)  # fmt: skip
+)
 
 MEANINGS = {
     "success": "episodes in which every robot arrives in time",
@@ -121,9 +125,11 @@ FIGURES = Table(
         Column("time", "travel time", ".1f", unit="s"),
         Column("steps", format=lambda steps: f"{steps / 1000:g}k"),
     ],
-    [{"group": "a", "rate": 0.5, "low": 0.25, "high": 0.75, "time": 20.04, "steps": 1500},
-     {"group": "b", "rate": 1.0, "low": 0.5, "high": None, "time": None, "other": 7}],
-)  # fmt: skip
+    [
+        {"group": "a", "rate": 0.5, "low": 0.25, "high": 0.75, "time": 20.04, "steps": 1500},
+        {"group": "b", "rate": 1.0, "low": 0.5, "high": None, "time": None, "other": 7},
+    ],
+)
 
 
 def test_columns_say_how_figures_are_shown():
@@ -149,5 +155,4 @@ def test_csv_has_the_figures_as_they_are_by_name():
     text = FIGURES.csv()
     assert text.startswith("group,rate,time,steps\na,0.5,20.04,1500\n")
     rows = list(csv.DictReader(Table.of(FIGURES.rows).csv().splitlines()))
-    assert rows[1] == {"group": "b", "rate": "1.0", "low": "0.5", "high": "", "time": "",
-                       "steps": "", "other": "7"}  # fmt: skip
+    assert rows[1] == {"group": "b", "rate": "1.0", "low": "0.5", "high": "", "time": "", "steps": "", "other": "7"}

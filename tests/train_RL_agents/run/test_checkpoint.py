@@ -34,9 +34,12 @@ from train_RL_agents.utils.shipped import shipped
 FULL = OSError(28, "No space left on device")
 METRICS = {"success_rate": 0.5, "avg_return": -1.25, "avg_time": None, "episodes": 3}
 CONTENT = {
-    "format": TRAINING, "version": VERSION, "weights": {"layer": torch.arange(12.0).view(3, 4)},
-    "mask": torch.tensor([True, False]), "rows": [{"env_steps": 8, "avg_time": None, "name": "x"}],
-}  # fmt: skip
+    "format": TRAINING,
+    "version": VERSION,
+    "weights": {"layer": torch.arange(12.0).view(3, 4)},
+    "mask": torch.tensor([True, False]),
+    "rows": [{"env_steps": 8, "avg_time": None, "name": "x"}],
+}
 
 
 def refusal(function, *arguments):
@@ -177,9 +180,7 @@ def test_memory_is_not_taken_for_what_no_checkpoint_holds(tmp_path, monkeypatch)
     torch.save(CONTENT | {"rows": Bytes()}, tmp_path / "state.pt")
     loaded = []
     monkeypatch.setattr(torch, "load", lambda *given, **more: loaded.append(given))
-    assert "damaged, or not a checkpoint" in refusal(
-        read_checked, tmp_path / "state.pt", TRAINING, CPU
-    )
+    assert "damaged, or not a checkpoint" in refusal(read_checked, tmp_path / "state.pt", TRAINING, CPU)
     assert not loaded
 
 
@@ -190,9 +191,7 @@ def test_content_that_unfolds_without_end_is_refused(tmp_path, pack):
     for _ in range(60):
         content = pack(content)
     write_atomically(tmp_path / "state.pt", CONTENT | {"more": content})
-    assert "damaged, or not a checkpoint" in refusal(
-        read_checked, tmp_path / "state.pt", TRAINING, CPU
-    )
+    assert "damaged, or not a checkpoint" in refusal(read_checked, tmp_path / "state.pt", TRAINING, CPU)
 
 
 def test_a_few_numbers_may_be_there_twice(tmp_path):
@@ -249,9 +248,7 @@ def test_a_policy_does_not_ask_for_a_gpu(tmp_path):
 
 
 def test_a_training_state_is_no_policy(state):
-    assert refusal(load_policy, state) == (
-        f"{state}='marinenav training state': must be a marinenav policy"
-    )
+    assert refusal(load_policy, state) == (f"{state}='marinenav training state': must be a marinenav policy")
 
 
 @pytest.fixture

@@ -44,9 +44,7 @@ def test_the_newest_run_is_meant(made, name):
 
 
 def test_runs_are_found_in_folders_of_training_folders(made):
-    assert [str(run) for run in runs_below(made)] == [
-        "runs/b/seed_0", "runs/a/seed_1", "runs/a/seed_0"
-    ]  # fmt: skip
+    assert [str(run) for run in runs_below(made)] == ["runs/b/seed_0", "runs/a/seed_1", "runs/a/seed_0"]
     message = r"a single run, one of \['a/seed_0', 'a/seed_1', 'b/seed_0'\] in it, or runs/latest"
     with pytest.raises(ConfigError, match=message):
         single_run(made)
@@ -78,11 +76,18 @@ def test_the_newest_run_that_has_what_is_needed_is_meant(made, capsys):
     assert sentence == f"latest: no run in runs has an evaluation yet; the newest is {failed}"
 
 
-@pytest.mark.parametrize("name, proposed", [
-    ("runs/latst", "runs/latest"), ("run/latest", "runs/latest"), ("run/b/seed_0", "runs/b/seed_0"),
-    ("lates", "latest"), ("runs/b/sed_0", "runs/b/seed_0"), ("rns", "runs"),
-    ("runs/b/seed_0/checkpoints/policy_2.pt", "runs/b/seed_0/checkpoints/policy_1.pt"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, proposed",
+    [
+        ("runs/latst", "runs/latest"),
+        ("run/latest", "runs/latest"),
+        ("run/b/seed_0", "runs/b/seed_0"),
+        ("lates", "latest"),
+        ("runs/b/sed_0", "runs/b/seed_0"),
+        ("rns", "runs"),
+        ("runs/b/seed_0/checkpoints/policy_2.pt", "runs/b/seed_0/checkpoints/policy_1.pt"),
+    ],
+)
 def test_a_path_like_the_one_written_is_proposed(made, capsys, name, proposed):
     for argv in (["evaluate", name], ["export", name, "--out", "x"], ["info", name]):
         assert refused(capsys, *argv).endswith(f"; did you mean {proposed}?")
@@ -125,11 +130,16 @@ def test_shipped_names_are_meant_too():
     assert len(AGENTS) == len(shipped("pretrained"))
 
 
-@pytest.mark.parametrize("argv", [
-    ["evaluate", "latest", "--levels", "1", "--episodes", "1"],
-    ["info", "latest"], ["demo", "latest", "--no-open"], ["export", "latest", "--out", "exported"],
-    ["play", "latest", "--levels", "1", "--episodes", "1", "--html", "page.html"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["evaluate", "latest", "--levels", "1", "--episodes", "1"],
+        ["info", "latest"],
+        ["demo", "latest", "--no-open"],
+        ["export", "latest", "--out", "exported"],
+        ["play", "latest", "--levels", "1", "--episodes", "1", "--html", "page.html"],
+    ],
+)
 def test_every_command_knows_the_newest_run(made, argv, capsys):
     assert main(argv) == 0
     output = capsys.readouterr().out

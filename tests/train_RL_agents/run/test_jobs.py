@@ -57,21 +57,27 @@ def test_no_more_than_so_many_run_at_once_and_each_has_a_place(capsys):
     code += "; print('to', time.time())"
     jobs = Jobs({str(number): python(code) for number in range(4)}, 2)
     jobs.run()
-    events = sorted((float(words[2]), words[1]) for words in
-                    (line.split() for line in capsys.readouterr().out.splitlines()))  # fmt: skip
+    events = sorted(
+        (float(words[2]), words[1]) for words in (line.split() for line in capsys.readouterr().out.splitlines())
+    )
     running = [1 if kind == "from" else -1 for _, kind in events]
     assert max(sum(running[: count + 1]) for count in range(8)) <= 2
     assert len(events) == 8
 
 
 def test_a_failure_does_not_end_the_others(capsys):
-    commands = {"bad": python("sys.exit('it broke')"), "killed": python("os.kill(os.getpid(), 9)"),
-                "good": python("time.sleep(0.2); print('done')")}  # fmt: skip
+    commands = {
+        "bad": python("sys.exit('it broke')"),
+        "killed": python("os.kill(os.getpid(), 9)"),
+        "good": python("time.sleep(0.2); print('done')"),
+    }
     jobs = Jobs(commands, 3)
     jobs.run()
     assert jobs.status == {"bad": 1, "killed": -9, "good": 0}
-    assert sorted(jobs.failures) == ["bad: failed with status 1: it broke",
-                                     "killed: failed with status -9: it said nothing"]  # fmt: skip
+    assert sorted(jobs.failures) == [
+        "bad: failed with status 1: it broke",
+        "killed: failed with status -9: it said nothing",
+    ]
     assert "good: done" in capsys.readouterr().out
 
 
@@ -88,8 +94,11 @@ def test_failures_are_told_and_the_largest_is_the_status(capsys, statuses, statu
     jobs = Jobs({}, 1)
     jobs.status = {str(number): each for number, each in enumerate(statuses)}
     assert jobs.report("again") == status
-    told = [f"marinenav: {number}: failed with status {each}: it said nothing"
-            for number, each in enumerate(statuses) if each]  # fmt: skip
+    told = [
+        f"marinenav: {number}: failed with status {each}: it said nothing"
+        for number, each in enumerate(statuses)
+        if each
+    ]
     output = capsys.readouterr()
     assert (output.out, output.err.splitlines()) == ("", told)
 
@@ -125,9 +134,7 @@ def test_a_signal_asks_all_to_save_and_starts_no_more(capsys, said):
         jobs.run()
     assert jobs.status == {"a": 130, "b": 130}
     assert (jobs.stopped, jobs.failures, jobs.report("again")) == (True, [], 130)
-    assert sorted(capsys.readouterr().out.splitlines()) == [
-        "a: ready", "a: saved", "again", "b: ready", "b: saved"
-    ]  # fmt: skip
+    assert sorted(capsys.readouterr().out.splitlines()) == ["a: ready", "a: saved", "again", "b: ready", "b: saved"]
 
 
 ON_USER_SIGNAL = """
@@ -189,9 +196,7 @@ def test_cores_and_gpus_are_shared(monkeypatch):
     monkeypatch.setattr("train_RL_agents.run.jobs.cpu_cores", lambda: 5)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
-    assert shares(3) == [
-        {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": each} for each in ("4", "6", "4")
-    ]
+    assert shares(3) == [{"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": each} for each in ("4", "6", "4")]
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     assert shares(2) == [{"OMP_NUM_THREADS": "2"}] * 2

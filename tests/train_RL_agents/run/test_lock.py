@@ -36,9 +36,7 @@ def hold():
     started = []
 
     def held(path):
-        process = subprocess.Popen(
-            [sys.executable, "-c", HOLD, str(path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
-        )
+        process = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
         started.append(process)
         assert process.stdout.readline() == "held\n"
         return process
@@ -56,8 +54,7 @@ def test_the_lock_of_a_process_ends_with_it(tmp_path, hold):
     with pytest.raises(ConfigError) as caught:
         lock.take(path)
     assert str(caught.value) == (
-        f"{tmp_path}: process {other.pid} on {socket.gethostname()} is training this run; wait "
-        "until it ends"
+        f"{tmp_path}: process {other.pid} on {socket.gethostname()} is training this run; wait until it ends"
     )
     other.send_signal(signal.SIGKILL)
     other.wait()
@@ -66,10 +63,16 @@ def test_the_lock_of_a_process_ends_with_it(tmp_path, hold):
     lock.release(file)
 
 
-@pytest.mark.parametrize(("content", "held"), [
-    ("", False), ("{alive} {here}", True), ("{dead} {here}", False), ("{alive} elsewhere", True),
-    ("nonsense", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "held"),
+    [
+        ("", False),
+        ("{alive} {here}", True),
+        ("{dead} {here}", False),
+        ("{alive} elsewhere", True),
+        ("nonsense", False),
+    ],
+)
 @pytest.mark.parametrize("module", [None, "without locks"])
 def test_without_locks_the_file_says_who_writes(tmp_path, monkeypatch, module, content, held):
     def none(*arguments):

@@ -11,8 +11,11 @@ from train_RL_agents.run.tensorboard import TensorBoard
 
 def methods(kind):
     """Parameters of the public methods that a class defines, by name."""
-    return {name: list(inspect.signature(each).parameters) for name, each in vars(kind).items()
-            if inspect.isfunction(each) and not name.startswith("_")}  # fmt: skip
+    return {
+        name: list(inspect.signature(each).parameters)
+        for name, each in vars(kind).items()
+        if inspect.isfunction(each) and not name.startswith("_")
+    }
 
 
 @pytest.mark.parametrize("kind", [TensorBoard, TorchRLLogger])

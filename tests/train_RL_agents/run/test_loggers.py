@@ -59,9 +59,7 @@ def test_every_logger_gets_what_tensorboard_gets(tmp_path: Path, tiny: None) -> 
     assert "trainer.train_freq: 8" in settings
 
 
-def test_a_pipe_in_place_of_a_table_is_not_waited_for(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_pipe_in_place_of_a_table_is_not_waited_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = new_run(tmp_path, "loggers=csv")
     pipe = run.path / "csv" / "scalars" / "loss.csv"
     pipe.parent.mkdir(parents=True)

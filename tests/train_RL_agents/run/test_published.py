@@ -50,10 +50,7 @@ def named_weights(name, seed=1):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         agent = AGENTS[name](published_config(name).agent)
-    return {
-        key: each.detach()
-        for key, each in agent.networks[agent.output_networks()[0]].named_parameters()
-    }
+    return {key: each.detach() for key, each in agent.networks[agent.output_networks()[0]].named_parameters()}
 
 
 def write_arrays(path, weights):
@@ -127,8 +124,7 @@ def test_stochastic_evaluations_differ_and_repeat(capsys, tmp_path, probe):
     config = replace(config, world=replace(config.world, max_steps=5))
     path = tmp_path / "policy.pt"
     save_policy(path, import_agent("SAC", weights_of(probe, "SAC"), PROBE), config, 0, {})
-    steady, first, again = (evaluated(path, *options)
-                            for options in ([], ["--stochastic"], ["--stochastic"]))  # fmt: skip
+    steady, first, again = (evaluated(path, *options) for options in ([], ["--stochastic"], ["--stochastic"]))
     assert first == again
     assert first["avg_return"] != steady["avg_return"]
     capsys.readouterr()
@@ -137,9 +133,7 @@ def test_stochastic_evaluations_differ_and_repeat(capsys, tmp_path, probe):
 def test_published_iqn_acts_on_random_fractions_while_training(probe):
     """Then every robot draws its own: equal observations get different actions."""
     agent = import_agent("IQN", weights_of(probe, "IQN"), PROBE)
-    given = each_entry(
-        observed(probe), lambda each: each[:, None].expand(-1, 500, *each.shape[1:]).float()
-    )
+    given = each_entry(observed(probe), lambda each: each[:, None].expand(-1, 500, *each.shape[1:]).float())
     with torch.no_grad():
         steady, drawn = agent.act(given), explored(agent, given)
         assert torch.equal(explored(agent, given), drawn)
@@ -179,10 +173,13 @@ def whole_numbers(weights):
         (of_another_shape, "(hidden_layer.bias is (64,), must be (128,))"),
         (not_finite, "hidden_layer.bias='nan or inf': must be finite"),
         (whole_numbers, "self_encoder.0.weight='Tensor': must be an array of real numbers"),
-        (lambda _: {}, "(self_encoder.0.weight is missing, self_encoder.0.bias is missing, "
-                       "object_encoder.0.weight is missing and 7 more)"),
+        (
+            lambda _: {},
+            "(self_encoder.0.weight is missing, self_encoder.0.bias is missing, "
+            "object_encoder.0.weight is missing and 7 more)",
+        ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("suffix", ["npz", "pt"])
 def test_weights_that_do_not_fit(capsys, tmp_path, change, expected, suffix):
     file, weights = tmp_path / f"weights.{suffix}", change(named_weights("DQN"))
@@ -204,9 +201,8 @@ def refused(capsys, argv):
 
 @pytest.mark.parametrize(
     ("owner", "taken_for", "hint"),
-    [("SAC", "DQN", "they fit SAC"), ("AC-IQN", "IQN", "they fit AC-IQN and DDPG"),
-     ("DQN", "IQN", "they fit DQN")],
-)  # fmt: skip
+    [("SAC", "DQN", "they fit SAC"), ("AC-IQN", "IQN", "they fit AC-IQN and DDPG"), ("DQN", "IQN", "they fit DQN")],
+)
 def test_weights_of_another_agent(capsys, tmp_path, owner, taken_for, hint):
     file = write_arrays(tmp_path / "weights.npz", named_weights(owner))
     said = refused(capsys, import_command(taken_for, file, tmp_path / "policy.pt"))
@@ -238,9 +234,7 @@ def test_files_of_other_kinds(capsys, tmp_path):
     assert "must be a file in .npz, .pt, .pth" in said
     pickled = tmp_path / "pickled.npz"
     np.savez(pickled, weights=np.array([{}], dtype=object))
-    assert "damaged, or not a file of weights" in refused(
-        capsys, import_command("DQN", pickled, out)
-    )
+    assert "damaged, or not a file of weights" in refused(capsys, import_command("DQN", pickled, out))
     torch.save([torch.zeros(3)], tmp_path / "list.pt")
     refused(capsys, import_command("DQN", tmp_path / "list.pt", out))
     assert not out.exists()
@@ -272,9 +266,7 @@ class Memory:
 
 @pytest.mark.parametrize("legacy", [False, True])
 @pytest.mark.parametrize("compressed", [False, True])
-def test_memory_is_not_taken_for_what_weights_do_not_hold(
-    tmp_path, monkeypatch, compressed, legacy
-):
+def test_memory_is_not_taken_for_what_weights_do_not_hold(tmp_path, monkeypatch, compressed, legacy):
     path = tmp_path / "weights.pt"
     torch.save({"a": Memory()}, path, _use_new_zipfile_serialization=not legacy)
     if compressed and not legacy:
@@ -328,8 +320,12 @@ def test_faithful_schedules(name):
     assert (trainer.max_grad_norm, trainer.reward_scale) == (0.5, 1.0)
     assert config.training.reward.collision_penalty == -5.0
     assert config.world.reward.collision_penalty == -5.0
-    exploration = (trainer.exploration_initial_eps, trainer.exploration_final_eps,
-                   trainer.exploration_fraction, trainer.exploration_spread)  # fmt: skip
+    exploration = (
+        trainer.exploration_initial_eps,
+        trainer.exploration_final_eps,
+        trainer.exploration_fraction,
+        trainer.exploration_spread,
+    )
     assert exploration == (0.6, 0.05, 0.25, 1.0)
     assert (trainer.exploration == "uniform") == AGENTS[name].continuous
     steps = (3, True) if name == "Rainbow" else (1, False)
@@ -339,9 +335,16 @@ def test_faithful_schedules(name):
 @pytest.mark.parametrize("name", FAITHFUL)
 def test_faithful_configurations_train(tmp_path, name):
     """320 env-steps; the last one ends with a hard copy, so the targets equal the learned."""
-    overrides = [*WORLD, *PLAIN, "total_timesteps=320",
-                 "eval_freq=320", "log_freq=160", "trainer.learning_starts=64",
-                 "trainer.target_update_interval=160", "trainer.buffer_size=2000"]  # fmt: skip
+    overrides = [
+        *WORLD,
+        *PLAIN,
+        "total_timesteps=320",
+        "eval_freq=320",
+        "log_freq=160",
+        "trainer.learning_starts=64",
+        "trainer.target_update_interval=160",
+        "trainer.buffer_size=2000",
+    ]
     config = load_config(FAITHFUL[name], overrides)
     with small_pool():
         trainer = TorchRLTrainer(RunFolder.create(config, 0, [], tmp_path), quiet=True)
@@ -352,8 +355,7 @@ def test_faithful_configurations_train(tmp_path, name):
     after = agent.networks.state_dict()
     assert all(value.isfinite().all() for value in after.values())
     for part in agent.networks:
-        moved = any(not torch.equal(after[key], value) for key, value in before.items()
-                    if key.startswith(f"{part}."))  # fmt: skip
+        moved = any(not torch.equal(after[key], value) for key, value in before.items() if key.startswith(f"{part}."))
         assert moved == (part != "temperature")
     for part, target in agent.targets.items():
         for key, value in target.state_dict().items():

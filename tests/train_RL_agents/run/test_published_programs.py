@@ -176,9 +176,7 @@ def test_code_is_not_even_parsed(tmp_path):
     assert load_policy(path).config.agent_type == "DQN"
 
 
-@pytest.mark.parametrize(
-    "value", [Act(bytearray, 2**40), Act(exec, "1"), {"a": 1}, 5, [torch.nn.Linear]]
-)
+@pytest.mark.parametrize("value", [Act(bytearray, 2**40), Act(exec, "1"), {"a": 1}, 5, [torch.nn.Linear]])
 def test_other_content_is_refused(tmp_path, value):
     path = rewritten(tmp_path / "model.pt", **{"data.pkl": pickle.dumps(value, protocol=2)})
     with pytest.raises(ConfigError, match="damaged, or not a file of weights"):
@@ -206,9 +204,7 @@ def test_networks_of_other_sizes_are_refused(tmp_path):
     path.write_bytes(program(module, example()))
     with pytest.raises(ConfigError, match="holds no published network"):
         load_policy(path)
-    with pytest.raises(
-        ConfigError, match=r"output_layer.weight is \(9, 128\), must be \(25, 128\)"
-    ):
+    with pytest.raises(ConfigError, match=r"output_layer.weight is \(9, 128\), must be \(25, 128\)"):
         import_agent("DQN", read_weights(path), path)
     module.output_layer = nn.Linear(128, 25)
     module.hidden_layer.weight.data.fill_(torch.nan)

@@ -55,10 +55,7 @@ def together(tmp_path, work, *arguments, ranks=2):
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.train_RL_agents.tiny_runs"])
     meeting = tmp_path / f"meeting_{time.monotonic_ns()}"
-    processes = [
-        context.Process(target=_rank, args=(rank, ranks, meeting, work, arguments))
-        for rank in range(ranks)
-    ]
+    processes = [context.Process(target=_rank, args=(rank, ranks, meeting, work, arguments)) for rank in range(ranks)]
     for process in processes:
         process.start()
     for process in processes:
@@ -158,9 +155,7 @@ def test_processes_do_not_choose_the_same_device():
 def test_every_learned_parameter_gets_a_gradient(name):
     learner = learner_of(name)
     learner.update(make_batch(learner.agent, 4, seeded()))  # else an error
-    for each, gradient in zip(
-        learner.agent.networks.parameters(), gradients_in(learner), strict=True
-    ):
+    for each, gradient in zip(learner.agent.networks.parameters(), gradients_in(learner), strict=True):
         assert gradient.any() == each.requires_grad
 
 
@@ -225,23 +220,21 @@ def test_an_interrupted_run_of_two_ranks_ends_as_one_that_was_not(tmp_path):
     assert first["learner"]["updates"] == (160 - 16) // 8
     # The same weights, learned from different experience.
     assert differences(first["learner"], second["learner"]) == []
-    assert {name.split(".")[1] for name in differences(first, second)} >= {
-        "world", "replay", "generators", "streams"
-    }  # fmt: skip
+    assert {name.split(".")[1] for name in differences(first, second)} >= {"world", "replay", "generators", "streams"}
     assert [row["env_steps"] for row in evaluations(whole)] == ["80", "160"]
     logged = scalars(whole)
     assert logged["train/updates"] == [(40, 3.0), (80, 8.0), (120, 13.0), (160, 18.0)]
     # Each of 8 environments makes 20 steps, and ends an episode after 8 at the latest.
     assert sum(episodes for _, episodes in logged["train/episodes"]) >= 16.0
     assert sorted(file.name for file in parts.checkpoints.glob("training_state*")) == [
-        STATE, "training_state_rank1_000000000160.pt"
-    ]  # fmt: skip
+        STATE,
+        "training_state_rank1_000000000160.pt",
+    ]
     assert not list(parts.path.rglob(".*"))
 
 
 def test_an_interrupted_on_policy_run_of_two_ranks_ends_as_one_that_was_not(tmp_path):
-    words = ("agent_type=PPO", "agent.critic=fleet", "agent.normalize_observations=true",
-             "trainer.scale_returns=true")  # fmt: skip
+    words = ("agent_type=PPO", "agent.critic=fleet", "agent.normalize_observations=true", "trainer.scale_returns=true")
     whole, parts = new_run(tmp_path / "whole", *words), new_run(tmp_path / "parts", *words)
     assert together(tmp_path, train_both, whole, parts, 112) == [0, 0]
 
@@ -252,14 +245,10 @@ def test_an_interrupted_on_policy_run_of_two_ranks_ends_as_one_that_was_not(tmp_
     # As many updates of the same weights, with the same running statistics.
     assert first["learner"]["updates"] >= 20
     assert differences(first["learner"], second["learner"]) == []
-    counts = [
-        value for name, value in first["learner"]["agent"].items() if "own_norm.count" in name
-    ]
+    counts = [value for name, value in first["learner"]["agent"].items() if "own_norm.count" in name]
     assert counts and all(float(each) > 0.0 for each in counts)
     assert differences(first["returns"]["moments"], second["returns"]["moments"]) == []
-    assert {name.split(".")[1] for name in differences(first, second)} >= {
-        "world", "generators", "returns"
-    }  # fmt: skip
+    assert {name.split(".")[1] for name in differences(first, second)} >= {"world", "generators", "returns"}
 
 
 def train_both(rank, whole, parts, stop_at=104):
@@ -314,8 +303,12 @@ def test_other_numbers_of_processes_are_refused(tmp_path):
     with small_pool():
         train(one, stop_at=24)
     assert together(tmp_path, refuse_one, one, two) == [0, 0]
-    with small_pool(), pytest.raises(ConfigError, match="saved by 2 processes, so it cannot be "
-                                     "resumed by 1 process; start it with torchrun"):  # fmt: skip
+    with (
+        small_pool(),
+        pytest.raises(
+            ConfigError, match="saved by 2 processes, so it cannot be resumed by 1 process; start it with torchrun"
+        ),
+    ):
         resume(RunFolder.open(two.path), quiet=True)
 
 
@@ -341,8 +334,16 @@ def refuse_one(rank, one, two):
 @pytest.fixture
 def torchrun(tmp_path):
     """Starts two ranks of the command, and leaves none behind."""
-    words = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2",
-             "-m", "train_RL_agents", "train", "--no-bar")  # fmt: skip
+    words = (
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "train_RL_agents",
+        "train",
+        "--no-bar",
+    )
     # Killed, torchrun would leave its ranks behind.
     with programs(*words, end=subprocess.Popen.terminate) as begin:
         yield begin
@@ -371,8 +372,7 @@ def test_torchrun_is_stopped_by_a_signal_and_goes_on(tmp_path, torchrun, command
     assert state_of(run, 1)["env_steps"] == steps
     hint = output.splitlines()[-1]
     assert hint == (
-        "stopped and saved; go on with: torchrun --nproc-per-node 2 -m train_RL_agents train "
-        f"--resume {path}"
+        f"stopped and saved; go on with: torchrun --nproc-per-node 2 -m train_RL_agents train --resume {path}"
     )
     again = torchrun("--resume", str(path), f"total_timesteps={steps + 40}")
     output, errors = again.communicate(timeout=90)
@@ -388,6 +388,5 @@ def test_torchrun_says_once_what_cannot_be_used(tmp_path, torchrun, command):
     _, errors = process.communicate(timeout=60)
     assert process.returncode != 0
     said = [line for line in errors.splitlines() if line.startswith("marinenav: error:")]
-    assert said == ["marinenav: error: trainer.batch_size=7: must be a multiple of 2, the number "
-                    "of processes"]  # fmt: skip
+    assert said == ["marinenav: error: trainer.batch_size=7: must be a multiple of 2, the number of processes"]
     assert not (tmp_path / "runs").exists()

@@ -75,9 +75,7 @@ def test_a_new_folder_says_what_is_run(tmp_path):
     assert run.path.parent.parent == tmp_path
     assert run.path.parent.name.startswith("DQN_20")
     assert run.path.name == "seed_4"
-    assert sorted(files(run.path)) == [
-        "command.txt", "git_diff.patch", "trial_config.json", "versions.json"
-    ]  # fmt: skip
+    assert sorted(files(run.path)) == ["command.txt", "git_diff.patch", "trial_config.json", "versions.json"]
     assert run.checkpoints.is_dir()
     assert shlex.split((run.path / "command.txt").read_text()) == argv
     assert "'my file.json' seed=3,4" in (run.path / "command.txt").read_text()
@@ -92,8 +90,13 @@ def test_a_folder_of_its_own_command(tmp_path):
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_the_configuration_is_read_back(tmp_path, agent):
-    words = (f"agent_type={agent}", "trainer.gamma=0.9", "training_schedule.timesteps=0,50",
-             "world.vessel.m=300,350.5,400", "trainer.learning_rate=1e-4")  # fmt: skip
+    words = (
+        f"agent_type={agent}",
+        "trainer.gamma=0.9",
+        "training_schedule.timesteps=0,50",
+        "world.vessel.m=300,350.5,400",
+        "trainer.learning_rate=1e-4",
+    )
     run = new_run(tmp_path, *words, seed=7)
     opened = RunFolder.open(run.path)
     assert (opened.config, opened.seed, opened.path) == (run.config, 7, run.path)
@@ -116,9 +119,7 @@ def test_only_a_run_that_exists_may_have_batches_larger_than_replay(tmp_path):
     settings["trainer"]["batch_size"] = 151
     (run.path / "trial_config.json").write_text(json.dumps(settings))
     config = RunFolder.open(run.path).config
-    with pytest.raises(
-        ConfigError, match=r"^trainer\.batch_size=151: must be at most trainer\.buffer_size, 150$"
-    ):
+    with pytest.raises(ConfigError, match=r"^trainer\.batch_size=151: must be at most trainer\.buffer_size, 150$"):
         RunFolder.create(config, 0, parent=tmp_path / "new")
     assert not (tmp_path / "new").exists()
     new_run(tmp_path / "new", "agent_type=PPO", "trainer.batch_size=151")  # without replay
@@ -138,9 +139,7 @@ def test_commands_that_start_within_a_second_have_folders_of_their_own(tmp_path,
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(
-        ConfigError, match=r"checkpoints: the run folder cannot be made \("
-    ) as caught:
+    with pytest.raises(ConfigError, match=r"checkpoints: the run folder cannot be made \(") as caught:
         new_run(tmp_path / "file")
     assert "\n" not in str(caught.value)
 
@@ -189,9 +188,14 @@ def test_the_evaluation_scenarios_are_those_on_file(finished):
     read, _, _ = stack_episodes(episodes, CPU, drawn.start.dtype)
     for name in ("robot_mask", "obstacle_mask"):
         assert (getattr(read, name) == getattr(drawn, name)).all(), name
-    for name, mask in (("start", "robot_mask"), ("goal", "robot_mask"), ("heading", "robot_mask"),
-                       ("velocity", "robot_mask"), ("obstacle_position", "obstacle_mask"),
-                       ("obstacle_radius", "obstacle_mask")):  # fmt: skip
+    for name, mask in (
+        ("start", "robot_mask"),
+        ("goal", "robot_mask"),
+        ("heading", "robot_mask"),
+        ("velocity", "robot_mask"),
+        ("obstacle_position", "obstacle_mask"),
+        ("obstacle_radius", "obstacle_mask"),
+    ):
         there = getattr(drawn, mask)
         assert (getattr(read, name)[there] == getattr(drawn, name)[there]).all(), name
     assert sorted(read.core_circulation.flatten().tolist()) == pytest.approx(
@@ -248,8 +252,7 @@ def test_evaluations_in_tensorboard_and_manifest_agree_with_the_table(finished):
         if name in ("env_steps", *TIMES):
             assert f"eval/{name}" not in logged
             continue
-        expected = [(step, float(row[name])) for step, row in zip(STEPS, rows, strict=True)
-                    if row[name]]  # fmt: skip
+        expected = [(step, float(row[name])) for step, row in zip(STEPS, rows, strict=True) if row[name]]
         steps, values = zip(*logged.get(f"eval/{name}", []), strict=True) if expected else ((), ())
         assert list(steps) == [step for step, _ in expected]
         assert list(values) == pytest.approx([value for _, value in expected])
@@ -260,14 +263,28 @@ def test_evaluations_in_tensorboard_and_manifest_agree_with_the_table(finished):
 
 def test_tensorboard_has_every_kind_of_scalar_over_env_steps(finished):
     logged = scalars(finished)
-    for tag in ("train/replay_fill", "train/exploration", "train/learning_rate", "train/updates",
-                "charts/SPS", "charts/active_robot_steps_per_second", "losses/loss_critic",
-                "losses/loss_actor", "losses/grad_norm"):  # fmt: skip
+    for tag in (
+        "train/replay_fill",
+        "train/exploration",
+        "train/learning_rate",
+        "train/updates",
+        "charts/SPS",
+        "charts/active_robot_steps_per_second",
+        "losses/loss_critic",
+        "losses/loss_actor",
+        "losses/grad_norm",
+    ):
         assert [step for step, _ in logged[tag]] == [40, 80, 120, 160], tag
     # On a slow machine there is time for a sample of its use.
     assert {tag.partition("/")[0] for tag in logged} - {"system"} == {
-        "train", "eval", "losses", "time", "charts", "Result", "Training"
-    }  # fmt: skip
+        "train",
+        "eval",
+        "losses",
+        "time",
+        "charts",
+        "Result",
+        "Training",
+    }
     assert [step for step, _ in logged["eval/success_rate"]] == STEPS
     for phase in ("collect", "insert", "sample", "update", "evaluate", "save"):
         assert all(0.0 <= share <= 1.0 for _, share in logged[f"time/{phase}"]), phase
@@ -292,8 +309,10 @@ def test_histograms_are_of_what_is_finite(tmp_path):
     run.log_histogram("c", torch.ones(5), 8)
     run.close()
     events = EventAccumulator(str(run.path)).Reload()
-    assert {tag: events.Histograms(tag)[0].histogram_value.num
-            for tag in events.Tags()["histograms"]} == {"a": 2, "c": 5}  # fmt: skip
+    assert {tag: events.Histograms(tag)[0].histogram_value.num for tag in events.Tags()["histograms"]} == {
+        "a": 2,
+        "c": 5,
+    }
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])
@@ -366,8 +385,10 @@ def test_policies_are_named_so_that_they_sort(finished):
 def test_the_manifest_knows_the_latest_and_the_best(finished):
     manifest = strict(finished.checkpoints / "manifest.json")
     assert manifest["latest"] == "policy_000000000160.pt"
-    ranks = {entry["file"]: (entry["metrics"]["success_rate"], entry["metrics"]["avg_return"])
-             for entry in manifest["policies"]}  # fmt: skip
+    ranks = {
+        entry["file"]: (entry["metrics"]["success_rate"], entry["metrics"]["avg_return"])
+        for entry in manifest["policies"]
+    }
     assert ranks[manifest["best"]] == max(ranks.values())
     for entry in manifest["policies"]:
         assert load_policy(finished.checkpoints / entry["file"]).metrics == entry["metrics"]
@@ -377,9 +398,14 @@ def test_the_best_has_the_highest_success_rate_then_return(tmp_path):
     run = new_run(tmp_path)
     bests = []
     for step, success, gained, best in (
-        (8, 0.0, None, True), (16, 0.0, -3.0, True), (24, 0.5, -9.0, True), (32, 0.4, 9.0, False),
-        (40, 0.5, -8.0, True), (48, 0.5, -8.0, False), (56, 0.5, None, False),
-    ):  # fmt: skip
+        (8, 0.0, None, True),
+        (16, 0.0, -3.0, True),
+        (24, 0.5, -9.0, True),
+        (32, 0.4, 9.0, False),
+        (40, 0.5, -8.0, True),
+        (48, 0.5, -8.0, False),
+        (56, 0.5, None, False),
+    ):
         metrics = {"success_rate": success, "avg_return": gained}
         assert run.add_policy(f"policy_{step}.pt", step, metrics) == best, step
         manifest = read_manifest(run.checkpoints)
@@ -403,9 +429,7 @@ def test_json_files_refuse_what_json_cannot_hold(tmp_path):
 
 def test_all_json_files_are_strict(finished):
     found = sorted(finished.path.rglob("*.json"))
-    assert [file.name for file in found] == [
-        "manifest.json", "eval_configs.json", "trial_config.json", "versions.json"
-    ]  # fmt: skip
+    assert [file.name for file in found] == ["manifest.json", "eval_configs.json", "trial_config.json", "versions.json"]
     for file in found:
         strict(file)
 
@@ -435,10 +459,19 @@ def victim(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("name", [
-    "trial_config.json", "evaluations.csv", "evaluations.npz", "run.log", "run.lock",
-    "checkpoints/manifest.json", "checkpoints/training_state.pt", "checkpoints",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "trial_config.json",
+        "evaluations.csv",
+        "evaluations.npz",
+        "run.log",
+        "run.lock",
+        "checkpoints/manifest.json",
+        "checkpoints/training_state.pt",
+        "checkpoints",
+    ],
+)
 def test_no_link_leads_out_of_a_received_run_folder(tmp_path, victim, trained, name):
     run = tmp_path / "seed_0"
     shutil.copytree(trained.path, run)

@@ -31,8 +31,7 @@ def test_the_results_come_first_among_sorted_tags():
 def test_those_of_training_come_next():
     logged = {f"train/{name}": number for number, name in enumerate(TRAINING)}
     found = of_training(logged | {"train/episodes": 3.0, "charts/SPS": 9.0})
-    assert list(found.items()) == [(f"Training/{1 + number}_{name}", number)
-                                   for number, name in enumerate(TRAINING)]  # fmt: skip
+    assert list(found.items()) == [(f"Training/{1 + number}_{name}", number) for number, name in enumerate(TRAINING)]
     assert list(found) == sorted(found)
     others = [tag for tag in TAGS if not tag.startswith(("Result/", "Training/"))]
     assert all(tag < known for tag in found for known in others)

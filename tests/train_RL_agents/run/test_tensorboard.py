@@ -62,8 +62,7 @@ def test_a_clock_that_was_set_back_hides_nothing(tmp_path, monkeypatch):
         for step in steps:
             run.log({"a": day}, step)
         run.close()
-    found = [(each.step, each.value) for each in EventAccumulator(str(run.path)).Reload()
-             .Scalars("a")]  # fmt: skip
+    found = [(each.step, each.value) for each in EventAccumulator(str(run.path)).Reload().Scalars("a")]
     assert found == [(8, 0.0), (16, 0.0), (24, -1.0), (32, -2.0), (40, -2.0), (48, 1.0)]
 
 
@@ -73,8 +72,11 @@ def test_the_settings_are_among_the_texts(tmp_path):
     run.log({"a": 1.0}, 8)
     run.close()
     events = EventAccumulator(str(run.path)).Reload()
-    texts = {tag: events.Tensors(tag)[-1].tensor_proto.string_val[0].decode()
-             for tag in events.Tags()["tensors"] if tag.startswith("settings")}  # fmt: skip
+    texts = {
+        tag: events.Tensors(tag)[-1].tensor_proto.string_val[0].decode()
+        for tag in events.Tags()["tensors"]
+        if tag.startswith("settings")
+    }
     changed, everything = texts.values()
     assert list(texts) == ["settings/changed/text_summary", "settings/complete/text_summary"]
     assert changed.startswith("DQN on cpu\n\nSettings that differ")

@@ -38,8 +38,7 @@ def test_command_writes_a_trace_that_names_the_phases(tmp_path, capsys):
     config = tmp_path / "tiny.json"
     config.write_text(json.dumps(TINY))
     with usual_signals():
-        assert main(["train", "-C", str(config), "--profile-trace", "3", "--no-bar",
-                     f"save_dir={tmp_path}"]) == 0  # fmt: skip
+        assert main(["train", "-C", str(config), "--profile-trace", "3", "--no-bar", f"save_dir={tmp_path}"]) == 0
     (path,) = tmp_path.glob("*/seed_0/*.pt.trace.json.gz")
     assert f"trace: {path}" in capsys.readouterr().out.splitlines()
     found = ranges(path)
@@ -73,8 +72,10 @@ def test_rare_updates_prolong_the_trace(tmp_path):
     assert trainer.clock.watch is not record_function
     found = ranges(trace.path)
     assert {name: found[name] for name in ("collect", "insert", "update")} == {
-        "collect": 3, "insert": 3, "update": 1,
-    }  # fmt: skip
+        "collect": 3,
+        "insert": 3,
+        "update": 1,
+    }
     trainer.turn(trace)
     trace.finish()
     assert list(tmp_path.iterdir()) == [trace.path]
@@ -116,8 +117,9 @@ def test_an_on_policy_run_is_traced(tmp_path):
         trainer.train()
     found = ranges(trace.path)
     assert {name: found[name] for name in ("collect", "insert")} == {
-        "collect": 2, "insert": 2,
-    }  # fmt: skip
+        "collect": 2,
+        "insert": 2,
+    }
     assert found["update"] > 2
 
 

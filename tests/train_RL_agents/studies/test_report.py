@@ -26,8 +26,7 @@ def made_up(out):
             continue
         make_folder(path)
         success = coins.random(12) < (0.9 if name == "A" else 0.4)
-        found[name, seed] = {"success": success.astype(int).tolist(),
-                             "group": ["level 1"] * 6 + ["level 2"] * 6}  # fmt: skip
+        found[name, seed] = {"success": success.astype(int).tolist(), "group": ["level 1"] * 6 + ["level 2"] * 6}
     return study, {"paper": found}
 
 
@@ -51,8 +50,7 @@ def test_page_and_table_have_all_runs(tmp_path):
         rows = list(csv.DictReader(file))
     assert len(rows) == 3 * 3
     content = found["paper"]["A", 1]
-    (overall,) = [row for row in rows if (row["agent"], row["seed"], row["group"]) ==
-                  ("A", "1", "overall")]  # fmt: skip
+    (overall,) = [row for row in rows if (row["agent"], row["seed"], row["group"]) == ("A", "1", "overall")]
     assert int(overall["successes"]) == sum(content["success"])
     assert float(overall["wall_minutes"]) == 2.0
     figures = tmp_path / "figures"
@@ -72,25 +70,22 @@ def test_nothing_is_written_where_one_file_cannot_be(tmp_path, name):
 
 def test_the_best_is_named_with_what_it_is_better_than():
     success = {"A": [1] * 30 + [0] * 2, "B": [1] * 29 + [0] * 3, "C": [1] * 8 + [0] * 24}
-    evaluations = {(name, seed): {"success": each} for name, each in success.items()
-                   for seed in (0, 1)}  # fmt: skip
+    evaluations = {(name, seed): {"success": each} for name, each in success.items() for seed in (0, 1)}
     sentence, table = verdict(evaluations)
-    assert sentence == (
-        "A has the most success, 0.938. It is better than C. "
-        "These runs do not tell it apart from B."
-    )
+    assert sentence == ("A has the most success, 0.938. It is better than C. These runs do not tell it apart from B.")
     assert table.titles == ["agent", "success", "behind the best", "95% interval"]
-    assert [row[:3] for row in table.cells] == [
-        ["A", "0.938", "-"], ["B", "0.906", "0.031"], ["C", "0.250", "0.688"]
-    ]  # fmt: skip
+    assert [row[:3] for row in table.cells] == [["A", "0.938", "-"], ["B", "0.906", "0.031"], ["C", "0.250", "0.688"]]
     assert table.cells[0][3] == "-" and " to " in table.cells[1][3]
     assert verdict({("A", 0): {"success": [1]}})[0] == "A has the most success, 1.000."
 
 
 def test_differences_are_of_every_pair():
-    evaluations = {(name, seed): {"success": [value] * 4} for name, value in
-                   (("C", 0), ("A", 1), ("B", 1)) for seed in (0, 1)}  # fmt: skip
+    evaluations = {
+        (name, seed): {"success": [value] * 4} for name, value in (("C", 0), ("A", 1), ("B", 1)) for seed in (0, 1)
+    }
     rows = difference_table(evaluations)
     assert [(row["group"], row["over"], row["difference"]) for row in rows] == [
-        ("A", "B", 0.0), ("A", "C", 1.0), ("B", "C", 1.0)
-    ]  # fmt: skip
+        ("A", "B", 0.0),
+        ("A", "C", 1.0),
+        ("B", "C", 1.0),
+    ]

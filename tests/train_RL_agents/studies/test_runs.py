@@ -27,11 +27,12 @@ def file(tmp_path):
     """A study of a tiny agent with two settings and two seeds."""
     (tmp_path / "tiny.json").write_text(json.dumps(TINY))
     content = {
-        "agents": [str(tmp_path / "tiny.json")], "seeds": [0, 1],
+        "agents": [str(tmp_path / "tiny.json")],
+        "seeds": [0, 1],
         "settings": {"usual": {}, "short": {"trainer.gamma": 0.5}},
         "common": {"total_timesteps": 80, **ROOM},
         "suites": {"fresh": {"episodes": 1, "seed": 3}},
-    }  # fmt: skip
+    }
     path = tmp_path / "mine.json"
     path.write_text(json.dumps(content))
     return path
@@ -44,8 +45,9 @@ def change(file, **values):
 def test_groups_are_agents_by_settings(file):
     study = read_study(file)
     assert {name: config.trainer.gamma for name, config in study.groups.items()} == {
-        "tiny, usual": 0.99, "tiny, short": 0.5
-    }  # fmt: skip
+        "tiny, usual": 0.99,
+        "tiny, short": 0.5,
+    }
     assert {config.total_timesteps for config in study.groups.values()} == {80}
     assert (study.seeds, study.which) == ((0, 1), "latest")
     assert study.suites == (Suite("fresh", 1, 3),)
@@ -63,25 +65,32 @@ def test_former_names_of_settings_are_read(file, tmp_path):
 def test_configurations_that_are_shipped_have_names(file):
     change(file, agents=["iqn", "AC-IQN"], settings={"": {}})
     groups = read_study(file).groups
-    assert {name: config.agent_type for name, config in groups.items()} == {
-        "iqn": "IQN", "AC-IQN": "AC-IQN"
-    }  # fmt: skip
+    assert {name: config.agent_type for name, config in groups.items()} == {"iqn": "IQN", "AC-IQN": "AC-IQN"}
 
 
-@pytest.mark.parametrize(("values", "said"), [
-    ({"agent": ["iqn"]}, "agent"), ({"agents": []}, "a list of configurations"),
-    ({"agents": ["nothing"]}, "a JSON file or"), ({"seeds": [1, 1]}, "different whole numbers"),
-    ({"seeds": [True]}, "different whole numbers"), ({"settings": {"a": 1}}, "settings.a"),
-    ({"settings": {}}, "one or more, or left out"),
-    ({"common": {"trainer.wrong": 1}}, "there is no such setting"), ({"suites": {}}, "one or more"),
-    ({"suites": {"none": {}}}, "one of"), ({"suites": {"fresh": {}}}, "given a seed"),
-    ({"suites": {"paper": {"size": 1}}}, "episodes, seed or neither"),
-    ({"suites": {"fresh": {"seed": 10**400}}}, "episodes, seed or neither"),
-    ({"suites": {"paper": {"episodes": 2}}}, "episodes=2: must be left out, paper has 10"),
-    ({"suites": {"rules": {"episodes": 0}}}, "episodes=0: must be at least 1"),
-    ({"settings": {"a": {}, "b": {"world.substeps": 1}}}, "b='world.substeps': must be that of"),
-    ({"which": "first"}, "latest or best"), ({"settings": {"a b": {}, "a_b": {}}}, "names"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"agent": ["iqn"]}, "agent"),
+        ({"agents": []}, "a list of configurations"),
+        ({"agents": ["nothing"]}, "a JSON file or"),
+        ({"seeds": [1, 1]}, "different whole numbers"),
+        ({"seeds": [True]}, "different whole numbers"),
+        ({"settings": {"a": 1}}, "settings.a"),
+        ({"settings": {}}, "one or more, or left out"),
+        ({"common": {"trainer.wrong": 1}}, "there is no such setting"),
+        ({"suites": {}}, "one or more"),
+        ({"suites": {"none": {}}}, "one of"),
+        ({"suites": {"fresh": {}}}, "given a seed"),
+        ({"suites": {"paper": {"size": 1}}}, "episodes, seed or neither"),
+        ({"suites": {"fresh": {"seed": 10**400}}}, "episodes, seed or neither"),
+        ({"suites": {"paper": {"episodes": 2}}}, "episodes=2: must be left out, paper has 10"),
+        ({"suites": {"rules": {"episodes": 0}}}, "episodes=0: must be at least 1"),
+        ({"settings": {"a": {}, "b": {"world.substeps": 1}}}, "b='world.substeps': must be that of"),
+        ({"which": "first"}, "latest or best"),
+        ({"settings": {"a b": {}, "a_b": {}}}, "names"),
+    ],
+)
 def test_what_cannot_be_used_is_refused_in_one_sentence(file, values, said):
     change(file, **values)
     with pytest.raises(ConfigError) as caught:
@@ -94,8 +103,7 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(file, values, said):
 def test_only_what_is_missing_is_trained_and_evaluated(file, tmp_path, monkeypatch):
     study, out = read_study(file), tmp_path / "out"
     commands = missing(study, out, ["marinenav"])
-    assert list(commands) == [f"tiny, {name}, seed {seed}" for name in ("usual", "short")
-                              for seed in (0, 1)]  # fmt: skip
+    assert list(commands) == [f"tiny, {name}, seed {seed}" for name in ("usual", "short") for seed in (0, 1)]
     done = run_folders(study, out)["tiny, short", 1]
     assert commands["tiny, short, seed 1"][3:6] == ["train", "--resume", str(done)]
     assert evaluate_all(study, out, CPU) == {"fresh": {}}

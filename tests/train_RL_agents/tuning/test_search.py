@@ -46,21 +46,24 @@ def test_space_may_have_former_names_of_settings(tmp_path):
     assert space.keys() == {"execution.precision"}
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    ({}, "an object with one or more settings"),
-    ({"trainer.batch": [1]}, "trainer.batch=[1]: there is no such setting"),
-    ({"agent_type": ["DQN", "IQN"]}, "a study is of one agent"),
-    ({"trainer.batch_size": []}, "a list with 1 to 100 values"),
-    ({"trainer.batch_size": [4, 8] * 51}, "a list with 1 to 100 values"),
-    ({"trainer.batch_size": [64, -1]}, "trainer.batch_size=-1: must be at least 1"),
-    ({"trainer.batch_size": ["many"]}, "trainer.batch_size='many': must be a whole number"),
-    ({"trainer.batch_size": {"low": 4.5, "high": 8}}, "trainer.batch_size=4.5: must be a whole"),
-    ({"trainer.tau": {"low": 0.1, "high": 2.0}}, "trainer.tau=2.0: must be"),
-    ({"trainer.tau": {"low": 0.1}}, "with low, high and perhaps log"),
-    ({"trainer.tau": {"low": 0.2, "high": 0.1}}, "numbers low < high"),
-    ({"trainer.learning_rate_final": {"low": 0.0, "high": 0.1, "log": True}}, "above 0 where log"),
-    ({"agent.features": {"low": 1, "high": 2}}, "the setting is not a single number"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({}, "an object with one or more settings"),
+        ({"trainer.batch": [1]}, "trainer.batch=[1]: there is no such setting"),
+        ({"agent_type": ["DQN", "IQN"]}, "a study is of one agent"),
+        ({"trainer.batch_size": []}, "a list with 1 to 100 values"),
+        ({"trainer.batch_size": [4, 8] * 51}, "a list with 1 to 100 values"),
+        ({"trainer.batch_size": [64, -1]}, "trainer.batch_size=-1: must be at least 1"),
+        ({"trainer.batch_size": ["many"]}, "trainer.batch_size='many': must be a whole number"),
+        ({"trainer.batch_size": {"low": 4.5, "high": 8}}, "trainer.batch_size=4.5: must be a whole"),
+        ({"trainer.tau": {"low": 0.1, "high": 2.0}}, "trainer.tau=2.0: must be"),
+        ({"trainer.tau": {"low": 0.1}}, "with low, high and perhaps log"),
+        ({"trainer.tau": {"low": 0.2, "high": 0.1}}, "numbers low < high"),
+        ({"trainer.learning_rate_final": {"low": 0.0, "high": 0.1, "log": True}}, "above 0 where log"),
+        ({"agent.features": {"low": 1, "high": 2}}, "the setting is not a single number"),
+    ],
+)
 def test_a_space_that_makes_no_sense_is_refused(tmp_path, content, message):
     pytest.importorskip("optuna", reason="needs the extra tune")
     with pytest.raises(ConfigError) as caught:
@@ -103,10 +106,17 @@ def test_a_study_keeps_trials_and_the_best_configuration(tmp_path, fake):
     assert (tmp_path / "study" / "trial_0002" / "seed_0" / "trial_config.json").is_file()
 
 
-@pytest.mark.parametrize("names", [
-    ("a?x", "a?y"), ("50%a", "50%61", "50a"), ("a#b", "a#c"), ("{a}", "{SCHEMA_VERSION}"),
-    ("a b", "a+b", "\u00e4&=;:@"), ("file:a", "[a]"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("a?x", "a?y"),
+        ("50%a", "50%61", "50a"),
+        ("a#b", "a#c"),
+        ("{a}", "{SCHEMA_VERSION}"),
+        ("a b", "a+b", "\u00e4&=;:@"),
+        ("file:a", "[a]"),
+    ],
+)
 def test_every_folder_has_a_storage_of_its_own_whatever_its_name(tmp_path, fake, names):
     space = read_space(write_space(tmp_path), CONFIG)
     for name in names:
@@ -167,8 +177,7 @@ def test_a_trial_that_another_process_has_begun_is_not_made_twice(tmp_path, fake
 
 
 def test_processes_propose_different_trials(tmp_path, fake):
-    first, second = (Search(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG))
-                     for _ in range(2))  # fmt: skip
+    first, second = (Search(tmp_path, CONFIG, read_space(write_space(tmp_path), CONFIG)) for _ in range(2))
     for each in (first, second, first, second):
         each.run_trial([])
     rates = [each.params["trainer.learning_rate"] for each in first.study.trials]
@@ -221,9 +230,7 @@ def test_without_a_compiler_trials_go_on(tmp_path, fake, monkeypatch, capsys):
     assert study.run_trial([]).startswith("trial 0: success")
     assert study.run_trial([]).startswith("trial 1: success")
     assert made == [True, False, False]
-    assert capsys.readouterr().out == (
-        "without generated code, which is slower: the compiler failed (no pass)\n"
-    )
+    assert capsys.readouterr().out == ("without generated code, which is slower: the compiler failed (no pass)\n")
 
 
 def test_a_study_goes_on_with_settings_that_are_newer_than_it(tmp_path, fake):
@@ -296,9 +303,7 @@ def test_a_study_with_a_damaged_trial_is_refused(tmp_path, fake, change, words):
     assert (tmp_path / STORAGE).read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "words", ["table studies already exists", "UNIQUE constraint failed: alembic_version.version"]
-)
+@pytest.mark.parametrize("words", ["table studies already exists", "UNIQUE constraint failed: alembic_version.version"])
 def test_two_processes_make_a_study_at_one_moment(tmp_path, fake, monkeypatch, words):
     optuna = pytest.importorskip("optuna", reason="needs the extra tune")
     calls = []

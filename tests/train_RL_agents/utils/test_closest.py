@@ -9,13 +9,21 @@ from train_RL_agents.utils.closest import USUAL, closest, did_you_mean
 SETTINGS = [setting.key for setting in settings_of(default_config("AC-IQN"))]
 
 
-@pytest.mark.parametrize(("word", "known", "expected"), [
-    ("PP0", AGENTS, "PPO"), ("dnq", AGENTS, "DQN"), ("aciqn", AGENTS, "AC-IQN"),
-    ("papper", ["paper", "fresh"], "paper"), ("AC_IQN", ["ac-iqn"], "ac-iqn"),
-    ("trainer.bach_size", SETTINGS, "trainer.batch_size"),
-    ("learning-rate", SETTINGS, "trainer.learning_rate"), ("lr", SETTINGS, "trainer.learning_rate"),
-    ("trainer.lr", SETTINGS, "trainer.learning_rate"), ("gamma", SETTINGS, "trainer.gamma"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("word", "known", "expected"),
+    [
+        ("PP0", AGENTS, "PPO"),
+        ("dnq", AGENTS, "DQN"),
+        ("aciqn", AGENTS, "AC-IQN"),
+        ("papper", ["paper", "fresh"], "paper"),
+        ("AC_IQN", ["ac-iqn"], "ac-iqn"),
+        ("trainer.bach_size", SETTINGS, "trainer.batch_size"),
+        ("learning-rate", SETTINGS, "trainer.learning_rate"),
+        ("lr", SETTINGS, "trainer.learning_rate"),
+        ("trainer.lr", SETTINGS, "trainer.learning_rate"),
+        ("gamma", SETTINGS, "trainer.gamma"),
+    ],
+)
 def test_the_closest_name_comes_first(word, known, expected):
     assert closest(word, known)[0] == expected
 
@@ -27,6 +35,5 @@ def test_nothing_is_proposed_for_what_is_like_nothing():
 
 
 def test_names_of_other_programs_stand_for_settings_that_there_are():
-    known = {item.key.rpartition(".")[2] for name in AGENTS
-             for item in settings_of(default_config(name))}  # fmt: skip
+    known = {item.key.rpartition(".")[2] for name in AGENTS for item in settings_of(default_config(name))}
     assert set(USUAL.values()) - {"out"} <= known  # an option

@@ -54,12 +54,14 @@ def test_what_fails_to_compile_is_done_once_more_without():
 
 @pytest.mark.parametrize(
     ("module", "known"),
-    [("triton/runtime/build.py", True), ("triton/backends/nvidia/compiler.py", True),
-     ("triton/runtime/jit.py", False), ("own/build.py", False)],
-)  # fmt: skip
-def test_kernels_that_triton_cannot_compile_are_no_generated_code_either(
-    monkeypatch, module, known
-):
+    [
+        ("triton/runtime/build.py", True),
+        ("triton/backends/nvidia/compiler.py", True),
+        ("triton/runtime/jit.py", False),
+        ("own/build.py", False),
+    ],
+)
+def test_kernels_that_triton_cannot_compile_are_no_generated_code_either(monkeypatch, module, known):
     monkeypatch.setattr("train_RL_agents.utils.compiling.compiler_problem", str)
     code = compile("raise RuntimeError('no C compiler')", f"/packages/{module}", "exec")
     with pytest.raises(RuntimeError) as caught:
@@ -165,8 +167,7 @@ def test_ctrl_c_while_compiling_keeps_the_last_state(tmp_path, tiny, capsys):
     assert not (run.checkpoints / STATE).exists()
     hint = f"go on with: marinenav train --resume {run.path}"
     assert (
-        f"stopped while compiling: the state of 0 env-steps is kept, nothing since; {hint}"
-        in capsys.readouterr().out
+        f"stopped while compiling: the state of 0 env-steps is kept, nothing since; {hint}" in capsys.readouterr().out
     )
     assert load_policy(run.path).metrics == {"note": NOT_EVALUATED}
     assert train(RunFolder.open(run.path)).env_steps == 160
@@ -205,9 +206,12 @@ def test_a_run_goes_on_without_generated_code(tmp_path, what):
         # An unusable cache must be seen before torch is imported, as by the command itself.
         program = ["-m", "train_RL_agents"] if what == "cache" else ["-c", TRAIN]
         return subprocess.run(
-            [sys.executable, *program, *words], cwd=ROOT, capture_output=True, text=True,
+            [sys.executable, *program, *words],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
             env=os.environ | variables | more,
-        )  # fmt: skip
+        )
 
     more = {}
     if what == "compiler":

@@ -58,9 +58,7 @@ def test_precision_is_set_on_gpus_only(monkeypatch):
     assert set_to == []
     gpu, bf16 = torch.device("cuda", 0), {"knows": True}
     monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
-    monkeypatch.setattr(
-        torch.cuda, "is_bf16_supported", lambda including_emulation: bf16["knows"]
-    )  # fmt: skip
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: bf16["knows"])
     set_precision(gpu, "bf16", tf32=True)
     bf16["knows"] = False
     set_precision(gpu, "fp32", tf32=False)
@@ -82,9 +80,8 @@ def loads(*busy):
 
 @pytest.mark.parametrize(
     ("busy", "idle"),
-    [((0, 0, 0), 3), ((3, 8, 1), 3), ((90, 0, 0), 2), ((45, 50, 0), 2), ((90, 90, 90), 1),
-     ((60, 70, 80), 1)],
-)  # fmt: skip
+    [((0, 0, 0), 3), ((3, 8, 1), 3), ((90, 0, 0), 2), ((45, 50, 0), 2), ((90, 90, 90), 1), ((60, 70, 80), 1)],
+)
 def test_a_process_has_a_thread_for_every_idle_core_of_its_own(monkeypatch, busy, idle):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {1, 2, 4})
     measured = loads(90, busy[0], busy[1], 90, busy[2])  # others' cores do not count
@@ -170,9 +167,7 @@ print(before, page_faults())
 @pytest.mark.heavy
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
 def test_memory_that_was_freed_is_used_again():
-    done = subprocess.run(
-        [sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True)
     before, after = map(int, done.stdout.split())
     assert before > 10_000 > 100 > after
 

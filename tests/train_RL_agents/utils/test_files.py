@@ -13,9 +13,10 @@ from train_RL_agents.utils.files import changed_in_place, inside, open_own, writ
 
 FULL = OSError(28, "No space left on device")
 CONTENT = {
-    "weights": {"layer": torch.arange(12.0).view(3, 4)}, "mask": torch.tensor([True, False]),
+    "weights": {"layer": torch.arange(12.0).view(3, 4)},
+    "mask": torch.tensor([True, False]),
     "rows": [{"env_steps": 8, "avg_time": None, "name": "x"}],
-}  # fmt: skip
+}
 
 
 def refusal(function, *arguments):
@@ -27,9 +28,7 @@ def refusal(function, *arguments):
     return message
 
 
-@pytest.mark.parametrize(
-    "content", ["Wörter\n", b"\x00\xff", CONTENT], ids=["text", "bytes", "dict"]
-)
+@pytest.mark.parametrize("content", ["Wörter\n", b"\x00\xff", CONTENT], ids=["text", "bytes", "dict"])
 def test_what_is_written_is_read_back(tmp_path, content):
     path = tmp_path / "file"
     for _ in range(2):  # new, and over an old one
@@ -58,7 +57,7 @@ def fail(error):
         (torch, "save", RuntimeError(), "RuntimeError"),
         (Path, "replace", PermissionError(13, "Permission denied"), "[Errno 13] Permission denied"),
     ],
-)  # fmt: skip
+)
 def test_a_failure_keeps_the_old_file(tmp_path, monkeypatch, old, owner, name, error, reason):
     path = tmp_path / "state.pt"
     if old:

@@ -30,6 +30,5 @@ def test_what_does_not_fit_is_refused(monkeypatch):
     with pytest.raises(ConfigError) as caught:
         require_room("this", 900_000_001)
     assert str(caught.value) == (
-        "this would take about 0.90 GB of memory, and 1.00 GB are free, of which 90% are planned "
-        "with"
+        "this would take about 0.90 GB of memory, and 1.00 GB are free, of which 90% are planned with"
     )

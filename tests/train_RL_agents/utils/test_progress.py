@@ -10,8 +10,7 @@ import pytest
 from train_RL_agents.utils import progress
 from train_RL_agents.utils.progress import Clock, Display
 
-FIGURES = {"success_rate": 0.25, "collision_rate": 0.5, "timeout_rate": 0.25, "avg_time": 31.25,
-           "avg_return": -3.456}  # fmt: skip
+FIGURES = {"success_rate": 0.25, "collision_rate": 0.5, "timeout_rate": 0.25, "avg_time": 31.25, "avg_return": -3.456}
 
 
 class Time:
@@ -43,8 +42,15 @@ def test_phases_add_up_and_first_passes_are_compilation(time):
     assert clock.seconds == {"compile": 50.0, "insert": 1.0, "sample": 2.0}
     spend(clock, time, collect=4.0, insert=1.0, sample=2.0, update=8.0)
     spend(clock, time, evaluate=16.0, save=3.0)
-    assert clock.seconds == {"compile": 50.0, "insert": 2.0, "sample": 4.0, "collect": 4.0,
-                             "update": 8.0, "evaluate": 16.0, "save": 3.0}  # fmt: skip
+    assert clock.seconds == {
+        "compile": 50.0,
+        "insert": 2.0,
+        "sample": 4.0,
+        "collect": 4.0,
+        "update": 8.0,
+        "evaluate": 16.0,
+        "save": 3.0,
+    }
     time.passes(5.0)
     assert clock.total == 92.0
     assert clock.training == 92.0 - 50.0 - 16.0 - 3.0
@@ -167,12 +173,13 @@ def test_the_bar_shows_the_latest_figures(monkeypatch, capsys):
     terminal_of(monkeypatch, 120)
     moves = (
         (lambda display: display.step(4, 1.0, 0.125), "eval 0.12  1/s  0:06"),
-        (lambda display: display.step(5, 2.0, None, 1.5, 0.75),
-         "return 1.5  success 0.75  eval 0.12  2/s  0:02"),
+        (lambda display: display.step(5, 2.0, None, 1.5, 0.75), "return 1.5  success 0.75  eval 0.12  2/s  0:02"),
         (lambda display: display.evaluating(3, 60), "evaluating 3 of 60"),
-        (lambda display: display.evaluation(5, 1.0, FIGURES, best=True),
-         "return 1.5  success 0.75  eval 0.25  2/s  0:02"),
-    )  # fmt: skip
+        (
+            lambda display: display.evaluation(5, 1.0, FIGURES, best=True),
+            "return 1.5  success 0.75  eval 0.25  2/s  0:02",
+        ),
+    )
     for count, (_, expected) in enumerate(moves, 1):
         display = Display(total=10, quiet=False, bar=True)
         display.start(0, compiles=False)

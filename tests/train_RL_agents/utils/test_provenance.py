@@ -35,8 +35,7 @@ def checkout(tmp_path, monkeypatch):
 
     def run(*arguments):
         identity = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.org"]
-        done = subprocess.run([git, *identity, *arguments], cwd=folder, capture_output=True,
-                              text=True, check=True)  # fmt: skip
+        done = subprocess.run([git, *identity, *arguments], cwd=folder, capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
     run("init")

@@ -27,6 +27,5 @@ def test_the_sentence_has_both_rates_and_the_advice():
     slowdown = Slowdown("close other programs")
     lines = [slowdown.notice(each) for each in [60_000.0] * 5 + [12_000.0] * 3]
     assert lines[-1] == (
-        "training has become 5.0 times slower (12,000 instead of 60,000 env-steps/s); "
-        "close other programs"
+        "training has become 5.0 times slower (12,000 instead of 60,000 env-steps/s); close other programs"
     )

@@ -62,5 +62,9 @@ def test_evaluations_before_a_run_was_resumed_count_by_their_mean():
 
 def test_durations_are_short():
     assert [clock_text(each) for each in (0.4, 59.6, 3599.0, 3600.0, 36_061.0)] == [
-        "0:00", "1:00", "59:59", "1:00:00", "10:01:01",
-    ]  # fmt: skip
+        "0:00",
+        "1:00",
+        "59:59",
+        "1:00:00",
+        "10:01:01",
+    ]

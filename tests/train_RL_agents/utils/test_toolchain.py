@@ -39,9 +39,9 @@ def test_the_cache_is_written_to(monkeypatch, tmp_path):
     assert cache_folder().name.startswith("torchinductor_")
 
 
-@pytest.mark.parametrize(("missing", "name"), [
-    ((), f"torchinductor_uid_{os.getuid()}"), (("getuid",), "torchinductor_unknown_user")
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("missing", "name"), [((), f"torchinductor_uid_{os.getuid()}"), (("getuid",), "torchinductor_unknown_user")]
+)
 def test_the_cache_has_a_name_without_an_account(monkeypatch, missing, name):
     def unknown():
         raise KeyError("uid not found")
