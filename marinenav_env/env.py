@@ -23,7 +23,7 @@ from marinenav_env.runtime.execution import EAGER, Kernel
 from marinenav_env.runtime.loop import copied
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.parameters import build_parameters
-from marinenav_env.scenarios.restart import NewEpisodes, steered
+from marinenav_env.scenarios.restart import NewEpisodes, controlled
 from marinenav_env.scenarios.scenario_file import Episode, fitting, read_scenarios, stack_episodes
 from marinenav_env.scenarios.varying import ParameterSampler
 from marinenav_env.sensing.entries import Entry
@@ -38,7 +38,7 @@ from marinenav_env.stepping.reset_pool import (
     ResetPool,
     SampledPool,
     Sampler,
-    drawn_or_given,
+    as_scenarios,
     first_entry,
     make_sampler,
     require_robots,
@@ -155,7 +155,7 @@ class MarineNavEnv(EnvBase):
         check_actions: bool = True,
     ) -> None:
         given = read_scenarios(scenarios) if isinstance(scenarios, str | Path) else scenarios
-        self._given = given = drawn_or_given(given)
+        self._given = given = as_scenarios(given)
         _require_scenarios(given)
         count = 1 if isinstance(self._given, Curriculum) else len(self._given)
         num_envs = count if num_envs is None else num_envs
@@ -303,7 +303,7 @@ class MarineNavEnv(EnvBase):
         """Start new episodes in all environments."""
         self.reset_pool.rewind()
         episodes = self.new_episodes()
-        self.reset_pool.started(None)
+        self.reset_pool.advance(None)
         return self.world.begin(self._pool, episodes.entries())
 
     def _make_reset_state(self, scenario: Scenario, index: Tensor, source: RandomSource | None) -> ResetState:
@@ -405,7 +405,7 @@ class MarineNavEnv(EnvBase):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         action = self._action(tensordict)
-        self._actions.within(action, steered(self.world_state.now))
+        self._actions.within(action, controlled(self.world_state.now))
         made = self.world.step(self.world_state, action, self.next_source())
         self.world_state, self._outcome = made.world, made.outcome
         self.env_steps += self.num_envs
@@ -415,7 +415,7 @@ class MarineNavEnv(EnvBase):
     def _action(self, tensordict: TensorDictBase) -> Tensor:
         """The actions of a step, checked as far as they can be before it."""
         action: Any = tensordict.get((GROUP, "action"), None)
-        self._actions.before(action, steered(self.world_state.now))
+        self._actions.before(action, controlled(self.world_state.now))
         return action
 
     def check_actions(self) -> None:
@@ -509,10 +509,10 @@ class MarineNavEnv(EnvBase):
             What the next step starts from; and the outcome of the step, what it led to under
             TorchRL's keys, and likewise what the next step starts from.
         """
-        self._actions.within(action, steered(world.now))
+        self._actions.within(action, controlled(world.now))
         made = self.world.step(world, action, self.next_source(), self.new_episodes())
-        self.reset_pool.started(made.outcome.episode_done)
-        step = self._as_tensordict(made.observation, made.steered, made.outcome, made.outcome.statistics)
+        self.reset_pool.advance(made.outcome.episode_done)
+        step = self._as_tensordict(made.observation, made.controlled, made.outcome, made.outcome.statistics)
         return made.world, (made.outcome, step, self.to_tensordict(made.world))
 
     def new_episodes(self) -> NewEpisodes:
@@ -541,7 +541,7 @@ class MarineNavEnv(EnvBase):
         """Start new episodes where ``done`` [E, 1] is true."""
         over = done.view(-1)
         self.world_state = self.world.reset(self.world_state, over, self.new_episodes())
-        self.reset_pool.started(over)
+        self.reset_pool.advance(over)
 
     def next_source(self) -> RandomSource:
         """What the noise of the next step follows from; another one in each call."""
@@ -560,7 +560,7 @@ class MarineNavEnv(EnvBase):
             outcome: of the step that led to it; None at the start of a step.
         """
         now = world.now
-        return self._as_tensordict(now.observation, steered(now), outcome, now.statistics)
+        return self._as_tensordict(now.observation, controlled(now), outcome, now.statistics)
 
     def _as_tensordict(
         self,
@@ -569,7 +569,7 @@ class MarineNavEnv(EnvBase):
         outcome: Outcome | None,
         statistics: Tensor | None,
     ) -> TensorDictBase:
-        """See ``to_tensordict``; ``active`` is what ``steered`` gives."""
+        """See ``to_tensordict``; ``active`` is what ``controlled`` gives."""
         observation: Any = TensorDict(dict(entries.items()), active.shape, self.device)
         if self.flat:
             observation = flattened(observation, self.entries)

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import torch
 
-from train_RL_agents.benchmark.setting import machine, software
 from train_RL_agents.run.checkpoint import STATE
+from train_RL_agents.speed.setting import machine, software
 
 ROOT = Path(__file__).parents[1]
 

@@ -26,11 +26,11 @@ from typing import Any
 import torch
 
 from marinenav_env import Level
-from train_RL_agents.benchmark.options import on_level, sized
-from train_RL_agents.benchmark.rig import Rig
-from train_RL_agents.benchmark.setting import machine, software
-from train_RL_agents.benchmark.timing import compile_seconds, steps_for
 from train_RL_agents.config.reading import load_config
+from train_RL_agents.speed.fixture import Fixture
+from train_RL_agents.speed.options import on_level, sized
+from train_RL_agents.speed.setting import machine, software
+from train_RL_agents.speed.timing import compile_seconds, steps_for
 from train_RL_agents.utils.device import cpu_cores, resolve_device
 
 Runs = dict[str, Any]
@@ -89,12 +89,12 @@ def compare(args: argparse.Namespace, ours: int, theirs: int) -> dict[str, Runs]
     mode = "eager" if not args.compile else "compiled" if args.device == "cpu" else "captured"
     rates: dict[str, list[float]] = {"ours": [], "vmas": []}
     torch.compiler.reset()
-    with closing(Rig(config, mode)) as rig:
-        subject = rig.world()
-        compiling = compile_seconds(subject)
-        steps = steps_for(subject, args.seconds)
+    with closing(Fixture(config, mode)) as fixture:
+        benchmark = fixture.world()
+        compiling = compile_seconds(benchmark)
+        steps = steps_for(benchmark, args.seconds)
         for _ in range(args.repeats):
-            rates["ours"].append(ours * steps / subject.run(steps))
+            rates["ours"].append(ours * steps / benchmark.run(steps))
             rates["vmas"].append(run_vmas(args, theirs, args.seconds)["rate"])
     print(f"compiled in {compiling:.1f} s; env-steps/s:")
     found = {}

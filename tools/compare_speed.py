@@ -43,22 +43,22 @@ _RUNS = 8
 
 
 def work() -> None:
-    """Answer lines of JSON on standard input: make a subject, or run it for so many steps."""
+    """Answer lines of JSON on standard input: make a benchmark, or run it for so many steps."""
     answers, sys.stdout = sys.stdout, sys.stderr
     import marinenav_env
 
-    subject: Any = None
+    benchmark: Any = None
     close: Callable[[], None] = lambda: None  # noqa: E731
     print(json.dumps(str(Path(marinenav_env.__file__).parents[1])), file=answers, flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
         answer: Any = None
         if "part" in asked:
-            subject, close = made(**asked)
+            benchmark, close = made(**asked)
         elif "steps" in asked:
             clock = time.process_time if asked["threads"] == 1 else time.perf_counter
             began = clock()
-            subject(asked["steps"])
+            benchmark(asked["steps"])
             answer = clock() - began
         else:
             close()
@@ -75,15 +75,15 @@ def made(
     if part == "evaluation":
         return evaluation(agent), lambda: None
     # The other checkout may have them elsewhere: name every place.
-    sized = imported("sized", "benchmark.options", "speed.options")
-    rig_of = imported("Rig", "benchmark.rig", "speed.rig")
+    sized = imported("sized", "speed.options")
+    fixture_of = imported("Fixture", "speed.fixture")
     load_config = imported("load_config", "config.reading")
     # The variable OMP_NUM_THREADS says how many threads: checkouts may name the setting otherwise.
-    rig = rig_of(sized(load_config(None, [f"agent_type={agent}", *words])), mode)
-    subject = getattr(rig, part)()
+    fixture = fixture_of(sized(load_config(None, [f"agent_type={agent}", *words])), mode)
+    benchmark = getattr(fixture, part)()
     for _ in range(2):  # layouts may change after the first pass, and are compiled once more
-        subject.run(subject.least)
-    return subject.run, rig.close
+        benchmark.run(benchmark.least)
+    return benchmark.run, fixture.close
 
 
 def imported(name: str, *modules: str) -> Any:

@@ -250,7 +250,7 @@ def counted(agent: str, words: list[str], parts: Sequence[str] = PARTS) -> tuple
             once = loop.collector.collect if loop.rollouts else step
             count("vector step", once, loop.collector._config.trainer.vector_steps)
         if "refresh" in parts:
-            count("refresh", lambda: graphs.renew(graphs.env.reset_pool._begins[0]))
+            count("refresh", lambda: graphs.refresh(graphs.env.reset_pool._begins[0]))
         if "update" in parts:
             update = loop.one_update()
             for _ in range(2):

@@ -26,7 +26,7 @@ from train_RL_agents.config.resuming import changes
 from train_RL_agents.config.schema import with_execution
 from train_RL_agents.evaluation.history import History
 from train_RL_agents.figures.snapshot import EvaluationProbe
-from train_RL_agents.learning import ALGORITHMS, Setup
+from train_RL_agents.learning import ALGORITHMS, AlgorithmContext
 from train_RL_agents.learning.learner import NoRoomError, out_of_memory
 from train_RL_agents.run.checkpoint import (
     STATE,
@@ -89,10 +89,10 @@ class TorchRLTrainer:
         config, ranks = run.config, Ranks()
         self.run, self.config, self.ranks = run, config, ranks
         self.callbacks: list[Callback] = [*DEFAULT_CALLBACKS, *callbacks]
-        with ranks.together():
+        with ranks.barrier():
             # What this process holds of the run's totals; in a single process all of it.
             self.device, self._own = ranks.device(config.execution.device), ranks.share(config)
-            if ranks.leads:
+            if ranks.is_main:
                 run.begin()
         execution = config.execution
         threads = ranks.threads(execution.threads)
@@ -105,8 +105,8 @@ class TorchRLTrainer:
         if execution.compile:
             shield_compilers()
         self.clock = Clock(self._compiled)
-        quiet = quiet or not ranks.leads
-        json_lines = json_lines and ranks.leads
+        quiet = quiet or not ranks.is_main
+        json_lines = json_lines and ranks.is_main
         self.display = Display(config.total_timesteps, quiet, bar, run.record, json_lines, config.eval_freq)
         self.monitor = Monitor.of(self.device) if config.monitor else Monitor({})
         with run.written(ends=False):
@@ -124,13 +124,13 @@ class TorchRLTrainer:
             # Weights are drawn on the CPU, so a GPU's global generator is left alone.
             torch.default_generator.manual_seed(run.seed)
             self._build(ranks.seed(run.seed))
-            if ranks.led((run.checkpoints / STATE).exists):
+            if ranks.broadcast((run.checkpoints / STATE).exists):
                 state = ranks.read_state(run.checkpoints, self.device)
                 # torch warns of a wrong index, too, before it refuses it.
-                with ranks.together(), warnings.catch_warnings(action="ignore"):
+                with ranks.barrier(), warnings.catch_warnings(action="ignore"):
                     self._load_state(state)
             else:
-                with ranks.together():
+                with ranks.barrier():
                     self._start()
         self.algorithm.learner.rate_factor = 0.5**self._rewinds
 
@@ -152,17 +152,17 @@ class TorchRLTrainer:
         self.collector = StepCollector(
             config, agent, device, seed, noise, self._generators["policy"], self.clock, self.display
         )
-        with self.ranks.together():
+        with self.ranks.barrier():
             teacher = kept_teacher(self.run.path, self.config, device)
         self.algorithm = ALGORITHMS[type(config.trainer)](
-            Setup(
+            AlgorithmContext(
                 config,
                 agent,
                 self.collector.env.fake_tensordict(),
                 self._generators,
                 self.ranks,
                 self.clock,
-                self.display.say,
+                self.display.log,
                 self.collector.env.statistics,
                 teacher,
             )
@@ -186,7 +186,7 @@ class TorchRLTrainer:
                 load_weights(agent, policy.agent.networks.state_dict(), policy.path)
         seed = self.config.eval_schedule.seed
         episodes = episodes_of(self.history.scenarios, self.config.world, seed)
-        if self.ranks.leads:
+        if self.ranks.is_main:
             self.run.write_scenarios(episodes)
 
     def _advice(self, threads: int) -> str:
@@ -311,7 +311,7 @@ class TorchRLTrainer:
             DivergedError: when that is not asked for, or was done often enough.
         """
         if self.config.on_divergence == "stop" or self._rewinds >= _REWINDS:
-            with self.ranks.together():
+            with self.ranks.barrier():
                 raise error
         self._rewinds += 1
         self.collector.close()
@@ -321,7 +321,7 @@ class TorchRLTrainer:
         release_memory()
         self._set_up()
         rate = self.algorithm.learner.rate_factor * self.config.trainer.learning_rate
-        self.display.say(
+        self.display.log(
             f"{str(error).partition(';')[0]}; back at {self.env_steps:,} env-steps "
             f"with a rate of {rate:g} ({self._rewinds} of {_REWINDS})"
         )
@@ -330,8 +330,8 @@ class TorchRLTrainer:
 
     def evaluate(self) -> None:
         """Evaluate the EMA of the weights on the fixed set; log, record and keep them."""
-        with self.ranks.together():
-            if self.ranks.leads:
+        with self.ranks.barrier():
+            if self.ranks.is_main:
                 self._evaluate()
 
     def _evaluate(self) -> None:
@@ -380,13 +380,13 @@ class TorchRLTrainer:
         scalars |= self.monitor.read()
         if self.device.type == "cuda":
             scalars["gpu/memory_gb"] = torch.cuda.max_memory_allocated(self.device) / 1e9
-        with self.ranks.together():
-            if self.ranks.leads:
+        with self.ranks.barrier():
+            if self.ranks.is_main:
                 self.run.log(scalars | of_training(scalars), self.env_steps)
         if self._learned_before:  # before the first updates a run is much faster
             slower = self._slowdown.notice(rate)
             if slower:
-                self.display.say(slower)
+                self.display.log(slower)
         self._learned_before = self.algorithm.learner.updates > 0
         success = self.rows[-1]["success_rate"] if self.rows else None
         self.display.step(self.env_steps, rate, success, ended.get("episode_return"), ended.get("success_rate"))
@@ -464,7 +464,7 @@ class TorchRLTrainer:
     @contextmanager
     def _running(self) -> Iterator[None]:
         """Show progress and handle signals; end workers, whatever ends the run."""
-        self.display.say(f"updates: {self.algorithm.learner.mode()}")
+        self.display.log(f"updates: {self.algorithm.learner.mode()}")
         self.display.start(self.env_steps, self.config.execution.compile)
         try:
             with first_signal(self._asked_to_stop, self._on_user_signal):
@@ -479,14 +479,14 @@ class TorchRLTrainer:
     def _compiled(self, phase: str, seconds: float) -> None:
         """Say how long the first pass through a phase took, which compiles it."""
         if self.config.execution.compile:
-            self.display.say(f"first {phase}: {seconds:.1f} s, compilation included")
+            self.display.log(f"first {phase}: {seconds:.1f} s, compilation included")
 
     def _keep(self) -> None:
         """Save a run that stops: its state if that is complete, and a policy in any case."""
         if not self._unsaved:
             self.save()
-        with self.ranks.together():
-            if self.ranks.leads:
+        with self.ranks.barrier():
+            if self.ranks.is_main:
                 # No update is made while code is generated, so weights are those of that state.
                 self.run.keep_stopped(self.algorithm.learner.ema, self._saved_at or 0)
 
@@ -504,7 +504,7 @@ class TorchRLTrainer:
         """The line that says where everything is."""
         self.stopped = self.ranks.any(self.stopped)
         self.run.close()
-        best = find_policy(self.run.path) if self.ranks.leads else None
+        best = find_policy(self.run.path) if self.ranks.is_main else None
         self.display.finish(
             self.run.path,
             best,
@@ -540,7 +540,7 @@ def save_if_asked(trainer: TorchRLTrainer) -> None:
     if trainer.config.on_user_signal == "save" and trainer.ranks.any(trainer.asked_to_save):
         trainer.asked_to_save = False
         trainer.save()
-        trainer.display.say(f"saved at {trainer.env_steps:,} env-steps, as a signal asked")
+        trainer.display.log(f"saved at {trainer.env_steps:,} env-steps, as a signal asked")
 
 
 DEFAULT_CALLBACKS: tuple[Callback, ...] = (log, evaluate_and_save, save_if_asked)
@@ -558,7 +558,7 @@ def resume(run: RunFolder, total_timesteps: int | None = None, **options: Any) -
         # Of a job that begins, or of earlier versions.
         run.config = with_execution(run.config, threads=cpu_threads())
     trainer = TorchRLTrainer(run, **options)
-    if trainer.ranks.leads:
+    if trainer.ranks.is_main:
         run.write_config()  # what was changed holds for the next resume, too
     return trainer
 

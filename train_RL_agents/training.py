@@ -18,13 +18,13 @@ from train_RL_agents import torchrl_trainer
 from train_RL_agents.config.reading import agent_name, load_config, override, stated_keys
 from train_RL_agents.config.resuming import RESUMABLE
 from train_RL_agents.config.schema import TrainConfig, with_execution
-from train_RL_agents.planning.plan import check, is_short, summary, table
-from train_RL_agents.planning.profiles import Sized, planned
 from train_RL_agents.run.checkpoint import CHECKPOINTS, STATE
 from train_RL_agents.run.finding import LATEST, POLICIES, meant
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder, runs_in
 from train_RL_agents.run.tracing import Trace
+from train_RL_agents.sizing.plan import check, is_short, summary, table
+from train_RL_agents.sizing.profiles import SizedConfig, planned
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.compiling import compile_problem, compiled_or_not, without_code
 from train_RL_agents.utils.device import cpu_threads, release_memory
@@ -36,13 +36,13 @@ Run = tuple[RunFolder, Callable[[], TorchRLTrainer]]
 """A run folder, and what makes its trainer; memory is planned for one trainer at a time."""
 
 
-def sized_config(path: Path | None, words: Sequence[str], profile: str = "auto", at_once: int = 1) -> Sized:
+def sized_config(path: Path | None, words: Sequence[str], profile: str = "auto", at_once: int = 1) -> SizedConfig:
     """Read a configuration and size it for its device, before there is a folder.
 
     Args:
         path: see load_config.
         words: settings as ``key=value``, laid over the file.
-        profile: see planning.profiles.apply_profile.
+        profile: see sizing.profiles.apply_profile.
         at_once: runs that share the machine.
 
     Raises:
@@ -96,11 +96,11 @@ def new_runs(
         ConfigError: see sized_config.
     """
     ranks = Ranks()
-    with ranks.together():
+    with ranks.barrier():
         sized = sized_config(path, words, profile, at_once)
-    quiet = options.get("quiet") or options.get("json_lines") or not ranks.leads
+    quiet = options.get("quiet") or options.get("json_lines") or not ranks.is_main
     console = Console(quiet=quiet, highlight=False)
-    say = partial(console.print, markup=False, soft_wrap=True)
+    log = partial(console.print, markup=False, soft_wrap=True)
     config = sized.config
     if ranks.size == at_once == 1:  # the same bits when resumed, whatever else runs then
         config = with_execution(config, threads=cpu_threads(config.execution.threads))
@@ -111,12 +111,12 @@ def new_runs(
         make = partial(RunFolder.create, config, argv=argv, parent=parent)
         return [_kept(partial(make, seed), parent) for seed in config.seed]
 
-    folders = ranks.led(create)
+    folders = ranks.broadcast(create)
     parent = folders[0].path.parent
     device = str(sized.plan.device)
     heading = _headline(parent, config.agent_type, device, sized.chosen, parent.parent)
     for each in (*heading, summary(sized.plan)):
-        say(each)
+        log(each)
     if verbose or is_short(sized.plan):
         console.print(table(sized.plan))
     for folder in folders:
@@ -139,7 +139,7 @@ def _kept(make: Callable[[], Any], parent: Path) -> Any:
         return make()
     except (ConfigError, OSError):
         # What fails on one rank alone must not take the folder from those that go on.
-        if Ranks().leads and not any(parent.glob(f"seed_*/{CHECKPOINTS}/*")):
+        if Ranks().is_main and not any(parent.glob(f"seed_*/{CHECKPOINTS}/*")):
             shutil.rmtree(parent, ignore_errors=True)
         raise
 
@@ -168,7 +168,7 @@ def resumed_runs(path: Path, words: Sequence[str], **options: Any) -> list[Run]:
         ConfigError: when there is none, or a setting must not change.
     """
     ranks = Ranks()
-    with ranks.together():
+    with ranks.barrier():
         folders = [RunFolder.open(each) for each in runs_in(path)]
         for folder in folders:
             _check_agent(folder, words)
@@ -187,12 +187,12 @@ def resumed_runs(path: Path, words: Sequence[str], **options: Any) -> list[Run]:
                 "resumed" if begun else "from the beginning",
                 folder.path.parent.parent,
             )
-            if ranks.leads and not (options.get("quiet") or options.get("json_lines")):
+            if ranks.is_main and not (options.get("quiet") or options.get("json_lines")):
                 print(*folder.heading, sep="\n", flush=True)
     return [(folder, partial(torchrl_trainer.resume, folder, **options)) for folder in folders]
 
 
-class Ending(NamedTuple):
+class RunResult(NamedTuple):
     """How the training of a run ended."""
 
     finished: bool
@@ -201,7 +201,7 @@ class Ending(NamedTuple):
     """Whether it was asked to stop, perhaps in its last turn."""
 
 
-def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> Ending:
+def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> RunResult:
     """Train; compiled code is dropped afterwards, as the number of its variants is limited.
 
     Args:
@@ -212,7 +212,7 @@ def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> Ending:
     folder, make = run
     wanted, ranks, able = folder.config, Ranks(), True
 
-    def attempt(compiled: bool) -> Ending:
+    def attempt(compiled: bool) -> RunResult:
         folder.config = wanted if able and compiled else _without_code(wanted)
         asked: list[bool] = []
         saves = wanted.on_user_signal == "save"  # there is nothing to save yet
@@ -223,12 +223,12 @@ def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> Ending:
         if folder.config != wanted:
             # The next resume may have a compiler.
             folder.config = wanted
-            with ranks.together():
-                if ranks.leads:
+            with ranks.barrier():
+                if ranks.is_main:
                     folder.write_config()
         return _train(trainer, trace, quiet)
 
-    def say(line: str) -> None:
+    def log(line: str) -> None:
         folder.close()
         folder.heading = [line]
         if not quiet:
@@ -241,10 +241,10 @@ def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> Ending:
         if not able:
             line = without_code(problem or "another process has no compiler")
             folder.heading.append(line)
-            if ranks.leads and not quiet:
+            if ranks.is_main and not quiet:
                 print(line, flush=True)
     if ranks.size == 1:
-        ending = compiled_or_not(attempt, say)
+        ending = compiled_or_not(attempt, log)
     else:
         try:
             ending = attempt(True)
@@ -260,7 +260,7 @@ def run_to_the_end(run: Run, trace: int = 0, quiet: bool = False) -> Ending:
     return ending
 
 
-def _train(trainer: TorchRLTrainer, trace: int, quiet: bool) -> Ending:
+def _train(trainer: TorchRLTrainer, trace: int, quiet: bool) -> RunResult:
     """Train, with a trace if that is wanted."""
     tracing = Trace(trainer.run.path, trace, trainer.device) if trace else None
     if tracing is not None:
@@ -271,4 +271,4 @@ def _train(trainer: TorchRLTrainer, trace: int, quiet: bool) -> Ending:
         if not quiet:
             none = "no trace: the run has too few updates"
             print(f"trace: {tracing.path}" if tracing.path else none)
-    return Ending(trainer.finished, trainer.stopped)
+    return RunResult(trainer.finished, trainer.stopped)

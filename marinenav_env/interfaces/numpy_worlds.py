@@ -18,7 +18,7 @@ from marinenav_env.pictures.rendering import FPS, MODES
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.sensing.observation import flattened
 from marinenav_env.specs import GROUP
-from marinenav_env.stepping.reset_pool import Curriculum, drawn_or_given
+from marinenav_env.stepping.reset_pool import Curriculum, as_scenarios
 from marinenav_env.support.seeds import joint_seed
 from marinenav_env.support.validation import ConfigError, require
 
@@ -58,7 +58,7 @@ class NumpyWorlds:
         device: torch.device | str = "cpu",
     ) -> None:
         require(render_mode in (None, *MODES), "render_mode", render_mode, " or ".join(MODES))
-        given = drawn_or_given(scenarios)
+        given = as_scenarios(scenarios)
         if isinstance(given, Curriculum) and num_envs == 1:
             # Elsewhere than on a CPU, what a level lacks is copied from others drawn with it.
             size = 1 if torch.device(device).type == "cpu" else 64

@@ -536,10 +536,10 @@ def kernel(
     place, sizes = _place(E, R, width, envs, LANES), (E, R, M, C, width)
     here, _robot, _e, own, each, mine, _at = place
     active = tl.load(given.active + own)
-    steers, steered = tl.load(given.robot_mask + own), active
+    steers, controlled = tl.load(given.robot_mask + own), active
     if SCRIPTED:
         steers = steers & ~tl.load(given.scripted + own)
-        steered = active & steers
+        controlled = active & steers
     was, goal = load(given.pose, own, each, 2), load(given.goal, own, each, 2)
     before = length(goal[0] - was[0], goal[1] - was[1])
 
@@ -600,7 +600,7 @@ def kernel(
     )
 
     after = length(goal[0] - pose[0], goal[1] - pose[1])
-    collided = touching & steered
+    collided = touching & controlled
     arrived = (after <= tl.load(numbers.goal_distance + mine)) & active & ~collided
     reward = step_reward(before, after, phi, collided, arrived, numbers, mine)
     if BY_ROLE:
@@ -619,7 +619,7 @@ def kernel(
             place,
             sizes,
         )
-    tl.store(made.reward + own, tl.where(steered, reward, 0.0), mask=here)
+    tl.store(made.reward + own, tl.where(controlled, reward, 0.0), mask=here)
     tl.store(made.collided + own, collided, mask=here)
     tl.store(made.arrived + own, arrived, mask=here)
     energy = tl.load(numbers.power_coefficient + mine) * (tl.abs(thrust[0]) + tl.abs(thrust[1]))

@@ -39,7 +39,7 @@ from marinenav_env.rules.reward import (
 )
 from marinenav_env.runtime.layout import env_first, env_last, environments_innermost
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.restart import NewEpisodes, steered, where
+from marinenav_env.scenarios.restart import NewEpisodes, controlled, where
 from marinenav_env.sensing.observation import entry_sensors
 from marinenav_env.state import (
     Outcome,
@@ -121,13 +121,13 @@ class TritonWorld:
             batch_size=batch,
         )
         if pool is None:
-            return after, None, observation, steered(after), outcome
+            return after, None, observation, controlled(after), outcome
         following = _unflattened(pool, made[len(Made._fields) :], batch)
         if outcome.statistics is not None:
             over = outcome.episode_done[:, None]
             following.statistics = torch.where(over, 0.0, outcome.statistics)
         own = None if others is None else where(outcome.episode_done, others[entries], parameters)
-        return following, own, observation, steered(after), outcome
+        return following, own, observation, controlled(after), outcome
 
     def _with_statistics(
         self,

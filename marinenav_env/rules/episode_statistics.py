@@ -34,7 +34,7 @@ def updated_statistics(
     before: Tensor,
     reward: Tensor,
     terms: Mapping[str, Tensor],
-    steered: Tensor,
+    controlled: Tensor,
     present: Tensor,
     after: State,
 ) -> Tensor:
@@ -44,14 +44,14 @@ def updated_statistics(
         before: [E, S] before the step, 0 at the start of an episode.
         reward: [E, R].
         terms: [E, R] or broadcast to that, in the order of ``statistic_names``.
-        steered: [E, R] bool: robots whose actions counted in this step.
+        controlled: [E, R] bool: robots whose actions counted in this step.
         present: [E, R] bool: the robot exists and actions control it.
         after: batch [E], after the step.
     """
     robots = env_last(present).sum(0).clamp_min(1)
 
     def mean(values: Tensor) -> Tensor:
-        return env_last(torch.where(steered, values, 0.0)).sum(0) / robots
+        return env_last(torch.where(controlled, values, 0.0)).sum(0) / robots
 
     total, *parts = env_last(before)[:1], *env_last(before)[len(_OWN) :]
     success = (after.arrived | ~present).all(-1)

@@ -165,7 +165,7 @@ class Loop:
             free. Where they are, its parts may be compiled.
         capture: whether to capture, where that can be done.
         name: of the step, for messages.
-        say: where to say so if the capture fails.
+        log: where to say so if the capture fails.
         recorder: records; by default the device's, if it has one.
     """
 
@@ -183,11 +183,11 @@ class Loop:
         compile: bool = False,
         capture: bool = True,
         name: str = "a step",
-        say: Callable[[str], None] = print,
+        log: Callable[[str], None] = print,
         recorder: Recorder | None = None,
     ) -> None:
         self._draws, self._generators = draws, generators
-        self._name, self._say = name, say
+        self._name, self._log = name, log
         if recorder is None and capture and device.type == "cuda":
             recorder = CudaRecorder(device)
         self._recorder = recorder
@@ -322,7 +322,7 @@ class Loop:
             # Whatever went wrong, ending the capture fails after it.
             error = error.__context__
         reason = first_line(error)
-        self._say(f"{self._name} goes on without a CUDA graph: the capture failed ({reason})")
+        self._log(f"{self._name} goes on without a CUDA graph: the capture failed ({reason})")
         self.captures = False
         own = {id(each) for each in self._generators}
         for other in list(self._known):

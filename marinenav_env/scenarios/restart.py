@@ -72,7 +72,7 @@ def restarted(done: Tensor, episodes: NewEpisodes, world: WorldState) -> WorldSt
     return WorldState(made[0], made[-1] if len(made) > 1 else world.parameters)
 
 
-def steered(now: ResetState) -> Tensor:
+def controlled(now: ResetState) -> Tensor:
     """The active robots [E, R] that actions steer; the others keep course and speed."""
     active, scripted = now.state.active, now.scenario.scripted
     return active if scripted is None else active & ~scripted

@@ -344,18 +344,18 @@ class ScenarioSampler:
         return _Meeting(ends, course, speed, scripted)
 
     def _in_motion(
-        self, traffic: Tensor, steered: Tensor, course: Tensor, draws: Draws
+        self, traffic: Tensor, controlled: Tensor, course: Tensor, draws: Draws
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Courses and speeds [P, R], and who keeps them, where ``traffic`` [P, 1] is above 0.
 
-        Where ``steered`` [P, 1] holds, the second vessel is slow and does not keep them.
+        Where ``controlled`` [P, 1] holds, the second vessel is slow and does not keep them.
         """
         chance, vary, turn = draws.uniform(MOTION, (3,), course.shape[1:])
         slot = torch.arange(course.shape[-1], device=course.device)
-        slow = ((chance[:, :1] < SLOW_CHANCE) | steered) & (slot == 1) & (traffic > 0.0)
+        slow = ((chance[:, :1] < SLOW_CHANCE) | controlled) & (slot == 1) & (traffic > 0.0)
         course = torch.where(slow, SLOW_COURSE * (2.0 * turn - 1.0), course)
         share = torch.where(slow, SLOW_SHARE, 1.0 + SPREAD * (2.0 * vary - 1.0))
-        scripted = torch.where(slow, ~steered, (chance < traffic) & (slot > 0))
+        scripted = torch.where(slow, ~controlled, (chance < traffic) & (slot > 0))
         return course, torch.where(traffic > 0.0, SPEED * share, 0.0), scripted
 
     def _robots(self, level: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:

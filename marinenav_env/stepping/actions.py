@@ -47,7 +47,7 @@ def unusable(action: Tensor, acting: Tensor, pairs: int | None) -> Tensor:
 
     Args:
         action: [E, R, 2], or [E, R] indices.
-        acting: [E, R] bool: robots that are active and steered; other actions have no effect.
+        acting: [E, R] bool: robots that are active and controlled; other actions have no effect.
         pairs: number of thrust-change pairs that actions are indices of; None: continuous.
 
     Returns:

@@ -137,7 +137,7 @@ class Curriculum:
         return sum(env_steps >= begin for begin in self.timesteps) - 1
 
 
-def drawn_or_given(scenarios: Any) -> Any:
+def as_scenarios(scenarios: Any) -> Any:
     """What MarineNavEnv is given as scenarios, with a Curriculum for nothing or for a sampler."""
     if scenarios is None:
         return Curriculum()
@@ -183,7 +183,7 @@ class ResetPool(ABC):
     states: ResetState
     """batch [P]."""
     counter: Tensor
-    """What ``started`` changes, in place; it changes nothing else."""
+    """What ``advance`` changes, in place; it changes nothing else."""
     kept: Tensor | None = None
     """[] int64: entries that refreshes left as they were so far, see CompleteSampler.or_kept; None
     where that does not happen."""
@@ -197,7 +197,7 @@ class ResetPool(ABC):
         """
 
     @abstractmethod
-    def started(self, done: Tensor | None) -> None:
+    def advance(self, done: Tensor | None) -> None:
         """Be told, after each step or reset, that environments started from their entries.
 
         Args:
@@ -208,17 +208,17 @@ class ResetPool(ABC):
         """Begin again, before all environments are reset."""
 
     def due(self, env_steps: int) -> list[Tensor]:
-        """The scenarios that ``renew`` replaces now; called once per vector step.
+        """The scenarios that ``replace`` draws anew now; called once per vector step.
 
         Args:
             env_steps: of the run so far, which a curriculum may depend on.
 
         Returns:
-            For each call of ``renew`` the first entry, [] int64.
+            For each call of ``replace`` the first entry, [] int64.
         """
         return []
 
-    def renew(self, begin: Tensor) -> None:
+    def replace(self, begin: Tensor) -> None:
         """Replace some entries in place; can be captured.
 
         Args:
@@ -229,7 +229,7 @@ class ResetPool(ABC):
     def refresh(self, env_steps: int) -> None:
         """Renew what is due; called once per vector step, in place of ``due``."""
         for begin in self.due(env_steps):
-            self.renew(begin)
+            self.replace(begin)
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
@@ -263,7 +263,7 @@ class SampledPool(ResetPool):
 
     A few entries are replaced every few steps, and all of them when the level changes. Random
     numbers follow from the seed, the number of the entry or environment, and how often
-    ``started`` was called.
+    ``advance`` was called.
 
     Args:
         sampler: draws scenarios.
@@ -306,7 +306,7 @@ class SampledPool(ResetPool):
         """Any entry with equal probability."""
         return self._source._replace(step=self._source.step + 1).of(START)
 
-    def started(self, done: Tensor | None) -> None:
+    def advance(self, done: Tensor | None) -> None:
         """See ResetPool."""
         # In place: a captured reset reads the memory of the step.
         self._source.step.add_(1)
@@ -325,7 +325,7 @@ class SampledPool(ResetPool):
             self._cursor %= self._curriculum.pool_size
         return begins
 
-    def renew(self, begin: Tensor) -> None:
+    def replace(self, begin: Tensor) -> None:
         """See ResetPool."""
         rows, drawn = begin + self._rows, self._draw(begin, refresh=True)
         if self._curriculum.sampler:
@@ -357,7 +357,7 @@ class SampledPool(ResetPool):
             restore({"kept": self.kept}, {"kept": state.get("kept", torch.tensor(0))})
 
     def _set_level(self, level: int) -> None:
-        """Draw from another level; also in a captured ``renew``, which reads the tensor."""
+        """Draw from another level; also in a captured ``replace``, which reads the tensor."""
         self._level = level
         self._device_level.fill_(level)
 
@@ -414,7 +414,7 @@ class FixedPool(ResetPool):
 
     # In place: a captured reset reads the memory of the counter.
 
-    def started(self, done: Tensor | None) -> None:
+    def advance(self, done: Tensor | None) -> None:
         """See ResetPool."""
         self.counter.add_(1 if done is None else done, alpha=len(self._first))
 

@@ -23,7 +23,7 @@ def as_tensordict(
 
     Args:
         observation: of all robots, batch [E, R]; or [E, R, D].
-        active: [E, R] bool: the robots that are active and steered by actions.
+        active: [E, R] bool: the robots that are active and controlled by actions.
         outcome: of the step; None at the start of one.
         device: of all tensors.
         statistics: [E, S] of the episodes so far; None: not asked for.

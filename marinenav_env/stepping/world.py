@@ -36,7 +36,7 @@ from marinenav_env.rules.reward import (
 from marinenav_env.runtime.compiling import compiled
 from marinenav_env.runtime.layout import environments_innermost, stored
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.restart import NewEpisodes, restarted, steered
+from marinenav_env.scenarios.restart import NewEpisodes, controlled, restarted
 from marinenav_env.sensing.entries import Scene
 from marinenav_env.sensing.observation import described, entry_sensors
 from marinenav_env.sensing.perception import Noise, draw_noise, observe
@@ -131,13 +131,13 @@ class StepNoise(NamedTuple):
 
 
 class StepResult(NamedTuple):
-    """What a step gives; it can be taken apart as ``world, observation, steered, outcome``."""
+    """What a step gives; it can be taken apart as ``world, observation, controlled, outcome``."""
 
     world: WorldState
     """What the next step starts from, after new episodes."""
     observation: TensorDict
     """After the step, before new episodes; batch [E]."""
-    steered: Tensor
+    controlled: Tensor
     """[E, R] bool, likewise: the active robots that actions steer."""
     outcome: Outcome
     """Of the step."""
@@ -266,7 +266,7 @@ class World:
             statistics=outcome.statistics,
             batch_size=batch,
         )
-        acting = steered(after)
+        acting = controlled(after)
         if pool is None:
             return after, None, observation, acting, outcome
         starts = WorldState(pool, parameters if others is None else others)

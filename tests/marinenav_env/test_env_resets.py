@@ -31,7 +31,7 @@ from tests.marinenav_env.env_helpers import (
 from tests.marinenav_env.helpers import simple_episode
 
 
-def steered(env: MarineNavEnv) -> Tensor:
+def controlled(env: MarineNavEnv) -> Tensor:
     """[E, R] bool: active robots that are no traffic."""
     scripted = env.scenario.scripted
     return env.state.active if scripted is None else env.state.active & ~scripted
@@ -68,7 +68,7 @@ def test_a_masked_reset_touches_only_what_it_is_asked_to(kind: str) -> None:
             assert torch.equal(value[~reset], given[key][~reset]), key
     observed = after_td[GROUP, "observation", "self_state"]
     assert (observed != given[GROUP, "observation", "self_state"])[reset].any()
-    assert torch.equal(after_td[MASK], steered(env))
+    assert torch.equal(after_td[MASK], controlled(env))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -86,11 +86,11 @@ def test_episodes_that_are_over_start_anew_and_the_others_go_on(kind: str) -> No
         assert torch.equal(done, (row["next", "terminated"] | row["next", "truncated"]).squeeze(-1))
         assert not following["done"].any() and not following["truncated"].any()
         assert torch.equal(env.state.steps == 0, done)
-        assert torch.equal(following[MASK], steered(env))
+        assert torch.equal(following[MASK], controlled(env))
         ended += int((~env.state.active & env.scenario.robot_mask).sum())
         # A robot that ended stays done while the episode goes on; an absent one always is.
         for name in ("done", "terminated"):
-            assert torch.equal(following[GROUP, name].squeeze(-1), ~steered(env))
+            assert torch.equal(following[GROUP, name].squeeze(-1), ~controlled(env))
         for key, value in row["next"].items(True, True):
             if key in following.keys(True, True) and key not in ("done", "terminated", "truncated"):
                 assert torch.equal(following[key][~done], value[~done]), key

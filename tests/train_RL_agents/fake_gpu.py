@@ -26,7 +26,7 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.episodes import RepeatedEvaluation, draw_scenarios, evaluation_world
-from train_RL_agents.learning import ALGORITHMS, OffPolicy, Setup
+from train_RL_agents.learning import ALGORITHMS, AlgorithmContext, OffPolicy
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.utils.progress import Clock, Display
@@ -187,7 +187,9 @@ class Loop:
         noise = RandomSource.seeded(0, config.trainer.num_envs, GPU)
         self.collector = StepCollector(config, agent, GPU, 0, noise, generators["policy"], clock, display)
         self.algorithm = ALGORITHMS[type(config.trainer)](
-            Setup(config, agent, self.collector.env.fake_tensordict(), generators, Ranks(), clock, display.say)
+            AlgorithmContext(
+                config, agent, self.collector.env.fake_tensordict(), generators, Ranks(), clock, display.log
+            )
         )
         for parameter in agent.networks.parameters():
             parameter.grad = torch.zeros_like(parameter)

@@ -13,7 +13,7 @@ from marinenav_env import WorldConfig
 from marinenav_env.runtime.loop import Loop
 from train_RL_agents.agents import Agent, Batch
 from train_RL_agents.agents.rollout_batch import RolloutBatch
-from train_RL_agents.memory.packing import Packing
+from train_RL_agents.memory.column_layout import ColumnLayout
 from train_RL_agents.networks.observation import ACTIVE, Observation, ObservationSpec
 
 SPEC = ObservationSpec.of(WorldConfig())
@@ -135,14 +135,14 @@ def replayed() -> Iterator[list[str]]:
 @contextmanager
 def memory_of_rows() -> Iterator[list[Tensor]]:
     """Within it, gives the tensors in which replay that is made keeps its rows."""
-    found, zeros = list[Tensor](), Packing.zeros
+    found, zeros = list[Tensor](), ColumnLayout.zeros
 
-    def noted(self: Packing, *args: Any) -> Any:
+    def noted(self: ColumnLayout, *args: Any) -> Any:
         made = zeros(self, *args)
         found.extend(made.values())
         return made
 
-    with patch.object(Packing, "zeros", noted):
+    with patch.object(ColumnLayout, "zeros", noted):
         yield found
 
 

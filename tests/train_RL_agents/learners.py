@@ -29,7 +29,7 @@ def learner_of(name="DQN", seed=0, num_actions=25, device=CPU, acting=None, agen
     generator = torch.Generator(device).manual_seed(seed)
     trainer = TRAINER_CONFIGS[agent.algorithm](**settings)
     acting = dict(acting or {})
-    own = {name: acting.pop(name) for name in ("say", "ranks", "tau") if name in acting}
+    own = {name: acting.pop(name) for name in ("log", "ranks", "tau") if name in acting}
     if agent.algorithm == "off-policy" and trainer.target_update_interval == 0:
         own.setdefault("tau", trainer.tau)
     execution = Execution(**{"compile": False} | acting)

@@ -44,7 +44,7 @@ from train_RL_agents.config.reading import from_dict, saved_config, settings_of,
 from train_RL_agents.evaluation import recording
 from train_RL_agents.evaluation.entry import read_entry
 from train_RL_agents.evaluation.episodes import draw_scenarios
-from train_RL_agents.exporting import harmless
+from train_RL_agents.exporting import allowlist
 from train_RL_agents.exporting.checking import check_file
 from train_RL_agents.exporting.export import FORMATS, VERSION, Deployed
 from train_RL_agents.figures.certificate import write_page as write_certificate
@@ -304,7 +304,7 @@ def test_contracts_on_board(folder, data):
 def test_exported_files(folder, exported, data):
     path, whole = data.draw(st.sampled_from(exported))
     path.write_bytes(data.draw(damaged_bytes(whole)))
-    answers(lambda: (harmless.script if path.suffix == ".pt" else harmless.program)(path))
+    answers(lambda: (allowlist.script if path.suffix == ".pt" else allowlist.program)(path))
 
 
 @QUICK

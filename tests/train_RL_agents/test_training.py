@@ -7,10 +7,10 @@ import pytest
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import TINY, new_run
-from train_RL_agents.planning import profiles
-from train_RL_agents.planning.plan import plan
 from train_RL_agents.run.checkpoint import STATE
 from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.sizing import profiles
+from train_RL_agents.sizing.plan import plan
 from train_RL_agents.torchrl_trainer import resume
 from train_RL_agents.training import new_runs, run_to_the_end, sized_config
 
@@ -65,7 +65,7 @@ def test_without_generated_code_there_is_no_triton_kernel_either(tmp_path, monke
 @pytest.mark.parametrize("problem", ["the cache is damaged; delete it", ""])
 def test_of_several_processes_one_without_generated_code_ends(tmp_path, monkeypatch, problem):
     run = new_run(tmp_path, "execution.compile=true")
-    ranks = SimpleNamespace(size=2, rank=1, leads=False, any=lambda flag: flag)
+    ranks = SimpleNamespace(size=2, rank=1, is_main=False, any=lambda flag: flag)
     monkeypatch.setattr("train_RL_agents.training.Ranks", lambda: ranks)
     for name, found in (
         ("compiler", lambda: ""),

@@ -107,7 +107,7 @@ class PilotNode(Node):
 
     def _in_frame(self, header: Any) -> bool:
         if header.frame_id != self._frame:
-            self._say(f"a message in the frame {header.frame_id!r}, not {self._frame!r}, is unused")
+            self._log(f"a message in the frame {header.frame_id!r}, not {self._frame!r}, is unused")
         return bool(header.frame_id == self._frame)
 
     # Decisions ----------------------------------------------------------------------------------
@@ -123,9 +123,9 @@ class PilotNode(Node):
         self._left.publish(Float64(data=command.left))
         self._right.publish(Float64(data=command.right))
         self._status.publish(String(data=command.stopped or "steering"))
-        self._say(command.stopped and f"stopped: {command.stopped}")
+        self._log(command.stopped and f"stopped: {command.stopped}")
 
-    def _say(self, sentence: str) -> None:
+    def _log(self, sentence: str) -> None:
         """Log a sentence once, until another one is due."""
         if sentence and sentence != self._said:
             self.get_logger().warning(sentence)

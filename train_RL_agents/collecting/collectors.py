@@ -17,7 +17,7 @@ from torch import Tensor
 
 from marinenav_env import MarineNavEnv
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.restart import steered
+from marinenav_env.scenarios.restart import controlled
 from marinenav_env.support.validation import require
 from train_RL_agents.agents import Agent
 from train_RL_agents.collecting.graphs import GraphCollector
@@ -106,7 +106,7 @@ class StepCollector:
                 self.policy,
                 self._drawn_from,
                 self._config.execution,
-                self._display.say,
+                self._display.log,
                 self._config.trainer.vector_steps,
             )
             return self._graphs.collect
@@ -128,7 +128,7 @@ class StepCollector:
         """Collect in this process, as workers cannot be started or are lost."""
         self.close()
         self._workers = None
-        self._display.say(
+        self._display.log(
             f"no workers by {self._config.trainer.collector} ({first_line(error)}); collecting in this process"
         )
         self.env.env_steps = self.env_steps  # which workers made
@@ -153,10 +153,10 @@ class StepCollector:
 
     @property
     def active(self) -> Tensor:
-        """Active robots that are steered, per environment, a mean; a scalar on the device."""
+        """Active robots that are controlled, per environment, a mean; a scalar on the device."""
         if self._workers is not None:
             return self._workers.active
-        active = steered(self.env.world_state.now)
+        active = controlled(self.env.world_state.now)
         return active.float().mean() * active.shape[-1]
 
     def close(self) -> None:

@@ -36,7 +36,7 @@ class GraphCollector(LocalCollector):
             it also has ``draw_noise``, see PolicyWrapper.
         generators: all that policy and world draw from.
         execution: whether a whole step becomes one function of generated code, and is captured.
-        say: prints a line if the capture fails.
+        log: prints a line if the capture fails.
         steps: vector steps T of a batch.
     """
 
@@ -46,7 +46,7 @@ class GraphCollector(LocalCollector):
         policy: Callable[..., TensorDictBase],
         generators: Sequence[torch.Generator],
         execution: Execution,
-        say: Callable[[str], None] = print,
+        log: Callable[[str], None] = print,
         steps: int = 1,
     ) -> None:
         super().__init__(env, policy, steps)
@@ -63,17 +63,17 @@ class GraphCollector(LocalCollector):
             device,
             draws=draws,
             generators=generators,
-            say=say,
+            log=log,
             name="a step of the world",
         )
         """Makes vector steps."""
-        self.renew = execution.loop(
-            stateless(lambda begin: env.reset_pool.renew(begin)),
+        self.refresh = execution.loop(
+            stateless(lambda begin: env.reset_pool.replace(begin)),
             (),
             device,
             generators=[env.generator],
             compile=False,
-            say=say,
+            log=log,
             name="a refresh of scenarios",
         )
         """Draws new entries of the reset pool from one on."""
@@ -88,7 +88,7 @@ class GraphCollector(LocalCollector):
         for _ in range(self.steps):
             env.env_steps += env.num_envs
             for begin in env.reset_pool.due(env.env_steps):
-                self.renew(begin)
+                self.refresh(begin)
             self.loop.state = env.world_state  # in case that another one was set
             step: TensorDictBase = self.loop()
             env.world_state = self.loop.state
@@ -104,7 +104,7 @@ class GraphCollector(LocalCollector):
         """Seed the world, which gets another pool of scenarios; see LocalCollector."""
         following = super().set_seed(seed, static_seed)
         self.loop.reset()
-        self.renew.reset()
+        self.refresh.reset()
         return following
 
     def _step(self, world: WorldState, *noise: Any) -> tuple[WorldState, TensorDictBase]:

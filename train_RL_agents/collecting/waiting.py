@@ -36,7 +36,7 @@ class StoppedWaitingError(Exception):
     """The run was asked to stop while one waited for workers."""
 
 
-class Watch:
+class Watchdog:
     """Looks after the processes that are started in its calls.
 
     TorchRL waits without a limit for some messages of its workers, so what waits runs in a thread,

@@ -30,7 +30,7 @@ from marinenav_env.scenarios.scenario_file import Episode
 from marinenav_env.support import plugins
 from marinenav_env.support.extras import need
 from marinenav_env.support.validation import ConfigError
-from train_RL_agents.collecting.waiting import Watch
+from train_RL_agents.collecting.waiting import Watchdog
 from train_RL_agents.collecting.worlds import training_scenarios, training_world
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -149,7 +149,7 @@ class Workers:
         self._sent = WorkerPolicy(policy, settings.num_envs // settings.collectors)
         worlds = _worlds(config, policy.agent.continuous, seed, noise, env_steps)
         frames = settings.num_envs * settings.vector_steps
-        self._watch = Watch(stopping)
+        self._watch = Watchdog(stopping)
         if settings.collector == "ray":  # it sets handlers of signals, so not in another thread
             self._collector = _start_ray(worlds, self._sent, frames)
         else:

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from train_RL_agents.benchmark import MODES, PARTS
 from train_RL_agents.commands.choosing import refuse_beside
+from train_RL_agents.speed import MODES, PARTS
 
 TAKES_OVERRIDES = True
 OWN_THREADS = True
@@ -78,9 +78,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from marinenav_env import Level
     from marinenav_env.support.files import check_outputs
-    from train_RL_agents.benchmark.options import Options, on_level
-    from train_RL_agents.benchmark.run import benchmark
     from train_RL_agents.config.reading import load_config
+    from train_RL_agents.speed.options import Options, on_level
+    from train_RL_agents.speed.run import benchmark
 
     check_outputs(*filter(None, (arguments.json, arguments.plot)))
     if arguments.schedule:

@@ -125,7 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
     display = {"quiet": "quiet" in given, "bar": "no_bar" not in given, "json_lines": "json_lines" in given}
     with joined():
         ranks, at_once = Ranks(), given.get("jobs", 1)
-        with ranks.together():
+        with ranks.barrier():
             require(at_once == 1 or ranks.size == 1, "--jobs", at_once, "left out with torchrun")
         if "resume" in given:
             runs = resumed_runs(given["resume"], overrides, **display)
@@ -140,7 +140,7 @@ def run(arguments: argparse.Namespace) -> int:
         for number, each in enumerate(runs, start=1):
             ending = run_to_the_end(each, trace, display["quiet"])
             if ending.stopped and not (ending.finished and number == len(runs)):
-                if ending.finished and ranks.leads and not display["quiet"]:
+                if ending.finished and ranks.is_main and not display["quiet"]:
                     words = ["marinenav", "train", "--resume", str(each[0].path.parent)]
                     print(f"stopped before the next seed; go on with: {shlex.join(words)}")
                 return INTERRUPTED

@@ -21,7 +21,7 @@ from marinenav_env.runtime.execution import EAGER, Execution
 from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.complete import CompleteSampler, draws_for
-from marinenav_env.scenarios.restart import steered
+from marinenav_env.scenarios.restart import controlled
 from marinenav_env.state import Outcome, ResetState, Scenario, WorldState
 from marinenav_env.stepping.actions import unusable
 from marinenav_env.support.validation import ConfigError
@@ -161,7 +161,7 @@ class Tally:
         counting = sums["counting"]
         active = before.state.active & counting[:, None]
         collided = outcome.collided.any(-1)
-        wrong = unusable(action, steered(before), self._pairs)
+        wrong = unusable(action, controlled(before), self._pairs)
         return {
             "counting": counting & ~collided & ~outcome.episode_done,
             "collided": sums["collided"] | (collided & counting),
@@ -348,7 +348,7 @@ class RepeatedEvaluation:
             state is not touched. None: ``env``.
         execution: whether a step becomes generated code on a GPU, for a PolicyWrapper only, and
             whether it is captured there; what it gives is then overwritten by the next.
-        say: prints a line if the capture fails.
+        log: prints a line if the capture fails.
     """
 
     def __init__(
@@ -358,7 +358,7 @@ class RepeatedEvaluation:
         seed: int,
         stepper: MarineNavEnv | None = None,
         execution: Execution = EAGER,
-        say: Callable[[str], None] = print,
+        log: Callable[[str], None] = print,
     ) -> None:
         self.policy, self._env, self._seed = policy, env, seed
         self._stepper, self._tally = stepper or env, Tally(env)
@@ -374,7 +374,7 @@ class RepeatedEvaluation:
             device,
             draws=lambda: (self._source.take(),),
             name="an evaluation step",
-            say=say,
+            log=log,
         )
         """Makes control steps of a batch."""
 
@@ -453,7 +453,7 @@ class RepeatedEvaluation:
 
         There it acts where a robot still does, and what it is given is complete only if watched.
         """
-        active = steered(world.now)
+        active = controlled(world.now)
         acting = rows_where(active[: len(self._rows)].any(-1))
         if acting is None or self._episodes is None:
             return self.policy(self._env.to_tensordict(world))

@@ -163,11 +163,11 @@ def run_suite(found: Contender, name: str, device: torch.device, episodes: int |
     )
     if recording is None or name not in MARKED:
         return result
-    steered = 1 if chosen.parts[0].only_own else recording.robot_mask.shape[-1]
+    controlled = 1 if chosen.parts[0].only_own else recording.robot_mask.shape[-1]
     return replace(
         result,
         astern=figures["overall"]["astern"] or 0.0,
-        duties=kept_by_role(recording, steered),
+        duties=kept_by_role(recording, controlled),
         tracks=_rows(recording, chosen.groups) if name == DRAWN else (),
     )
 

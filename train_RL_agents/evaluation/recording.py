@@ -109,7 +109,7 @@ class Recording:
     dt: float
     """Length of a control step (s)."""
     policy: str
-    """Who steered."""
+    """Who controlled."""
     groups: tuple[str, ...]
     """Per episode, the group of scenarios that it belongs to, such as "level 1"."""
     quantiles: Annotated[Tensor | None, float, "T, E, R, N"] = None
@@ -206,7 +206,7 @@ class Recorder:
         """Make the recording, with every episode cut at its end.
 
         Args:
-            policy: who steered.
+            policy: who controlled.
             groups: of each of the E episodes recorded.
             map_size: [E, 2] of these (m).
             seed: of the scenarios and the noise.

@@ -201,7 +201,7 @@ def _rules(world: WorldConfig, episodes: int, seed: int) -> Drawn:
 
 
 GHOST = 0.01
-"""Collision radius of the others where the own vessel alone is steered (m): they meet at a point.
+"""Collision radius of the others where the own vessel alone is controlled (m): they meet at a point.
 That of the own vessel is larger by as much as theirs are smaller."""
 
 
@@ -218,7 +218,7 @@ def _encounters(world: WorldConfig, episodes: int, seed: int, only_own: bool = F
 
 
 def _meeting(world: WorldConfig, scenarios: Scenario, only_own: bool) -> Part:
-    """Scenarios as a part of a suite; vessels that are not steered hit the own vessel only."""
+    """Scenarios as a part of a suite; vessels that are not controlled hit the own vessel only."""
     if only_own:
         usual, others = world.vessel.radius, scenarios.robot_mask.shape[-1] - 1
         contact = 2.0 * (usual[0] if isinstance(usual, tuple) else usual)

@@ -13,9 +13,9 @@ from torch import Tensor
 from marinenav_env.support.files import open_regular
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.config.reading import read_json
-from train_RL_agents.exporting.apart import Apart
 from train_RL_agents.exporting.export import CONTRACT, SELECTED, VERSION
 from train_RL_agents.exporting.loading import LOADERS, Call
+from train_RL_agents.exporting.sandbox import Sandbox
 from train_RL_agents.utils.arrays import LARGEST
 from train_RL_agents.utils.errors import first_line
 
@@ -176,7 +176,7 @@ def _loaded(path: Path, examples: _Examples) -> Call:
     if path.suffix not in LOADERS:
         raise ConfigError(f"{path}: must end in {', '.join(LOADERS)} or .json")
     _check_whole(path, examples.hashes.get(path.name))
-    return Apart(path, examples.entries)
+    return Sandbox(path, examples.entries)
 
 
 def _computed(path: Path, call: Call, examples: _Examples) -> dict[str, Tensor]:

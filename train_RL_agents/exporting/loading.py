@@ -14,7 +14,7 @@ from torch import Tensor
 
 from marinenav_env.support.extras import need
 from marinenav_env.support.files import open_regular
-from train_RL_agents.exporting import harmless, torchscript
+from train_RL_agents.exporting import allowlist, torchscript
 from train_RL_agents.exporting.torchscript import Tensors, as_tuple
 from train_RL_agents.utils.arrays import LARGEST
 
@@ -69,7 +69,7 @@ def quietly(name: str) -> Iterator[None]:
 
 
 def _program(path: Path, entries: int) -> Call:
-    content = harmless.program(path)
+    content = allowlist.program(path)
     with quietly("torch.export"):
         module = torch.export.load(content).module()
     return lambda *inputs: as_tuple(module(*inputs))

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from train_RL_agents.exporting import harmless
+from train_RL_agents.exporting import allowlist
 
 Tensors = tuple[Tensor, ...]
 
@@ -71,8 +71,8 @@ def load(path: Path, entries: int) -> Callable[..., Tensors]:
     """The network in a file, as a function of separate inputs; ``entries`` as in traced.
 
     Raises:
-        ConfigError: see harmless.script.
+        ConfigError: see allowlist.script.
     """
     with _knowingly():
-        module = torch.jit.load(harmless.script(path), map_location="cpu")
+        module = torch.jit.load(allowlist.script(path), map_location="cpu")
     return lambda *inputs: as_tuple(module(inputs[:entries], *inputs[entries:]))

@@ -63,7 +63,7 @@ class EpisodeView(Voyage):
     dt: float
     """Time between two frames (s)."""
     policy: str
-    """Who steered."""
+    """Who controlled."""
     group: str
     """The group of scenarios, such as "level 1"."""
     number: int

@@ -1,11 +1,11 @@
 """Learning from steps: algorithms, learner, flat weights, metrics."""
 
 from train_RL_agents.config.schema import TrainerConfig
-from train_RL_agents.learning.algorithm import Algorithm, Setup
+from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext
 from train_RL_agents.learning.off_policy import OffPolicy
 from train_RL_agents.learning.on_policy import OnPolicy
 
 ALGORITHMS: dict[type[TrainerConfig], type[Algorithm]] = {kind.config_type: kind for kind in (OffPolicy, OnPolicy)}
 """The algorithm of each type of settings."""
 
-__all__ = ["ALGORITHMS", "Algorithm", "OffPolicy", "Setup"]
+__all__ = ["ALGORITHMS", "Algorithm", "AlgorithmContext", "OffPolicy"]

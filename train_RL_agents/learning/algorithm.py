@@ -28,7 +28,7 @@ from train_RL_agents.utils.progress import Clock
 
 
 @dataclass(frozen=True)
-class Setup:
+class AlgorithmContext:
     """Arguments of an algorithm."""
 
     config: TrainConfig[Any]
@@ -43,7 +43,7 @@ class Setup:
     """The processes that learn together."""
     clock: Clock
     """Told how long each phase takes."""
-    say: Callable[[str], None]
+    log: Callable[[str], None]
     """Prints a line."""
     statistics: tuple[str, ...] = ()
     """Names of the statistics of episodes in the steps."""
@@ -57,7 +57,7 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class Item:
+class MemoryItem:
     """Something that takes memory."""
 
     name: str
@@ -70,10 +70,10 @@ class Item:
     """Counted to the byte, or estimated."""
 
 
-class Demand(NamedTuple):
+class MemoryEstimate(NamedTuple):
     """Memory of an algorithm beside the networks."""
 
-    items: list[Item]
+    items: list[MemoryItem]
     """What it keeps; ``on_host`` only what is in the host's memory whatever the device."""
     loss: Callable[[int], None]
     """Computes the losses of so many blank rows."""
@@ -87,36 +87,36 @@ class Algorithm(ABC):
     """Learns from the steps of the collector.
 
     Args:
-        setup: its parts.
+        context: its parts.
         tau: share of the learned weights mixed into the target networks with every update.
     """
 
     config_type: ClassVar[type[TrainerConfig]]
     """Its settings, by which it is chosen."""
 
-    def __init__(self, setup: Setup, tau: float = 0.0) -> None:
-        config, teacher = setup.config, setup.teacher
-        self._config, self._ranks, self._clock = config, setup.ranks, setup.clock
-        self._generator, self.meter = setup.generators["learner"], Meter()
+    def __init__(self, context: AlgorithmContext, tau: float = 0.0) -> None:
+        config, teacher = context.config, context.teacher
+        self._config, self._ranks, self._clock = config, context.ranks, context.clock
+        self._generator, self.meter = context.generators["learner"], Meter()
         # Of each robot: a sum over all of them would be two more kernels of every vector step.
-        self._reward_sum = torch.zeros_like(setup.example.get(("next", GROUP, "reward")))
-        self._pairs = None if setup.agent.continuous else setup.agent.num_actions
-        action = setup.example.get((GROUP, "action"))
+        self._reward_sum = torch.zeros_like(context.example.get(("next", GROUP, "reward")))
+        self._pairs = None if context.agent.continuous else context.agent.num_actions
+        action = context.example.get((GROUP, "action"))
         self._action_sum = torch.zeros_like(action, dtype=self._reward_sum.dtype)
         known = {each.name for each in perception_entries(config.world)} | {"scan"}
-        self._measured = sorted(setup.agent.spec.entries.keys() - known)
+        self._measured = sorted(context.agent.spec.entries.keys() - known)
         self._measured_sum = torch.zeros_like(self._reward_sum.squeeze(-1))
-        self.episodes = EpisodeMeter(setup.example, setup.statistics)
+        self.episodes = EpisodeMeter(context.example, context.statistics)
         """Of the training episodes that have ended."""
-        losses: LossFunction = setup.agent.loss
+        losses: LossFunction = context.agent.loss
         if teacher is not None:
             weight = config.trainer.imitation_weight
-            losses = imitating(setup.agent, teacher, config.world, weight)
-        self.learner = Learner(setup.agent, config, self._generator, setup.ranks, setup.say, tau, losses)
+            losses = imitating(context.agent, teacher, config.world, weight)
+        self.learner = Learner(context.agent, config, self._generator, context.ranks, context.log, tau, losses)
 
     @classmethod
     @abstractmethod
-    def demand(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> Demand:
+    def memory_estimate(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> MemoryEstimate:
         """Predict what a run takes of memory.
 
         Args:

@@ -87,7 +87,7 @@ class Learner:
         config: of the run.
         generator: randomness of the updates, on the agent's device.
         ranks: the processes that gradients are averaged over; None for this one alone.
-        say: prints messages about how updates are made.
+        log: prints messages about how updates are made.
         tau: share of the learned weights mixed into the target networks with every update; 0:
             only when ``update_targets`` is called.
         losses: what is minimised; by default the agent's own losses.
@@ -99,11 +99,11 @@ class Learner:
         config: TrainConfig[Any],
         generator: torch.Generator,
         ranks: Ranks | None = None,
-        say: Callable[[str], None] = print,
+        log: Callable[[str], None] = print,
         tau: float = 0.0,
         losses: LossFunction | None = None,
     ) -> None:
-        self.agent, self._generator, self._say = agent, generator, say
+        self.agent, self._generator, self._log = agent, generator, log
         self._config = config
         self._settings = settings = config.trainer
         self.ema = copy.deepcopy(agent).requires_grad_(False)
@@ -171,7 +171,7 @@ class Learner:
             generators=[self._generator, *generators],
             compile=False,
             name="the update",
-            say=self._say,
+            log=self._log,
         )
         self._loops.append(loop)
 
@@ -350,7 +350,7 @@ class Learner:
         self.micro_batch = (now + 1) // 2
         for each in self._loops:
             each.reset()
-        self._say(
+        self._log(
             f"out of memory: updates go on with {self.micro_batch:,} of {size:,} transitions at "
             "once, and the same gradients"
         )

@@ -11,11 +11,11 @@ from torch import Tensor
 from marinenav_env import GROUP
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
-from train_RL_agents.learning.algorithm import Algorithm, Demand, Item, Setup
+from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryEstimate, MemoryItem
 from train_RL_agents.learning.imitation import imitation_errors
 from train_RL_agents.learning.learner import Updated
+from train_RL_agents.memory.column_layout import Rows
 from train_RL_agents.memory.host import make_replay
-from train_RL_agents.memory.packing import Rows
 from train_RL_agents.memory.replay import replay_bytes, tree_bytes
 from train_RL_agents.memory.transitions import MultiStep, Windows, batch_of, example_row
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -25,38 +25,38 @@ class OffPolicy(Algorithm):
     """Replay, multi-step rows and the schedule of the updates.
 
     Args:
-        setup: see Setup.
+        context: see AlgorithmContext.
     """
 
     config_type = OffPolicyConfig
 
-    def __init__(self, setup: Setup) -> None:
-        config, device = setup.config, setup.device
+    def __init__(self, context: AlgorithmContext) -> None:
+        config, device = context.config, context.device
         assert isinstance(config.trainer, OffPolicyConfig)
         self.settings = settings = config.trainer
         tau = settings.tau if settings.target_update_interval == 0 else 0.0
-        super().__init__(setup, tau)
-        self.example_row = example_row(setup.example)
+        super().__init__(context, tau)
+        self.example_row = example_row(context.example)
         self.streams = MultiStep(
             self.example_row,
-            setup.example.get((GROUP, "mask")).shape,
+            context.example.get((GROUP, "mask")).shape,
             settings.n_steps,
             settings.gamma,
             settings.reward_scale,
         )
-        self.replay = make_replay(self.example_row, settings, setup.generators["replay"], device)
+        self.replay = make_replay(self.example_row, settings, context.generators["replay"], device)
         # Generated code is slower than torch itself at turning layouts on a CPU: there Loop has
         # none.
         self._store = config.execution.loop(
-            self._store_rows, self.streams.blank(), device, name="storing", say=setup.say
+            self._store_rows, self.streams.blank(), device, name="storing", log=context.log
         )
         if config.execution.compile and device.type == "cuda":
-            setup.clock.compiles("insert")
-        self._learn_captured = self.learner.updates_by(self._learn, setup.generators["replay"])
+            context.clock.compiles("insert")
+        self._learn_captured = self.learner.updates_by(self._learn, context.generators["replay"])
         self._seen = 0
 
     @classmethod
-    def demand(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> Demand:
+    def memory_estimate(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> MemoryEstimate:
         """See Algorithm."""
         settings = config.trainer
         assert isinstance(settings, OffPolicyConfig)
@@ -66,11 +66,11 @@ class OffPolicy(Algorithm):
         robots = step.get((GROUP, "mask")).shape[-1]
         on_host = settings.replay_storage == "host"
         items = [
-            Item("replay", rows + priorities, on_host, True),
-            Item("open windows", 2 * closing * robots * tree_bytes(row), False, False),
+            MemoryItem("replay", rows + priorities, on_host, True),
+            MemoryItem("open windows", 2 * closing * robots * tree_bytes(row), False, False),
         ]
         if config.save_replay:
-            items.append(Item("copy of replay while saving", rows, True, True))
+            items.append(MemoryItem("copy of replay while saving", rows, True, True))
 
         def loss(count: int) -> None:
             batch = batch_of(row.expand(count).clone())
@@ -80,7 +80,7 @@ class OffPolicy(Algorithm):
                 losses["loss_imitation"] = batch.mean(errors)
 
         # Drawn rows are there twice: as they come from replay and as the losses want them.
-        return Demand(items, loss, row=2 * tree_bytes(row))
+        return MemoryEstimate(items, loss, row=2 * tree_bytes(row))
 
     def observe(self, steps: TensorDictBase) -> None:
         """See Algorithm."""

@@ -16,7 +16,7 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.agents.actor_critic import ActorCriticAgent
 from train_RL_agents.agents.rollout_batch import RolloutBatch, weighted_mean
 from train_RL_agents.config.schema import OnPolicyConfig, TrainConfig
-from train_RL_agents.learning.algorithm import Algorithm, Demand, Item, Setup
+from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryEstimate, MemoryItem
 from train_RL_agents.learning.imitation import imitation_errors
 from train_RL_agents.learning.statistics import ReturnScale
 from train_RL_agents.memory.replay import tree_bytes
@@ -31,23 +31,23 @@ class OnPolicy(Algorithm):
     """Rollouts, generalised advantage estimation, epochs and minibatches.
 
     Args:
-        setup: see Setup.
+        context: see AlgorithmContext.
     """
 
     config_type = OnPolicyConfig
 
-    def __init__(self, setup: Setup) -> None:
-        assert isinstance(setup.config.trainer, OnPolicyConfig)
-        assert isinstance(setup.agent, ActorCriticAgent)
-        super().__init__(setup)
-        self.settings, self.agent = setup.config.trainer, setup.agent
+    def __init__(self, context: AlgorithmContext) -> None:
+        assert isinstance(context.config.trainer, OnPolicyConfig)
+        assert isinstance(context.agent, ActorCriticAgent)
+        super().__init__(context)
+        self.settings, self.agent = context.config.trainer, context.agent
         self._rows: RolloutBatch | None = None
-        self._progress = torch.zeros((), device=setup.device)
+        self._progress = torch.zeros((), device=context.device)
         scales, gamma = self.settings.scale_returns, self.settings.gamma
-        self._scale = ReturnScale(gamma, setup.device) if scales else None
+        self._scale = ReturnScale(gamma, context.device) if scales else None
 
     @classmethod
-    def demand(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> Demand:
+    def memory_estimate(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> MemoryEstimate:
         """See Algorithm."""
         settings, group = config.trainer, step.get(GROUP)
         assert isinstance(agent, ActorCriticAgent)
@@ -67,7 +67,7 @@ class OnPolicy(Algorithm):
             if config.imitation_learning:
                 losses["loss_imitation"] = batch.mean(imitation_errors(agent, given, action))
 
-        return Demand([Item("rollout", held, False, False)], loss, joint=active.shape[-1])
+        return MemoryEstimate([MemoryItem("rollout", held, False, False)], loss, joint=active.shape[-1])
 
     def observe(self, steps: TensorDictBase) -> None:
         """See Algorithm; what the collector gives at a time is a rollout."""

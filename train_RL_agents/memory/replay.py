@@ -17,7 +17,7 @@ from torch import Tensor
 
 from marinenav_env.stepping.reset_pool import restore
 from marinenav_env.support.validation import require
-from train_RL_agents.memory.packing import Packing, Rows
+from train_RL_agents.memory.column_layout import ColumnLayout, Rows
 from train_RL_agents.memory.prioritized import SPARE, BlockSums, Priorities
 
 SLOT, WEIGHTS = "slot", "weights"
@@ -73,7 +73,7 @@ class Replay:
     ) -> None:
         device, slots = generator.device, capacity + SPARE
         self.capacity, self._batch_size, self._generator = capacity, batch_size, generator
-        self.packing = Packing(example)
+        self.packing = ColumnLayout(example)
         """Which columns of the rows are which of their leaves."""
         self._packed = self.packing.zeros([slots], device)
         self._cursor = torch.zeros((), dtype=torch.int64, device=device)

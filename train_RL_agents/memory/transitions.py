@@ -14,7 +14,7 @@ from marinenav_env import GROUP
 from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.stepping.reset_pool import restore
 from train_RL_agents.agents.base import Batch
-from train_RL_agents.memory.packing import STORED, Packed, Packing, Rows, kind_of
+from train_RL_agents.memory.column_layout import STORED, ColumnLayout, Packed, Rows, kind_of
 from train_RL_agents.memory.replay import WEIGHTS
 from train_RL_agents.networks.observation import observation_of
 
@@ -35,14 +35,14 @@ class Windows(NamedTuple):
 class _Packings(NamedTuple):
     """Packings of the two ends of a window."""
 
-    first: Packing
-    last: Packing
+    first: ColumnLayout
+    last: ColumnLayout
 
     @classmethod
     def of(cls, row: TensorDictBase) -> _Packings:
         """Packings of a robot's observation and action."""
         seen = {"observation": row.get("observation")}
-        return cls(*map(Packing, (TensorDict(seen | {"action": row.get("action")}), TensorDict(seen))))
+        return cls(*map(ColumnLayout, (TensorDict(seen | {"action": row.get("action")}), TensorDict(seen))))
 
 
 class MultiStep:

@@ -64,7 +64,7 @@ class Ranks:
         self._local = int(os.environ.get("LOCAL_RANK", self.rank)) if several else 0
 
     @property
-    def leads(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this is the first: it evaluates, logs and writes for all."""
         return self.rank == 0
 
@@ -168,7 +168,7 @@ class Ranks:
                 dist.broadcast(each, 0)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def barrier(self) -> Iterator[None]:
         """Leave when all ranks have come to the end; what stops one stops all, with one sentence.
 
         Raises:
@@ -187,12 +187,12 @@ class Ranks:
         dist.all_gather_object(everyone, mine)
         first = next((each for each in everyone if each is not None), None)
         if first is not None:
-            raise ConfigError(first) if self.leads else SystemExit(_BAD_INPUT)
+            raise ConfigError(first) if self.is_main else SystemExit(_BAD_INPUT)
 
-    def led(self, make: Callable[[], Made]) -> Made:
+    def broadcast(self, make: Callable[[], Made]) -> Made:
         """Broadcast an object from the first rank."""
-        with self.together():
-            made = [make() if self.leads else None]
+        with self.barrier():
+            made = [make() if self.is_main else None]
         if self.size > 1:
             dist.broadcast_object_list(made, device=_CPU)
         result: Any = made[0]
@@ -203,7 +203,7 @@ class Ranks:
     def _state_file(self, folder: Path, env_steps: int) -> Path:
         """Where this rank's state is saved; the first one's file tells which of the others fit."""
         own = f"{Path(STATE).stem}_rank{self.rank}_{env_steps:012d}.pt"
-        return inside(folder.parent, f"{folder.name}/{STATE if self.leads else own}")
+        return inside(folder.parent, f"{folder.name}/{STATE if self.is_main else own}")
 
     def write_state(self, folder: Path, state: dict[str, Any]) -> None:
         """Write the states of all ranks so that at any moment those of one step are there.
@@ -212,13 +212,13 @@ class Ranks:
         have the env-steps in their names, and go when they are not needed any more.
         """
         file = self._state_file(folder, state["env_steps"])
-        with self.together():
-            if not self.leads:
+        with self.barrier():
+            if not self.is_main:
                 write_atomically(file, state, own=True)
-        with self.together():
-            if self.leads:
+        with self.barrier():
+            if self.is_main:
                 write_atomically(file, state, own=True)
-        if not self.leads:
+        if not self.is_main:
             for other in folder.glob(f"{Path(STATE).stem}_rank{self.rank}_*.pt"):
                 if other != file:
                     other.unlink(missing_ok=True)
@@ -230,8 +230,8 @@ class Ranks:
             ConfigError: when it is missing, damaged, or of another number of ranks.
         """
         state: dict[str, Any] = {}
-        with self.together():
-            if self.leads:
+        with self.barrier():
+            if self.is_main:
                 path = self._state_file(folder, 0)
                 state = read_checked(path, TRAINING, device)
                 state = {"ranks": 1} | state  # those of before do not say
@@ -239,9 +239,9 @@ class Ranks:
                     value = state.get(name)
                     require(is_count(value), f"{path}: {name}", value, "a whole number")
                 self._require_as_many(path, state["ranks"])
-        env_steps = self.led(lambda: int(state["env_steps"]))
-        with self.together():
-            if not self.leads:
+        env_steps = self.broadcast(lambda: int(state["env_steps"]))
+        with self.barrier():
+            if not self.is_main:
                 state = read_checked(self._state_file(folder, env_steps), TRAINING, device)
         return state
 

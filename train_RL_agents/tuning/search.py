@@ -33,8 +33,8 @@ from train_RL_agents.config.reading import (
     unknown,
 )
 from train_RL_agents.config.schema import TrainConfig, with_execution
-from train_RL_agents.planning.plan import check, plan
 from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.sizing.plan import check, plan
 from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
 from train_RL_agents.utils.compiling import compiled_or_not
 from train_RL_agents.utils.device import resolve_device
@@ -299,13 +299,13 @@ class Search:
         """Trials that run now, in any process."""
         return self._count(self._states.RUNNING)
 
-    def lacks_trials(self, say: Callable[[str], None]) -> bool:
+    def lacks_trials(self, log: Callable[[str], None]) -> bool:
         """Whether there are trials to make.
 
         While other processes make the last ones, this waits, as these may fail.
 
         Args:
-            say: is told about waiting.
+            log: is told about waiting.
         """
         waits = False
         while self.done < self.trials:
@@ -313,7 +313,7 @@ class Search:
             if self.done + self.running < self.trials:
                 return True
             if not waits:
-                say(f"waiting for other processes, which run {self.running} of the last trials")
+                log(f"waiting for other processes, which run {self.running} of the last trials")
             waits = True
             time.sleep(_LOOK)
         return False
@@ -369,7 +369,7 @@ class Search:
             raise full from error
         return lines[0] if lines else ""
 
-    def _made(self, trial: Any, argv: Sequence[str], display: dict[str, bool], say: Callable[[str], None]) -> float:
+    def _made(self, trial: Any, argv: Sequence[str], display: dict[str, bool], log: Callable[[str], None]) -> float:
         """Train a trial; its last success rate."""
         values, pruning = chosen(trial.params, self.space), Pruning(trial)
         words = ", ".join(f"{key}={json.dumps(item)}" for key, item in values.items())
@@ -383,16 +383,16 @@ class Search:
                 run = RunFolder.create(config, config.seed[0], argv, parent)
             trainer = self._trained(run, pruning, display)
         except DivergedError as error:
-            say(f"{name} {error}; it had {words}")
+            log(f"{name} {error}; it had {words}")
             raise self._optuna.TrialPruned from error
         except _RefusedError as error:
-            say(f"{name} refused, {error}; it had {words}")
+            log(f"{name} refused, {error}; it had {words}")
             raise _LeftOutError from error
         if trainer.stopped and not pruning.pruned:
             raise KeyboardInterrupt
         success = float(trainer.rows[-1]["success_rate"])
         end = "pruned at success" if pruning.pruned else "success"
-        say(f"{name} {end} {success:.3f} with {words}")
+        log(f"{name} {end} {success:.3f} with {words}")
         if pruning.pruned:  # Optuna keeps its last report as its value
             raise self._optuna.TrialPruned
         return success
@@ -420,12 +420,12 @@ class Search:
             trainer.train()
             return trainer
 
-        def say(line: str) -> None:
+        def log(line: str) -> None:
             run.close()
             run.heading, self._compiled = [line], False
             print(line, flush=True)
 
-        return compiled_or_not(attempt, say) if self._compiled else attempt(False)
+        return compiled_or_not(attempt, log) if self._compiled else attempt(False)
 
     def write_best(self) -> Any:
         """Write the configuration of the best trial, so that ``train -C`` takes it.

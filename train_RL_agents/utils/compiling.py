@@ -154,12 +154,12 @@ def without_code(problem: str) -> str:
     return f"without generated code, which is slower: {problem}"
 
 
-def compiled_or_not(attempt: Callable[[bool], Made], say: Callable[[str], None]) -> Made:
+def compiled_or_not(attempt: Callable[[bool], Made], log: Callable[[str], None]) -> Made:
     """Do something with generated code or, where that cannot be had, once more without it.
 
     Args:
         attempt: does it, given whether to compile.
-        say: is told why that was not possible, in a sentence.
+        log: is told why that was not possible, in a sentence.
     """
     try:
         return attempt(True)
@@ -170,5 +170,5 @@ def compiled_or_not(attempt: Callable[[bool], Made], say: Callable[[str], None])
     # Outside of the handler: the error holds what was made.
     torch.compiler.reset()
     release_memory()
-    say(without_code(problem))
+    log(without_code(problem))
     return attempt(False)

@@ -227,13 +227,13 @@ class Display:
         """Say what happens first, and show the bar."""
         self._at = env_steps
         if env_steps:
-            self.say(f"resuming at {env_steps:,} env-steps")
+            self.log(f"resuming at {env_steps:,} env-steps")
         if compiles:
-            self.say("compiling (up to two minutes; some seconds once it is in the cache) ...")
+            self.log("compiling (up to two minutes; some seconds once it is in the cache) ...")
         self._bars.start()
         self._bars.show("training", self._total, env_steps)
 
-    def say(self, text: str) -> None:
+    def log(self, text: str) -> None:
         """One line."""
         self._record(text)
         self._bars.console.print(text)
@@ -284,7 +284,7 @@ class Display:
                 form(self._known[name]) for name, form in FIGURES.items() if name in self._known and name != "success"
             ]
             texts[-1] += " left" if left is not None else ""
-            self.say(f"{env_steps:>11,} env-steps  train: {'  '.join(texts)}")
+            self.log(f"{env_steps:>11,} env-steps  train: {'  '.join(texts)}")
 
     def evaluating(self, done: int, total: int) -> None:
         """Show how many episodes of an evaluation have ended."""
@@ -320,7 +320,7 @@ class Display:
             value = figures[name]
             return f"{'-':>{form[0]}}" if value is None else f"{value:{form}}"
 
-        self.say(
+        self.log(
             f"{env_steps:>11,} env-steps {seconds / 60:6.1f} min  "
             f"success {figures['success_rate']:.3f}  collision {figures['collision_rate']:.3f}  "
             f"{shown('avg_time', '5.1f')} s{'  best' if best else ''}"
@@ -368,7 +368,7 @@ class Display:
         else:
             shown.append(f"stopped: {run}; with save_replay=false it cannot be resumed")
         for line in shown:
-            self.say(line)
+            self.log(line)
 
 
 def relative(path: Path) -> Path:

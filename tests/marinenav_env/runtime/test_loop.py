@@ -231,7 +231,7 @@ def test_a_capture_that_fails_costs_nothing_but_the_graph():
     inner = RuntimeError("operation not permitted when stream is capturing\nand much more")
     outer = RuntimeError("capture_end")
     outer.__context__ = inner
-    loop, _ = loop_of(Tape(outer), name="the update", say=said.append)
+    loop, _ = loop_of(Tape(outer), name="the update", log=said.append)
     torch.testing.assert_close(outcomes(loop), outcomes(loop_of()[0]), rtol=0, atol=0)
     assert not loop.captures
     assert said == [
@@ -254,7 +254,7 @@ def test_loops_that_share_a_generator_with_a_failed_capture_are_captured_again()
         (),
         CPU,
         generators=[shared],
-        say=said.append,
+        log=said.append,
         recorder=Tape(RuntimeError("broken")),
     )
     for _ in range(WARM_UPS + 2):
@@ -360,7 +360,7 @@ def test_a_failed_capture_leaves_the_device_as_it_was(monkeypatch, left):
 def test_a_graph_does_what_the_function_does():
     device = torch.device("cuda:0")
     expected, said = outcomes(loop_of(device=device, capture=False)[0], device), []
-    loop, _ = loop_of(device=device, say=said.append)
+    loop, _ = loop_of(device=device, log=said.append)
     torch.testing.assert_close(outcomes(loop, device), expected, rtol=0, atol=0)
     assert loop.captures and said == []
 
@@ -391,7 +391,7 @@ def test_a_host_read_breaks_the_capture_and_not_the_run():
         noise = torch.rand(2, generator=generator, device=device)
         return state, noise + value.sum().item()
 
-    loop = Loop(step, (), device, generators=[generator], say=said.append)
+    loop = Loop(step, (), device, generators=[generator], log=said.append)
     rows = [loop(torch.ones(2, device=device)).clone() for _ in range(WARM_UPS + 3)]
     assert not loop.captures and len(said) == 1
     generator.manual_seed(0)

@@ -118,9 +118,9 @@ def test_elsewhere_a_small_refresh_leaves_only_complete_ones(
     pool: Any = env.reset_pool
     scenarios, kept = pool.states.scenario, 0
     for number in range(60):
-        pool.started(None)
+        pool.advance(None)
         before, begin = scenarios.clone(), torch.tensor(number % 6)
-        pool.renew(begin)
+        pool.replace(begin)
         same = same_rows(before, scenarios)
         kept += int(same[begin])
         assert same.sum() == 5 + same[begin]

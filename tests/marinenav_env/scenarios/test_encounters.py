@@ -152,13 +152,13 @@ def test_encounters_equal_scalar_code(monkeypatch: pytest.MonkeyPatch, drawn_num
         speed, kept = [0.0] * 3, [False] * 3
         if share:
             chance, vary, turn = (traffic[k][row] for k in range(3))
-            steered = levels[number].slow_vessel
-            slow = chance[0] < 0.25 or steered
+            controlled = levels[number].slow_vessel
+            slow = chance[0] < 0.25 or controlled
             speed = [2.0 * (1.0 + 0.3 * (2.0 * each - 1.0)) for each in vary]
             kept = [False, *(each < share for each in chance[1:])]
             if slow:
                 course[1] = math.radians(20.0 * (2.0 * turn[1] - 1.0))
-                speed[1], kept[1] = 0.8, not steered
+                speed[1], kept[1] = 0.8, not controlled
             velocity = [(v * math.cos(c), v * math.sin(c)) for c, v in zip(course, speed, strict=True)][: sum(there)]
             pairs = combinations(velocity, 2)
             time = max(before / 2.0, 13.0 / min(math.dist(*pair) for pair in pairs))
@@ -248,7 +248,7 @@ def test_traffic_keeps_course_and_speed_whatever_it_is_told() -> None:
     sailed = (now.pose - before.pose)[kept][:, :2]
     torch.testing.assert_close(sailed, 20.0 * before.velocity_water[kept][:, :2])
     assert now.collided[~scripted].any()  # with those that do not give way
-    # An episode is over when those that are steered have ended.
+    # An episode is over when those that are controlled have ended.
     ended = (now.collided | now.arrived | scripted).all(-1)
     assert torch.equal(td["done"].squeeze(-1), ended) and ended.any()
 

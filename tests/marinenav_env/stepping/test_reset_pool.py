@@ -52,7 +52,7 @@ def entries(pool: SampledPool | FixedPool, done: Tensor | None) -> Tensor:
     if done is None:
         pool.rewind()
     index = pool.next_index()
-    pool.started(done)
+    pool.advance(done)
     return index if isinstance(index, Tensor) else index.below(len(pool.states))
 
 
@@ -339,7 +339,7 @@ def test_levels_without_weight_are_never_drawn(
         return torch.full((4,), chance) if shape == (4,) else uniform(self, shape, dtype)
 
     monkeypatch.setattr(RandomSource, "uniform", given)
-    pool.renew(torch.tensor(4))
+    pool.replace(torch.tensor(4))
     assert pool.states.scenario.level[4:8].tolist() == [level] * 4
 
 

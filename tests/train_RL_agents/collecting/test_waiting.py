@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from train_RL_agents.collecting import waiting
-from train_RL_agents.collecting.waiting import StoppedWaitingError, Watch, WorkersError
+from train_RL_agents.collecting.waiting import StoppedWaitingError, Watchdog, WorkersError
 
 FORK = multiprocessing.get_context("fork")
 
@@ -25,7 +25,7 @@ def watched():
     watches = []
 
     def make(*arguments):
-        watches.append(Watch(*arguments))
+        watches.append(Watchdog(*arguments))
         return watches[-1]
 
     yield make

@@ -23,7 +23,7 @@ from tests.train_RL_agents.tiny_runs import (
 )
 from train_RL_agents.collecting import workers
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.memory.packing import STORED
+from train_RL_agents.memory.column_layout import STORED
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.train_RL_agents.test_cli import refused
 from tests.train_RL_agents.tiny_runs import TINY
-from train_RL_agents.benchmark import MODES, PARTS
 from train_RL_agents.cli import main
+from train_RL_agents.speed import MODES, PARTS
 
 pytestmark = pytest.mark.usefixtures("tiny")
 QUICK = [

@@ -106,7 +106,7 @@ def test_the_first_screen_fits_80_columns(tmp_path, command, capsys, monkeypatch
 def test_what_takes_memory_is_shown_if_asked_for_or_if_memory_is_short(command, capsys, monkeypatch):
     short = [*command, "total_timesteps=8", "eval_freq=8"]
     for words, free, shows in (([], 10**12, False), (["-v"], 10**12, True), ([], 10**7, True)):
-        monkeypatch.setattr("train_RL_agents.planning.plan.host_free", lambda free=free: free)
+        monkeypatch.setattr("train_RL_agents.sizing.plan.host_free", lambda free=free: free)
         monkeypatch.setattr("train_RL_agents.training.check", lambda *plan: None)
         with usual_signals():
             assert main([*short, *words]) == 0

@@ -120,13 +120,13 @@ def marked_suite(monkeypatch, name, astern):
     return run_suite(Contender("straight"), name, CPU), asked, counted
 
 
-@pytest.mark.parametrize(("name", "steered"), [("encounters", 2), ("encounters_own", 1)])
-def test_astern_of_marked_suites_is_the_mean_mark(monkeypatch, name, steered):
+@pytest.mark.parametrize(("name", "controlled"), [("encounters", 2), ("encounters_own", 1)])
+def test_astern_of_marked_suites_is_the_mean_mark(monkeypatch, name, controlled):
     own, asked, counted = marked_suite(monkeypatch, name, 0.12344)
     assert own.astern == own.conduct["overall"]["astern"] == 0.1234
     assert own.conduct["overall"]["safety"] == 0.1235
     assert own.conduct["overall"]["delay"] is None and not own.tracks
-    assert (asked, counted) == ([SEED + 1], [steered])
+    assert (asked, counted) == ([SEED + 1], [controlled])
     assert marked_suite(monkeypatch, name, None)[0].astern == 0.0
 
 

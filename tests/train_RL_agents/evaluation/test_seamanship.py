@@ -230,7 +230,7 @@ def test_safety_from_contact_to_domain():
     seen = tracks(track(*NORTH), track((40.0, 6.8), 180.0, 2.0), track((0.0, -30.0), 0.0, 2.0))
     expected = [(6.8 - 5.6) / (8.0 - 5.6)] * 2 + [1.0]
     assert safety(seen, RULES.domain)[0].tolist() == pytest.approx(expected, abs=1e-6)
-    # Only the sum of two radii counts, as where vessel 1 alone is steered.
+    # Only the sum of two radii counts, as where vessel 1 alone is controlled.
     seen.radius[:] = torch.tensor([2.0 * RADIUS - 0.01, 0.01, 0.01])
     assert safety(seen, RULES.domain)[0, [0, 2]].tolist() == pytest.approx([0.5, 1.0], abs=1e-6)
 

@@ -74,7 +74,7 @@ def test_a_damaged_file_is_refused_before_it_is_read(exported, tmp_path, monkeyp
     path = tmp_path / whole.name
     path.write_bytes(content)
     (tmp_path / CONTRACT).write_text(json.dumps(contract))
-    monkeypatch.setattr("train_RL_agents.exporting.checking.Apart", None)
+    monkeypatch.setattr("train_RL_agents.exporting.checking.Sandbox", None)
     with pytest.raises(ConfigError, match=r"damaged, or not the file that contract\.json describes"):
         check_file(path)
     path.unlink()

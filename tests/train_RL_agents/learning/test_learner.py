@@ -216,14 +216,14 @@ def without_room(learner, rows, text="can't allocate memory"):
 @pytest.mark.parametrize("text", ["can't allocate memory", "CUDA out of memory."])
 @pytest.mark.parametrize(("rows", "tried"), [(4, [10, 5, 3, 3, 3, 1]), (1, [10, 5, 3, 2, *[1] * 10])])
 def test_a_single_process_goes_on_with_smaller_parts_when_memory_is_short(rows, tried, text):
-    learner = learner_of(batch_size=10, acting={"say": lambda text: None})
+    learner = learner_of(batch_size=10, acting={"log": lambda text: None})
     found = without_room(learner, rows, text)
     learner.update(make_batch(learner.agent, 10, seeded()))
     assert found == tried and learner.micro_batch == max(tried[-2], tried[-1])
 
 
 def test_one_transition_that_has_no_room_is_an_error_that_leaves_the_parts():
-    learner = learner_of(batch_size=10, acting={"say": lambda text: None})
+    learner = learner_of(batch_size=10, acting={"log": lambda text: None})
     learner.micro_batch, tried = 40, without_room(learner, 0)
     with pytest.raises(NoRoomError, match="even with one transition at a time"):
         learner.update(make_batch(learner.agent, 10, seeded()))

@@ -68,7 +68,7 @@ def test_captured_updates_equal_others(name, precision):
     device, said = torch.device("cuda:0"), []
     learners = [
         learner_of(
-            name, device=device, ema_decay=0.5, acting={"capture": capture, "precision": precision, "say": said.append}
+            name, device=device, ema_decay=0.5, acting={"capture": capture, "precision": precision, "log": said.append}
         )
         for capture in (True, False)
     ]

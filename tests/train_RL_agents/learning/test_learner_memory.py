@@ -68,7 +68,7 @@ def short_of_memory(learner, rows, error=FULL[0]):
 )
 def test_out_of_memory_halves_the_parts_and_changes_nothing_else(name, error):
     said = []
-    learner, roomy = learner_of(name, batch_size=16, acting={"say": said.append}), learner_of(name)
+    learner, roomy = learner_of(name, batch_size=16, acting={"log": said.append}), learner_of(name)
     tried = short_of_memory(learner, 5, error)
     batches = [make_batch(learner.agent, 16, seeded(seed)) for seed in range(3)]
     for batch in batches:
@@ -90,7 +90,7 @@ def test_out_of_memory_halves_the_parts_and_changes_nothing_else(name, error):
 def test_memory_of_a_gpu_alone_is_given_back(monkeypatch):
     freed = []
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: freed.append(1))
-    learner = learner_of(batch_size=16, acting={"say": lambda text: None})
+    learner = learner_of(batch_size=16, acting={"log": lambda text: None})
     short_of_memory(learner, 8)
     batch = make_batch(learner.agent, 16, seeded())
     learner.update(batch)
@@ -102,7 +102,7 @@ def test_memory_of_a_gpu_alone_is_given_back(monkeypatch):
 
 def test_out_of_memory_in_the_midst_of_a_batch():
     """Gradients of parts that went well are not counted twice."""
-    learner, roomy = learner_of(acting={"say": lambda text: None}), learner_of()
+    learner, roomy = learner_of(acting={"log": lambda text: None}), learner_of()
     learner.micro_batch, count, gradients = 8, iter(range(99)), learner._gradients
 
     def second_fails(*given):
@@ -118,7 +118,7 @@ def test_out_of_memory_in_the_midst_of_a_batch():
 
 
 def test_without_room_for_one_transition_there_is_one_clear_error():
-    learner = learner_of(batch_size=16, acting={"say": lambda text: None})
+    learner = learner_of(batch_size=16, acting={"log": lambda text: None})
     before, tried = values_of(learner.agent), short_of_memory(learner, 0)
     with pytest.raises(NoRoomError, match=r"trainer\.batch_size=16: out of memory even with one"):
         learner.update(make_batch(learner.agent, 16, seeded()))

@@ -6,7 +6,7 @@ import torch
 from marinenav_env import GROUP
 from tests.train_RL_agents.tiny_runs import new_run
 from train_RL_agents.learning.off_policy import OffPolicy
-from train_RL_agents.memory.packing import STORED
+from train_RL_agents.memory.column_layout import STORED
 from train_RL_agents.memory.prioritized import SPARE
 from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.torchrl_trainer import TorchRLTrainer

@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict
 
 from tests.train_RL_agents.helpers import no_host_reads, seeded
-from train_RL_agents.memory.packing import STORED
+from train_RL_agents.memory.column_layout import STORED
 from train_RL_agents.memory.prioritized import BlockSums
 from train_RL_agents.memory.replay import SLOT, WEIGHTS, Replay
 

@@ -8,7 +8,7 @@ from tensordict import TensorDict
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import memory_of_rows, no_host_reads, seeded
-from train_RL_agents.memory.packing import STORED
+from train_RL_agents.memory.column_layout import STORED
 from train_RL_agents.memory.prioritized import SPARE
 from train_RL_agents.memory.replay import SLOT, WEIGHTS, Replay, replay_bytes, tree_bytes
 

@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves
 
 from marinenav_env import GROUP
 from tests.train_RL_agents.helpers import no_host_reads
-from train_RL_agents.memory.packing import Packing
+from train_RL_agents.memory.column_layout import ColumnLayout
 from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
 
 GAMMA, SCALE = 0.9, 0.1
@@ -190,7 +190,7 @@ class Streams:
 def stored(streams, batch):
     """The rows that a batch closes, as replay would keep them."""
     packed, marked = streams.rows(batch)
-    rows = Packing(example_row(batch[:, 0])).unpack(packed)
+    rows = ColumnLayout(example_row(batch[:, 0])).unpack(packed)
     return rows if marked is None else rows[marked]
 
 
@@ -411,7 +411,7 @@ def test_rows_have_the_columns_of_an_example_row():
     row, streams = example_row(batch[:, 0]), Streams(1)
     assert row.batch_size == ()
     streams.begin(batch)
-    found = as_dictionary(Packing(row).unpack(streams.rows(turned).packed), 0)
+    found = as_dictionary(ColumnLayout(row).unpack(streams.rows(turned).packed), 0)
     assert [*found] == [2.0]
 
 

@@ -49,7 +49,7 @@ WORDS = ("agent_type=AC-IQN", "trainer.n_steps=3", "trainer.buffer_size=300")
 # Processes --------------------------------------------------------------------------------------
 
 
-def together(tmp_path, work, *arguments, ranks=2):
+def run_ranks(tmp_path, work, *arguments, ranks=2):
     """Run work(rank, *arguments) in so many connected processes; they must all end well."""
     # Forked from a process that has imported torch, but has not used it.
     context = multiprocessing.get_context("forkserver")
@@ -127,13 +127,13 @@ def test_what_cannot_be_divided_is_refused(name):
 
 def test_one_process_is_left_as_it_is():
     ranks, config = Ranks(), from_dict({})
-    assert (ranks.size, ranks.leads, ranks.seed(3), ranks.command()) == (1, True, 3, ["marinenav"])
+    assert (ranks.size, ranks.is_main, ranks.seed(3), ranks.command()) == (1, True, 3, ["marinenav"])
     assert ranks.share(config) is config
     tensor = torch.ones(3)
     ranks.average(tensor)
     assert tensor.tolist() == [1.0, 1.0, 1.0]
-    assert ranks.led(lambda: 4) == 4
-    with pytest.raises(ConfigError), ranks.together():
+    assert ranks.broadcast(lambda: 4) == 4
+    with pytest.raises(ConfigError), ranks.barrier():
         raise ConfigError("here")
 
 
@@ -160,12 +160,12 @@ def test_every_learned_parameter_gets_a_gradient(name):
 
 
 def test_two_ranks_take_the_step_of_the_whole_batch(tmp_path):
-    assert together(tmp_path, compare_steps, "DQN", "SAC", "PPO") == [0, 0]
+    assert run_ranks(tmp_path, compare_steps, "DQN", "SAC", "PPO") == [0, 0]
 
 
 @pytest.mark.slow
 def test_two_ranks_take_that_step_with_every_agent(tmp_path):
-    assert together(tmp_path, compare_steps, *AGENTS) == [0, 0]
+    assert run_ranks(tmp_path, compare_steps, *AGENTS) == [0, 0]
 
 
 def compare_steps(rank, *names):
@@ -210,7 +210,7 @@ def _half(values, rank):
 
 def test_an_interrupted_run_of_two_ranks_ends_as_one_that_was_not(tmp_path):
     whole, parts = new_run(tmp_path / "whole", *WORDS), new_run(tmp_path / "parts", *WORDS)
-    assert together(tmp_path, train_both, whole, parts) == [0, 0]
+    assert run_ranks(tmp_path, train_both, whole, parts) == [0, 0]
 
     assert differences(results(whole), results(parts)) == []
     first, second = state_of(parts, 0), state_of(parts, 1)
@@ -236,7 +236,7 @@ def test_an_interrupted_run_of_two_ranks_ends_as_one_that_was_not(tmp_path):
 def test_an_interrupted_on_policy_run_of_two_ranks_ends_as_one_that_was_not(tmp_path):
     words = ("agent_type=PPO", "agent.critic=fleet", "agent.normalize_observations=true", "trainer.scale_returns=true")
     whole, parts = new_run(tmp_path / "whole", *words), new_run(tmp_path / "parts", *words)
-    assert together(tmp_path, train_both, whole, parts, 112) == [0, 0]
+    assert run_ranks(tmp_path, train_both, whole, parts, 112) == [0, 0]
 
     assert differences(results(whole), results(parts)) == []
     first, second = state_of(parts, 0), state_of(parts, 1)
@@ -267,12 +267,12 @@ def train_both(rank, whole, parts, stop_at=104):
 def test_states_of_one_step_are_there_whenever_a_rank_dies(tmp_path):
     """The leader is killed before its state replaces the last one; the other's is complete."""
     whole, run = new_run(tmp_path / "whole", *WORDS), new_run(tmp_path / "parts", *WORDS)
-    codes = together(tmp_path, die_while_saving, run)
+    codes = run_ranks(tmp_path, die_while_saving, run)
     assert codes[0] == -signal.SIGKILL
     assert saved(run)["env_steps"] == 80
     names = {file.name for file in run.checkpoints.glob("training_state_rank1_*")}
     assert names == {f"training_state_rank1_{step:012d}.pt" for step in (80, 160)}
-    assert together(tmp_path, train_two, whole, run) == [0, 0]
+    assert run_ranks(tmp_path, train_two, whole, run) == [0, 0]
     assert differences(results(whole), results(run)) == []
     assert differences(state_of(whole, 1), state_of(run, 1)) == []
 
@@ -302,7 +302,7 @@ def test_other_numbers_of_processes_are_refused(tmp_path):
     one, two = new_run(tmp_path / "one"), new_run(tmp_path / "two")
     with small_pool():
         train(one, stop_at=24)
-    assert together(tmp_path, refuse_one, one, two) == [0, 0]
+    assert run_ranks(tmp_path, refuse_one, one, two) == [0, 0]
     with (
         small_pool(),
         pytest.raises(
@@ -322,7 +322,7 @@ def refuse_one(rank, one, two):
     config = from_dict({}, ["trainer.num_envs=9"])
     with pytest.raises(ConfigError if rank == 0 else SystemExit):
         TorchRLTrainer(RunFolder(one.path, config, 0), quiet=True)
-    with pytest.raises(ConfigError if rank == 0 else SystemExit) as caught, Ranks().together():
+    with pytest.raises(ConfigError if rank == 0 else SystemExit) as caught, Ranks().barrier():
         if rank == 1:
             raise ConfigError("the disk of the second is full")
     assert str(caught.value) == ("the disk of the second is full" if rank == 0 else "2")

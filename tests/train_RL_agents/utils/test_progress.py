@@ -277,7 +277,7 @@ def test_lines_of_json_hold_all_that_is_shown(capsys):
     recorded = []
     display = Display(100, False, True, recorded.append, json_lines=True)
     display.start(0, compiles=False)
-    display.say("a [line]")
+    display.log("a [line]")
     display.step(40, 12.5, None)
     display.step(80, 12.5, 0.75)
     display.stop()

@@ -9,9 +9,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as Grid
 
-from train_RL_agents.benchmark import PARTS
-from train_RL_agents.benchmark.timing import Row, grouped
 from train_RL_agents.results.table import Column, Table, line_width
+from train_RL_agents.speed import PARTS
+from train_RL_agents.speed.timing import Row, grouped
 
 _WIDTH = 100
 """Characters of a line where the output is no terminal."""

@@ -1,6 +1,6 @@
 """Networks in files from elsewhere, each run in a process of its own with limits.
 
-``harmless`` refuses files that would do more than compute. What only computes may still crash its
+``allowlist`` refuses files that would do more than compute. What only computes may still crash its
 runtime, take all memory or not end; here it ends a process that holds nothing else.
 """
 
@@ -44,7 +44,7 @@ _NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
 """Variables of the process, so that it cannot take a GPU's memory."""
 
 
-class Apart:
+class Sandbox:
     """The network in an exported file, computed in another process; several threads may call it.
 
     Args:

@@ -1,4 +1,4 @@
-"""Rates of several subjects in turn, over several repeats, so that drift affects all."""
+"""Rates of several benchmarks in turn, over several repeats, so that drift affects all."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def grouped(rows: Sequence[Row], *names: str) -> dict[tuple[Any, ...], list[Row]
 
 
 @dataclass
-class Subject:
+class Benchmark:
     """Something whose rate is measured."""
 
     labels: Row
@@ -111,53 +111,53 @@ class Stopwatch:
         return event
 
 
-def compile_seconds(subject: Subject) -> float:
+def compile_seconds(benchmark: Benchmark) -> float:
     """Seconds that the first pass takes longer than another one: compilation, for the most."""
-    first = subject.run(subject.least)
-    return max(0.0, first - subject.run(subject.least))
+    first = benchmark.run(benchmark.least)
+    return max(0.0, first - benchmark.run(benchmark.least))
 
 
-def steps_for(subject: Subject, seconds: float) -> int:
+def steps_for(benchmark: Benchmark, seconds: float) -> int:
     """Steps that take about so many seconds."""
-    steps = subject.least
-    took = subject.run(steps)
+    steps = benchmark.least
+    took = benchmark.run(steps)
     while took < 0.1 * seconds and steps < _LONGEST:
         steps *= 4
-        took = subject.run(steps)
-    return max(subject.least, min(_LONGEST, round(steps * seconds / max(took, 1e-9))))
+        took = benchmark.run(steps)
+    return max(benchmark.least, min(_LONGEST, round(steps * seconds / max(took, 1e-9))))
 
 
-def measure(subjects: Sequence[Subject], seconds: float, repeats: int) -> list[Row]:
-    """Measure subjects, each once per repeat.
+def measure(benchmarks: Sequence[Benchmark], seconds: float, repeats: int) -> list[Row]:
+    """Measure benchmarks, each once per repeat.
 
     Args:
-        subjects: fresh ones; what their first pass compiles is timed apart.
+        benchmarks: fresh ones; what their first pass compiles is timed apart.
         seconds: length of a run.
         repeats: runs of each.
 
     Returns:
-        A row per subject: labels, unit, median, lowest and highest rate, notes of the median run.
+        A row per benchmark: labels, unit, median, lowest and highest rate, notes of the median run.
     """
-    compiling = [compile_seconds(subject) for subject in subjects]
-    steps = [steps_for(subject, seconds) for subject in subjects]
-    for subject in subjects:
-        subject.notes(1.0)  # forget what was counted so far
-    runs: list[list[tuple[float, dict[str, float]]]] = [[] for _ in subjects]
+    compiling = [compile_seconds(benchmark) for benchmark in benchmarks]
+    steps = [steps_for(benchmark, seconds) for benchmark in benchmarks]
+    for benchmark in benchmarks:
+        benchmark.notes(1.0)  # forget what was counted so far
+    runs: list[list[tuple[float, dict[str, float]]]] = [[] for _ in benchmarks]
     for _ in range(repeats):
-        for subject, count, results in zip(subjects, steps, runs, strict=True):
-            took = subject.run(count)
-            results.append((took, subject.notes(took)))
-    return [_row(*each) for each in zip(subjects, compiling, steps, runs, strict=True)]
+        for benchmark, count, results in zip(benchmarks, steps, runs, strict=True):
+            took = benchmark.run(count)
+            results.append((took, benchmark.notes(took)))
+    return [_row(*each) for each in zip(benchmarks, compiling, steps, runs, strict=True)]
 
 
-def _row(subject: Subject, compiling: float, steps: int, runs: list[tuple[float, dict[str, float]]]) -> Row:
-    """The figures of one subject."""
-    rates = [subject.amount * steps / took for took, _ in runs]
+def _row(benchmark: Benchmark, compiling: float, steps: int, runs: list[tuple[float, dict[str, float]]]) -> Row:
+    """The figures of one benchmark."""
+    rates = [benchmark.amount * steps / took for took, _ in runs]
     # Of one run, so that shares of its time add up.
     middle = rates.index(statistics.median_low(rates))
     return {
-        **subject.labels,
-        "unit": subject.unit,
+        **benchmark.labels,
+        "unit": benchmark.unit,
         "median": statistics.median(rates),
         "lowest": min(rates),
         "highest": max(rates),

@@ -11,7 +11,7 @@ import torch
 from marinenav_env import ConfigError
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.exporting import harmless
+from train_RL_agents.exporting import allowlist
 from train_RL_agents.exporting.export import CHECKS, FORMATS, Deployed
 from train_RL_agents.exporting.loading import load
 
@@ -82,14 +82,14 @@ def test_the_case_of_a_name_hides_no_script(files, tmp_path):
             content = one.read(name).replace(b"    return", b"    torch.save(1, 'a')\n    return")
             two.writestr(name.replace(".py", ".PY"), content)
     with pytest.raises(ConfigError, match=REFUSED):
-        harmless.script(given)
+        allowlist.script(given)
 
 
 @pytest.mark.parametrize("name", ["code/a.so", "extra/producer_info.json"])
 def test_scripts_with_further_files_are_refused(name, files, tmp_path):
     path = changed(files["torchscript"], tmp_path, lambda _, content: content, {name: b"x"})
     with pytest.raises(ConfigError, match=REFUSED):
-        harmless.script(path)
+        allowlist.script(path)
 
 
 def test_scripts_that_act_while_loaded_are_refused(files, tmp_path):
@@ -98,7 +98,7 @@ def test_scripts_that_act_while_loaded_are_refused(files, tmp_path):
         return content + method if name.endswith(".py") else content
 
     with pytest.raises(ConfigError, match=REFUSED):
-        harmless.script(changed(files["torchscript"], tmp_path, change))
+        allowlist.script(changed(files["torchscript"], tmp_path, change))
 
 
 def put(key, value):
@@ -156,7 +156,7 @@ def test_programs_that_name_more_than_arithmetic_are_refused(key, value, files, 
 def test_programs_with_code_or_objects_are_refused(name, files, tmp_path):
     path = changed(files["torch"], tmp_path, lambda _, content: content, {name: b"x"})
     with pytest.raises(ConfigError, match=re.escape(path.name)):
-        harmless.program(path)
+        allowlist.program(path)
 
 
 class Memory:
@@ -172,6 +172,6 @@ def test_programs_whose_example_asks_for_memory_are_refused(files, tmp_path):
         files["torch"], tmp_path, lambda _, content: content, {"data/sample_inputs/more.pt": buffer.getvalue()}
     )
     with pytest.raises(ConfigError, match=re.escape(path.name)):
-        harmless.program(path)
+        allowlist.program(path)
     path = changed(files["torch"], tmp_path, lambda _, content: content, {"data/sample_inputs/more.pt": b"nothing"})
-    harmless.program(path)
+    allowlist.program(path)

@@ -19,10 +19,10 @@ from tests.train_RL_agents.tiny_runs import TINY, new_run
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.worlds import make_world
 from train_RL_agents.config.reading import default_config, from_dict, saved_config
-from train_RL_agents.learning.algorithm import Item
+from train_RL_agents.learning.algorithm import MemoryItem
 from train_RL_agents.memory.prioritized import SPARE
 from train_RL_agents.memory.transitions import batch_of
-from train_RL_agents.planning.plan import Plan, check, plan, table
+from train_RL_agents.sizing.plan import Plan, check, plan, table
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 CPU = torch.device("cpu")
@@ -117,7 +117,7 @@ def test_the_update_of_a_rollout_is_estimated_per_robot(critic):
 
 
 def test_an_on_policy_run_that_does_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr("train_RL_agents.planning.plan.host_free", lambda: 50_000_000)
+    monkeypatch.setattr("train_RL_agents.sizing.plan.host_free", lambda: 50_000_000)
     config = default_config("PPO")
     with pytest.raises(ConfigError) as caught:
         check(plan(config, CPU), config)
@@ -132,7 +132,7 @@ def test_an_on_policy_run_that_does_not_fit_is_refused(monkeypatch):
 FILL = """
 import psutil, torch
 from marinenav_env import MarineNavEnv
-from train_RL_agents.memory.packing import STORED
+from train_RL_agents.memory.column_layout import STORED
 from train_RL_agents.memory.replay import Replay, replay_bytes
 from train_RL_agents.memory.transitions import example_row
 
@@ -188,7 +188,7 @@ def test_places_of_a_run_on_a_gpu(monkeypatch, storage, place):
 
 
 def plan_of(replay, rest, free, device="cuda:0", on_host=False):
-    items = (Item("replay", replay, on_host, True), Item("rest", rest, on_host, False))
+    items = (MemoryItem("replay", replay, on_host, True), MemoryItem("rest", rest, on_host, False))
     return Plan(torch.device(device), items, free)
 
 
@@ -211,7 +211,7 @@ def test_what_does_not_fit_is_refused_with_what_would():
 
 
 def test_the_largest_replay_that_is_named_fits(monkeypatch):
-    monkeypatch.setattr("train_RL_agents.planning.plan.host_free", lambda: 400_000_000)
+    monkeypatch.setattr("train_RL_agents.sizing.plan.host_free", lambda: 400_000_000)
     config = default_config("DQN")
     with pytest.raises(ConfigError, match=r"at most ([\d,]+) to fit") as caught:
         check(plan(config, CPU), config)

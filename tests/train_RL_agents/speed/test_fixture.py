@@ -1,20 +1,20 @@
-"""The parts of a trainer as subjects."""
+"""The parts of a trainer as benchmarks."""
 
 import pytest
 import torch
 
 from tests.train_RL_agents.tiny_runs import TINY
-from train_RL_agents.benchmark import rig
-from train_RL_agents.benchmark.options import sized
-from train_RL_agents.benchmark.rig import Rig, fill, shares
 from train_RL_agents.config.reading import from_dict
+from train_RL_agents.speed import fixture
+from train_RL_agents.speed.fixture import Fixture, fill, shares
+from train_RL_agents.speed.options import sized
 
 pytestmark = pytest.mark.usefixtures("tiny")
 
 
 def test_the_world_and_the_loop_by_graphs():
     """As in captured mode on a GPU: the same steps, and one collector for all measurements."""
-    found = Rig(sized(from_dict(TINY)), "eager")
+    found = Fixture(sized(from_dict(TINY)), "eager")
     collector, replay = found.collector, found.algorithm.replay
     collector.by_graphs = True
     world = found.world()
@@ -39,8 +39,8 @@ def test_the_policy_is_no_part_of_the_worlds_share():
 
 
 def test_fill_leaves_no_slot_empty(monkeypatch):
-    monkeypatch.setattr(rig, "CHUNK", 30)
-    built = Rig(sized(from_dict(TINY), buffer_size=70), "eager")
+    monkeypatch.setattr(fixture, "CHUNK", 30)
+    built = Fixture(sized(from_dict(TINY), buffer_size=70), "eager")
     replay = built.algorithm.replay
     fill(replay, built.algorithm.example_row, 25, 70)
     built.close()

@@ -18,15 +18,15 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP
-from train_RL_agents.benchmark.timing import Notes, Stopwatch, Subject
 from train_RL_agents.collecting.graphs import GraphCollector
 from train_RL_agents.config.schema import TrainConfig, with_execution
 from train_RL_agents.learning.off_policy import OffPolicy
+from train_RL_agents.memory.column_layout import STORED
 from train_RL_agents.memory.host import HostReplay, make_replay
-from train_RL_agents.memory.packing import STORED
 from train_RL_agents.memory.replay import Replay
 from train_RL_agents.memory.transitions import batch_of
 from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.speed.timing import Benchmark, Notes, Stopwatch
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, log
 
 ENV_STEPS, BATCHES, ROLLOUTS, UPDATES = "env-steps/s", "batches/s", "rollouts/s", "updates/s"
@@ -52,7 +52,7 @@ class _Uniform:
         return step.set((GROUP, "action"), noise)
 
 
-class Rig:
+class Fixture:
     """A trainer's parts in one mode.
 
     Args:
@@ -79,7 +79,7 @@ class Rig:
 
     # Parts --------------------------------------------------------------------------------------
 
-    def world(self) -> Subject:
+    def world(self) -> Benchmark:
         """The world under random actions."""
         env = self.collector.env
         active = torch.zeros((), dtype=torch.int64, device=self.device)
@@ -104,27 +104,27 @@ class Rig:
                 generators=[generator, env.generator],
                 execution=self.config.execution,
             ).collect
-        subject = self._of_envs(one_step, 1)
-        subject.notes = notes
-        return subject
+        benchmark = self._of_envs(one_step, 1)
+        benchmark.notes = notes
+        return benchmark
 
-    def policy(self) -> Subject:
+    def policy(self) -> Benchmark:
         """The policy on the first observation of every environment."""
         policy, step = self.collector.policy, self.collector.env.reset()
         self.algorithm.set_progress(0.0, policy)
         return self._of_envs(lambda: policy(step), 1)
 
-    def insertion(self) -> Subject:
+    def insertion(self) -> Benchmark:
         """``observe`` of the algorithm on the same collected steps."""
         steps = self.collector.collect()
         return self._of_envs(lambda: self.algorithm.observe(steps), steps.shape[1])
 
-    def sampling(self) -> Subject:
+    def sampling(self) -> Benchmark:
         """Draws from the full replay."""
         replay = self._filled(self._off_policy.replay)
         return self._of_batches(BATCHES, lambda: batch_of(replay.sample()))
 
-    def update(self) -> Subject:
+    def update(self) -> Benchmark:
         """Updates from one batch, or all that an on-policy algorithm makes from one rollout."""
         learner = self.algorithm.learner
         if not self.config.trainer.buffer_size:
@@ -132,7 +132,7 @@ class Rig:
         batch = batch_of(self._filled(self._off_policy.replay, learner.batch_size).sample())
         return self._of_batches(UPDATES, lambda: learner.update(batch))
 
-    def _rollout_updates(self) -> Subject:
+    def _rollout_updates(self) -> Benchmark:
         """Advantages, epochs and minibatches of one rollout, the same each time."""
         steps = self.collector.collect()
 
@@ -140,11 +140,11 @@ class Rig:
             self.algorithm.observe(steps)
             self.algorithm.update(0)
 
-        subject = self._of_batches(ROLLOUTS, learn)
-        subject.notes, subject.least = self._updates_made(), 1
-        return subject
+        benchmark = self._of_batches(ROLLOUTS, learn)
+        benchmark.notes, benchmark.least = self._updates_made(), 1
+        return benchmark
 
-    def update_from(self, capacity: int) -> Subject:
+    def update_from(self, capacity: int) -> Benchmark:
         """Sampling, update and new priorities, from a full replay of so many entries."""
         learner, settings = self.algorithm.learner, self._off_policy.settings
         on_host = settings.replay_storage == "host"
@@ -164,14 +164,14 @@ class Rig:
 
         return self._of_batches(UPDATES, learn, {"replay": capacity})
 
-    def collect(self) -> Subject:
+    def collect(self) -> Benchmark:
         """World, policy and insertion, through the collector or as CUDA graphs."""
         return self._of_envs(
             lambda: self.algorithm.observe(self.collector.collect()),
             self.config.trainer.vector_steps,
         )
 
-    def loop(self) -> Subject:
+    def loop(self) -> Benchmark:
         """The whole training loop, with the times of its parts."""
         trainer, settings = self.trainer, self.config.trainer
         updates_made, watch = self._updates_made(), Stopwatch(self.device)
@@ -186,13 +186,13 @@ class Rig:
             watch.clear()
             return updates_made(seconds) | found
 
-        subject = self._of_envs(trainer.iterate, settings.vector_steps)
-        subject.notes = notes
-        subject.labels["batch"] = self.algorithm.learner.batch_size
+        benchmark = self._of_envs(trainer.iterate, settings.vector_steps)
+        benchmark.notes = notes
+        benchmark.labels["batch"] = self.algorithm.learner.batch_size
         # Far enough for a few updates, however rare they are.
         wanted = settings.learning_starts + 3 * settings.learning_interval
-        subject.least = max(3, math.ceil(wanted / subject.amount))
-        return subject
+        benchmark.least = max(3, math.ceil(wanted / benchmark.amount))
+        return benchmark
 
     # Helpers ------------------------------------------------------------------------------------
 
@@ -202,16 +202,16 @@ class Rig:
         assert isinstance(self.algorithm, OffPolicy)
         return self.algorithm
 
-    def _of_envs(self, step: Callable[[], object], vector_steps: int) -> Subject:
-        """A subject that makes env-steps."""
+    def _of_envs(self, step: Callable[[], object], vector_steps: int) -> Benchmark:
+        """A benchmark that makes env-steps."""
         envs = self.config.trainer.num_envs
         labels = {"mode": self.mode, "environments": envs}
-        return Subject(labels, ENV_STEPS, envs * vector_steps, self.device, step)
+        return Benchmark(labels, ENV_STEPS, envs * vector_steps, self.device, step)
 
-    def _of_batches(self, unit: str, step: Callable[[], object], labels: dict[str, Any] | None = None) -> Subject:
-        """A subject that handles batches of transitions."""
+    def _of_batches(self, unit: str, step: Callable[[], object], labels: dict[str, Any] | None = None) -> Benchmark:
+        """A benchmark that handles batches of transitions."""
         shown = {"mode": self.mode, "batch": self.algorithm.learner.batch_size} | (labels or {})
-        return Subject(shown, unit, 1, self.device, step)
+        return Benchmark(shown, unit, 1, self.device, step)
 
     def _updates_made(self) -> Notes:
         """Notes with the rate of updates since the last ones."""

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from train_RL_agents.benchmark import drawing, report
-from train_RL_agents.benchmark.options import Options
-from train_RL_agents.benchmark.parts import measured
-from train_RL_agents.benchmark.setting import job, machine, software
 from train_RL_agents.config.reading import to_dict
+from train_RL_agents.speed import drawing, report
+from train_RL_agents.speed.options import Options
+from train_RL_agents.speed.parts import measured
+from train_RL_agents.speed.setting import job, machine, software
 from train_RL_agents.utils.device import cpu_threads
 from train_RL_agents.utils.files import write_atomically
 

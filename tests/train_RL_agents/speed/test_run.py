@@ -5,9 +5,9 @@ import json
 import pytest
 
 from tests.train_RL_agents.tiny_runs import TINY
-from train_RL_agents.benchmark import run
-from train_RL_agents.benchmark.options import Options
 from train_RL_agents.config.reading import from_dict
+from train_RL_agents.speed import run
+from train_RL_agents.speed.options import Options
 
 
 @pytest.mark.usefixtures("tiny")

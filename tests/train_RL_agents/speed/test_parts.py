@@ -6,11 +6,11 @@ import pytest
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import TINY
-from train_RL_agents.benchmark import parts
-from train_RL_agents.benchmark.options import Options
-from train_RL_agents.benchmark.parts import measured
-from train_RL_agents.benchmark.rig import Rig
 from train_RL_agents.config.reading import from_dict
+from train_RL_agents.speed import parts
+from train_RL_agents.speed.fixture import Fixture
+from train_RL_agents.speed.options import Options
+from train_RL_agents.speed.parts import measured
 
 pytestmark = pytest.mark.usefixtures("tiny")
 
@@ -45,9 +45,9 @@ def test_modes_of_one_size_take_turns_and_others_run_once(monkeypatch):
 
     def record(config, mode):
         made.append((mode, config.trainer.num_envs))
-        return Rig(config, "eager")
+        return Fixture(config, "eager")
 
-    monkeypatch.setattr(parts, "Rig", record)
+    monkeypatch.setattr(parts, "Fixture", record)
     options = Options(tiny(), envs=(2, 4), batch=(2, 4), seconds=0.001, repeats=1)
     assert len(list(measured("world", options, ["eager", "compiled"]))) == 4
     assert made == [("eager", 2), ("compiled", 2), ("eager", 4), ("compiled", 4)]

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from marinenav_env import ConfigError
-from train_RL_agents.benchmark.drawing import check, draw, write
+from train_RL_agents.speed.drawing import check, draw, write
 
 pytest.importorskip("matplotlib", reason="needs the extra plot")
 

@@ -25,7 +25,7 @@ from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.schema import EvalSchedule, TrainConfig, TrainerConfig, TrainingSchedule
 from train_RL_agents.evaluation.episodes import drawing_bytes, step_bytes
 from train_RL_agents.learning import ALGORITHMS
-from train_RL_agents.learning.algorithm import Demand, Item
+from train_RL_agents.learning.algorithm import MemoryEstimate, MemoryItem
 from train_RL_agents.learning.flat import flat_bytes
 from train_RL_agents.learning.learner import MOMENTS
 from train_RL_agents.memory.prioritized import SPARE
@@ -45,7 +45,7 @@ class Plan:
 
     device: torch.device
     """Of the run."""
-    items: tuple[Item, ...]
+    items: tuple[MemoryItem, ...]
     """What takes memory, in the order of the table."""
     free: dict[bool, int]
     """Free bytes, of the host under True and, if it is not the host, of the device under False."""
@@ -79,22 +79,22 @@ def plan(config: TrainConfig[Any], device: torch.device) -> Plan:
     with torch.random.fork_rng(devices=[]):
         agent = make_agent(config, config.world.vessel.num_actions, CPU)
         env = _one_environment(config, agent.continuous)
-        demand = ALGORITHMS[type(settings)].demand(config, agent, env.fake_tensordict())
-        update = _update_bytes(demand, settings.batch_size)
+        memory_estimate = ALGORITHMS[type(settings)].memory_estimate(config, agent, env.fake_tensordict())
+        update = _update_bytes(memory_estimate, settings.batch_size)
     host = device.type == "cpu"
     trained = flat_bytes(agent.networks)
     # The EMA copy has targets of its own, which are not stored flat.
     targets = flat_bytes(agent.targets) + sum(each.nbytes for each in agent.targets.parameters())
     weights = 2 * trained + targets + 2 * sum(each.nbytes for each in agent.buffers())
     items = [
-        *(replace(item, on_host=host or item.on_host) for item in demand.items),
-        Item("networks, targets, EMA copy", weights, host, True),
-        Item("optimiser", MOMENTS[settings.optimizer] * trained, host, True),
+        *(replace(item, on_host=host or item.on_host) for item in memory_estimate.items),
+        MemoryItem("networks, targets, EMA copy", weights, host, True),
+        MemoryItem("optimiser", MOMENTS[settings.optimizer] * trained, host, True),
         # As they come from the losses, and gathered in one tensor.
-        Item("gradients and one update", 2 * trained + update, host, False),
-        Item("world and collected steps", _world_bytes(env, settings), host, False),
-        Item("scenarios held ready", _pool_bytes(env, config), host, False),
-        Item("evaluation", _evaluation_bytes(config), host, False),
+        MemoryItem("gradients and one update", 2 * trained + update, host, False),
+        MemoryItem("world and collected steps", _world_bytes(env, settings), host, False),
+        MemoryItem("scenarios held ready", _pool_bytes(env, config), host, False),
+        MemoryItem("evaluation", _evaluation_bytes(config), host, False),
     ]
     return Plan(device, tuple(items), _free(device))
 
@@ -129,16 +129,16 @@ def _one_environment(config: TrainConfig[Any], continuous: bool) -> MarineNavEnv
     return MarineNavEnv(config.world, 1, scenarios=scenarios, continuous=continuous, episode_statistics=True, seed=0)
 
 
-def _update_bytes(demand: Demand, batch_size: int) -> int:
+def _update_bytes(memory_estimate: MemoryEstimate, batch_size: int) -> int:
     """Temporary memory of an update, extrapolated from what autograd keeps of two small batches.
 
     Args:
-        demand: computes the losses of blank rows.
+        memory_estimate: computes the losses of blank rows.
         batch_size: rows of an update.
     """
-    small, large = (_kept_bytes(demand.loss, count) for count in (_SAMPLE, 2 * _SAMPLE))
+    small, large = (_kept_bytes(memory_estimate.loss, count) for count in (_SAMPLE, 2 * _SAMPLE))
     per_row = (large - small) / _SAMPLE
-    return round(batch_size * (_TRANSIENT * per_row + demand.row)) // demand.joint
+    return round(batch_size * (_TRANSIENT * per_row + memory_estimate.row)) // memory_estimate.joint
 
 
 def _kept_bytes(loss: Callable[[int], None], count: int) -> int:

@@ -41,7 +41,7 @@ class _Column(NamedTuple):
     shape: torch.Size
 
 
-class Packing:
+class ColumnLayout:
     """Maps the leaves of a row to columns.
 
     Leaves are in the order of the keys; those of a nested key are sorted by name.

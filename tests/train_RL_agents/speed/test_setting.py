@@ -2,8 +2,8 @@
 
 import torch
 
-from train_RL_agents.benchmark import setting
-from train_RL_agents.benchmark.setting import machine
+from train_RL_agents.speed import setting
+from train_RL_agents.speed.setting import machine
 
 
 def test_processor_is_read_from_its_description(tmp_path, monkeypatch):

@@ -1,10 +1,10 @@
-"""Rates of subjects on a clock of their own."""
+"""Rates of benchmarks on a clock of their own."""
 
 import pytest
 import torch
 
-from train_RL_agents.benchmark import timing
-from train_RL_agents.benchmark.timing import Stopwatch, Subject, measure, steps_for
+from train_RL_agents.speed import timing
+from train_RL_agents.speed.timing import Benchmark, Stopwatch, measure, steps_for
 
 CPU = torch.device("cpu")
 
@@ -36,12 +36,12 @@ class Work:
             self.diary.append(self)
 
 
-def subject(step, **other):
-    return Subject({"mode": "eager"}, "env-steps/s", 8, CPU, step, **other)
+def benchmark(step, **other):
+    return Benchmark({"mode": "eager"}, "env-steps/s", 8, CPU, step, **other)
 
 
 def test_compilation_is_kept_apart(clock):
-    (row,) = measure([subject(Work(clock, 0.5))], seconds=2.0, repeats=3)
+    (row,) = measure([benchmark(Work(clock, 0.5))], seconds=2.0, repeats=3)
     assert row["compile_seconds"] == pytest.approx(60.0)
     assert (row["median"], row["lowest"], row["highest"]) == pytest.approx((16.0, 16.0, 16.0))
     assert row["ms_per_step"] == pytest.approx(500.0)
@@ -52,13 +52,13 @@ def test_compilation_is_kept_apart(clock):
 def test_runs_fill_the_wanted_time_with_the_least_steps_at_least(clock, pace, steps):
     work = Work(clock, pace)
     work.first = False
-    assert steps_for(subject(work), 2.0) == pytest.approx(steps, rel=0.2)
+    assert steps_for(benchmark(work), 2.0) == pytest.approx(steps, rel=0.2)
 
 
 def test_subjects_take_turns(clock):
     diary = []
     one, other = Work(clock, 1.0, diary), Work(clock, 1.0, diary)
-    measure([subject(one), subject(other)], seconds=3.0, repeats=2)
+    measure([benchmark(one), benchmark(other)], seconds=3.0, repeats=2)
     assert diary[-12:] == [*[one] * 3, *[other] * 3] * 2
 
 
@@ -71,7 +71,7 @@ def test_figures_are_of_the_repeats(clock):
         work.seconds = next(paces)
         work()
 
-    notes = subject(step, notes=lambda seconds: {"seconds": seconds})
+    notes = benchmark(step, notes=lambda seconds: {"seconds": seconds})
     (row,) = measure([notes], seconds=3.0, repeats=3)
     assert (row["lowest"], row["median"], row["highest"]) == (2.0, 4.0, 8.0)
     assert row["runs"] == [8.0, 2.0, 4.0]

@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from tests.train_RL_agents.helpers import seeded
-from train_RL_agents.memory.packing import STORED, Packing
+from train_RL_agents.memory.column_layout import STORED, ColumnLayout
 
 
 def example():
@@ -36,7 +36,7 @@ def rows_of(*batch):
 
 
 def test_columns_are_in_the_order_of_the_keys_and_nested_ones_of_their_names():
-    packing, rows = Packing(example()), rows_of(4)
+    packing, rows = ColumnLayout(example()), rows_of(4)
     assert packing.widths == {"bool": 3, "float32": 9, "int64": 1}
     packed = packing.pack(rows)
     numbers = (rows["seen", "x"], rows["seen", "y"].flatten(1), rows["reward"][:, None])
@@ -46,7 +46,7 @@ def test_columns_are_in_the_order_of_the_keys_and_nested_ones_of_their_names():
 
 @pytest.mark.parametrize("batch", [(), (5,), (4, 3), (2, 4, 3), (0,)])
 def test_what_is_packed_is_unpacked(batch):
-    packing, rows = Packing(example()), rows_of(*batch)
+    packing, rows = ColumnLayout(example()), rows_of(*batch)
     packed = packing.pack(rows)
     assert {kind: each.shape for kind, each in packed.items()} == {
         kind: (*batch, width) for kind, width in packing.widths.items()
@@ -59,14 +59,14 @@ def test_what_is_packed_is_unpacked(batch):
 
 
 def test_unpacked_rows_are_views():
-    packing = Packing(example())
+    packing = ColumnLayout(example())
     packed = packing.zeros([4], torch.device("cpu"))
     packing.unpack(packed)["seen", "y"].fill_(2.0)
     assert packed["float32"].sum(1).tolist() == [12.0] * 4
 
 
 def test_the_order_of_names_and_further_leaves_do_not_matter():
-    packing, rows = Packing(example()), rows_of(4)
+    packing, rows = ColumnLayout(example()), rows_of(4)
     turned = TensorDict({name: rows[name] for name in ("reward", "action", "seen")}, [4])
     turned["seen"] = {name: rows["seen", name] for name in ("mask", "x", "y")}
     turned["further"] = torch.ones(4)
@@ -75,13 +75,13 @@ def test_the_order_of_names_and_further_leaves_do_not_matter():
 
 
 def test_the_sign_of_zero_stays():
-    packing, rows = Packing(example()), rows_of(4)
+    packing, rows = ColumnLayout(example()), rows_of(4)
     rows["seen", "y"].fill_(-0.0)
     assert packing.unpack(packing.pack(rows))["seen", "y"].signbit().all()
 
 
 def test_only_where_the_host_may_ask_rows_are_chosen(never_ask, monkeypatch):
-    packing, rows = Packing(example()), rows_of(4)
+    packing, rows = ColumnLayout(example()), rows_of(4)
     rows[STORED] = torch.tensor([True, False, False, True])
     packed, stored = packing.rows(rows)
     assert stored is rows[STORED] and torch.equal(packed["int64"][:, 0], rows["action"])

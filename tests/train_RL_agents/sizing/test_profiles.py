@@ -12,7 +12,7 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.cli import main
 from train_RL_agents.config.reading import default_config, from_dict, stated_keys
 from train_RL_agents.config.schema import OnPolicyConfig
-from train_RL_agents.planning.profiles import (
+from train_RL_agents.sizing.profiles import (
     CHOICES,
     FACTORS,
     apply_profile,
@@ -33,7 +33,7 @@ def gpu(monkeypatch):
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: found)
         there = (memory if free is None else free) * GIB
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (there, memory * GIB))
-        monkeypatch.setattr("train_RL_agents.planning.plan.host_free", lambda: 64 * GIB)
+        monkeypatch.setattr("train_RL_agents.sizing.plan.host_free", lambda: 64 * GIB)
 
     return appear
 

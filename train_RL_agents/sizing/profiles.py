@@ -13,7 +13,7 @@ from train_RL_agents.agents import agent_class
 from train_RL_agents.config.reading import flatten, to_dict
 from train_RL_agents.config.resuming import changes
 from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
-from train_RL_agents.planning.plan import Plan, plan
+from train_RL_agents.sizing.plan import Plan, plan
 from train_RL_agents.utils.closest import did_you_mean
 
 FACTORS = {"cpu": 1, "8gb": 8, "16gb": 16, "24gb": 16, "80gb": 64}
@@ -24,7 +24,7 @@ _MEMORY = {"8gb": 8, "16gb": 16, "24gb": 24, "80gb": 80}
 """GiB of the devices that profiles are for; a tenth less will do, as drivers keep some."""
 
 
-class Sized(NamedTuple):
+class SizedConfig(NamedTuple):
     """Result of applying a profile."""
 
     config: TrainConfig[Any]
@@ -115,7 +115,7 @@ def changed(config: TrainConfig[Any], sizes: dict[str, Any]) -> TrainConfig[Any]
     return replace(config, trainer=replace(config.trainer, **sizes)) if sizes else config
 
 
-def planned(config: TrainConfig[Any], profile: str, stated: AbstractSet[str], device: torch.device) -> Sized:
+def planned(config: TrainConfig[Any], profile: str, stated: AbstractSet[str], device: torch.device) -> SizedConfig:
     """The configuration that a profile leads to, and what it will take; see apply_profile.
 
     With ``auto``, replay that does not fit on the device goes to the host.
@@ -127,11 +127,11 @@ def planned(config: TrainConfig[Any], profile: str, stated: AbstractSet[str], de
     if movable and False in found.free and found.lacking(False) > 0:
         sized = changed(sized, {"replay_storage": "host"})
         found = plan(sized, device)
-    return Sized(sized, found, _chosen(config, sized, profile, device))
+    return SizedConfig(sized, found, _chosen(config, sized, profile, device))
 
 
 def _chosen(before: TrainConfig[Any], after: TrainConfig[Any], profile: str, device: torch.device) -> str:
-    """See Sized."""
+    """See SizedConfig."""
     name = profile
     if profile == "auto" and device.type == "cuda":
         name = f"auto ({_fitting(device)}, as far as the run has updates for it)"

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from train_RL_agents.benchmark.report import growth, setting_table, show
+from train_RL_agents.speed.report import growth, setting_table, show
 
 
 def row(mode, notes):

@@ -7,9 +7,9 @@ import torch
 
 from marinenav_env import ConfigError, Level
 from tests.train_RL_agents.tiny_runs import ROLLOUTS, TINY
-from train_RL_agents.benchmark import options
-from train_RL_agents.benchmark.options import Options, on_level, sized
 from train_RL_agents.config.reading import from_dict
+from train_RL_agents.speed import options
+from train_RL_agents.speed.options import Options, on_level, sized
 
 
 def test_what_an_agent_and_a_device_lack():

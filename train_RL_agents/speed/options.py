@@ -9,9 +9,9 @@ import torch
 
 from marinenav_env import Level
 from marinenav_env.support.validation import Count, Positive, at_least, check_fields, require
-from train_RL_agents.benchmark import MODES, PARTS
 from train_RL_agents.config.levels import TrainingLevel, as_levels
 from train_RL_agents.config.schema import TrainConfig, TrainingSchedule
+from train_RL_agents.speed import MODES, PARTS
 from train_RL_agents.utils.device import resolve_device
 
 _Sizes = Annotated[tuple[int, ...], at_least(1)]

@@ -10,9 +10,9 @@ from typing import Any
 from marinenav_env.pictures.drawing import new_figure
 from marinenav_env.support.extras import need
 from marinenav_env.support.validation import require
-from train_RL_agents.benchmark import MODES
-from train_RL_agents.benchmark.timing import Row, grouped
 from train_RL_agents.figures.plotting import COLOURS, HATCHES, KINDS, styles
+from train_RL_agents.speed import MODES
+from train_RL_agents.speed.timing import Row, grouped
 from train_RL_agents.utils.files import write_atomically
 
 _LABELS = {"environments": "environments", "replay": "entries of replay", "batch": "transitions per batch"}
